@@ -19,23 +19,27 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.rbac_v1 import PolicyRule, Role, RoleBinding, RoleRef, Subject
 from sampan.apiserver.admission.chain import AdmissionChain
 from sampan.apiserver.admission.plugins import default_plugins
-from sampan.apiserver.authn.authenticator import AuthenticatorChain, CertificateAuthenticator, TokenAuthenticator
+from sampan.apiserver.authn.authenticator import CertificateAuthenticator, TokenAuthenticator, UnionAuthenticator
 from sampan.apiserver.authn.jwt_keys import read_keys
 from sampan.apiserver.authn.legacy_tokens import LegacyTokens
 from sampan.apiserver.authn.oidc import JwtIssuer, OidcTokens
-from sampan.apiserver.authn.service_account_tokens import AccountTokens, AccountTokensConfig, StoredObjects
+from sampan.apiserver.authn.service_account_tokens import (
+    RegistryObjectGetter,
+    ServiceAccountTokens,
+    ServiceAccountTokensConfig,
+)
 from sampan.apiserver.authn.token_webhook import TokenWebhook, TokenWebhookSettings
-from sampan.apiserver.authn.user_names import account
-from sampan.apiserver.authz import Attributes, Chain
-from sampan.apiserver.authz.modes import DEFAULT, authorizers
-from sampan.apiserver.authz.node import NodeRelations
+from sampan.apiserver.authn.user_names import service_account_user
+from sampan.apiserver.authz import Attributes, UnionAuthorizer
+from sampan.apiserver.authz.modes import DEFAULT, make_union
+from sampan.apiserver.authz.node import NodeGraph
 from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
 from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects
 from sampan.apiserver.authz.union import AlwaysAllow
-from sampan.apiserver.endpoints import Endpoints
+from sampan.apiserver.endpoints import ApiEndpoints
 from sampan.apiserver.pipeline import Authenticator, Pipeline
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.request.call import Call, Query, User
+from sampan.apiserver.request.call import Call, Query, UserInfo
 from sampan.machinery.client.access import Access
 from sampan.machinery.clock import RealClock
 from sampan.machinery.token_signer import TokenSigner
@@ -44,11 +48,11 @@ from sampan.storage.memory import MemoryBackend
 BINDINGS, COUNT = 1000, 1000
 ISSUER = "https://issuer"
 PODS = "/api/v1/namespaces/default/pods"
-ACCOUNT = account("default", "default")
+ACCOUNT = service_account_user("default", "default")
 
 
 class _Unasked:
-    async def authenticate(self, call: Call) -> User:
+    async def authenticate(self, call: Call) -> UserInfo:
         return ACCOUNT
 
 
@@ -97,9 +101,11 @@ async def _registry() -> AsyncIterator[Registry]:
             task.cancel()
 
 
-def _pipeline(registry: Registry, who: Authenticator, may: Chain, admission: AdmissionChain) -> Pipeline:
-    endpoints = Endpoints(registry=registry, admission=admission)
-    return Pipeline(scheme=registry.scheme, authenticator=who, authorizer=may, endpoints=endpoints, special={})
+def _pipeline(registry: Registry, who: Authenticator, may: UnionAuthorizer, admission: AdmissionChain) -> Pipeline:
+    endpoints = ApiEndpoints(registry=registry, admission=admission)
+    return Pipeline(
+        scheme=registry.scheme, authenticator=who, authorizer=may, endpoints=endpoints, nonresource_handlers={}
+    )
 
 
 class _Hook(TokenWebhook):
@@ -113,19 +119,19 @@ class _Hook(TokenWebhook):
         return {"authenticated": token == "hooked", "user": {"username": ACCOUNT.name, "groups": groups}}
 
 
-def _authenticators(registry: Registry, pem: bytes) -> tuple[AuthenticatorChain, _Hook]:
+def _authenticators(registry: Registry, pem: bytes) -> tuple[UnionAuthenticator, _Hook]:
     """All that a server can have, in its order."""
-    clock, keys, objects = RealClock(), read_keys([pem]), StoredObjects(registry=registry)
-    config = AccountTokensConfig(issuer=ISSUER, audiences=("api",), keys=keys)
+    clock, keys, objects = RealClock(), read_keys([pem]), RegistryObjectGetter(registry=registry)
+    config = ServiceAccountTokensConfig(issuer=ISSUER, audiences=("api",), keys=keys)
     settings = TokenWebhookSettings(access=Access(server="https://nobody"))
     hook = _Hook(settings=settings, audiences=("api",), clock=clock)
     tokens: list[TokenAuthenticator] = [
-        AccountTokens(config=config, objects=objects, clock=clock),
+        ServiceAccountTokens(config=config, objects=objects, clock=clock),
         LegacyTokens(keys=keys, audiences=("api",), objects=objects, clock=clock, note=_unnoted),
         OidcTokens(issuers=[JwtIssuer(url="https://other", audiences=("a",))], clock=clock),
         hook,
     ]
-    return AuthenticatorChain([CertificateAuthenticator()], tokens=tokens), hook
+    return UnionAuthenticator([CertificateAuthenticator()], tokens=tokens), hook
 
 
 async def _unnoted(secret: Secret, day: str) -> None:
@@ -161,14 +167,14 @@ async def _measure() -> list[Row]:
     key = ec.generate_private_key(ec.SECP256R1())
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     async with _registry() as registry:
-        bare = _pipeline(registry, _Unasked(), Chain(AlwaysAllow()), AdmissionChain([]))
+        bare = _pipeline(registry, _Unasked(), UnionAuthorizer(AlwaysAllow()), AdmissionChain([]))
         await bare.serve(_call("POST", "/api/v1/namespaces", b'{"metadata":{"name":"default"}}'))
         await bare.serve(
             _call("POST", "/api/v1/namespaces/default/serviceaccounts", b'{"metadata":{"name":"default"}}')
         )
         await bare.serve(_call("POST", PODS, _pod("one")))
         who, hook = _authenticators(registry, pem)
-        may = authorizers(DEFAULT, _rules(), NodeRelations(registry=registry))
+        may = make_union(DEFAULT, _rules(), NodeGraph(registry=registry))
         checked = _pipeline(registry, who, may, AdmissionChain(default_plugins()))
         token = await _token(registry, pem)
         found = []
@@ -184,4 +190,4 @@ def rows() -> Iterator[Row]:
     yield from asyncio.run(_measure())
     authorizer = RbacAuthorizer(index=_rules())
     asked = Attributes(user=ACCOUNT, verb="create", resource="pods", namespace="default")
-    yield Row(f"an RBAC decision, {BINDINGS} bindings", best_ns(lambda: authorizer.decide(asked)), "ns", 10_000)
+    yield Row(f"an RBAC decision, {BINDINGS} bindings", best_ns(lambda: authorizer.authorize(asked)), "ns", 10_000)

@@ -12,13 +12,13 @@ from benchmarks import Row
 from benchmarks.values_bench import best_ns
 from sampan.api.scheme import builtin_scheme
 from sampan.apiserver.admission.chain import AdmissionChain
-from sampan.apiserver.authz import Chain, Masters
-from sampan.apiserver.endpoints import Endpoints
+from sampan.apiserver.authz import PrivilegedGroupAuthorizer, UnionAuthorizer
+from sampan.apiserver.endpoints import ApiEndpoints
 from sampan.apiserver.metrics import RequestMetrics
-from sampan.apiserver.nonresource import special_paths
+from sampan.apiserver.nonresource import nonresource_handlers
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.request.call import MASTERS, Call, Query, User
+from sampan.apiserver.request.call import MASTERS, Call, Query, UserInfo
 from sampan.apiserver.response.renderer import Renderer
 from sampan.machinery.clock import RealClock
 from sampan.machinery.metrics import Metrics
@@ -32,7 +32,7 @@ FORMS = {
     "metadata": ("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", 12.0),
     "protobuf, asked for again": (PROTOBUF, 12.0),
 }
-_USER = User("admin", groups=(MASTERS,))
+_USER = UserInfo("admin", groups=(MASTERS,))
 
 
 def _call(method: str, path: str, accept: str = "", body: bytes = b"") -> Call:
@@ -41,7 +41,7 @@ def _call(method: str, path: str, accept: str = "", body: bytes = b"") -> Call:
 
 
 class _NoAuthenticator:
-    async def authenticate(self, call: Call) -> User:
+    async def authenticate(self, call: Call) -> UserInfo:
         return _USER
 
 
@@ -58,9 +58,9 @@ async def _server() -> AsyncIterator[tuple[Pipeline, Renderer]]:
         pipeline = Pipeline(
             scheme=registry.scheme,
             authenticator=_NoAuthenticator(),
-            authorizer=Chain(Masters()),
-            endpoints=Endpoints(registry=registry, admission=AdmissionChain([])),
-            special=special_paths(registry),
+            authorizer=UnionAuthorizer(PrivilegedGroupAuthorizer()),
+            endpoints=ApiEndpoints(registry=registry, admission=AdmissionChain([])),
+            nonresource_handlers=nonresource_handlers(registry),
         )
         yield pipeline, Renderer(endpoints=pipeline.endpoints)
         for task in tasks:
@@ -92,7 +92,7 @@ async def _measure() -> list[Row]:
         async def ask(path: str, accept: str) -> int:
             call = _call("GET", path, accept)
             answer: Any = await pipeline.serve_as(call)
-            rendered = await renderer.render(answer, call.form, call)
+            rendered = await renderer.render(answer, call.output_format, call)
             return sum(len(chunk) for chunk in rendered.chunks)
 
         for number in range(1000):

@@ -13,17 +13,17 @@ from benchmarks import Row
 from benchmarks.patch_bench import condition, pod
 from sampan.api.scheme import builtin_scheme
 from sampan.apiserver.admission.chain import AdmissionChain
-from sampan.apiserver.authz import Chain, Masters
-from sampan.apiserver.endpoints import Endpoints
+from sampan.apiserver.authz import PrivilegedGroupAuthorizer, UnionAuthorizer
+from sampan.apiserver.endpoints import ApiEndpoints
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, User
+from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, UserInfo
 from sampan.machinery.clock import RealClock
 from sampan.storage.memory import MemoryBackend
 
 COUNT = 1000
 PODS = "/api/v1/namespaces/default/pods"
-ADMIN = User("admin", "", (MASTERS, AUTHENTICATED))
+ADMIN = UserInfo("admin", "", (MASTERS, AUTHENTICATED))
 JSON = {"Content-Type": "application/json", "Accept": "application/json"}
 STRATEGIC = {**JSON, "Content-Type": "application/strategic-merge-patch+json"}
 
@@ -69,7 +69,7 @@ _SENT = ("name", "image", "command", "env", "ports", "resources", "readinessProb
 
 
 class _Nobody:
-    async def authenticate(self, call: Call) -> User:
+    async def authenticate(self, call: Call) -> UserInfo:
         raise NotImplementedError
 
 
@@ -84,9 +84,13 @@ async def _pipeline() -> AsyncIterator[Pipeline]:
 
         scheme = builtin_scheme()
         registry = Registry(scheme=scheme, backend=backend, clock=RealClock(), start_task=start)
-        endpoints = Endpoints(registry=registry, admission=AdmissionChain([]))
+        endpoints = ApiEndpoints(registry=registry, admission=AdmissionChain([]))
         yield Pipeline(
-            scheme=scheme, authenticator=_Nobody(), authorizer=Chain(Masters()), endpoints=endpoints, special={}
+            scheme=scheme,
+            authenticator=_Nobody(),
+            authorizer=UnionAuthorizer(PrivilegedGroupAuthorizer()),
+            endpoints=endpoints,
+            nonresource_handlers={},
         )
         for task in tasks:
             task.cancel()

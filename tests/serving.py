@@ -8,39 +8,39 @@ from typing import Any
 
 from sampan.api.scheme import Scheme, builtin_scheme
 from sampan.apiserver.admission.chain import AdmissionChain, Plugin
-from sampan.apiserver.authz import Chain
-from sampan.apiserver.authz.modes import authorizers
-from sampan.apiserver.authz.node import NodeRelations
+from sampan.apiserver.authz import UnionAuthorizer
+from sampan.apiserver.authz.modes import make_union
+from sampan.apiserver.authz.node import NodeGraph
 from sampan.apiserver.authz.rbac import RbacIndex
 from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects
-from sampan.apiserver.endpoints import Endpoints
+from sampan.apiserver.endpoints import ApiEndpoints
 from sampan.apiserver.http.server import HttpServer, Listener
 from sampan.apiserver.loopback import LoopbackTransport, altered
-from sampan.apiserver.nonresource import special_paths
+from sampan.apiserver.nonresource import nonresource_handlers
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, User
+from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, UserInfo
 from sampan.machinery.client import Client, Transport
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.clock import Clock, RealClock, VirtualClock
 from sampan.storage.memory import MemoryBackend
 
-ADMIN = User("admin", "admin", (MASTERS, AUTHENTICATED))
+ADMIN = UserInfo("admin", "admin", (MASTERS, AUTHENTICATED))
 TRANSPORTS = ("loopback", "http")
 
 
 class _EverybodyIsAdmin:
-    async def authenticate(self, call: Call) -> User:
+    async def authenticate(self, call: Call) -> UserInfo:
         return ADMIN
 
 
-def usual_authorizers(registry: Registry) -> Chain:
+def usual_authorizers(registry: Registry) -> UnionAuthorizer:
     """Those of a new cluster."""
     index = RbacIndex()
     for obj in default_objects():
         index.put(obj)
-    return authorizers(("Node", "RBAC"), index, NodeRelations(registry=registry))
+    return make_union(("Node", "RBAC"), index, NodeGraph(registry=registry))
 
 
 @dataclass(slots=True)
@@ -80,8 +80,8 @@ async def serving(
             scheme=scheme,
             authenticator=_EverybodyIsAdmin(),
             authorizer=usual_authorizers(registry),
-            endpoints=Endpoints(registry=registry, admission=AdmissionChain(plugins)),
-            special=special_paths(registry),
+            endpoints=ApiEndpoints(registry=registry, admission=AdmissionChain(plugins)),
+            nonresource_handlers=nonresource_handlers(registry),
         )
         http = HttpServer(pipeline=pipeline)
         (port,) = await http.listen([Listener("127.0.0.1", 0)])

@@ -15,7 +15,7 @@ from sampan.api.scheme import Scheme
 from sampan.apiserver.admission.chain import Plugin
 from sampan.apiserver.request.call import Call, Query
 from sampan.apiserver.response.renderer import Renderer
-from sampan.apiserver.response.responses import StreamAnswer, WatchAnswer
+from sampan.apiserver.response.responses import StreamedResponse, WatchResponse
 from sampan.machinery import errors
 from sampan.machinery.clock import VirtualClock
 from tests.serving import ADMIN, Server, serving
@@ -54,8 +54,8 @@ class Asking:
         call = self.call(method, target, body, headers)
         try:
             answer = await self.pipeline.serve_as(call)
-            assert not isinstance(answer, WatchAnswer | StreamAnswer)
-            rendered = await self.renderer.render(answer, call.form, call)
+            assert not isinstance(answer, WatchResponse | StreamedResponse)
+            rendered = await self.renderer.render(answer, call.output_format, call)
         except errors.ApiError as error:
             rendered = await self.renderer.error(error, call)
         chunks = b"".join(rendered.chunks)
@@ -67,7 +67,7 @@ class Asking:
         """The content type and the bytes of the first `count` events of a watch."""
         call = self.call("GET", target, b"", headers)
         answer = await self.pipeline.serve_as(call)
-        assert isinstance(answer, WatchAnswer)
+        assert isinstance(answer, WatchResponse)
         frames, found, seen = self.renderer.frames(answer, call), b"", 0
         async with answer.watcher as watcher:
             async for events in watcher:

@@ -15,7 +15,7 @@ from sampan.apiserver.bootstrap import SYSTEM
 from sampan.apiserver.config.config_reload import INTERVAL_S
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.request.call import Call, Query
-from sampan.apiserver.response.responses import ObjectAnswer, translated
+from sampan.apiserver.response.responses import ObjectResponse, translate_storage_error
 from sampan.apiserver.server import ApiServer
 from sampan.machinery.client import Client
 from sampan.machinery.clock import RealClock, VirtualClock
@@ -61,10 +61,10 @@ def serve(path: Path, names: tuple[str, ...], scene: Callable[[Ask], Awaitable[N
                 try:
                     answer = await server.pipeline.serve_as(call)
                 except CorruptValue as fault:
-                    error = translated(fault, call)
+                    error = translate_storage_error(fault, call)
                     assert error is not None
                     raise error from fault
-                return json.loads(answer.raw) if isinstance(answer, ObjectAnswer) else answer
+                return json.loads(answer.raw) if isinstance(answer, ObjectResponse) else answer
 
             await scene(ask)
 

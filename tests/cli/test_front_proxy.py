@@ -8,7 +8,7 @@ from typing import Any
 
 from sampan.api.types.core_v1 import ConfigMap
 from sampan.apiserver.authn.front_proxy import FrontProxySettings
-from sampan.apiserver.config.config_reload import followed_proxy_client
+from sampan.apiserver.config.config_reload import reloading_proxy_client
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.cli.front_proxy import with_front_proxy
 from sampan.cli.pki import ADMIN, PROXY_CA, PROXY_CLIENT, Pki
@@ -68,7 +68,7 @@ def test_flags_go_first(tmp_path: Path) -> None:
 def test_its_certificate_is_loaded_again_when_it_is_renewed(tmp_path: Path) -> None:
     old, new, told = KEYS.write(tmp_path / "old"), KeyRing().write(tmp_path / "new"), list[str]()
     files = (old.certificate(PROXY_CLIENT), old.key(PROXY_CLIENT))
-    followed = followed_proxy_client(files, lambda: told.append("renewed"))
+    followed = reloading_proxy_client(files, lambda: told.append("renewed"))
     followed.look()
     files[0].write_bytes(new.certificate(PROXY_CLIENT).read_bytes())
     followed.look()

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from sampan.api.types.core_v1 import Binding, Node, ObjectReference, Pod
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.apiserver.authn.user_names import account
+from sampan.apiserver.authn.user_names import service_account_user
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.loopback import LoopbackTransport, altered
-from sampan.apiserver.request.call import AUTHENTICATED, User
+from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.apiserver.server import ApiServer
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.identities import MANAGER, NAMESPACE, account_of
@@ -48,7 +48,7 @@ class Cluster:
 
     def controller_client(self, name: str) -> Client:
         """With the controller's own rights; with "" those of the caches."""
-        user = account(NAMESPACE, account_of(name)) if name else User(MANAGER, groups=(AUTHENTICATED,))
+        user = service_account_user(NAMESPACE, account_of(name)) if name else UserInfo(MANAGER, groups=(AUTHENTICATED,))
         return Client(transport=self.transport.acting_as(user), clock=self.clock, component="kube-controller-manager")
 
     @asynccontextmanager
@@ -101,7 +101,7 @@ class Cluster:
         running, takes it off."""
         from sampan.scheduler.scheduler import Scheduler
 
-        user = User("system:kube-scheduler", groups=(AUTHENTICATED,))
+        user = UserInfo("system:kube-scheduler", groups=(AUTHENTICATED,))
         client = Client(transport=self.transport.acting_as(user), clock=self.clock, component="kube-scheduler")
         activity = Activity()
         scheduler = Scheduler(client=client, clock=self.clock, activity=activity)
@@ -130,7 +130,7 @@ class Cluster:
             forget()
 
     def node_client(self, name: str) -> Client:
-        user = User(f"system:node:{name}", groups=("system:nodes", AUTHENTICATED))
+        user = UserInfo(f"system:node:{name}", groups=("system:nodes", AUTHENTICATED))
         return Client(transport=self.transport.acting_as(user), clock=self.clock, component="kubelet")
 
     async def revision(self) -> int:

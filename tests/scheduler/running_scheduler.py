@@ -9,7 +9,7 @@ from typing import Any
 from sampan.api.types.core_v1 import Namespace, Node, Pod, ResourceRequirements, ServiceAccount, Taint
 from sampan.api.types.events_v1 import Event
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.apiserver.request.call import AUTHENTICATED, User
+from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType
 from sampan.scheduler.config import SchedulerConfig
@@ -84,7 +84,7 @@ async def running(
     async with cluster(runtime_config) as made:
         client = made.client
         await client.of(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace=NAMESPACE)))
-        user = User("system:kube-scheduler", groups=(AUTHENTICATED,))
+        user = UserInfo("system:kube-scheduler", groups=(AUTHENTICATED,))
         own = Client(transport=made.transport.acting_as(user), clock=made.clock, component="kube-scheduler")
         scheduler = Scheduler(client=own, clock=made.clock, config=config)
         forget = made.clock.on_idle(scheduler.activity.idle)

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from sampan.api.types.core_v1 import Pod
 from sampan.apiserver.loopback import LoopbackTransport
-from sampan.apiserver.request.call import User
+from sampan.apiserver.request.call import UserInfo
 from sampan.machinery.client import ConnectionFailed, Request, Response
 from tests.apiserver.pods import pod
 from tests.controllers.cluster import Cluster
@@ -19,7 +19,7 @@ class Unreachable:
         self._inner, self._left = inner, left
         self.watch, self.close = inner.watch, inner.close
 
-    def acting_as(self, user: User) -> "Unreachable":
+    def acting_as(self, user: UserInfo) -> "Unreachable":
         return Unreachable(self._inner.acting_as(user), self._left)
 
     async def send(self, request: Request) -> Response:

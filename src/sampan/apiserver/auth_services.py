@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sampan.apiserver.authn.authenticator import Tokens
-from sampan.apiserver.authz import Chain
+from sampan.apiserver.authn.authenticator import UnionTokenAuthenticator
+from sampan.apiserver.authz import UnionAuthorizer
 from sampan.apiserver.authz.rbac import RbacIndex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Security:
-    authorizer: Chain
+class AuthServices:
+    authorizer: UnionAuthorizer
     rules: RbacIndex = field(default_factory=RbacIndex)
-    tokens: Tokens = field(default_factory=lambda: Tokens(()))
+    tokens: UnionTokenAuthenticator = field(default_factory=lambda: UnionTokenAuthenticator(()))
     audiences: Sequence[str] = ()
     """The audiences of tokens for this server."""

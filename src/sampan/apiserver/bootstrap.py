@@ -19,7 +19,7 @@ import msgspec
 
 from sampan.api import times
 from sampan.apiserver.pipeline import Pipeline
-from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, User
+from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, UserInfo
 from sampan.apiserver.request.negotiation import JSON
 from sampan.apiserver.request.patches import MERGE_PATCH
 from sampan.machinery import errors
@@ -33,7 +33,7 @@ INTERVAL_S = 10.0
 """How often the `kubernetes` service and its related objects are reconciled, as in kube-apiserver."""
 NAMESPACES_INTERVAL_S = 60.0
 """How often the system namespaces are reconciled, as in kube-apiserver."""
-SYSTEM = User("system:apiserver", groups=(MASTERS, AUTHENTICATED))
+SYSTEM = UserInfo("system:apiserver", groups=(MASTERS, AUTHENTICATED))
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _PRIORITIES = (
     (

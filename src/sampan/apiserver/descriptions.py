@@ -28,10 +28,10 @@ class Definition(msgspec.Struct, gc=False):
     """The descriptions of one OpenAPI definition; everything else in it is ignored."""
 
     description: str = ""
-    properties: dict[str, Described] = {}
+    properties: dict[str, FieldDescription] = {}
 
 
-class Described(msgspec.Struct, gc=False):
+class FieldDescription(msgspec.Struct, gc=False):
     description: str = ""
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sampan.api import limits, times
 from sampan.api.resource import Resource
 from sampan.apiserver.admission.chain import AdmissionChain, Attributes, Operation
-from sampan.apiserver.authz import Chain
+from sampan.apiserver.authz import UnionAuthorizer
 from sampan.apiserver.fieldmanager import Ownership, manager_name
 from sampan.apiserver.fieldmanager.ownership import is_reset_in_body
 from sampan.apiserver.fieldmanager.scale_handler import ScaleOwnership
@@ -25,8 +25,8 @@ from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.request import bodies, options, patches
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.server_side_apply import Applied
-from sampan.apiserver.response.json_bytes import Versions
-from sampan.apiserver.response.responses import Answer, ListAnswer, ObjectAnswer, WatchAnswer, success
+from sampan.apiserver.response.json_bytes import VersionConverter
+from sampan.apiserver.response.responses import ApiResponse, ListResponse, ObjectResponse, WatchResponse, success_status
 from sampan.machinery import errors
 from sampan.machinery.worker_thread import WorkerThread
 from sampan.storage.cacher import Item
@@ -39,20 +39,20 @@ _AT_A_TIME = 16
 """How many objects of a collection are deleted concurrently."""
 
 
-class Endpoints:
+class ApiEndpoints:
     def __init__(
         self,
         *,
         registry: Registry,
         admission: AdmissionChain,
-        authorizer: Chain | None = None,
+        authorizer: UnionAuthorizer | None = None,
         upstream: Upstream | None = None,
     ) -> None:
         """`authorizer` is consulted when a request turns out to need a further permission (a PUT that creates); without
         `upstream` no node, pod or service can be proxied to."""
         self.registry, self.admission, self._authorizer = registry, admission, authorizer
         self.upstream = upstream
-        self.versions, self.ownership = Versions(registry), Ownership(registry)
+        self.versions, self.ownership = VersionConverter(registry), Ownership(registry)
         self.scales = ScaleOwnership(self.ownership)
         self._small_worker = WorkerThread("sampan-small-object")
         """Handles small YAML bodies and small objects with CEL expressions. It is separate so that they do not wait for
@@ -61,24 +61,24 @@ class Endpoints:
 
     # -- get, list and watch -----------------------------------------------------------------------------------------
 
-    async def get(self, call: Call) -> Answer:
+    async def get(self, call: Call) -> ApiResponse:
         resource = _resource(call)
         item = await self.registry.store(resource).get(call.namespace, call.name, call.query.get("resourceVersion"))
-        return ObjectAnswer(resource, self.versions.show(resource, item.raw), item=item)
+        return ObjectResponse(resource, self.versions.show(resource, item.raw), item=item)
 
-    async def list(self, call: Call) -> Answer:
+    async def list(self, call: Call) -> ApiResponse:
         resource = _resource(call)
         result = await self.registry.store(resource).cacher.list(options.list_query(call))
-        return ListAnswer(resource, result)
+        return ListResponse(resource, result)
 
-    async def watch(self, call: Call) -> Answer:
+    async def watch(self, call: Call) -> ApiResponse:
         resource = _resource(call)
         query = options.watch_query(call)
-        return WatchAnswer(resource, self.registry.store(resource).cacher.watch(query), query.timeout_s or 0)
+        return WatchResponse(resource, self.registry.store(resource).cacher.watch(query), query.timeout_s or 0)
 
     # -- create ------------------------------------------------------------------------------------------------------
 
-    async def create(self, call: Call) -> Answer:
+    async def create(self, call: Call) -> ApiResponse:
         resource, opts = _resource(call), options.write_options("CreateOptions", call.query)
         behaviour, ctx = self.registry.behaviour(resource), self.context(call, opts.dry_run)
         obj = await ctx.compute(bodies.read_object, call, self.codec(resource), opts.field_validation)
@@ -92,7 +92,7 @@ class Endpoints:
 
     # -- update and patch --------------------------------------------------------------------------------------------
 
-    async def update(self, call: Call) -> Answer:
+    async def update(self, call: Call) -> ApiResponse:
         resource, opts = _resource(call), options.write_options("UpdateOptions", call.query)
         ctx, strategy, codec = self.context(call, opts.dry_run), self.strategy(call), self.codec(resource)
         read = partial(bodies.read_object, call, codec, opts.field_validation)
@@ -130,7 +130,7 @@ class Endpoints:
         )
         return self.written(resource, written, 201 if written.created else 200)
 
-    async def patch(self, call: Call) -> Answer:
+    async def patch(self, call: Call) -> ApiResponse:
         resource = _resource(call)
         patch, opts = patches.read(call, self.codec(resource))
         if patch is None:
@@ -156,7 +156,7 @@ class Endpoints:
         )
         return self.written(resource, written, 200)
 
-    async def _apply(self, call: Call, opts: options.WriteOptions) -> Answer:
+    async def _apply(self, call: Call, opts: options.WriteOptions) -> ApiResponse:
         """Perform a server-side apply. It creates a missing object, unless the request is for a subresource."""
         resource, ctx = _resource(call), self.context(call, opts.dry_run)
         applied = Applied(
@@ -197,7 +197,7 @@ class Endpoints:
 
     # -- delete ------------------------------------------------------------------------------------------------------
 
-    async def delete(self, call: Call) -> Answer:
+    async def delete(self, call: Call) -> ApiResponse:
         resource, opts = _resource(call), await self.delete_options(call)
         ctx, strategy = self.context(call, opts.dry_run), self.registry.behaviour(resource).strategy
         strategy.check_delete(call.name)
@@ -205,11 +205,11 @@ class Endpoints:
             ctx, call.name, opts, strategy=strategy, check=self._check("DELETE", call, ctx)
         )
         if written.deleted and not strategy.return_deleted_object:
-            return success(resource, call.name, written.obj.metadata.uid)
+            return success_status(resource, call.name, written.obj.metadata.uid)
         is_asynchronous = not written.deleted and opts.orphan_dependents is False
         return self.written(resource, written, 202 if is_asynchronous else 200)
 
-    async def deletecollection(self, call: Call) -> Answer:
+    async def deletecollection(self, call: Call) -> ApiResponse:
         """Delete the objects that a list with these options returns. The response is that list, as it was before."""
         resource, query = _resource(call), options.list_query(call)
         opts, strategy = await self.delete_options(call), self.registry.behaviour(resource).strategy
@@ -223,7 +223,7 @@ class Endpoints:
                 await store.delete(ctx, item.name, opts, strategy=strategy, check=self._check("DELETE", call, ctx))
 
         await _together(delete, result.items)
-        return ListAnswer(resource, result)
+        return ListResponse(resource, result)
 
     async def delete_options(self, call: Call) -> DeleteOptions:
         if not call.body:
@@ -297,11 +297,11 @@ class Endpoints:
             subresource=call.subresource,
             dry_run=ctx.dry_run,
             warn=call.warn,
-            annotate=call.trail.annotate if call.trail is not None else _unaudited,
+            annotate=call.audit.annotate if call.audit is not None else _unaudited,
         )
 
-    def written(self, resource: Resource, written: WriteResult, code: int) -> ObjectAnswer:
-        return ObjectAnswer(resource, self.versions.show(resource, written.raw), code, written.obj)
+    def written(self, resource: Resource, written: WriteResult, code: int) -> ObjectResponse:
+        return ObjectResponse(resource, self.versions.show(resource, written.raw), code, written.obj)
 
     async def _admitted(self, operation: Operation, call: Call, ctx: Context, obj: Any, old: Any) -> Any:
         """Return the object after mutating admission."""
@@ -427,4 +427,4 @@ def _resource(call: Call) -> Resource:
     return call.resource
 
 
-__all__ = ["Endpoints", "Store"]
+__all__ = ["ApiEndpoints", "Store"]

@@ -17,21 +17,21 @@ import msgspec
 from sampan.api.codec import json as json_codec
 from sampan.api.resource import Resource
 from sampan.api.types.meta_v1 import ObjectMeta, PartialObjectMetadata
-from sampan.apiserver.endpoints import Endpoints
+from sampan.apiserver.endpoints import ApiEndpoints
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.request.call import Call, Query, User
+from sampan.apiserver.request.call import Call, Query, UserInfo
 from sampan.apiserver.response import json_bytes
 from sampan.apiserver.response.responses import (
-    Answer,
-    BytesAnswer,
-    ListAnswer,
-    ObjectAnswer,
-    StreamAnswer,
-    ValueAnswer,
-    WatchAnswer,
-    translated,
+    ApiResponse,
+    ListResponse,
+    ObjectResponse,
+    RawResponse,
+    StreamedResponse,
+    ValueResponse,
+    WatchResponse,
+    translate_storage_error,
 )
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
@@ -48,12 +48,12 @@ _END_MARK = INITIAL_EVENTS_END.encode()
 
 
 class LoopbackTransport:
-    def __init__(self, *, pipeline: Pipeline, user: User, activity: Activity | None = None) -> None:
+    def __init__(self, *, pipeline: Pipeline, user: UserInfo, activity: Activity | None = None) -> None:
         self._pipeline, self._user = pipeline, user
         self.activity = activity or Activity()
         """The requests in progress, which a virtual clock waits for."""
 
-    def acting_as(self, user: User) -> LoopbackTransport:
+    def acting_as(self, user: UserInfo) -> LoopbackTransport:
         """Return a transport to the same server for another user."""
         return LoopbackTransport(pipeline=self._pipeline, user=user, activity=self.activity)
 
@@ -66,7 +66,7 @@ class LoopbackTransport:
     async def watch(self, request: Request, codec: ObjectCodec) -> AsyncIterator[Events]:
         call = self._call(request)
         answer = await self._serve(call)
-        if not isinstance(answer, WatchAnswer):
+        if not isinstance(answer, WatchResponse):
             raise errors.bad_request("the request is no watch")
         try:
             watcher = await answer.watcher.__aenter__()
@@ -77,8 +77,8 @@ class LoopbackTransport:
             yield _LoopbackEvents(watcher, call, shown, codec)
         finally:
             await watcher.__aexit__(None, None, None)
-            if call.trail is not None:
-                call.trail.complete()
+            if call.audit is not None:
+                call.audit.complete()
 
     async def close(self) -> None:
         """Do nothing: there is nothing to release."""
@@ -93,7 +93,7 @@ class LoopbackTransport:
             user=self._user,
         )
 
-    async def _serve(self, call: Call) -> Answer:
+    async def _serve(self, call: Call) -> ApiResponse:
         try:
             return await self._pipeline.serve_as(call)
         except errors.ApiError:
@@ -104,7 +104,7 @@ class LoopbackTransport:
 
 def _told(fault: Exception, call: Call) -> errors.ApiError:
     """Return the API error for an exception of the server."""
-    if (api_error := translated(fault, call)) is not None:
+    if (api_error := translate_storage_error(fault, call)) is not None:
         return api_error
     if isinstance(fault, CacheError):  # for example a watcher that was too slow; the client may retry
         return errors.service_unavailable(str(fault))
@@ -112,23 +112,23 @@ def _told(fault: Exception, call: Call) -> errors.ApiError:
     return errors.internal_error("the request could not be carried out")
 
 
-def _response(endpoints: Endpoints, call: Call, answer: Answer) -> Response:
-    if isinstance(answer, ObjectAnswer):
+def _response(endpoints: ApiEndpoints, call: Call, answer: ApiResponse) -> Response:
+    if isinstance(answer, ObjectResponse):
         return _ObjectResponse(_Shown(endpoints, answer.resource), answer, call.warnings)
-    if isinstance(answer, ListAnswer):
+    if isinstance(answer, ListResponse):
         return _ListResponse(_Shown(endpoints, answer.resource), answer, call.warnings)
-    if isinstance(answer, WatchAnswer):
+    if isinstance(answer, WatchResponse):
         raise errors.bad_request("the request is a watch")
-    if isinstance(answer, StreamAnswer):
+    if isinstance(answer, StreamedResponse):
         raise errors.bad_request("the request needs a connection of its own")
-    body = answer.body if isinstance(answer, BytesAnswer) else json_codec.encode(answer.value)
+    body = answer.body if isinstance(answer, RawResponse) else json_codec.encode(answer.value)
     if answer.code >= 400:
         raise _failure(answer, body)
     return _ValueResponse(answer.code, answer.headers, body, call.warnings)
 
 
-def _failure(answer: ValueAnswer | BytesAnswer, body: bytes) -> errors.ApiError:
-    if isinstance(answer, ValueAnswer):
+def _failure(answer: ValueResponse | RawResponse, body: bytes) -> errors.ApiError:
+    if isinstance(answer, ValueResponse):
         return errors.from_status(answer.value)
     return errors.generic(answer.code, body.decode("utf-8", "replace"), is_unexpected=True)
 
@@ -138,7 +138,7 @@ class _Shown:
 
     __slots__ = ("_endpoints", "_resource")
 
-    def __init__(self, endpoints: Endpoints, resource: Resource) -> None:
+    def __init__(self, endpoints: ApiEndpoints, resource: Resource) -> None:
         self._endpoints, self._resource = endpoints, resource
 
     def object(self, item: Item, codec: ObjectCodec) -> Any:
@@ -151,7 +151,7 @@ class _Shown:
         """Return a stored object in the requested version."""
         return self._endpoints.versions.to_shown(self._resource, obj)
 
-    def list(self, answer: ListAnswer) -> bytes:
+    def list(self, answer: ListResponse) -> bytes:
         return b"".join(json_bytes.list_chunks(answer.resource, answer.result, self._endpoints.versions))
 
 
@@ -159,7 +159,7 @@ class _ObjectResponse:
     __slots__ = ("_answer", "_shown", "warnings")
     headers: Mapping[str, str] = {}
 
-    def __init__(self, shown: _Shown, answer: ObjectAnswer, warnings: Sequence[str]) -> None:
+    def __init__(self, shown: _Shown, answer: ObjectResponse, warnings: Sequence[str]) -> None:
         self._shown, self._answer, self.warnings = shown, answer, warnings
 
     @property
@@ -188,7 +188,7 @@ class _ListResponse:
     headers: Mapping[str, str] = {}
     status = 200
 
-    def __init__(self, shown: _Shown, answer: ListAnswer, warnings: Sequence[str]) -> None:
+    def __init__(self, shown: _Shown, answer: ListResponse, warnings: Sequence[str]) -> None:
         self._shown, self._answer, self.warnings = shown, answer, warnings
 
     def body(self) -> bytes:

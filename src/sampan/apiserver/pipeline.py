@@ -14,31 +14,31 @@ from typing import Protocol
 from sampan.api.resource import Resource
 from sampan.api.scheme import Scheme
 from sampan.apiserver.authn.impersonation import Impersonation
-from sampan.apiserver.authz import Chain, Verdict, attributes_of
-from sampan.apiserver.authz.authorizer import refused
-from sampan.apiserver.endpoints import Endpoints
+from sampan.apiserver.authz import AuthzDecision, UnionAuthorizer, attributes_of
+from sampan.apiserver.authz.authorizer import authorization_error
+from sampan.apiserver.endpoints import ApiEndpoints
 from sampan.apiserver.registry.behaviour import Handler
 from sampan.apiserver.request import negotiation, patches
-from sampan.apiserver.request.call import PASSED_ON, Call, Trail, User
-from sampan.apiserver.request.negotiation import OBJECT_FORMS, STREAM_FORMS
-from sampan.apiserver.response.responses import Answer, no_such_path
+from sampan.apiserver.request.call import PROXIED_SUBRESOURCES, AuditContext, Call, UserInfo
+from sampan.apiserver.request.negotiation import OBJECT_MEDIA_TYPES, STREAM_MEDIA_TYPES
+from sampan.apiserver.response.responses import ApiResponse, path_not_found
 from sampan.machinery import errors
 from sampan.machinery.flight_recorder import FlightRecorder
 
-Special = Callable[[Call], Awaitable[Answer]]
+NonResourceHandler = Callable[[Call], Awaitable[ApiResponse]]
 """Serves a non-resource path: health, discovery, OpenAPI, metrics, version."""
 
 
 class Authenticator(Protocol):
-    async def authenticate(self, call: Call) -> User:
+    async def authenticate(self, call: Call) -> UserInfo:
         """Return the user who sent the request. Raise Unauthorized if its credentials are invalid."""
 
 
 class Auditor(Protocol):
-    def begin(self, call: Call) -> Trail | None:
+    def begin(self, call: Call) -> AuditContext | None:
         """Start the audit record of a classified, authenticated request; return None if it is not audited."""
 
-    def refused(self, call: Call) -> None:
+    def record_authentication_failure(self, call: Call) -> None:
         """Audit a request that failed authentication."""
 
 
@@ -48,51 +48,51 @@ class Pipeline:
         *,
         scheme: Scheme,
         authenticator: Authenticator,
-        authorizer: Chain,
-        endpoints: Endpoints,
-        special: Mapping[str, Special],
+        authorizer: UnionAuthorizer,
+        endpoints: ApiEndpoints,
+        nonresource_handlers: Mapping[str, NonResourceHandler],
         recorder: FlightRecorder | None = None,
         auditor: Auditor | None = None,
     ) -> None:
         self._scheme, self._authenticator, self._authorizer = scheme, authenticator, authorizer
         self._impersonation = Impersonation(authorizer=authorizer)
         self.endpoints = endpoints
-        self._special = special
+        self._nonresource_handlers = nonresource_handlers
         """The handlers by first path element. A handler looks up the longest matching path itself."""
         self._recorder = recorder
         self._auditor = auditor
 
-    async def serve(self, call: Call) -> Answer:
+    async def serve(self, call: Call) -> ApiResponse:
         try:
             call.user = await self._authenticator.authenticate(call)
         except errors.Unauthorized:
             if self._auditor is not None:
                 self.classify(call)
-                self._auditor.refused(call)
+                self._auditor.record_authentication_failure(call)
             raise
         return await self.serve_as(call)
 
-    async def serve_as(self, call: Call) -> Answer:
+    async def serve_as(self, call: Call) -> ApiResponse:
         """Serve a request whose user is known."""
         self.classify(call)
-        trail = self._auditor.begin(call) if self._auditor is not None else None
-        return await self._act(call) if trail is None else await self._audited(call, trail)
+        audit = self._auditor.begin(call) if self._auditor is not None else None
+        return await self._act(call) if audit is None else await self._audited(call, audit)
 
-    async def _audited(self, call: Call, trail: Trail) -> Answer:
-        call.trail = trail
+    async def _audited(self, call: Call, audit: AuditContext) -> ApiResponse:
+        call.audit = audit
         try:
             answer = await self._act(call)
         except BaseException as error:
-            trail.failed(error)
+            audit.record_failure(error)
             raise
-        trail.answered(answer)
+        audit.record_response(answer)
         return answer
 
-    async def _act(self, call: Call) -> Answer:
+    async def _act(self, call: Call) -> ApiResponse:
         sender = call.user
         await self._impersonation.apply(call)
-        if call.trail is not None and call.user is not sender:
-            call.trail.impersonating(call.user)
+        if call.audit is not None and call.user is not sender:
+            call.audit.record_impersonation(call.user)
         if self._recorder is None or call.method == "GET":
             await self._let_in(call)
             return await self._carry_out(call)
@@ -100,24 +100,24 @@ class Pipeline:
 
     async def _let_in(self, call: Call) -> None:
         """Apply flow control and authorization before the body is read."""
-        gate = call.gate
-        if gate is not None and (turn := gate.enter(call)) is not None:
+        transport = call.transport
+        if transport is not None and (turn := transport.enter(call)) is not None:
             await turn
         await self._authorize(call)
-        if gate is not None:
-            await gate.receive(call)
+        if transport is not None:
+            await transport.read_body(call)
 
     async def _authorize(self, call: Call) -> None:
-        if call.trail is None:
+        if call.audit is None:
             await self._authorizer.check(call)
             return
         attributes = attributes_of(call)
-        decision = await self._authorizer.decide(attributes)
-        call.trail.decided(decision)
-        if decision.verdict is not Verdict.ALLOWED:
-            raise refused(attributes, decision)
+        result = await self._authorizer.authorize(attributes)
+        call.audit.record_decision(result)
+        if result.decision is not AuthzDecision.ALLOW:
+            raise authorization_error(attributes, result)
 
-    async def _recorded(self, call: Call, recorder: FlightRecorder) -> Answer:
+    async def _recorded(self, call: Call, recorder: FlightRecorder) -> ApiResponse:
         """Serve a write and record its outcome in the flight recorder."""
         try:
             await self._let_in(call)
@@ -149,19 +149,19 @@ class Pipeline:
         call.resource, call.name = route.resource, path.name
         call.namespace, call.subresource = path.namespace, path.subresource
         call.tail = "/".join(path.rest)
-        call.is_old_watch = path.watch
+        call.is_classic_watch = path.watch
         call.verb = _verb(call)
 
-    async def _carry_out(self, call: Call) -> Answer:
+    async def _carry_out(self, call: Call) -> ApiResponse:
         resource = call.resource
         if resource is None:
-            handler = self._special.get(call.path.split("/", 2)[1])
-            return await handler(call) if handler is not None else no_such_path()
+            handler = self._nonresource_handlers.get(call.path.split("/", 2)[1])
+            return await handler(call) if handler is not None else path_not_found()
         behaviour = self.endpoints.registry.behaviour(resource)
         if behaviour.deprecation and call.verb == "watch":  # even if the resource has no watch: lists share its path
             call.warn(behaviour.deprecation)
         _check_verb(call, resource)
-        if call.subresource not in PASSED_ON:
+        if call.subresource not in PROXIED_SUBRESOURCES:
             _negotiate(call, resource)
         if behaviour.deprecation and call.verb != "watch":
             call.warn(behaviour.deprecation)
@@ -172,8 +172,8 @@ class Pipeline:
             raise errors.method_not_supported(resource.plural, call.verb, group=resource.group)
         return await self._verb(call)
 
-    async def _verb(self, call: Call) -> Answer:
-        handler: Callable[[Call], Awaitable[Answer]] = getattr(self.endpoints, call.verb)
+    async def _verb(self, call: Call) -> ApiResponse:
+        handler: Callable[[Call], Awaitable[ApiResponse]] = getattr(self.endpoints, call.verb)
         return await handler(call)
 
 
@@ -184,14 +184,14 @@ def _subject(call: Call, name: str = "") -> str:
     return "/".join(part for part in parts if part)
 
 
-_LOG_FORMS = ("text/plain", *OBJECT_FORMS)
+_LOG_MEDIA_TYPES = ("text/plain", *OBJECT_MEDIA_TYPES)
 _PROXIED = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _BY_METHOD = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
 def _verb(call: Call) -> str:
     """Return the verb as authorizers and logs name it, whether or not the path supports it."""
-    verb = "watch" if call.is_old_watch else _BY_METHOD.get(call.method, "")
+    verb = "watch" if call.is_classic_watch else _BY_METHOD.get(call.method, "")
     if call.name:
         return verb
     if verb == "get":
@@ -207,8 +207,8 @@ def _check_verb(call: Call, resource: Resource) -> None:
         return
     subresource = resource.subresource(call.subresource) if call.subresource else None
     verbs = subresource.verbs if subresource is not None else resource.verbs
-    if call.is_old_watch:
-        _check_old_watch(call, verbs)
+    if call.is_classic_watch:
+        _check_classic_watch(call, verbs)
     elif call.verb == "watch" and "list" in verbs and "watch" not in verbs:
         raise errors.method_not_supported(resource.plural, "watch", group=resource.group)
     elif call.verb not in verbs or not _fits_path(call):
@@ -224,7 +224,7 @@ def _fits_path(call: Call) -> bool:
     return call.method != "HEAD" and (bool(call.name) or call.verb not in ("update", "patch"))
 
 
-def _check_old_watch(call: Call, verbs: tuple[str, ...]) -> None:
+def _check_classic_watch(call: Call, verbs: tuple[str, ...]) -> None:
     if "watch" not in verbs:
         raise errors.generic(404)
     if call.method != "GET":
@@ -235,15 +235,15 @@ def _negotiate(call: Call, resource: Resource) -> None:
     """Negotiate the form of the response before anything is executed."""
     accept = call.headers.get("Accept", "")
     if call.subresource == "log":
-        negotiation.routes(accept, _LOG_FORMS)
+        negotiation.routes(accept, _LOG_MEDIA_TYPES)
         negotiation.negotiate_plain(accept)
         return
     if not resource.is_custom:
         if call.method == "PATCH":
             patches.patch_type(call, is_custom=False)
-        negotiation.routes(accept, STREAM_FORMS if call.verb in ("list", "watch") else OBJECT_FORMS)
+        negotiation.routes(accept, STREAM_MEDIA_TYPES if call.verb in ("list", "watch") else OBJECT_MEDIA_TYPES)
     has_tables = "list" in resource.verbs or "get" in resource.verbs  # reviews can only be created
-    call.form = negotiation.negotiate(accept, is_custom=resource.is_custom, has_tables=has_tables)
+    call.output_format = negotiation.negotiate(accept, is_custom=resource.is_custom, has_tables=has_tables)
 
 
-__all__ = ["Auditor", "Authenticator", "Handler", "Pipeline", "Special"]
+__all__ = ["Auditor", "Authenticator", "Handler", "NonResourceHandler", "Pipeline"]

@@ -14,27 +14,27 @@ from sampan.api.scheme import Scheme, builtin_scheme
 from sampan.api.types.core_v1 import Secret
 from sampan.apiserver.admission.chain import AdmissionChain
 from sampan.apiserver.admission.plugins import default_plugins
-from sampan.apiserver.auth_services import Security
+from sampan.apiserver.auth_services import AuthServices
 from sampan.apiserver.authn.assembly import account_keys, audiences, authenticators, oidc_tokens
-from sampan.apiserver.authn.cluster_authentication_trust import TrustPublisher, wanted_data
-from sampan.apiserver.authn.legacy_tokens import note_use
-from sampan.apiserver.authz import Authorizer, Chain
-from sampan.apiserver.authz.modes import Mode, each
-from sampan.apiserver.authz.node import NodeRelations
-from sampan.apiserver.authz.rbac import RbacFeed, RbacIndex
+from sampan.apiserver.authn.cluster_authentication_trust import ClusterAuthenticationTrust, trust_data
+from sampan.apiserver.authn.legacy_tokens import record_use
+from sampan.apiserver.authz import Authorizer, UnionAuthorizer
+from sampan.apiserver.authz.modes import Mode, make_authorizers
+from sampan.apiserver.authz.node import NodeGraph
+from sampan.apiserver.authz.rbac import RbacIndex, RbacIndexUpdater
 from sampan.apiserver.authz.rbac.bootstrap_policy import reconcile
 from sampan.apiserver.bootstrap import SYSTEM, SystemObjects
-from sampan.apiserver.config.config_reload import followed_certificates, followed_files, followed_proxy_client
+from sampan.apiserver.config.config_reload import reloading_certificates, reloading_files, reloading_proxy_client
 from sampan.apiserver.config.server_config import AuditConfig, ServerConfig
-from sampan.apiserver.endpoints import Endpoints
-from sampan.apiserver.flowcontrol import Fairness, FairnessFeed
+from sampan.apiserver.endpoints import ApiEndpoints
+from sampan.apiserver.flowcontrol import Fairness, FlowControlController
 from sampan.apiserver.flowcontrol.fairness import export_fairness, width
 from sampan.apiserver.http.connection_limits import HttpLimits
 from sampan.apiserver.http.server import HttpServer, Listener
 from sampan.apiserver.http.tls import tls_context
 from sampan.apiserver.loopback import LoopbackTransport
 from sampan.apiserver.metrics import RequestMetrics, export_storage
-from sampan.apiserver.nonresource import Check, Special, special_paths
+from sampan.apiserver.nonresource import HealthCheck, NonResourceHandler, nonresource_handlers
 from sampan.apiserver.nonresource.health import StorageReadiness
 from sampan.apiserver.nonresource.server_info import OpenId
 from sampan.apiserver.pipeline import Pipeline
@@ -42,7 +42,7 @@ from sampan.apiserver.proxy.kubelets import KubeletAccess, Kubelets
 from sampan.apiserver.proxy.upstream import Upstream
 from sampan.apiserver.registry.allocation import AllocationRepair, ServiceRanges
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.request.call import MASTERS, User, request_in_frame
+from sampan.apiserver.request.call import MASTERS, UserInfo, request_in_frame
 from sampan.apiserver.unserved import UnservedDefinitions, UnservedKinds
 from sampan.machinery.clock import Clock, RealClock
 from sampan.machinery.flight_recorder import FlightRecorder
@@ -53,12 +53,12 @@ from sampan.machinery.token_signer import TokenSigner
 from sampan.storage.backend import Backend
 
 if TYPE_CHECKING:
-    from sampan.apiserver.audit import AuditLog, Auditor
+    from sampan.apiserver.audit import AuditLog, PolicyAuditor
 
 log = logging.getLogger(__name__)
 
 _RETIREMENT_S = 60
-INSECURE_USER = User("system:unsecured", groups=(MASTERS, "system:authenticated"))
+INSECURE_USER = UserInfo("system:unsecured", groups=(MASTERS, "system:authenticated"))
 
 
 class ListenError(OSError):
@@ -82,7 +82,7 @@ class ApiServer:
         self._is_bootstrapped = False
         self._has_kubelets = asyncio.Event()
         self.recorder = FlightRecorder(clock=clock)
-        self.debug: dict[str, Special] = {}
+        self.debug: dict[str, NonResourceHandler] = {}
         """Debug handlers of components in this process, by path below /debug."""
         self._tasks: _Background | None = None
         self._running = AsyncExitStack()
@@ -130,11 +130,11 @@ class ApiServer:
             self._start(self._lag.run())
             if self._audit_log is not None:
                 self._start(self._audit_log.run())
-            feed = RbacFeed(index=self.security.rules, registry=self.registry)
+            feed = RbacIndexUpdater(index=self.security.rules, registry=self.registry)
             self._start(feed.run())
             running.push_async_callback(self._authenticator.tokens.close)
             running.push_async_callback(self.security.authorizer.close)
-            for file in followed_files(self.config, self._oidc, self._use_modes, self.clock):
+            for file in reloading_files(self.config, self._oidc, self._use_modes, self.clock):
                 self._start(file.run())
             running.push_async_callback(self.upstream.close)
             running.push_async_callback(self._http.close)
@@ -147,17 +147,17 @@ class ApiServer:
             )
             await system_objects.ensure()
             self._start(system_objects.run(RealClock()))
-            trust = TrustPublisher(pipeline=self.pipeline, data=wanted_data(self.config))
+            trust = ClusterAuthenticationTrust(pipeline=self.pipeline, data=trust_data(self.config))
             await trust.ensure()
             self._start(trust.run())
-            for certificates in followed_certificates(
+            for certificates in reloading_certificates(
                 self.config,
                 use_tls=self._http.use_tls,
                 use_trust=lambda data: self._start(trust.replace(data)),
                 use_kubelets=self.kubelets.renew_tls,
             ):
                 self._start(certificates.run())
-            flows = FairnessFeed(fairness=self.fairness, pipeline=self.pipeline)
+            flows = FlowControlController(fairness=self.fairness, pipeline=self.pipeline)
             await flows.ensure_defaults()
             self._start(flows.run())
             await feed.wait_filled()
@@ -190,29 +190,29 @@ class ApiServer:
         client = self.config.proxy_client
         api = MetricsApi(pipeline=self.pipeline, upstream=self.upstream, summaries=summaries, client=client)
         if client is not None:
-            self._start(followed_proxy_client(client, api.renew_client).run())
+            self._start(reloading_proxy_client(client, api.renew_client).run())
         await api.run(self._has_kubelets)
 
-    def loopback(self, user: User = SYSTEM) -> LoopbackTransport:
+    def loopback(self, user: UserInfo = SYSTEM) -> LoopbackTransport:
         """Return a transport for a client in this process."""
         return LoopbackTransport(pipeline=self.pipeline, user=user)
 
-    def _make_security(self) -> Security:
-        rules, config, relations = RbacIndex(), self.config, NodeRelations(registry=self.registry)
+    def _make_security(self) -> AuthServices:
+        rules, config, relations = RbacIndex(), self.config, NodeGraph(registry=self.registry)
 
         def made(modes: Sequence[Mode]) -> list[Authorizer]:
-            return each(modes, rules, relations, config.abac_policies, self.clock)
+            return make_authorizers(modes, rules, relations, config.abac_policies, self.clock)
 
         self._authorizers_of = made
-        return Security(
-            authorizer=Chain(*made(config.authorization_modes)),
+        return AuthServices(
+            authorizer=UnionAuthorizer(*made(config.authorization_modes)),
             rules=rules,
             tokens=self._authenticator.tokens,
             audiences=audiences(config),
         )
 
     async def _note_use(self, secret: Secret, day: str) -> None:
-        await note_use(self.pipeline, secret, day)
+        await record_use(self.pipeline, secret, day)
 
     def _use_modes(self, modes: Sequence[Mode]) -> None:
         old = self.security.authorizer.replace(self._authorizers_of(modes))
@@ -220,7 +220,7 @@ class ApiServer:
 
     def _make_pipeline(self) -> Pipeline:
         authorizer, admission = self.security.authorizer, self._admission()
-        endpoints = Endpoints(
+        endpoints = ApiEndpoints(
             registry=self.registry, admission=admission, authorizer=authorizer, upstream=self.upstream
         )
         return Pipeline(
@@ -228,14 +228,14 @@ class ApiServer:
             authenticator=self._authenticator,
             authorizer=authorizer,
             endpoints=endpoints,
-            special=special_paths(
+            nonresource_handlers=nonresource_handlers(
                 self.registry,
                 address=self._host_port,
                 openid=self._openid(),
                 ready_checks=[
                     self._storage_readiness.check(),
-                    Check("poststarthook/bootstrap", self._check_bootstrap, is_transient=True),
-                    Check("shutdown", self._check_stopping, is_transient=True),
+                    HealthCheck("poststarthook/bootstrap", self._check_bootstrap, is_transient=True),
+                    HealthCheck("shutdown", self._check_stopping, is_transient=True),
                 ],
                 metrics=self.metrics,
                 recorder=self.recorder,
@@ -245,13 +245,13 @@ class ApiServer:
             auditor=self._auditor(endpoints),
         )
 
-    def _auditor(self, endpoints: Endpoints) -> Auditor | None:
+    def _auditor(self, endpoints: ApiEndpoints) -> PolicyAuditor | None:
         if self.config.audit is None or self._audit_log is None:
             return None
-        from sampan.apiserver.audit.auditor import Auditor
+        from sampan.apiserver.audit.auditor import PolicyAuditor
 
         versions = endpoints.versions
-        return Auditor(policy=self.config.audit.policy, log=self._audit_log, clock=self.clock, versions=versions)
+        return PolicyAuditor(policy=self.config.audit.policy, log=self._audit_log, clock=self.clock, versions=versions)
 
     def _host_port(self) -> str:
         return f"{self.address}:{self.secure_port or self.insecure_port}"
@@ -333,7 +333,7 @@ class _Background:
         await self._group.__aexit__(None, None, None)
 
 
-async def _retired(chain: Chain) -> None:
+async def _retired(chain: UnionAuthorizer) -> None:
     """Close replaced authorizers after a delay in which the requests that still use them finish."""
     try:
         await asyncio.sleep(_RETIREMENT_S)
@@ -355,9 +355,9 @@ def _token_signer(config: ServerConfig) -> TokenSigner | None:
 
 
 def _audit_log(config: AuditConfig, clock: Clock, metrics: Metrics) -> AuditLog:
-    from sampan.apiserver.audit.log import AuditLog, LogFile
+    from sampan.apiserver.audit.log import AuditLog, AuditLogFile
 
-    file = LogFile(
+    file = AuditLogFile(
         config.path,
         clock=clock,
         max_bytes=config.max_size_mb << 20,

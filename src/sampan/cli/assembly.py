@@ -13,9 +13,9 @@ from pathlib import Path
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
-from sampan.apiserver.authn.user_names import account
+from sampan.apiserver.authn.user_names import service_account_user
 from sampan.apiserver.config.server_config import ServerConfig
-from sampan.apiserver.request.call import AUTHENTICATED, User
+from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.apiserver.server import ApiServer
 from sampan.cli.claims import Claims
 from sampan.cli.failures import CliError
@@ -33,7 +33,7 @@ from sampan.storage.backend import Backend
 
 if TYPE_CHECKING:
     from sampan.apiserver.request.call import Call
-    from sampan.apiserver.response.responses import Answer
+    from sampan.apiserver.response.responses import ApiResponse
     from sampan.cli.kubelet_ports import MakePorts
     from sampan.cli.real_nodes import RealNodes
     from sampan.controllers.manager import ControllerManager
@@ -238,7 +238,7 @@ class Assembly:
         from sampan.controllers.identities import MANAGER, NAMESPACE, account_of
         from sampan.controllers.manager import COMPONENT
 
-        user = account(NAMESPACE, account_of(name)) if name else User(MANAGER, groups=(AUTHENTICATED,))
+        user = service_account_user(NAMESPACE, account_of(name)) if name else UserInfo(MANAGER, groups=(AUTHENTICATED,))
         transport = self.transport.acting_as(user)
         return Client(transport=transport, clock=self.clock, component=COMPONENT)
 
@@ -273,7 +273,7 @@ class Assembly:
         activity = Activity()
         self._tell_clock(running, activity.idle)
 
-        def client_of(user: User) -> Client:
+        def client_of(user: UserInfo) -> Client:
             return Client(transport=self.transport.acting_as(user), clock=self.clock, component=KUBELET)
 
         self.real_nodes = module.RealNodes(
@@ -312,7 +312,7 @@ class Assembly:
     async def _schedule(self, activity: Activity) -> None:
         with activity:
             module, measuring, serving = await asyncio.to_thread(_scheduler_modules)
-        transport = self.transport.acting_as(User(_SCHEDULER_USER, groups=(AUTHENTICATED,)))
+        transport = self.transport.acting_as(UserInfo(_SCHEDULER_USER, groups=(AUTHENTICATED,)))
         client = Client(transport=transport, clock=self.clock, component=module.COMPONENT)
         metrics = measuring.SchedulerMetrics(self.server.metrics)
         desk = serving.ExplainEndpoint(lambda: self.scheduler, self.clock.now)
@@ -363,12 +363,12 @@ def _scheduler_modules() -> list[Any]:
     return [import_module(f"sampan.scheduler.{name}") for name in ("scheduler", "metrics", "explain.explain_endpoint")]
 
 
-async def _told(desk: Any, call: Call) -> Answer:
+async def _told(desk: Any, call: Call) -> ApiResponse:
     """Return the scheduler's response about a pod as a response of the API server."""
-    from sampan.apiserver.response.responses import BytesAnswer
+    from sampan.apiserver.response.responses import RawResponse
 
     answer = await desk.handle(call.method, call.path.rstrip("/"), dict(call.query.pairs()), call.body)
-    return BytesAnswer(answer.body, answer.content_type, answer.code)
+    return RawResponse(answer.body, answer.content_type, answer.code)
 
 
 def _with_pod_ranges(config: ClusterConfig, claims: Claims) -> ClusterConfig:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from sampan.api import durations
 from sampan.apiserver.authn.static_tokens import TokenFileError, read_user_file
-from sampan.apiserver.request.call import User
+from sampan.apiserver.request.call import UserInfo
 from sampan.cli.failures import CliError
 
 if TYPE_CHECKING:
-    from sampan.apiserver.audit.policy import Policy
+    from sampan.apiserver.audit.policy import AuditPolicy
     from sampan.storage.encryption import Encryption
 
 
@@ -94,11 +94,11 @@ def duration_s(flag: str, text: str) -> float:
         raise CliError(f"{flag}: {error}") from None
 
 
-def tokens(flag: str, path: str | None) -> dict[str, User]:
+def tokens(flag: str, path: str | None) -> dict[str, UserInfo]:
     return dict(users(flag, path))
 
 
-def users(flag: str, path: str | None) -> list[tuple[str, User]]:
+def users(flag: str, path: str | None) -> list[tuple[str, UserInfo]]:
     """Read a file with passwords or tokens and users."""
     if not path:
         return []
@@ -123,28 +123,28 @@ def encryption(flag: str, path: str | None) -> Encryption | None:
         raise CliError(f"{flag}: {path}: {error}") from None
 
 
-def audit_policy(flag: str, path: str | None) -> Policy | None:
+def audit_policy(flag: str, path: str | None) -> AuditPolicy | None:
     if not path:
         return None
-    from sampan.apiserver.audit.policy import PolicyError, read_policy
+    from sampan.apiserver.audit.policy import AuditPolicyError, read_policy
 
     try:
         return read_policy(Path(path))
     except OSError as error:
         raise CliError(f"{flag}: cannot read {path}: {error.strerror}") from None
-    except PolicyError as error:
+    except AuditPolicyError as error:
         raise CliError(f"{flag}: {path}: {error}") from None
 
 
 def writable(flag: str, path: str) -> str:
     """Check that a log file can be opened for writing; "-" is standard output."""
-    from sampan.apiserver.audit.log import LogFile
+    from sampan.apiserver.audit.log import AuditLogFile
     from sampan.machinery.clock import RealClock
 
     if path != "-":
         output_file(flag, path)
     try:
-        LogFile(path, clock=RealClock()).check()
+        AuditLogFile(path, clock=RealClock()).check()
     except OSError as error:
         raise CliError(f"{flag}: cannot write to {path}: {error.strerror}") from None
     return path

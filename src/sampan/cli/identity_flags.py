@@ -201,11 +201,11 @@ def authorization(given: Mapping[str, Any]) -> dict[str, Any]:
         if given[name]:
             raise CliError(f"--authorization-config: cannot be given together with --{name.replace('_', '-')}")
     from sampan.apiserver.authz.configuration import read_authorization
-    from sampan.apiserver.config.config_file import ConfigFault
+    from sampan.apiserver.config.config_file import ConfigFileError
 
     try:
         return {"authorization_modes": read_authorization(path), "authorization_config": path}
-    except ConfigFault as error:
+    except ConfigFileError as error:
         raise CliError(f"--authorization-config: {path}: {error}") from None
 
 
@@ -249,12 +249,12 @@ def _configured(
     path: Path, own_issuers: Sequence[str], issuer: JwtIssuer | None, anonymous: bool | None
 ) -> dict[str, Any]:
     from sampan.apiserver.authn.configuration import read_authentication
-    from sampan.apiserver.config.config_file import ConfigFault
+    from sampan.apiserver.config.config_file import ConfigFileError
 
     flag = "--authentication-config"
     try:
         config = read_authentication(path, own_issuers)
-    except ConfigFault as error:
+    except ConfigFileError as error:
         raise CliError(f"{flag}: {path}: {error}") from None
     if issuer is not None:
         raise CliError(f"{flag}: cannot be given together with --oidc-issuer-url")
@@ -305,9 +305,9 @@ def _issuer(given: Mapping[str, Any]) -> JwtIssuer | None:
     if not url:
         return None
     from sampan.apiserver.authn.oidc import ALGORITHMS, JwtIssuer
-    from sampan.apiserver.authn.oidc.issuers import url_faults
+    from sampan.apiserver.authn.oidc.issuers import url_errors
 
-    if faults := url_faults(url):
+    if faults := url_errors(url):
         raise CliError(f"--oidc-issuer-url: {faults[0]}")
     ca, claim, prefix = given["oidc_ca_file"], given["oidc_username_claim"], given["oidc_username_prefix"]
     bundle = flags.authority("--oidc-ca-file", ca)

@@ -10,7 +10,7 @@ import asyncio
 import logging
 
 from sampan.apiserver.loopback import LoopbackTransport
-from sampan.apiserver.request.call import AUTHENTICATED, User
+from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.cli.component_roles import FLEET_USER
 from sampan.cli.nodes_config import NodesConfig
 from sampan.kubelet.config import KubeletConfig
@@ -22,19 +22,19 @@ from sampan.runtimes.hollow import NO_STAGES, read_stages
 
 log = logging.getLogger(__name__)
 
-FLEET = User(FLEET_USER, groups=(AUTHENTICATED,))
+FLEET = UserInfo(FLEET_USER, groups=(AUTHENTICATED,))
 _WAITED_FOR = 100
 """Up to this number of nodes the start of the cluster waits until they are running; more nodes start in the
 background."""
 _PATIENCE_S = 30
 
 
-def node_user(name: str) -> User:
-    return User(f"system:node:{name}", groups=("system:nodes", AUTHENTICATED))
+def node_user(name: str) -> UserInfo:
+    return UserInfo(f"system:node:{name}", groups=("system:nodes", AUTHENTICATED))
 
 
 def fleet_of(config: NodesConfig, *, transport: LoopbackTransport, clock: Clock, activity: Activity) -> Fleet:
-    def client_of(user: User) -> Client:
+    def client_of(user: UserInfo) -> Client:
         return Client(transport=transport.acting_as(user), clock=clock, component=COMPONENT)
 
     return Fleet(

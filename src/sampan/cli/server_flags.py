@@ -16,7 +16,7 @@ from sampan.apiserver.admission.configuration import ConfigurationError, Configu
 from sampan.apiserver.admission.plugins import UnknownPlugin, check_names, default_plugins
 from sampan.apiserver.authn.jwt_keys import KeyFileError, read_keys
 from sampan.apiserver.authz.modes import ABAC
-from sampan.apiserver.classic.abac import AbacPolicy, PolicyError, read_policies
+from sampan.apiserver.classic.abac import AbacPolicy, AbacPolicyError, read_policies
 from sampan.apiserver.config.server_config import ISSUER, AuditConfig, ServerConfig, TlsFiles
 from sampan.apiserver.proxy.kubelets import ADDRESS_TYPES, KubeletAccess
 from sampan.apiserver.server import own_address
@@ -511,7 +511,7 @@ def _policies(given: Mapping[str, Any]) -> Sequence[AbacPolicy]:
         return read_policies(Path(path)) if path else ()
     except OSError as error:
         raise CliError(f"{flag}: cannot read {path}: {error.strerror}") from None
-    except PolicyError as error:
+    except AbacPolicyError as error:
         raise CliError(f"{flag}: {error}") from None
 
 

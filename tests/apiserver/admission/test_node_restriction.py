@@ -11,7 +11,7 @@ from sampan.api.types.storage_v1 import CSIDriver
 from sampan.apiserver.admission.node_restriction import mirror_pods
 from sampan.apiserver.admission.node_restriction.labels import forbidden_changes
 from sampan.apiserver.admission.node_restriction.plugin import NODES, node_of
-from sampan.apiserver.request.call import MASTERS, Call, User
+from sampan.apiserver.request.call import MASTERS, Call, UserInfo
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.testing import Cluster as WholeCluster
@@ -25,13 +25,13 @@ OWNER = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u", "controlle
 @pytest.mark.parametrize(
     ("user", "node"),
     [
-        (User("system:node:n", groups=(NODES,)), "n"),
-        (User("system:node:", groups=(NODES,)), ""),
-        (User("system:node:n"), None),
-        (User("joe", groups=(NODES,)), None),
+        (UserInfo("system:node:n", groups=(NODES,)), "n"),
+        (UserInfo("system:node:", groups=(NODES,)), ""),
+        (UserInfo("system:node:n"), None),
+        (UserInfo("joe", groups=(NODES,)), None),
     ],
 )
-def test_who_is_a_node(user: User, node: str | None) -> None:
+def test_who_is_a_node(user: UserInfo, node: str | None) -> None:
     assert node_of(user) == node
 
 
@@ -102,7 +102,7 @@ def test_what_mirror_pods_may_not_refer_to(spec: dict[str, Any], kind: str) -> N
 
 def test_on_the_server() -> None:
     async def work(cluster: Cluster) -> None:
-        user = User("system:node:n", groups=(NODES, MASTERS))
+        user = UserInfo("system:node:n", groups=(NODES, MASTERS))
 
         async def refused(method: str, path: str, body: bytes = b"", media: str = "application/json") -> str:
             call: Call = cluster.asks.call(method, path, body, {"content_type": media})
@@ -145,7 +145,7 @@ async def test_audiences_of_tokens() -> None:
         await client.of(ServiceAccount).create(ServiceAccount(metadata=meta))
         spec = {"nodeName": "n", "volumes": volumes, "automountServiceAccountToken": False}
         made = await client.of(Pod).create(pod(spec, name="a", namespace="default"))
-        user = User("system:node:n", groups=(NODES, "system:authenticated"))
+        user = UserInfo("system:node:n", groups=(NODES, "system:authenticated"))
         transport = cluster.assembly.transport.acting_as(user)
         accounts = Client(transport=transport, clock=cluster.clock, component="kubelet").of(ServiceAccount)
 

@@ -12,14 +12,14 @@ from sampan.api.types.core_v1 import ConfigMap
 from sampan.api.types.rbac_v1 import ClusterRole, ClusterRoleBinding
 from sampan.apiserver.authz.authorizer import Attributes
 from sampan.apiserver.config.server_config import ServerConfig
-from sampan.apiserver.request.call import AUTHENTICATED, User
+from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.apiserver.server import ApiServer
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.clock import VirtualClock
 from sampan.storage.memory import MemoryBackend
 
-JOE = User("joe", groups=(AUTHENTICATED,))
+JOE = UserInfo("joe", groups=(AUTHENTICATED,))
 _PARTS = [f"certificatesigningrequests/{part}" for part in ("approval", "status")]
 CSRS = {"apiGroups": ["certificates.k8s.io"], "resources": _PARTS, "verbs": ["*"]}
 _KNOWN = {"apiGroups": ["example.com"], "resources": ["known"], "verbs": ["get"]}

@@ -12,13 +12,13 @@ import pytest
 
 from sampan.apiserver.audit.policy import parse
 from sampan.apiserver.config.server_config import AuditConfig, ServerConfig
-from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, User
+from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, UserInfo
 from sampan.apiserver.server import ApiServer
 from sampan.machinery import errors
 from sampan.machinery.clock import RealClock
 from sampan.storage.memory import MemoryBackend
 
-ADMIN = User("admin", groups=(MASTERS, AUTHENTICATED))
+ADMIN = UserInfo("admin", groups=(MASTERS, AUTHENTICATED))
 SECRETS = "/api/v1/namespaces/default/secrets"
 TREASURE = base64.b64encode(b"under the third palm").decode()
 SECRET = {"metadata": {"name": "map"}, "data": {"place": TREASURE}}
@@ -49,7 +49,7 @@ async def ask(
     method: str,
     target: str,
     value: Any = None,
-    user: User = ADMIN,
+    user: UserInfo = ADMIN,
     extra: dict[str, str] | None = None,
 ) -> None:
     path, _, query = target.partition("?")
@@ -125,7 +125,7 @@ def test_only_what_the_policy_chooses(tmp_path: Path) -> None:
 def test_refusals(tmp_path: Path) -> None:
     async def scene(server: ApiServer) -> None:
         with pytest.raises(errors.Forbidden):
-            await ask(server, "GET", f"{SECRETS}/map", user=User("may", groups=(AUTHENTICATED,)))
+            await ask(server, "GET", f"{SECRETS}/map", user=UserInfo("may", groups=(AUTHENTICATED,)))
         with pytest.raises(errors.NotFound):
             await ask(server, "GET", f"{SECRETS}/map", extra={"Impersonate-User": "june", "Impersonate-Group": MASTERS})
 
@@ -197,7 +197,7 @@ async def test_without_a_policy_nothing_is_noted() -> None:
         async with ApiServer(config=config, backend=backend, clock=clock) as server:
             call = Call(method="GET", path=SECRETS, query=Query(""), headers={}, user=ADMIN)
             await server.pipeline.serve_as(call)
-            assert call.trail is None
+            assert call.audit is None
 
 
 BOMB = b"a: &a [x, x, x, x, x, x, x, x, x, x]\n" + b"".join(

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from sampan.apiserver.audit import log as log_module
-from sampan.apiserver.audit.event import Body, Entry, Event
-from sampan.apiserver.audit.log import AuditLog, LogFile
+from sampan.apiserver.audit.event import AuditEntry, AuditEvent, Body
+from sampan.apiserver.audit.log import AuditLog, AuditLogFile
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.metrics import Metrics
 
 
-def entry(id: str = "1", **bodies: Body | None) -> Entry:
-    event = Event(
+def entry(id: str = "1", **bodies: Body | None) -> AuditEntry:
+    event = AuditEvent(
         kind="Event",
         apiVersion="audit.k8s.io/v1",
         level="Metadata",
@@ -27,7 +27,7 @@ def entry(id: str = "1", **bodies: Body | None) -> Entry:
         requestReceivedTimestamp="",
         stageTimestamp="",
     )
-    return Entry(event, **bodies)  # type: ignore[arg-type]
+    return AuditEntry(event, **bodies)  # type: ignore[arg-type]
 
 
 async def written(log: AuditLog, count: int) -> None:
@@ -43,7 +43,7 @@ async def written(log: AuditLog, count: int) -> None:
 
 def test_everything_is_written_before_the_end(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
-    log = AuditLog(file=LogFile(str(path), clock=VirtualClock()), metrics=Metrics())
+    log = AuditLog(file=AuditLogFile(str(path), clock=VirtualClock()), metrics=Metrics())
     asyncio.run(written(log, 1700))
     assert [json.loads(line)["auditID"] for line in path.read_text().splitlines()] == [str(n) for n in range(1700)]
     assert path.stat().st_mode & 0o777 == 0o600
@@ -53,14 +53,14 @@ def test_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_module, "_MOST_ENTRIES", 5)
     metrics = Metrics()
     path = tmp_path / "audit.log"
-    asyncio.run(written(AuditLog(file=LogFile(str(path), clock=VirtualClock()), metrics=metrics), 8))
+    asyncio.run(written(AuditLog(file=AuditLogFile(str(path), clock=VirtualClock()), metrics=metrics), 8))
     assert len(path.read_text().splitlines()) == 5
     assert 'apiserver_audit_error_total{plugin="log"} 3' in metrics.text()
 
 
 def test_bounded_in_bytes() -> None:
     metrics = Metrics()
-    log = AuditLog(file=LogFile("/nowhere/audit.log", clock=VirtualClock()), metrics=metrics)
+    log = AuditLog(file=AuditLogFile("/nowhere/audit.log", clock=VirtualClock()), metrics=metrics)
     for _ in range(10):
         log.put(entry(request=Body(b"x" * (10 << 20))))
     assert 'apiserver_audit_error_total{plugin="log"} 4' in metrics.text()
@@ -68,7 +68,7 @@ def test_bounded_in_bytes() -> None:
 
 def test_file_that_cannot_be_written(caplog: pytest.LogCaptureFixture) -> None:
     metrics = Metrics()
-    log = AuditLog(file=LogFile("/proc/nowhere/audit.log", clock=VirtualClock()), metrics=metrics)
+    log = AuditLog(file=AuditLogFile("/proc/nowhere/audit.log", clock=VirtualClock()), metrics=metrics)
     asyncio.run(written(log, 3))
     assert 'apiserver_audit_error_total{plugin="log"} 3' in metrics.text()
     assert "dropped 3 events" in caplog.text
@@ -76,7 +76,7 @@ def test_file_that_cannot_be_written(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_rotation(tmp_path: Path) -> None:
     clock = VirtualClock()
-    file = LogFile(str(tmp_path / "audit.log"), clock=clock, max_bytes=100, max_backups=2)
+    file = AuditLogFile(str(tmp_path / "audit.log"), clock=clock, max_bytes=100, max_backups=2)
     for number in range(10):
         file.write([b"%02d" % number + b"x" * 57 + b"\n"])
     kept = sorted(tmp_path.iterdir())
@@ -86,14 +86,14 @@ def test_rotation(tmp_path: Path) -> None:
 
 
 def test_rotation_within_a_batch(tmp_path: Path) -> None:
-    file = LogFile(str(tmp_path / "audit.log"), clock=VirtualClock(), max_bytes=100)
+    file = AuditLogFile(str(tmp_path / "audit.log"), clock=VirtualClock(), max_bytes=100)
     file.write([b"%02d" % number + b"x" * 37 + b"\n" for number in range(5)])
     assert sorted(len(path.read_bytes()) for path in tmp_path.iterdir()) == [40, 80, 80]
 
 
 def test_age(tmp_path: Path) -> None:
     clock = VirtualClock()
-    file = LogFile(str(tmp_path / "audit.log"), clock=clock, max_bytes=10, max_age_days=3)
+    file = AuditLogFile(str(tmp_path / "audit.log"), clock=clock, max_bytes=10, max_age_days=3)
     for _ in range(6):
         file.write([b"0123456789\n"])
         asyncio.run(clock.advance(86_400))

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from sampan.apiserver.audit.policy import RECEIVED, STARTED, Level, PolicyError, parse
+from sampan.apiserver.audit.policy import RECEIVED, STARTED, AuditLevel, AuditPolicyError, parse
 from sampan.apiserver.authz.authorizer import Attributes
-from sampan.apiserver.request.call import User
+from sampan.apiserver.request.call import UserInfo
 
-MAY = User("may", groups=("g1", "g2"))
+MAY = UserInfo("may", groups=("g1", "g2"))
 
 
 def policy(*rules: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -61,14 +61,14 @@ HEALTH = Attributes(MAY, "get", "/healthz/etcd", is_resource=False)
     ],
 )
 def test_fits(rule: dict[str, Any], asked: Attributes, fits: bool) -> None:
-    found = parse(policy({"level": "Request", **rule})).verdict(asked)
-    assert found.level is (Level.REQUEST if fits else Level.NONE)
+    found = parse(policy({"level": "Request", **rule})).evaluate(asked)
+    assert found.level is (AuditLevel.REQUEST if fits else AuditLevel.NONE)
 
 
 def test_first_rule_decides() -> None:
     found = parse(policy({"level": "None", "users": ["may"]}, {"level": "Metadata"}))
-    assert found.verdict(pods()).level is Level.NONE
-    assert found.verdict(pods(user=User("june"))).level is Level.METADATA
+    assert found.evaluate(pods()).level is AuditLevel.NONE
+    assert found.evaluate(pods(user=UserInfo("june"))).level is AuditLevel.METADATA
 
 
 def test_stages_and_fields_left_out() -> None:
@@ -80,7 +80,7 @@ def test_stages_and_fields_left_out() -> None:
             omitManagedFields=True,
         )
     )
-    one, other = found.verdict(pods()), found.verdict(pods(verb="list"))
+    one, other = found.evaluate(pods()), found.evaluate(pods(verb="list"))
     assert (one.omitted, one.omits_managed_fields) == (frozenset({RECEIVED, STARTED}), False)
     assert (other.omitted, other.omits_managed_fields) == (frozenset({RECEIVED}), True)
 
@@ -104,6 +104,6 @@ def test_stages_and_fields_left_out() -> None:
     ],
 )
 def test_refused(value: Any, words: str) -> None:
-    with pytest.raises(PolicyError) as caught:
+    with pytest.raises(AuditPolicyError) as caught:
         parse(value)
     assert words in str(caught.value)

@@ -3,27 +3,27 @@ from typing import Any
 
 import pytest
 
-from sampan.apiserver.authn.authenticator import AuthenticatorChain, CertificateAuthenticator
+from sampan.apiserver.authn.authenticator import CertificateAuthenticator, UnionAuthenticator
 from sampan.apiserver.authn.static_tokens import FileTokens
-from sampan.apiserver.request.call import Call, Query, User
+from sampan.apiserver.request.call import Call, Query, UserInfo
 from sampan.machinery import errors
 from sampan.machinery.peer_certificates import PeerCertificate
 
 ALICE = PeerCertificate("alice", ("dev", "ops"), 1000.0)
-BOB = User("bob", "2", ("system:authenticated",))
+BOB = UserInfo("bob", "2", ("system:authenticated",))
 
 
 def _authenticate(
     authorization: str = "", peer: PeerCertificate | None = None, now: float = 1000.0, **options: Any
-) -> User:
+) -> UserInfo:
     call = Call(method="GET", path="/healthz", query=Query(""), headers={"Authorization": authorization}, peer=peer)
     by_certificate = CertificateAuthenticator(now=lambda: now)
-    chain = AuthenticatorChain([by_certificate], tokens=[FileTokens({"bob-token": BOB})], **options)
+    chain = UnionAuthenticator([by_certificate], tokens=[FileTokens({"bob-token": BOB})], **options)
     return asyncio.run(chain.authenticate(call))
 
 
 def test_a_certificate_names_user_and_groups() -> None:
-    assert _authenticate(peer=ALICE) == User("alice", "", ("dev", "ops", "system:authenticated"))
+    assert _authenticate(peer=ALICE) == UserInfo("alice", "", ("dev", "ops", "system:authenticated"))
 
 
 def test_a_certificate_without_a_name_is_none() -> None:
@@ -52,7 +52,7 @@ def test_a_wrong_token_is_refused_everywhere(options: dict[str, Any]) -> None:
 
 
 def test_without_credentials_one_is_anonymous_if_that_is_allowed() -> None:
-    assert _authenticate() == User("system:anonymous", "", ("system:unauthenticated",))
+    assert _authenticate() == UserInfo("system:anonymous", "", ("system:unauthenticated",))
     assert _authenticate("Basic YTpi").name == "system:anonymous"
     with pytest.raises(errors.Unauthorized):
         _authenticate(allows_anonymous=False)

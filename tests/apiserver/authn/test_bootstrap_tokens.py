@@ -9,7 +9,7 @@ import pytest
 
 from sampan.api import times
 from sampan.api.types.core_v1 import Secret
-from sampan.apiserver.authn.authenticator import Identity, TokenFault
+from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
 from sampan.apiserver.authn.bootstrap_tokens import BootstrapTokens
 from sampan.machinery.clock import VirtualClock
 
@@ -26,12 +26,14 @@ class OneSecret:
         return self._secret if wanted else None
 
 
-def ask(token: str = TOKEN, type: str = "bootstrap.kubernetes.io/token", **changes: str) -> Identity | None:
+def ask(
+    token: str = TOKEN, type: str = "bootstrap.kubernetes.io/token", **changes: str
+) -> AuthenticationResponse | None:
     data = {**DATA, **{key.replace("_", "-"): value for key, value in changes.items()}}
     encoded = {key: b64encode(value.encode()).decode() for key, value in data.items()}
     value = {"metadata": {"name": "bootstrap-token-abcdef"}, "type": type, "data": encoded}
     secret = msgspec.json.decode(msgspec.json.encode(value), type=Secret)
-    return asyncio.run(BootstrapTokens(objects=OneSecret(secret), clock=VirtualClock()).identify(token))
+    return asyncio.run(BootstrapTokens(objects=OneSecret(secret), clock=VirtualClock()).authenticate_token(token))
 
 
 def test_a_good_token() -> None:
@@ -67,5 +69,5 @@ def test_what_is_not_believed(changes: dict[str, str]) -> None:
 
 
 def test_groups_of_others_are_refused() -> None:
-    with pytest.raises(TokenFault):
+    with pytest.raises(TokenError):
         ask(auth_extra_groups="system:masters")

@@ -12,10 +12,10 @@ import pytest
 from aiohttp import ClientSession, TCPConnector
 from multidict import CIMultiDict
 
-from sampan.apiserver.authn.cluster_authentication_trust import combined
+from sampan.apiserver.authn.cluster_authentication_trust import merged_data
 from sampan.apiserver.authn.front_proxy import FrontProxyAuthenticator, FrontProxySettings
 from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
-from sampan.apiserver.request.call import Call, Query, User
+from sampan.apiserver.request.call import Call, Query, UserInfo
 from sampan.apiserver.server import ApiServer
 from sampan.cli.pki import ADMIN, CA, SERVER
 from sampan.machinery import errors
@@ -51,7 +51,7 @@ def test_headers_name_the_caller_and_go_no_further() -> None:
         ("X-Remote-Extra-Example.com%2fColour", "blue"),
         ("Accept", "text/plain"),
     )
-    assert user == User("ann", "7", ("a", "b", "system:authenticated"), {"example.com/colour": ("red", "blue")})
+    assert user == UserInfo("ann", "7", ("a", "b", "system:authenticated"), {"example.com/colour": ("red", "blue")})
     assert dict(call.headers) == {"Accept": "text/plain"}
 
 
@@ -169,11 +169,11 @@ async def test_others_learn_whom_to_trust(tmp_path: Path) -> None:
 def test_servers_put_together_what_they_know(
     present: dict[str, str], wanted: dict[str, str], expected: dict[str, str]
 ) -> None:
-    assert combined(present, wanted) == expected
+    assert merged_data(present, wanted) == expected
 
 
 def test_certificates_are_put_together() -> None:
     one, two = (make_ca(name, now=0.0).certificate.decode() for name in ("one", "two"))
-    both = combined({"client-ca-file": one}, {"client-ca-file": two})
+    both = merged_data({"client-ca-file": one}, {"client-ca-file": two})
     assert both["client-ca-file"] == one + two
-    assert combined(both, {"client-ca-file": two}) == both
+    assert merged_data(both, {"client-ca-file": two}) == both

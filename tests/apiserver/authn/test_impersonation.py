@@ -5,24 +5,24 @@ import asyncio
 import pytest
 from multidict import CIMultiDict
 
-from sampan.apiserver.authn.impersonation import Impersonation, wanted_of
-from sampan.apiserver.authz import Chain, Masters
+from sampan.apiserver.authn.impersonation import Impersonation, impersonated_user
+from sampan.apiserver.authz import PrivilegedGroupAuthorizer, UnionAuthorizer
 from sampan.apiserver.authz.rbac import RbacAuthorizer
-from sampan.apiserver.request.call import Call, Query, User
+from sampan.apiserver.request.call import Call, Query, UserInfo
 from sampan.machinery import errors
 from tests.apiserver.authz.building import binding, index_of, role, rule
 
-ANN = User("ann", groups=("system:authenticated",))
-ADMIN = User("admin", groups=("system:masters",))
+ANN = UserInfo("ann", groups=("system:authenticated",))
+ADMIN = UserInfo("admin", groups=("system:masters",))
 AUTHENTICATION = "authentication.k8s.io"
 
 
 def impersonation(*rules: object) -> Impersonation:
     index = index_of(role("r", *rules), binding("b", "r", "User ann"))  # type: ignore[arg-type]
-    return Impersonation(authorizer=Chain(Masters(), RbacAuthorizer(index=index)))
+    return Impersonation(authorizer=UnionAuthorizer(PrivilegedGroupAuthorizer(), RbacAuthorizer(index=index)))
 
 
-def become(who: Impersonation, *headers: tuple[str, str], user: User = ANN) -> User:
+def become(who: Impersonation, *headers: tuple[str, str], user: UserInfo = ANN) -> UserInfo:
     named = CIMultiDict([(f"Impersonate-{name}", value) for name, value in headers])
     call = Call(method="GET", path="/metrics", query=Query(""), headers=named, user=user, verb="get")
     asyncio.run(who.apply(call))
@@ -42,7 +42,7 @@ def test_without_headers_one_is_oneself() -> None:
 
 def test_the_old_way() -> None:
     who = impersonation(rule("impersonate", "users", names="ben"))
-    assert become(who, ("User", "ben")) == User("ben", "", ("system:authenticated",))
+    assert become(who, ("User", "ben")) == UserInfo("ben", "", ("system:authenticated",))
     assert "cannot impersonate resource" in refusal(who, ("User", "cy"))
 
 
@@ -99,4 +99,4 @@ def test_the_anonymous() -> None:
 @pytest.mark.parametrize("header", [("Group", "team"), ("Uid", "1"), ("Extra-A", "b")])
 def test_parts_without_a_name_are_refused(header: tuple[str, str]) -> None:
     with pytest.raises(errors.BadRequest, match="without impersonating a user name"):
-        wanted_of({f"Impersonate-{header[0]}": header[1]})
+        impersonated_user({f"Impersonate-{header[0]}": header[1]})

@@ -8,7 +8,7 @@ import pytest
 
 from sampan.api.types.core_v1 import ObjectReference, Secret, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.apiserver.authn.authenticator import Identity, TokenFault
+from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
 from sampan.apiserver.authn.jwt_keys import read_keys
 from sampan.apiserver.authn.legacy_tokens import INVALID_SINCE, ISSUER, LAST_USED, LegacyTokens
 from sampan.machinery.certificates import make_key
@@ -46,11 +46,11 @@ class World:
     async def note(self, secret: Secret, day: str) -> None:
         self.noted.append((secret.metadata.name, day))
 
-    def identify(self, token: str = TOKEN, *audiences: str) -> Identity | None:
+    def authenticate_token(self, token: str = TOKEN, *audiences: str) -> AuthenticationResponse | None:
         tokens = LegacyTokens(
             keys=read_keys([KEY.certificate]), audiences=("api",), objects=self, clock=VirtualClock(), note=self.note
         )
-        return asyncio.run(tokens.identify(token, audiences))
+        return asyncio.run(tokens.authenticate_token(token, audiences))
 
     @property
     def labels(self) -> dict[str, str]:
@@ -60,7 +60,7 @@ class World:
 
 def test_a_token_names_its_account_and_its_use_is_noted() -> None:
     world = World()
-    found = world.identify()
+    found = world.authenticate_token()
     assert found is not None
     assert found.user.name == "system:serviceaccount:ns:robot"
     assert found.user.uid == "u1"
@@ -73,7 +73,7 @@ def test_a_token_names_its_account_and_its_use_is_noted() -> None:
 def test_use_is_noted_once_a_day(last: str, count: int) -> None:
     world = World()
     world.labels[LAST_USED] = last
-    world.identify()
+    world.authenticate_token()
     assert len(world.noted) == count
 
 
@@ -81,7 +81,7 @@ def test_a_token_that_was_made_for_the_account_warns() -> None:
     world = World()
     assert world.account is not None
     world.account.secrets = [ObjectReference(name="robot-token")]
-    found = world.identify()
+    found = world.authenticate_token()
     assert found is not None
     assert "instead of auto-generated" in found.warnings[0]
 
@@ -89,8 +89,8 @@ def test_a_token_that_was_made_for_the_account_warns() -> None:
 def test_one_that_is_marked_invalid_is_refused_but_noted() -> None:
     world = World()
     world.labels[INVALID_SINCE] = "2025-01-01"
-    with pytest.raises(TokenFault, match="has been marked invalid"):
-        world.identify()
+    with pytest.raises(TokenError, match="has been marked invalid"):
+        world.authenticate_token()
     assert world.noted
 
 
@@ -130,24 +130,24 @@ def _another_account(world: World) -> None:
 def test_what_ends_a_token(change: Callable[[World], None], fault: str) -> None:
     world = World()
     change(world)
-    with pytest.raises(TokenFault, match=fault):
-        world.identify()
+    with pytest.raises(TokenError, match=fault):
+        world.authenticate_token()
 
 
 @pytest.mark.parametrize("claim", list(CLAIMS))
 def test_claims_that_are_missing(claim: str) -> None:
     said = {key: value for key, value in CLAIMS.items() if key != claim}
-    with pytest.raises(TokenFault, match="claim is missing"):
-        World().identify(SIGNER.sign(said))
+    with pytest.raises(TokenError, match="claim is missing"):
+        World().authenticate_token(SIGNER.sign(said))
 
 
 def test_other_tokens() -> None:
     world = World()
-    assert world.identify("nonsense") is None
-    assert world.identify(TokenSigner(key_pem=KEY.key, issuer="https://other").sign(CLAIMS)) is None
-    with pytest.raises(TokenFault):
-        world.identify(TokenSigner(key_pem=make_key().key, issuer=ISSUER).sign(CLAIMS))
-    with pytest.raises(TokenFault, match="sub claim is invalid"):
-        world.identify(SIGNER.sign({**CLAIMS, "sub": "system:serviceaccount:ns:admin"}))
-    with pytest.raises(TokenFault, match="invalid for the target audiences"):
-        world.identify(TOKEN, "elsewhere")
+    assert world.authenticate_token("nonsense") is None
+    assert world.authenticate_token(TokenSigner(key_pem=KEY.key, issuer="https://other").sign(CLAIMS)) is None
+    with pytest.raises(TokenError):
+        world.authenticate_token(TokenSigner(key_pem=make_key().key, issuer=ISSUER).sign(CLAIMS))
+    with pytest.raises(TokenError, match="sub claim is invalid"):
+        world.authenticate_token(SIGNER.sign({**CLAIMS, "sub": "system:serviceaccount:ns:admin"}))
+    with pytest.raises(TokenError, match="invalid for the target audiences"):
+        world.authenticate_token(TOKEN, "elsewhere")

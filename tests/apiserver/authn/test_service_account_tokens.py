@@ -11,9 +11,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from sampan.api import times
 from sampan.api.types.core_v1 import Node, Pod, Secret, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.apiserver.authn.authenticator import Identity, TokenFault
+from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
 from sampan.apiserver.authn.jwt_keys import KeyFileError, read_keys
-from sampan.apiserver.authn.service_account_tokens import AccountTokens, AccountTokensConfig
+from sampan.apiserver.authn.service_account_tokens import ServiceAccountTokens, ServiceAccountTokensConfig
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.token_signer import TokenSigner
 
@@ -42,8 +42,8 @@ class Objects:
 class Scene:
     def __init__(self, *keys: bytes) -> None:
         self.clock, self.objects = VirtualClock(), Objects()
-        self.tokens = AccountTokens(
-            config=AccountTokensConfig(issuer=ISSUER, audiences=("api",), keys=read_keys(keys or (KEY,))),
+        self.tokens = ServiceAccountTokens(
+            config=ServiceAccountTokensConfig(issuer=ISSUER, audiences=("api",), keys=read_keys(keys or (KEY,))),
             objects=self.objects,
             clock=self.clock,
         )
@@ -55,11 +55,11 @@ class Scene:
         sub = "system:serviceaccount:ns:robot"
         return TokenSigner(key_pem=key, issuer=issuer).sign({"sub": sub, **claims, **changes})
 
-    def ask(self, token: str, *audiences: str) -> Identity | None:
-        return asyncio.run(self.tokens.identify(token, audiences))
+    def ask(self, token: str, *audiences: str) -> AuthenticationResponse | None:
+        return asyncio.run(self.tokens.authenticate_token(token, audiences))
 
     def fault(self, token: str, *audiences: str) -> str:
-        with pytest.raises(TokenFault) as fault:
+        with pytest.raises(TokenError) as fault:
             self.ask(token, *audiences)
         return str(fault.value)
 
@@ -124,10 +124,10 @@ def test_audiences() -> None:
 async def test_a_token_ends() -> None:
     scene = Scene()
     token = scene.token()
-    assert await scene.tokens.identify(token) is not None
+    assert await scene.tokens.authenticate_token(token) is not None
     await scene.clock.advance(700)
-    with pytest.raises(TokenFault, match="expired"):
-        await scene.tokens.identify(token)
+    with pytest.raises(TokenError, match="expired"):
+        await scene.tokens.authenticate_token(token)
 
 
 def test_a_token_of_tomorrow_is_not_good_today() -> None:
@@ -211,9 +211,9 @@ def test_what_is_no_key_is_told(pem: bytes) -> None:
 
 def test_an_issuer_of_old_is_believed() -> None:
     scene = Scene()
-    config = AccountTokensConfig(
+    config = ServiceAccountTokensConfig(
         issuer=ISSUER, audiences=("api",), keys=read_keys([KEY]), other_issuers=("https://old",)
     )
-    scene.tokens = AccountTokens(config=config, objects=scene.objects, clock=scene.clock)
+    scene.tokens = ServiceAccountTokens(config=config, objects=scene.objects, clock=scene.clock)
     assert scene.ask(scene.token(issuer="https://old")) is not None
     assert scene.ask(scene.token(issuer="https://older")) is None

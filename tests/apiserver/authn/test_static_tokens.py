@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from sampan.apiserver.authn.authenticator import Identity
+from sampan.apiserver.authn.authenticator import AuthenticationResponse
 from sampan.apiserver.authn.static_tokens import FileTokens, TokenFileError, read_token_file
-from sampan.apiserver.request.call import User
+from sampan.apiserver.request.call import UserInfo
 
 
-def _read(folder: Path, text: str) -> dict[str, User]:
+def _read(folder: Path, text: str) -> dict[str, UserInfo]:
     path = folder / "tokens.csv"
     path.write_text(text)
     return read_token_file(path)
@@ -17,9 +17,9 @@ def _read(folder: Path, text: str) -> dict[str, User]:
 def test_users_and_groups(tmp_path: Path) -> None:
     found = _read(tmp_path, 'a,alice,1,"dev, ops"\nb, bob ,2\n\n# nobody\nc,carol,3,system:authenticated\n')
     assert found == {
-        "a": User("alice", "1", ("dev", "ops", "system:authenticated")),
-        "b": User("bob", "2", ("system:authenticated",)),
-        "c": User("carol", "3", ("system:authenticated",)),
+        "a": UserInfo("alice", "1", ("dev", "ops", "system:authenticated")),
+        "b": UserInfo("bob", "2", ("system:authenticated",)),
+        "c": UserInfo("carol", "3", ("system:authenticated",)),
     }
 
 
@@ -37,9 +37,9 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
 
 
 def test_tokens_are_known_whole() -> None:
-    alice = User("alice")
+    alice = UserInfo("alice")
     tokens = FileTokens({"secret": alice})
-    assert asyncio.run(tokens.identify("secret")) == Identity(alice)
+    assert asyncio.run(tokens.authenticate_token("secret")) == AuthenticationResponse(alice)
     for wrong in ("secre", "secrets", "Secret", "", "\ud800"):
-        assert asyncio.run(tokens.identify(wrong)) is None
+        assert asyncio.run(tokens.authenticate_token(wrong)) is None
     assert "secret" not in repr(vars(tokens))

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from sampan.apiserver.authn.authenticator import Identity, TokenFault
+from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
 from sampan.apiserver.authn.token_webhook import TokenWebhook, TokenWebhookSettings, identity_of
-from sampan.apiserver.request.call import User
+from sampan.apiserver.request.call import UserInfo
 from sampan.apiserver.review_webhook import Patience
 from sampan.machinery.clock import VirtualClock
 from tests.apiserver.authn.outside import Outside, outside
 
 ANN = {"username": "ann", "uid": "7", "groups": ["team"], "extra": {"colour": ["red"]}}
-ANN_USER = User("ann", "7", ("team", "system:authenticated"), {"colour": ("red",)})
+ANN_USER = UserInfo("ann", "7", ("team", "system:authenticated"), {"colour": ("red",)})
 QUICK = Patience(timeout_s=60, attempts=3, pause_s=0.001)
 
 
@@ -46,17 +46,17 @@ async def test_the_service_is_asked_once_in_a_while(tmp_path: Path) -> None:
     async with outside(tmp_path, service.answer) as there:
         tokens = webhook(there, clock, version="v1", kept_s=120)
         try:
-            assert await tokens.identify("good") == Identity(ANN_USER, ("api",))
-            assert await tokens.identify("good") == Identity(ANN_USER, ("api",))
-            assert await tokens.identify("bad") is None
-            assert await tokens.identify("bad") is None
+            assert await tokens.authenticate_token("good") == AuthenticationResponse(ANN_USER, ("api",))
+            assert await tokens.authenticate_token("good") == AuthenticationResponse(ANN_USER, ("api",))
+            assert await tokens.authenticate_token("bad") is None
+            assert await tokens.authenticate_token("bad") is None
             assert [review["spec"] for review in service.asked] == [
                 {"token": "good", "audiences": ["api"]},
                 {"token": "bad", "audiences": ["api"]},
             ]
             assert {review["apiVersion"] for review in service.asked} == {"authentication.k8s.io/v1"}
             await clock.advance(121)
-            await tokens.identify("good")
+            await tokens.authenticate_token("good")
             assert len(service.asked) == 3
         finally:
             await tokens.close()
@@ -67,7 +67,7 @@ async def test_those_who_come_together_share_one_question(tmp_path: Path) -> Non
     async with outside(tmp_path, service.answer) as there:
         tokens = webhook(there, VirtualClock(), kept_s=0)
         try:
-            found = await asyncio.gather(*(tokens.identify("good") for _ in range(20)))
+            found = await asyncio.gather(*(tokens.authenticate_token("good") for _ in range(20)))
             assert {one.user.name for one in found if one is not None} == {"ann"}
             assert len(service.asked) == 1
         finally:
@@ -79,13 +79,13 @@ async def test_a_service_that_fails_is_asked_again(tmp_path: Path) -> None:
     async with outside(tmp_path, service.answer) as there:
         tokens = webhook(there, VirtualClock())
         try:
-            assert await tokens.identify("good") is not None
+            assert await tokens.authenticate_token("good") is not None
             assert len(service.asked) == 3
             service.failing = 100
-            with pytest.raises(TokenFault):
-                await tokens.identify("other")
+            with pytest.raises(TokenError):
+                await tokens.authenticate_token("other")
             service.failing = 0
-            assert await tokens.identify("other") is None, "a failure is not kept"
+            assert await tokens.authenticate_token("other") is None, "a failure is not kept"
         finally:
             await tokens.close()
 
@@ -95,8 +95,8 @@ async def test_a_service_that_is_not_there(tmp_path: Path) -> None:
         pass
     tokens = webhook(there, VirtualClock())
     try:
-        with pytest.raises(TokenFault):
-            await tokens.identify("good")
+        with pytest.raises(TokenError):
+            await tokens.authenticate_token("good")
     finally:
         await tokens.close()
 
@@ -108,8 +108,8 @@ async def test_a_service_without_our_certificate_is_not_believed(tmp_path: Path)
         settings = TokenWebhookSettings(access=access, patience=QUICK)
         tokens = TokenWebhook(settings=settings, audiences=(), clock=VirtualClock())
         try:
-            with pytest.raises(TokenFault, match="certificate"):
-                await tokens.identify("good")
+            with pytest.raises(TokenError, match="certificate"):
+                await tokens.authenticate_token("good")
         finally:
             await tokens.close()
 
@@ -117,18 +117,22 @@ async def test_a_service_without_our_certificate_is_not_believed(tmp_path: Path)
 @pytest.mark.parametrize(
     ("status", "wanted", "expected"),
     [
-        ({"authenticated": True, "user": ANN}, ["api", "x"], Identity(ANN_USER, ("api",))),
+        ({"authenticated": True, "user": ANN}, ["api", "x"], AuthenticationResponse(ANN_USER, ("api",))),
         ({"authenticated": True, "user": ANN}, ["x"], None),
-        ({"authenticated": True, "user": ANN, "audiences": ["x"]}, ["x", "y"], Identity(ANN_USER, ("x",))),
+        (
+            {"authenticated": True, "user": ANN, "audiences": ["x"]},
+            ["x", "y"],
+            AuthenticationResponse(ANN_USER, ("x",)),
+        ),
         ({"authenticated": True, "user": ANN, "audiences": ["z"]}, ["x"], None),
         ({"authenticated": False}, ["api"], None),
         ({}, ["api"], None),
     ],
 )
-def test_audiences(status: dict[str, Any], wanted: Sequence[str], expected: Identity | None) -> None:
+def test_audiences(status: dict[str, Any], wanted: Sequence[str], expected: AuthenticationResponse | None) -> None:
     assert identity_of(status, wanted, ["api"]) == expected
 
 
 def test_what_the_service_says_is_wrong_is_told() -> None:
-    with pytest.raises(TokenFault, match="too old"):
+    with pytest.raises(TokenError, match="too old"):
         identity_of({"authenticated": False, "error": "too old"}, ["api"], ["api"])

@@ -6,7 +6,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.rbac_v1 import ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject
 from sampan.apiserver.authz import Attributes
 from sampan.apiserver.authz.rbac import RbacIndex
-from sampan.apiserver.request.call import User
+from sampan.apiserver.request.call import UserInfo
 
 GROUP = "rbac.authorization.k8s.io"
 
@@ -52,13 +52,13 @@ def index_of(*objects: Any) -> RbacIndex:
     return index
 
 
-ANN = User("ann", groups=("team", "system:authenticated"))
+ANN = UserInfo("ann", groups=("team", "system:authenticated"))
 
 
-def asked(verb: str, resource: str, user: User = ANN, **more: Any) -> Attributes:
+def asked(verb: str, resource: str, user: UserInfo = ANN, **more: Any) -> Attributes:
     resource, _, subresource = resource.partition("/")
     return Attributes(user=user, verb=verb, resource=resource, subresource=subresource, **more)
 
 
-def asked_path(verb: str, path: str, user: User = ANN) -> Attributes:
+def asked_path(verb: str, path: str, user: UserInfo = ANN) -> Attributes:
     return Attributes(user=user, verb=verb, path=path, is_resource=False)

@@ -6,17 +6,17 @@ import pytest
 
 from sampan.api.resource import Resource
 from sampan.api.scheme import builtin_scheme
-from sampan.apiserver.authn.user_names import account
+from sampan.apiserver.authn.user_names import service_account_user
 from sampan.apiserver.authz import attributes_of
-from sampan.apiserver.request.call import Call, Query, User
+from sampan.apiserver.request.call import Call, Query, UserInfo
 from sampan.machinery import errors
 from tests.apiserver.asking import Asking, asking, run
 from tests.serving import usual_authorizers
 
-ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
-UNBOUND = User("ann", groups=("system:authenticated",))
-NODE = User("system:node:n1", groups=("system:nodes", "system:authenticated"))
-ACCOUNT = account("ns", "robot")
+ANONYMOUS = UserInfo("system:anonymous", groups=("system:unauthenticated",))
+UNBOUND = UserInfo("ann", groups=("system:authenticated",))
+NODE = UserInfo("system:node:n1", groups=("system:nodes", "system:authenticated"))
+ACCOUNT = service_account_user("ns", "robot")
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "FETCH")
 """The last is one that nobody knows."""
@@ -67,14 +67,14 @@ def resource_paths(resource: Resource) -> Iterator[str]:
         yield f"{collections[-1]}/some{part}"
 
 
-def calls(paths: Iterator[str], user: User) -> Iterator[Call]:
+def calls(paths: Iterator[str], user: UserInfo) -> Iterator[Call]:
     for path in paths:
         for method in METHODS:
             for query in ("", "watch=true") if method == "GET" else ("",):
                 yield Call(method=method, path=path, query=Query(query), headers={}, user=user)
 
 
-async def allowed(asks: Asking, paths: list[str], user: User) -> set[tuple[str, str, str]]:
+async def allowed(asks: Asking, paths: list[str], user: UserInfo) -> set[tuple[str, str, str]]:
     """The verb, group and resource (or path) of all that the user may do there."""
     chain, found = usual_authorizers(asks.registry), set()
     for call in calls(iter(paths), user):

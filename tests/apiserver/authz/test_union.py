@@ -3,14 +3,21 @@ import asyncio
 import pytest
 
 from sampan.api.scheme import builtin_scheme
-from sampan.apiserver.authz import Attributes, Chain, Decision, Masters, OpenPaths, Verdict
+from sampan.apiserver.authz import (
+    AlwaysAllowPaths,
+    Attributes,
+    AuthzDecision,
+    AuthzResult,
+    PrivilegedGroupAuthorizer,
+    UnionAuthorizer,
+)
 from sampan.apiserver.pipeline import Pipeline
-from sampan.apiserver.request.call import Call, Query, User
+from sampan.apiserver.request.call import Call, Query, UserInfo
 from sampan.machinery import errors
 
-ANONYMOUS = User("system:anonymous", "", ("system:unauthenticated",))
-JOE = User("joe", "", ("dev", "system:authenticated"))
-ADMIN = User("admin", "", ("system:masters", "system:authenticated"))
+ANONYMOUS = UserInfo("system:anonymous", "", ("system:unauthenticated",))
+JOE = UserInfo("joe", "", ("dev", "system:authenticated"))
+ADMIN = UserInfo("admin", "", ("system:masters", "system:authenticated"))
 
 
 class _Classifier(Pipeline):
@@ -18,16 +25,16 @@ class _Classifier(Pipeline):
         self._scheme = builtin_scheme()
 
 
-def _call(user: User, target: str, method: str = "GET") -> Call:
+def _call(user: UserInfo, target: str, method: str = "GET") -> Call:
     path, _, query = target.partition("?")
     call = Call(method=method, path=path, query=Query(query), headers={}, user=user)
     _Classifier().classify(call)
     return call
 
 
-def _is_allowed(user: User, target: str, method: str = "GET") -> bool:
+def _is_allowed(user: UserInfo, target: str, method: str = "GET") -> bool:
     try:
-        asyncio.run(Chain(Masters(), OpenPaths()).check(_call(user, target, method)))
+        asyncio.run(UnionAuthorizer(PrivilegedGroupAuthorizer(), AlwaysAllowPaths()).check(_call(user, target, method)))
     except errors.Forbidden:
         return False
     return True
@@ -98,27 +105,35 @@ def test_the_rest_is_for_administrators(path: str) -> None:
 )
 def test_a_refusal_says_what_was_refused(method: str, target: str, message: str) -> None:
     with pytest.raises(errors.Forbidden) as found:
-        asyncio.run(Chain(Masters(), OpenPaths()).check(_call(JOE, target, method)))
+        asyncio.run(UnionAuthorizer(PrivilegedGroupAuthorizer(), AlwaysAllowPaths()).check(_call(JOE, target, method)))
     assert found.value.message == message
 
 
 def test_names_in_a_refusal_cannot_be_taken_for_markup() -> None:
     with pytest.raises(errors.Forbidden, match=r'User "a \\"b\\" &lt;c&gt;" cannot'):
-        asyncio.run(Chain().check(_call(User('a "b" <c>'), "/api/v1/nodes")))
+        asyncio.run(UnionAuthorizer().check(_call(UserInfo('a "b" <c>'), "/api/v1/nodes")))
 
 
 class _Says:
-    def __init__(self, verdict: Verdict, reason: str = "") -> None:
-        self._decision = Decision(verdict, reason)
+    def __init__(self, verdict: AuthzDecision, reason: str = "") -> None:
+        self._decision = AuthzResult(verdict, reason)
 
-    def decide(self, asked: Attributes) -> Decision:
+    def authorize(self, asked: Attributes) -> AuthzResult:
         return self._decision
 
 
 def test_the_first_that_decides_does_so() -> None:
     call = _call(JOE, "/metrics")
-    asyncio.run(Chain(_Says(Verdict.UNDECIDED), _Says(Verdict.ALLOWED), _Says(Verdict.REFUSED)).check(call))
+    asyncio.run(
+        UnionAuthorizer(_Says(AuthzDecision.NO_OPINION), _Says(AuthzDecision.ALLOW), _Says(AuthzDecision.DENY)).check(
+            call
+        )
+    )
     with pytest.raises(errors.Forbidden):
-        asyncio.run(Chain(_Says(Verdict.REFUSED), _Says(Verdict.ALLOWED)).check(call))
+        asyncio.run(UnionAuthorizer(_Says(AuthzDecision.DENY), _Says(AuthzDecision.ALLOW)).check(call))
     with pytest.raises(errors.Forbidden, match=r'/metrics": because\nand also$'):
-        asyncio.run(Chain(_Says(Verdict.UNDECIDED, "because"), _Says(Verdict.UNDECIDED, "and also")).check(call))
+        asyncio.run(
+            UnionAuthorizer(
+                _Says(AuthzDecision.NO_OPINION, "because"), _Says(AuthzDecision.NO_OPINION, "and also")
+            ).check(call)
+        )

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from sampan.apiserver.authz import Attributes, Chain, Decision, Verdict
+from sampan.apiserver.authz import Attributes, AuthzDecision, AuthzResult, UnionAuthorizer
 from sampan.apiserver.authz.configuration import read_authorization
 from sampan.apiserver.authz.union import AlwaysAllow
 from sampan.apiserver.authz.webhook import WebhookAuthorizer, WebhookSettings, compiled, decision_of, spec_of
-from sampan.apiserver.config.config_file import ConfigFault
-from sampan.apiserver.request.call import User
+from sampan.apiserver.config.config_file import ConfigFileError
+from sampan.apiserver.request.call import UserInfo
 from sampan.apiserver.review_webhook import Patience
 from sampan.machinery import errors
 from sampan.machinery.client.access import Access
@@ -44,12 +44,12 @@ def authorizer(there: Outside, clock: VirtualClock, **more: Any) -> WebhookAutho
 async def test_it_decides_and_is_not_asked_twice(tmp_path: Path) -> None:
     service, clock = Service(), VirtualClock()
     async with outside(tmp_path, service.answer) as there:
-        chain = Chain(authorizer(there, clock))
+        chain = UnionAuthorizer(authorizer(there, clock))
         try:
             get, create = asked("get", "pods", namespace="ns"), asked("create", "pods", namespace="ns")
-            assert await chain.decide(get) == Decision(Verdict.ALLOWED, "for get")
-            assert await chain.decide(create) == Decision(Verdict.UNDECIDED, "for create")
-            assert (await chain.decide(asked("delete", "pods"))).verdict is Verdict.REFUSED
+            assert await chain.authorize(get) == AuthzResult(AuthzDecision.ALLOW, "for get")
+            assert await chain.authorize(create) == AuthzResult(AuthzDecision.NO_OPINION, "for create")
+            assert (await chain.authorize(asked("delete", "pods"))).decision is AuthzDecision.DENY
             assert await chain.is_allowed(get)
             assert not await chain.is_allowed(create)
             assert len(service.asked) == 3
@@ -68,21 +68,21 @@ async def test_what_is_known_costs_no_waiting(tmp_path: Path) -> None:
     async with outside(tmp_path, Service().answer) as there:
         one = authorizer(there, VirtualClock())
         try:
-            await Chain(one).decide(asked("get", "pods"))
-            assert one.decide(asked("get", "pods")) == Decision(Verdict.ALLOWED, "for get")
+            await UnionAuthorizer(one).authorize(asked("get", "pods"))
+            assert one.authorize(asked("get", "pods")) == AuthzResult(AuthzDecision.ALLOW, "for get")
         finally:
             await one.close()
 
 
-@pytest.mark.parametrize("policy", [Verdict.UNDECIDED, Verdict.REFUSED])
-async def test_when_it_cannot_be_asked(tmp_path: Path, policy: Verdict) -> None:
+@pytest.mark.parametrize("policy", [AuthzDecision.NO_OPINION, AuthzDecision.DENY])
+async def test_when_it_cannot_be_asked(tmp_path: Path, policy: AuthzDecision) -> None:
     async with outside(tmp_path, Service().answer) as there:
         pass
-    chain = Chain(authorizer(there, VirtualClock(), on_failure=policy))
+    chain = UnionAuthorizer(authorizer(there, VirtualClock(), on_failure=policy))
     try:
-        decision = await chain.decide(asked("get", "pods"))
-        assert decision.verdict is policy
-        assert decision.fault
+        decision = await chain.authorize(asked("get", "pods"))
+        assert decision.decision is policy
+        assert decision.error
         with pytest.raises(errors.ApiError, match="Internal Server Error") as told:
             await chain.require(asked("get", "pods"))
         assert told.value.code == 500
@@ -91,7 +91,7 @@ async def test_when_it_cannot_be_asked(tmp_path: Path, policy: Verdict) -> None:
 
 
 FULL = Attributes(
-    User("ann", "7", ("team",), {"colour": ("red",)}),
+    UserInfo("ann", "7", ("team",), {"colour": ("red",)}),
     "list",
     group="apps",
     version="v1",
@@ -142,15 +142,15 @@ def test_the_question() -> None:
 
 def test_a_service_that_says_both_refuses() -> None:
     decision = decision_of({"allowed": True, "denied": True})
-    assert decision.verdict is Verdict.REFUSED
-    assert "both allow and deny" in decision.fault
+    assert decision.decision is AuthzDecision.DENY
+    assert "both allow and deny" in decision.error
 
 
 def test_what_somebody_may_do_cannot_be_told(tmp_path: Path) -> None:
     hook = WebhookAuthorizer(settings=WebhookSettings(access=Access(server="https://none")), clock=VirtualClock())
-    rights = Chain(AlwaysAllow(), hook).rights_of(ANN, "ns")
-    assert not rights.is_whole
-    assert rights.faults == ["webhook authorizer does not support user rule resolution"]
+    rights = UnionAuthorizer(AlwaysAllow(), hook).rules_for(ANN, "ns")
+    assert not rights.is_complete
+    assert rights.errors == ["webhook authorizer does not support user rule resolution"]
     assert [rule.verbs for rule in rights.rules] == [["*"], ["*"]], "what others tell is told"
 
 
@@ -159,27 +159,29 @@ IN_NS = "has(request.resourceAttributes) && request.resourceAttributes.namespace
 SELECTED = "request.resourceAttributes.fieldSelector.requirements[0].values == ['d']"
 FAILS = "request.extra['none'][0] == 'x'"
 FAILED = f"cel evaluation error: expression '{FAILS}' resulted in error: no such key: none"
-TEAM = User("ann", "", ("team",), {})
+TEAM = UserInfo("ann", "", ("team",), {})
 
 
 @pytest.mark.parametrize(
     ("conditions", "policy", "wanted", "fault"),
     [
-        ([GROUPS, IN_NS], Verdict.REFUSED, Verdict.ALLOWED, ""),
-        ([IN_NS, "request.user != 'ann'"], Verdict.REFUSED, Verdict.UNDECIDED, ""),
-        ([FAILS, "request.user != 'ann'"], Verdict.REFUSED, Verdict.UNDECIDED, ""),
-        ([FAILS, IN_NS], Verdict.REFUSED, Verdict.REFUSED, FAILED),
-        ([FAILS], Verdict.UNDECIDED, Verdict.UNDECIDED, FAILED),
+        ([GROUPS, IN_NS], AuthzDecision.DENY, AuthzDecision.ALLOW, ""),
+        ([IN_NS, "request.user != 'ann'"], AuthzDecision.DENY, AuthzDecision.NO_OPINION, ""),
+        ([FAILS, "request.user != 'ann'"], AuthzDecision.DENY, AuthzDecision.NO_OPINION, ""),
+        ([FAILS, IN_NS], AuthzDecision.DENY, AuthzDecision.DENY, FAILED),
+        ([FAILS], AuthzDecision.NO_OPINION, AuthzDecision.NO_OPINION, FAILED),
         (
             ["request.resourceAttributes.fieldSelector.requirements[0].values == ['d']"],
-            Verdict.REFUSED,
-            Verdict.ALLOWED,
+            AuthzDecision.DENY,
+            AuthzDecision.ALLOW,
             "",
         ),
-        (["has(request.nonResourceAttributes)"], Verdict.REFUSED, Verdict.UNDECIDED, ""),
+        (["has(request.nonResourceAttributes)"], AuthzDecision.DENY, AuthzDecision.NO_OPINION, ""),
     ],
 )
-async def test_conditions(tmp_path: Path, conditions: list[str], policy: Verdict, wanted: Verdict, fault: str) -> None:
+async def test_conditions(
+    tmp_path: Path, conditions: list[str], policy: AuthzDecision, wanted: AuthzDecision, fault: str
+) -> None:
     service = Service()
     async with outside(tmp_path, service.answer) as there:
         made = [compiled(text) for text in conditions]
@@ -188,10 +190,10 @@ async def test_conditions(tmp_path: Path, conditions: list[str], policy: Verdict
             question = Attributes(
                 TEAM, "get", version="v1", resource="pods", namespace="ns", field_selector="metadata.name=d"
             )
-            decision = await Chain(hook).decide(question)
-            assert decision.verdict is wanted
-            assert bool(service.asked) is (wanted is Verdict.ALLOWED)
-            assert decision.fault == fault
+            decision = await UnionAuthorizer(hook).authorize(question)
+            assert decision.decision is wanted
+            assert bool(service.asked) is (wanted is AuthzDecision.ALLOW)
+            assert decision.error == fault
         finally:
             await hook.close()
 
@@ -233,7 +235,7 @@ def test_the_file(tmp_path: Path) -> None:
     assert node == "Node"
     assert isinstance(hook, WebhookSettings)
     assert (hook.name, hook.version, hook.allowed_s, hook.refused_s) == ("hook", "v1", 0, 7)
-    assert (hook.patience.timeout_s, hook.on_failure) == (3, Verdict.REFUSED)
+    assert (hook.patience.timeout_s, hook.on_failure) == (3, AuthzDecision.DENY)
 
 
 @pytest.mark.parametrize(
@@ -274,5 +276,5 @@ def test_the_file(tmp_path: Path) -> None:
     ],
 )
 def test_faulty_files(tmp_path: Path, text: str, fault: str) -> None:
-    with pytest.raises(ConfigFault, match=re.escape(fault)):
+    with pytest.raises(ConfigFileError, match=re.escape(fault)):
         read_authorization(written(tmp_path, text))

@@ -4,19 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from sampan.apiserver.authz import Attributes, Verdict
-from sampan.apiserver.classic.abac import AbacAuthorizer, PolicyError, read_policies
-from sampan.apiserver.request.call import User
+from sampan.apiserver.authz import Attributes, AuthzDecision
+from sampan.apiserver.classic.abac import AbacAuthorizer, AbacPolicyError, read_policies
+from sampan.apiserver.request.call import UserInfo
 from tests.apiserver.authz.building import ANN, asked, asked_path
 
 NEW = '{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{%s}}'
-ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
+ANONYMOUS = UserInfo("system:anonymous", groups=("system:unauthenticated",))
 
 
 def is_allowed(folder: Path, line: str, question: Attributes) -> bool:
     file = folder / "policy.jsonl"
     file.write_text(f"# who may do what\n\n{line}\n")
-    return AbacAuthorizer(policies=read_policies(file)).decide(question).verdict is Verdict.ALLOWED
+    return AbacAuthorizer(policies=read_policies(file)).authorize(question).decision is AuthzDecision.ALLOW
 
 
 PODS = '"user":"ann","namespace":"ns","resource":"pods","apiGroup":""'
@@ -27,7 +27,7 @@ PODS = '"user":"ann","namespace":"ns","resource":"pods","apiGroup":""'
     [
         (NEW % PODS, asked("get", "pods", namespace="ns"), True),
         (NEW % PODS, asked("get", "pods", namespace="other"), False),
-        (NEW % PODS, asked("get", "pods", User("ben"), namespace="ns"), False),
+        (NEW % PODS, asked("get", "pods", UserInfo("ben"), namespace="ns"), False),
         (NEW % PODS, asked("get", "secrets", namespace="ns"), False),
         (NEW % (PODS + ',"readonly":true'), asked("watch", "pods", namespace="ns"), True),
         (NEW % (PODS + ',"readonly":true'), asked("create", "pods", namespace="ns"), False),
@@ -56,7 +56,7 @@ def test_a_policy_allows(tmp_path: Path, line: str, question: Attributes, expect
 
 @pytest.mark.parametrize("line", ["nonsense", '{"apiVersion":"v1","kind":"Policy"}', '{"user":1}'])
 def test_a_line_that_is_no_policy_is_told(tmp_path: Path, line: str) -> None:
-    with pytest.raises(PolicyError, match="line 3"):
+    with pytest.raises(AbacPolicyError, match="line 3"):
         is_allowed(tmp_path, line, asked("get", "pods"))
 
 
@@ -72,8 +72,8 @@ def test_what_a_policy_lets_somebody_do_can_be_told(tmp_path: Path) -> None:
         + '{"user": "ben", "namespace": "*", "resource": "*", "apiGroup": "*"}}\n'
     )
     told = AbacAuthorizer(policies=read_policies(file))
-    assert [(rule.verbs, rule.resources, rule.nonResourceURLs) for rule in told.rights_of(ANN, "ns").rules] == [
+    assert [(rule.verbs, rule.resources, rule.nonResourceURLs) for rule in told.rules_for(ANN, "ns").rules] == [
         (["get", "list", "watch"], ["pods"], []),
         (["*"], [], ["/x"]),
     ]
-    assert [rule.nonResourceURLs for rule in told.rights_of(ANN, "other").rules] == [["/x"]]
+    assert [rule.nonResourceURLs for rule in told.rules_for(ANN, "other").rules] == [["/x"]]

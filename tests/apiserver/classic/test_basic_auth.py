@@ -5,14 +5,14 @@ import base64
 import pytest
 
 from sampan.apiserver.classic.basic_auth import BasicAuthenticator
-from sampan.apiserver.request.call import Call, Query, User
+from sampan.apiserver.request.call import Call, Query, UserInfo
 from sampan.machinery import errors
 
-ANN = User("ann", "1", ("team", "system:authenticated"))
-BEN = User("ben", "2", ("system:authenticated",))
+ANN = UserInfo("ann", "1", ("team", "system:authenticated"))
+BEN = UserInfo("ben", "2", ("system:authenticated",))
 
 
-def known_as(header: str) -> User | None:
+def known_as(header: str) -> UserInfo | None:
     call = Call(method="GET", path="/", query=Query(""), headers={"Authorization": header})
     return BasicAuthenticator([("se:cret", ANN), ("se:cret", BEN)]).authenticate(call)
 

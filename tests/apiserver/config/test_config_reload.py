@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.apiserver.config.config_reload import FollowedFile
+from sampan.apiserver.config.config_reload import ReloadingFile
 from sampan.machinery.clock import VirtualClock
 
 
@@ -26,7 +26,7 @@ def test_what_cannot_be_used_changes_nothing(
             raise fault
         used.append(text)
 
-    followed = FollowedFile(file, read=read, use=use, clock=VirtualClock())
+    followed = ReloadingFile(file, read=read, use=use, clock=VirtualClock())
     file.write_text("bad")
     followed.look()
     assert not used

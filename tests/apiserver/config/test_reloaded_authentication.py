@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sampan.apiserver.authn.authenticator import TokenFault
+from sampan.apiserver.authn.authenticator import TokenError
 from sampan.apiserver.authn.configuration import read_authentication
 from sampan.apiserver.authz.configuration import read_authorization
 from sampan.apiserver.config.config_reload import INTERVAL_S
@@ -20,8 +20,8 @@ TOKEN = "e30.eyJpc3MiOiJodHRwczovL2kifQ.eA"
 
 async def fault_of(server: ApiServer) -> str:
     try:
-        await server.security.tokens.identify(TOKEN)
-    except TokenFault as fault:
+        await server.security.tokens.authenticate_token(TOKEN)
+    except TokenError as fault:
         return str(fault)
     return ""
 

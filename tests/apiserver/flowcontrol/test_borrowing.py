@@ -3,11 +3,19 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.apiserver.flowcontrol.priority_level import SAMPLES, Borrowing, Demand, Level, Limits, Want, shared_out
+from sampan.apiserver.flowcontrol.priority_level import (
+    SAMPLES,
+    Borrowing,
+    Demand,
+    PriorityLevel,
+    PriorityLevelLimits,
+    SeatRequest,
+    allocate_seats,
+)
 
 wants = st.lists(
     st.builds(
-        lambda least, more, target: Want(least, least + more, target),
+        lambda least, more, target: SeatRequest(least, least + more, target),
         st.integers(0, 50),
         st.integers(0, 500),
         st.floats(0, 1000),
@@ -18,17 +26,17 @@ wants = st.lists(
 
 
 @given(wants, st.integers(1, 600))
-def test_bounds_hold(found: list[Want], seats: int) -> None:
-    given_out = shared_out(found, seats)
+def test_bounds_hold(found: list[SeatRequest], seats: int) -> None:
+    given_out = allocate_seats(found, seats)
     assert all(want.least <= got <= want.most for want, got in zip(found, given_out, strict=True))
     least = sum(want.least for want in found)
     assert sum(given_out) <= max(seats, least) + len(found)  # a half is rounded up
 
 
 def test_who_wants_more_has_more() -> None:
-    quiet, busy = Want(10, 100, 0), Want(10, 100, 80)
-    assert shared_out([quiet, busy], 60) == [10, 50]
-    assert shared_out([Want(0, 100, 30), Want(0, 100, 60)], 60) == [20, 40]
+    quiet, busy = SeatRequest(10, 100, 0), SeatRequest(10, 100, 80)
+    assert allocate_seats([quiet, busy], 60) == [10, 50]
+    assert allocate_seats([SeatRequest(0, 100, 30), SeatRequest(0, 100, 60)], 60) == [20, 40]
 
 
 def test_demand_fades() -> None:
@@ -42,28 +50,34 @@ def test_demand_fades() -> None:
 
 
 def test_a_busy_level_borrows_and_gives_back() -> None:
-    lender, borrower = Level("lender", Limits(50, lendable=40)), Level("borrower", Limits(10, 1, 1, 100))
+    lender, borrower = (
+        PriorityLevel("lender", PriorityLevelLimits(50, lendable=40)),
+        PriorityLevel("borrower", PriorityLevelLimits(10, 1, 1, 100)),
+    )
     levels, borrowing = {"lender": lender, "borrower": borrower}, Borrowing(seats=60)
     for _ in range(10):
         borrower.enter("flow")
-    borrower.wanted = 100  # as if so many were waiting
+    borrower.seats_in_queue = 100  # as if so many were waiting
     for _ in range(SAMPLES):
         borrowing.look(levels)
     assert (lender.seats, borrower.seats) == (10, 50)
-    borrower.wanted = 0
+    borrower.seats_in_queue = 0
     for _ in range(40):
-        lender.enter("other") if lender.taken < lender.seats else None
-    lender.wanted = 40
-    lender.most_wanted = 50
+        lender.enter("other") if lender.seats_in_use < lender.seats else None
+    lender.seats_in_queue = 40
+    lender.peak_demand = 50
     for _ in range(SAMPLES):
         borrowing.look(levels)
     assert lender.seats == 50, "what it needs of its own it has back at once"
 
 
 def test_a_level_that_may_not_borrow() -> None:
-    lender, strict = Level("lender", Limits(50, lendable=50)), Level("strict", Limits(10, borrowable=0))
+    lender, strict = (
+        PriorityLevel("lender", PriorityLevelLimits(50, lendable=50)),
+        PriorityLevel("strict", PriorityLevelLimits(10, borrowable=0)),
+    )
     levels, borrowing = {"lender": lender, "strict": strict}, Borrowing(seats=60)
-    strict.wanted = 100
+    strict.seats_in_queue = 100
     for _ in range(SAMPLES):
         borrowing.look(levels)
     assert strict.seats == 10

@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 
 from sampan.apiserver.config.server_config import ServerConfig
-from sampan.apiserver.flowcontrol import FairnessFeed
+from sampan.apiserver.flowcontrol import FlowControlController
 from sampan.apiserver.server import ApiServer
 from sampan.machinery.clock import RealClock
 from sampan.storage.memory import MemoryBackend
@@ -91,7 +91,7 @@ def test_full_level() -> None:
         assert (await get(ROOT))[0] == 200
         await shares(1)
         assert (await waiting)[0] == 200
-        assert (level.taken, level.waiting) == (0, 0)
+        assert (level.seats_in_use, level.waiting) == (0, 0)
 
     play(scene)
 
@@ -113,7 +113,7 @@ def test_schema_of_a_missing_level() -> None:
 
 def test_default_objects_come_back() -> None:
     async def scene(server: ApiServer, get: Get) -> None:
-        feed = FairnessFeed(fairness=server.fairness, pipeline=server.pipeline)
+        feed = FlowControlController(fairness=server.fairness, pipeline=server.pipeline)
         assert not feed.differs()
         await get(f"{ROOT}/flowschemas/catch-all", "DELETE")
         assert feed.differs()

@@ -7,29 +7,29 @@ from sampan.api.types.flowcontrol_v1 import FlowSchema, PriorityLevelConfigurati
 from sampan.apiserver.authz.authorizer import Attributes
 from sampan.apiserver.flowcontrol.configuration import LEVELS, SCHEMAS
 from sampan.apiserver.flowcontrol.fairness import Fairness, Schemas
-from sampan.apiserver.request.call import User
+from sampan.apiserver.request.call import UserInfo
 
 ANY = ("system:authenticated",)
-NODE = User("system:node:n", groups=("system:nodes", *ANY))
-MANAGER = User("system:kube-controller-manager", groups=ANY)
-ACCOUNT = User("system:serviceaccount:ns:a", groups=("system:serviceaccounts", "system:serviceaccounts:ns", *ANY))
-SYSTEM_ACCOUNT = User("system:serviceaccount:kube-system:a", groups=("system:serviceaccounts", *ANY))
-NOBODY = User("system:anonymous", groups=("system:unauthenticated",))
+NODE = UserInfo("system:node:n", groups=("system:nodes", *ANY))
+MANAGER = UserInfo("system:kube-controller-manager", groups=ANY)
+ACCOUNT = UserInfo("system:serviceaccount:ns:a", groups=("system:serviceaccounts", "system:serviceaccounts:ns", *ANY))
+SYSTEM_ACCOUNT = UserInfo("system:serviceaccount:kube-system:a", groups=("system:serviceaccounts", *ANY))
+NOBODY = UserInfo("system:anonymous", groups=("system:unauthenticated",))
 DEFAULTS = Schemas([msgspec.convert(each, FlowSchema) for each in SCHEMAS])
 
 
-def pods(user: User, verb: str = "get") -> Attributes:
+def pods(user: UserInfo, verb: str = "get") -> Attributes:
     return Attributes(user, verb, version="v1", resource="pods", namespace="ns", name="a")
 
 
-def lease(user: User, verb: str = "update") -> Attributes:
+def lease(user: UserInfo, verb: str = "update") -> Attributes:
     return Attributes(user, verb, group="coordination.k8s.io", version="v1", resource="leases", namespace="kube-system")
 
 
 @pytest.mark.parametrize(
     ("asked", "schema", "level", "apart"),
     [
-        (pods(User("root", groups=("system:masters", *ANY))), "exempt", "exempt", ""),
+        (pods(UserInfo("root", groups=("system:masters", *ANY))), "exempt", "exempt", ""),
         (Attributes(NOBODY, "get", "/livez", is_resource=False), "probes", "exempt", ""),
         (Attributes(NOBODY, "get", "/version", is_resource=False), "global-default", "global-default", NOBODY.name),
         (lease(MANAGER), "system-leader-election", "leader-election", MANAGER.name),
@@ -42,7 +42,7 @@ def lease(user: User, verb: str = "update") -> Attributes:
         (pods(MANAGER), "kube-controller-manager", "workload-high", "ns"),
         (pods(SYSTEM_ACCOUNT), "kube-system-service-accounts", "workload-high", "ns"),
         (pods(ACCOUNT), "service-accounts", "workload-low", ACCOUNT.name),
-        (pods(User("may", groups=ANY)), "global-default", "global-default", "may"),
+        (pods(UserInfo("may", groups=ANY)), "global-default", "global-default", "may"),
     ],
 )
 def test_default_flows(asked: Attributes, schema: str, level: str, apart: str) -> None:

@@ -5,12 +5,12 @@ from collections.abc import Awaitable
 
 import pytest
 
-from sampan.apiserver.flowcontrol.priority_level import Level, Limits, deal
+from sampan.apiserver.flowcontrol.priority_level import PriorityLevel, PriorityLevelLimits, deal
 from sampan.machinery import errors
 
 
 def test_seats_without_queues() -> None:
-    level = Level("a", Limits(2))
+    level = PriorityLevel("a", PriorityLevelLimits(2))
     assert level.enter("x") is None
     assert level.enter("x") is None
     with pytest.raises(errors.TooManyRequests) as caught:
@@ -30,7 +30,7 @@ def begun(waiting: Awaitable[None] | None) -> asyncio.Task[None]:
 
 
 async def test_queue_and_its_length() -> None:
-    level = Level("a", Limits(1, queues=1, hand=1, queue_length=2))
+    level = PriorityLevel("a", PriorityLevelLimits(1, queues=1, hand=1, queue_length=2))
     assert level.enter("x") is None
     first, second = begun(level.enter("x")), begun(level.enter("x"))
     await asyncio.sleep(0)
@@ -42,11 +42,11 @@ async def test_queue_and_its_length() -> None:
     level.leave()
     await second
     level.leave()
-    assert (level.taken, level.waiting) == (0, 0)
+    assert (level.seats_in_use, level.waiting) == (0, 0)
 
 
 async def test_a_small_flow_is_not_held_up_by_a_large_one() -> None:
-    level = Level("a", Limits(1, queues=64, hand=1, queue_length=50))
+    level = PriorityLevel("a", PriorityLevelLimits(1, queues=64, hand=1, queue_length=50))
     large, small = "a", next(name for name in "bcdefg" if deal(name, 64, 1) != deal("a", 64, 1))
     order: list[str] = []
     assert level.enter(large) is None
@@ -70,7 +70,7 @@ async def test_a_small_flow_is_not_held_up_by_a_large_one() -> None:
 
 
 async def test_who_gives_up_leaves_nothing() -> None:
-    level = Level("a", Limits(1, queues=2, hand=2, queue_length=5))
+    level = PriorityLevel("a", PriorityLevelLimits(1, queues=2, hand=2, queue_length=5))
     assert level.enter("x") is None
     early, late = begun(level.enter("x")), begun(level.enter("x"))
     await asyncio.sleep(0)
@@ -80,16 +80,16 @@ async def test_who_gives_up_leaves_nothing() -> None:
     level.leave()
     late.cancel()  # it has its seat, but has not noticed
     await asyncio.wait([late])
-    assert (level.taken, level.waiting) == (0, 0)
+    assert (level.seats_in_use, level.waiting) == (0, 0)
 
 
 async def test_more_seats_serve_those_who_wait() -> None:
-    level = Level("a", Limits(0, queues=2, hand=1, queue_length=5))
+    level = PriorityLevel("a", PriorityLevelLimits(0, queues=2, hand=1, queue_length=5))
     waiting = begun(level.enter("x"))
     await asyncio.sleep(0)
-    level.configure(Limits(1))
+    level.configure(PriorityLevelLimits(1))
     await waiting
-    assert level.taken == 1
+    assert level.seats_in_use == 1
 
 
 def test_hands() -> None:
@@ -103,15 +103,15 @@ def test_hands() -> None:
 async def test_wide_calls() -> None:
     """They take their seats together; one that is wider than the level has it to itself."""
 
-    level = Level("level", Limits(4, 1, 1, 10))
+    level = PriorityLevel("level", PriorityLevelLimits(4, 1, 1, 10))
     assert level.enter("a", 3) is None
     wide = level.enter("b", 10)
     assert wide is not None
     waiting = asyncio.ensure_future(wide)
     await asyncio.sleep(0)
-    assert (level.taken, level.waiting, level.wanted) == (3, 1, 10)
+    assert (level.seats_in_use, level.waiting, level.seats_in_queue) == (3, 1, 10)
     level.leave(3)
     await waiting
-    assert (level.taken, level.waiting, level.wanted) == (10, 0, 0)
+    assert (level.seats_in_use, level.waiting, level.seats_in_queue) == (10, 0, 0)
     level.leave(10)
-    assert (level.taken, level.executing, level.dispatched) == (0, 0, 2)
+    assert (level.seats_in_use, level.executing, level.dispatched) == (0, 0, 2)

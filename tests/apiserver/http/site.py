@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sampan.apiserver.authn.authenticator import AuthenticatorChain, CertificateAuthenticator
+from sampan.apiserver.authn.authenticator import CertificateAuthenticator, UnionAuthenticator
 from sampan.apiserver.authn.static_tokens import FileTokens
 from sampan.apiserver.config.server_config import TlsFiles
 from sampan.apiserver.http.connection_limits import HttpLimits
 from sampan.apiserver.http.server import HttpServer, Listener
 from sampan.apiserver.http.tls import tls_context
-from sampan.apiserver.nonresource import special_paths
+from sampan.apiserver.nonresource import nonresource_handlers
 from sampan.apiserver.pipeline import Pipeline
-from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, User
-from sampan.apiserver.response.responses import Answer, BytesAnswer
+from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, UserInfo
+from sampan.apiserver.response.responses import ApiResponse, RawResponse
 from sampan.cli.pki import CA, SERVER, Pki
 from sampan.machinery.client import Client
 from sampan.testing.keys import KEYS
@@ -28,8 +28,8 @@ from tests.apiserver.http.wire import Wire
 from tests.serving import ADMIN, Server, serving, usual_authorizers
 
 USERS = {
-    "admin-token": User("admin", "1", (MASTERS, AUTHENTICATED)),
-    "joe-token": User("joe", "2", (AUTHENTICATED,)),
+    "admin-token": UserInfo("admin", "1", (MASTERS, AUTHENTICATED)),
+    "joe-token": UserInfo("joe", "2", (AUTHENTICATED,)),
 }
 
 
@@ -40,10 +40,10 @@ class Waiting:
     arrived: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
     go: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def __call__(self, call: Call) -> Answer:
+    async def __call__(self, call: Call) -> ApiResponse:
         self.arrived.release()
         await self.go.wait()
-        return BytesAnswer(b"waited")
+        return RawResponse(b"waited")
 
 
 @dataclass
@@ -100,10 +100,10 @@ async def site(
     async with serving() as server:
         pipeline = Pipeline(
             scheme=server.scheme,
-            authenticator=AuthenticatorChain([CertificateAuthenticator(now=now)], tokens=[FileTokens(USERS)]),
+            authenticator=UnionAuthenticator([CertificateAuthenticator(now=now)], tokens=[FileTokens(USERS)]),
             authorizer=usual_authorizers(server.registry),
             endpoints=server.pipeline.endpoints,
-            special={**special_paths(server.registry), "wait": waiting},
+            nonresource_handlers={**nonresource_handlers(server.registry), "wait": waiting},
         )
         http = HttpServer(pipeline=pipeline, limits=limits)
         listeners = [Listener("127.0.0.1", 0, user=ADMIN), Listener("127.0.0.1", 0, tls_context(files))]

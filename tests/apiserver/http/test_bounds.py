@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sampan.apiserver.http.acceptor import Acceptor
-from sampan.apiserver.http.connection_limits import HttpLimits, Place, peer_of, room
+from sampan.apiserver.http.connection_limits import ConnectionSlot, HttpLimits, connection_limiter, peer_of
 from sampan.machinery.certificates import Request, issue, make_ca
 from tests.apiserver.http.site import Site, site
 from tests.apiserver.http.wire import HEAD, Wire, request, until
@@ -448,10 +448,10 @@ def test_accepting_goes_on_after_an_error_that_nobody_expected(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test(here: Site) -> None:
-        entered, admitted = here.http._room.enter, Acceptor._speaks_tls
+        entered, admitted = here.http._limiter.enter, Acceptor._speaks_tls
         failures = ["room", "tls"]
 
-        async def enter(peer: str) -> Place | None:
+        async def enter(peer: str) -> ConnectionSlot | None:
             if "room" in failures:
                 failures.remove("room")
                 raise RuntimeError("nobody expected this")
@@ -463,7 +463,7 @@ def test_accepting_goes_on_after_an_error_that_nobody_expected(
                 raise RuntimeError("nor this")
             return await admitted(self, client)
 
-        monkeypatch.setattr(here.http._room, "enter", enter)
+        monkeypatch.setattr(here.http._limiter, "enter", enter)
         monkeypatch.setattr(Acceptor, "_speaks_tls", speaks_tls)
         monkeypatch.setattr("sampan.apiserver.http.acceptor._PAUSE_S", 0.0)
         for _ in range(2):
@@ -482,7 +482,7 @@ def test_accepting_goes_on_after_an_error_that_nobody_expected(
     [(128, 96, 72), (1024, 768, 576), (20_000, 16_000, 12_000), (1 << 20, 16_000, 12_000)],
 )
 def test_connections_leave_descriptors_for_everything_else(descriptors: int, total: int, per_peer: int) -> None:
-    made = room(HttpLimits(), descriptors)
+    made = connection_limiter(HttpLimits(), descriptors)
     assert (made.total, made.per_peer) == (total, per_peer)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.apiserver.config.config_reload import followed_certificates
+from sampan.apiserver.config.config_reload import reloading_certificates
 from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
 from sampan.apiserver.proxy.kubelets import KubeletAccess
 from sampan.cli.pki import ADMIN, CA, KUBELET_CLIENT, SERVER, Pki
@@ -32,7 +32,7 @@ async def test_certificates_are_read_again(tmp_path: Path) -> None:
         tls = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
         access = KubeletAccess(certificate=pki.certificate(KUBELET_CLIENT), key=pki.key(KUBELET_CLIENT))
         config = ServerConfig(tls=tls, kubelets=access)
-        serving, asking = followed_certificates(
+        serving, asking = reloading_certificates(
             config, use_tls=here.http.use_tls, use_trust=told.append, use_kubelets=kubelets.append
         )
         before, old = here.trusting(ADMIN), pki.certificate(CA).read_text()
@@ -84,7 +84,7 @@ async def test_files_that_are_gone_change_nothing(tmp_path: Path, caplog: pytest
     async with site(tmp_path) as here:
         pki = here.pki
         tls = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER))
-        (serving,) = followed_certificates(
+        (serving,) = reloading_certificates(
             ServerConfig(tls=tls), use_tls=here.http.use_tls, use_trust=print, use_kubelets=print
         )
         context = here.trusting(ADMIN)

@@ -247,7 +247,7 @@ def _terminated(here: Site) -> int:
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 def test_a_client_that_does_not_read_at_all_is_disconnected_in_time(tmp_path: Path, tls: bool) -> None:
     async def test(here: Site) -> None:
-        here.http._watching._congested_s = 0.05
+        here.http._watch_server._congested_s = 0.05
         wire = await _deaf(here, tls=tls)
         await until(lambda: here.watchers() == 1)
         watcher = _watcher(here)

@@ -13,10 +13,10 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from sampan.apiserver.metrics_api.aggregated import Elsewhere
+from sampan.apiserver.metrics_api.aggregated import AggregatedApi
 from sampan.apiserver.metrics_api.api import NAME, MetricsApi
 from sampan.apiserver.metrics_api.resource_metrics import Summaries
-from sampan.apiserver.request.call import Call, Query, User
+from sampan.apiserver.request.call import Call, Query, UserInfo
 from sampan.apiserver.server import own_address
 from sampan.cli.pki import ADMIN, CA, PROXY_CA, PROXY_CLIENT
 from sampan.machinery import errors
@@ -183,8 +183,8 @@ async def test_the_server_shows_who_it_is(tmp_path: Path, file: str, name: str) 
         item = await server.registry.store_of("apiregistration.k8s.io", "v1", "APIService").get("", REGISTRATION)
         service = item.object(server.registry.store_of("apiregistration.k8s.io", "v1", "APIService").codec.decode)
         files = (keys / file, keys / "admin.key")
-        elsewhere = Elsewhere(registry=server.registry, upstream=server.upstream, service=service, client=files)
-        call = Call(method="GET", path=f"{METRICS}/pods", query=Query(""), headers={}, user=User("ann"))
+        elsewhere = AggregatedApi(registry=server.registry, upstream=server.upstream, service=service, client=files)
+        call = Call(method="GET", path=f"{METRICS}/pods", query=Query(""), headers={}, user=UserInfo("ann"))
         await elsewhere.serve(server.pipeline.endpoints, call)
         assert far.asked[-1].headers["X-Remote-User"] == "ann"
         named = dict(pair for relative in far.peers[-1] or () for pair in relative)

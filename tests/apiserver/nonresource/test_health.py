@@ -2,9 +2,9 @@
 
 import pytest
 
-from sampan.apiserver.nonresource.health import Check, Health
+from sampan.apiserver.nonresource.health import HealthCheck, HealthHandler
 from sampan.apiserver.request.call import Call, Query
-from sampan.apiserver.response.responses import BytesAnswer
+from sampan.apiserver.response.responses import RawResponse
 from tests.apiserver.asking import asking, run
 
 
@@ -16,18 +16,20 @@ async def _holds() -> None:
     pass
 
 
-def _ask(health: Health, target: str) -> BytesAnswer:
+def _ask(health: HealthHandler, target: str) -> RawResponse:
     path, _, query = target.partition("?")
     return run(health.handle(Call(method="GET", path=path, query=Query(query), headers={})))
 
 
-def _text(health: Health, target: str) -> tuple[int, str]:
+def _text(health: HealthHandler, target: str) -> tuple[int, str]:
     answer = _ask(health, target)
     return answer.code, answer.body.decode()
 
 
-HEALTHY = Health(checks=[Check("etcd", _holds)], ready_checks=[Check("poststarthook/bootstrap", _holds)])
-ILL = Health(checks=[Check("etcd", _fails)])
+HEALTHY = HealthHandler(
+    checks=[HealthCheck("etcd", _holds)], ready_checks=[HealthCheck("poststarthook/bootstrap", _holds)]
+)
+ILL = HealthHandler(checks=[HealthCheck("etcd", _fails)])
 
 
 @pytest.mark.parametrize(

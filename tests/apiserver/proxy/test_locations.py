@@ -22,7 +22,7 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.proxy import locations
-from sampan.apiserver.proxy.locations import Location, Target, target_of
+from sampan.apiserver.proxy.locations import Location, ProxyTarget, target_of
 from sampan.apiserver.proxy.proxied import split_path
 from sampan.machinery import errors
 
@@ -30,14 +30,14 @@ from sampan.machinery import errors
 @pytest.mark.parametrize(
     ("text", "target"),
     [
-        ("a", Target(name="a")),
-        ("a:80", Target(name="a", port="80")),
-        ("a:", Target(name="a")),
-        ("https:a:443", Target(scheme="https", name="a", port="443")),
-        (":a:http", Target(name="a", port="http")),
+        ("a", ProxyTarget(name="a")),
+        ("a:80", ProxyTarget(name="a", port="80")),
+        ("a:", ProxyTarget(name="a")),
+        ("https:a:443", ProxyTarget(scheme="https", name="a", port="443")),
+        (":a:http", ProxyTarget(name="a", port="http")),
     ],
 )
-def test_names(text: str, target: Target) -> None:
+def test_names(text: str, target: ProxyTarget) -> None:
     assert target_of("pod", text) == target
 
 
@@ -53,10 +53,10 @@ def _pod(ip: str, *ports: int) -> Pod:
 
 
 def test_pods() -> None:
-    name = Target(name="a")
+    name = ProxyTarget(name="a")
     assert locations.pod_location(_pod("10.0.0.1", 8080, 9090), name) == Location(host="10.0.0.1", port=8080)
     assert locations.pod_location(_pod("10.0.0.1"), name) == Location(host="10.0.0.1", port=80)
-    target = Target(scheme="https", name="a", port="8443")
+    target = ProxyTarget(scheme="https", name="a", port="8443")
     assert locations.pod_location(_pod("fd00::1"), target).authority == "[fd00::1]:8443"
     for ip in ("", "127.0.0.1", "169.254.169.254", "0.0.0.0", "::1"):
         with pytest.raises(errors.BadRequest, match="address not allowed"):
@@ -65,16 +65,16 @@ def test_pods() -> None:
 
 def test_services() -> None:
     service = Service(spec=ServiceSpec(ports=[ServicePort(name="web", port=80), ServicePort(name="tls", port=443)]))
-    assert locations.service_port_name(service, Target(name="s", port="80")) == "web"
-    assert locations.service_port_name(service, Target(name="s", port="tls")) == "tls"
+    assert locations.service_port_name(service, ProxyTarget(name="s", port="80")) == "web"
+    assert locations.service_port_name(service, ProxyTarget(name="s", port="tls")) == "tls"
     with pytest.raises(errors.ServiceUnavailable, match='no service port 81 found for service "s"'):
-        locations.service_port_name(service, Target(name="s", port="81"))
+        locations.service_port_name(service, ProxyTarget(name="s", port="81"))
     addresses = [EndpointAddress(ip="10.0.0.1"), EndpointAddress(ip="127.0.0.1"), EndpointAddress(ip="10.0.0.2")]
     subset = EndpointSubset(addresses=addresses, ports=[EndpointPort(name="web", port=8080)])
-    found = locations.service_locations(Endpoints(subsets=[subset]), "web", Target(name="s", port="80"))
+    found = locations.service_locations(Endpoints(subsets=[subset]), "web", ProxyTarget(name="s", port="80"))
     assert [location.authority for location in found] == ["10.0.0.1:8080", "10.0.0.2:8080"]
     with pytest.raises(errors.ServiceUnavailable, match='no endpoints available for service "s"'):
-        locations.service_locations(Endpoints(), "web", Target(name="s"))
+        locations.service_locations(Endpoints(), "web", ProxyTarget(name="s"))
 
 
 def test_nodes() -> None:

@@ -11,7 +11,7 @@ from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.registry.strategy import Context, Strategy
-from sampan.apiserver.request.call import User
+from sampan.apiserver.request.call import UserInfo
 
 NOW = 1_700_000_000.0
 UID = "0f95ccb3-b19c-418f-83ce-eebe340bf181"
@@ -31,7 +31,7 @@ class Rules:
         self._behaviour, self._kind, self._spec = behaviour, kind, spec
         self._strategy = behaviour.strategy
         self._ctx = Context(
-            registry=cast(Registry, None), user=User(name="admin"), now=format_time(NOW), namespace="ns"
+            registry=cast(Registry, None), user=UserInfo(name="admin"), now=format_time(NOW), namespace="ns"
         )
 
     def new(self, spec: dict[str, Any] | None = None, **meta: Any) -> Any:

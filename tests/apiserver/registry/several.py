@@ -11,27 +11,27 @@ import msgspec
 
 from sampan.api.scheme import builtin_scheme
 from sampan.apiserver.admission.chain import AdmissionChain
-from sampan.apiserver.authz import Chain, Masters
-from sampan.apiserver.endpoints import Endpoints
+from sampan.apiserver.authz import PrivilegedGroupAuthorizer, UnionAuthorizer
+from sampan.apiserver.endpoints import ApiEndpoints
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.allocation import ServiceRanges
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, User
+from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, UserInfo
 from sampan.apiserver.response.renderer import Renderer
-from sampan.apiserver.response.responses import StreamAnswer, WatchAnswer
+from sampan.apiserver.response.responses import StreamedResponse, WatchResponse
 from sampan.machinery import errors
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.token_signer import TokenSigner
 from sampan.storage.backend import Backend
 from sampan.storage.memory import MemoryBackend
 
-ADMIN = User("admin", "", (MASTERS, AUTHENTICATED))
+ADMIN = UserInfo("admin", "", (MASTERS, AUTHENTICATED))
 JSON, MERGE = "application/json", "application/merge-patch+json"
 NAMESPACE = "/api/v1/namespaces/ns"
 
 
 class _Nobody:
-    async def authenticate(self, call: Call) -> User:
+    async def authenticate(self, call: Call) -> UserInfo:
         raise AssertionError("callers are known here")
 
 
@@ -44,9 +44,9 @@ class ApiServer:
         self.pipeline = Pipeline(
             scheme=registry.scheme,
             authenticator=_Nobody(),
-            authorizer=Chain(Masters()),
-            endpoints=Endpoints(registry=registry, admission=AdmissionChain([])),
-            special={},
+            authorizer=UnionAuthorizer(PrivilegedGroupAuthorizer()),
+            endpoints=ApiEndpoints(registry=registry, admission=AdmissionChain([])),
+            nonresource_handlers={},
         )
         self._renderer = Renderer(endpoints=self.pipeline.endpoints)
 
@@ -57,8 +57,8 @@ class ApiServer:
         call = Call(method=method, path=path, query=Query(query), headers=headers, body=body, user=ADMIN)
         try:
             answer = await self.pipeline.serve_as(call)
-            assert not isinstance(answer, WatchAnswer | StreamAnswer)
-            rendered = await self._renderer.render(answer, call.form, call)
+            assert not isinstance(answer, WatchResponse | StreamedResponse)
+            rendered = await self._renderer.render(answer, call.output_format, call)
         except errors.ApiError as error:
             rendered = await self._renderer.error(error, call)
         self.warnings = call.warnings

@@ -12,13 +12,13 @@ from sampan.api.resource import GroupVersionKind, Resource, Subresource
 from sampan.api.schema import from_openapi
 from sampan.api.scheme import Scheme, builtin_scheme
 from sampan.apiserver.admission.chain import AdmissionChain
-from sampan.apiserver.authz import Chain, Masters
-from sampan.apiserver.endpoints import Endpoints
+from sampan.apiserver.authz import PrivilegedGroupAuthorizer, UnionAuthorizer
+from sampan.apiserver.endpoints import ApiEndpoints
 from sampan.apiserver.loopback import altered
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.request.call import Call, User
-from sampan.apiserver.response.responses import Answer
+from sampan.apiserver.request.call import Call, UserInfo
+from sampan.apiserver.response.responses import ApiResponse
 from sampan.machinery.clock import Clock, RealClock
 from sampan.storage.backend import Backend
 from sampan.storage.memory import MemoryBackend
@@ -55,7 +55,7 @@ GADGETS = Resource(
 
 
 class _Nobody:
-    async def authenticate(self, call: Call) -> User:
+    async def authenticate(self, call: Call) -> UserInfo:
         raise NotImplementedError
 
 
@@ -98,9 +98,9 @@ def _pipeline(registry: Registry) -> Pipeline:
     return Pipeline(
         scheme=registry.scheme,
         authenticator=_Nobody(),
-        authorizer=Chain(Masters()),
-        endpoints=Endpoints(registry=registry, admission=AdmissionChain([])),
-        special={},
+        authorizer=UnionAuthorizer(PrivilegedGroupAuthorizer()),
+        endpoints=ApiEndpoints(registry=registry, admission=AdmissionChain([])),
+        nonresource_handlers={},
     )
 
 
@@ -110,7 +110,7 @@ class InTurn:
     def __init__(self, servers: list[Pipeline]) -> None:
         self._servers = itertools.cycle(servers)
 
-    async def serve_as(self, call: Call) -> Answer:
+    async def serve_as(self, call: Call) -> ApiResponse:
         return await next(self._servers).serve_as(call)
 
 

@@ -7,14 +7,14 @@ import pytest
 
 from sampan.api.codec import json as codec
 from sampan.api.types.resource_v1 import AllocationResult, ResourceClaim, ResourceClaimStatus
-from sampan.apiserver.authn.user_names import account
-from sampan.apiserver.authz import Attributes, Chain
-from sampan.apiserver.authz.authorizer import Decision, Verdict
+from sampan.apiserver.authn.user_names import service_account_user
+from sampan.apiserver.authz import Attributes, UnionAuthorizer
+from sampan.apiserver.authz.authorizer import AuthzDecision, AuthzResult
 from sampan.apiserver.authz.rbac import RbacAuthorizer
 from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.registry.devices.status_rights import needs_of, node_of, validate_status_permissions
-from sampan.apiserver.request.call import AUTHENTICATED, User
+from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.apiserver.server import ApiServer
 from sampan.machinery import errors
 from sampan.machinery.client import Client
@@ -24,12 +24,12 @@ from tests.apiserver.authz.building import binding, index_of, role, rule
 
 GROUP, A, B = "resource.k8s.io", "a.example.com", "b.example.com"
 NODE_NAME = "authentication.kubernetes.io/node-name"
-JOE = User("joe", groups=(AUTHENTICATED,))
-DRIVER = account("ns", "driver", extra={NODE_NAME: ("n",)})
-STRANGER = account("ns", "driver", extra={NODE_NAME: ("other",)})
-IMPOSTOR = User("joe", groups=(AUTHENTICATED,), extra={NODE_NAME: ("n",)})
-SCHEDULER = User("system:kube-scheduler", groups=(AUTHENTICATED,))
-CONTROLLER = account("kube-system", "resource-claim-controller")
+JOE = UserInfo("joe", groups=(AUTHENTICATED,))
+DRIVER = service_account_user("ns", "driver", extra={NODE_NAME: ("n",)})
+STRANGER = service_account_user("ns", "driver", extra={NODE_NAME: ("other",)})
+IMPOSTOR = UserInfo("joe", groups=(AUTHENTICATED,), extra={NODE_NAME: ("n",)})
+SCHEDULER = UserInfo("system:kube-scheduler", groups=(AUTHENTICATED,))
+CONTROLLER = service_account_user("kube-system", "resource-claim-controller")
 
 # -- statuses --------------------------------------------------------------------------------------------------------
 
@@ -82,7 +82,7 @@ NOTHING: tuple[str, ...] = ()
 """Rights are written VERB PART [NAME]; those in the namespace alone begin with ns/."""
 
 
-def chain_of(user: User, rights: tuple[str, ...]) -> Chain:
+def chain_of(user: UserInfo, rights: tuple[str, ...]) -> UnionAuthorizer:
     subject = "ServiceAccount ns/driver" if user.name.startswith("system:") else f"User {user.name}"
     objects: list[Any] = []
     for index, right in enumerate(rights):
@@ -91,10 +91,10 @@ def chain_of(user: User, rights: tuple[str, ...]) -> Chain:
         granted = rule(verb, f"resourceclaims/{part}", groups=GROUP, names=" ".join(name))
         objects.append(role(f"r{index}", granted, namespace=namespace))
         objects.append(binding(f"r{index}", f"r{index}", subject, namespace=namespace, kind=kind))
-    return Chain(RbacAuthorizer(index=index_of(*default_objects(), *objects)))
+    return UnionAuthorizer(RbacAuthorizer(index=index_of(*default_objects(), *objects)))
 
 
-def request(user: User, verb: str = "update") -> Attributes:
+def request(user: UserInfo, verb: str = "update") -> Attributes:
     return Attributes(
         user,
         verb,
@@ -107,12 +107,12 @@ def request(user: User, verb: str = "update") -> Attributes:
     )
 
 
-def refused(chain: Chain, asked: Attributes, change: str) -> list[str]:
+def refused(chain: UnionAuthorizer, asked: Attributes, change: str) -> list[str]:
     old, new = (codec.from_value(value, ResourceClaimStatus) for value in CHANGES[change])
     return [str(fault) for fault in asyncio.run(validate_status_permissions(chain, needs_of(asked, new, old)))]
 
 
-def unbound(user: User, verb: str = "update") -> str:
+def unbound(user: UserInfo, verb: str = "update") -> str:
     return (
         "status.allocation: Forbidden: changing status.allocation or status.reservedFor requires "
         f'resource="resourceclaims/binding", verb="{verb}" permission: resourceclaims.{GROUP} is forbidden: '
@@ -121,7 +121,7 @@ def unbound(user: User, verb: str = "update") -> str:
     )
 
 
-def unspoken(user: User, driver: str, *verbs: str) -> str:
+def unspoken(user: UserInfo, driver: str, *verbs: str) -> str:
     return (
         'status.devices: Forbidden: changing status.devices requires resource="resourceclaims/driver", '
         f'verb="[{" ".join(verbs)}]" permission: resourceclaims.{GROUP} "{driver}" is forbidden: '
@@ -171,7 +171,7 @@ ANY, NEAR = "arbitrary-node:update", "associated-node:update"
         (SCHEDULER, NOTHING, "tell of A", [unspoken(SCHEDULER, A, ANY)]),
     ],
 )
-def test_who_may_change_what(user: User, rights: tuple[str, ...], change: str, faults: list[str]) -> None:
+def test_who_may_change_what(user: UserInfo, rights: tuple[str, ...], change: str, faults: list[str]) -> None:
     assert refused(chain_of(user, rights), request(user), change) == faults
 
 
@@ -183,10 +183,10 @@ def test_the_verb_is_that_of_the_request() -> None:
 
 def test_what_an_authorizer_says_is_told() -> None:
     class Silent:
-        def decide(self, asked: Attributes) -> Decision:
-            return Decision(Verdict.UNDECIDED, "nobody asked", "no answer")
+        def authorize(self, asked: Attributes) -> AuthzResult:
+            return AuthzResult(AuthzDecision.NO_OPINION, "nobody asked", "no answer")
 
-    assert refused(Chain(Silent()), request(JOE), "reserve") == [f"{unbound(JOE)}: no answer: nobody asked"]
+    assert refused(UnionAuthorizer(Silent()), request(JOE), "reserve") == [f"{unbound(JOE)}: no answer: nobody asked"]
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ async def test_on_a_server() -> None:
         ApiServer(config=config, backend=backend, clock=clock) as server,
     ):
 
-        def client(*user: User) -> Client:
+        def client(*user: UserInfo) -> Client:
             return Client(transport=server.loopback(*user), clock=clock, component="test")
 
         admin = client()
@@ -247,7 +247,7 @@ async def test_on_a_server() -> None:
         await _work(admin, client(JOE), client(NODE), client(SCHEDULER))
 
 
-NODE = User("system:node:n", groups=("system:nodes", AUTHENTICATED))
+NODE = UserInfo("system:node:n", groups=("system:nodes", AUTHENTICATED))
 
 
 async def _known(server: ApiServer) -> None:

@@ -12,7 +12,7 @@ from sampan.apiserver.admission.plugins import default_plugins
 from sampan.apiserver.authz import Attributes
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.registry.certificate_rules import find_trust_anchor_errors
-from sampan.apiserver.request.call import AUTHENTICATED, User
+from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.apiserver.server import ApiServer
 from sampan.machinery import errors
 from sampan.machinery.certificates import Request, issue, make_ca
@@ -31,7 +31,7 @@ OTHER = make_ca("other", now=time.time()).certificate.decode()
 LEAF = issue(CA, Request(common_name="leaf", is_client=True), now=time.time()).certificate.decode()
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-ANN = User("ann", "", ("publishers", AUTHENTICATED))
+ANN = UserInfo("ann", "", ("publishers", AUTHENTICATED))
 ROLE = {
     "metadata": {"name": "publisher"},
     "rules": [
@@ -138,7 +138,7 @@ def test_anchors(text: str, faults: list[str]) -> None:
 
 
 def test_who_may_publish_for_a_signer() -> None:
-    async def make(server: ApiServer, path: str, value: Any, user: User | None = None) -> None:
+    async def make(server: ApiServer, path: str, value: Any, user: UserInfo | None = None) -> None:
         transport = server.loopback(user) if user is not None else server.loopback()
         headers = {"Content-Type": "application/json"}
         body = msgspec.json.encode(value)

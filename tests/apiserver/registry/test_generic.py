@@ -11,7 +11,7 @@ from sampan.apiserver.registry.generic import GenericStatusStrategy, GenericStra
 from sampan.apiserver.registry.kinds import MODULES  # noqa: E402
 from sampan.apiserver.registry.strategy import Context  # noqa: E402
 from sampan.apiserver.registry.traits import TRAITS, Traits  # noqa: E402
-from sampan.apiserver.request.call import User  # noqa: E402
+from sampan.apiserver.request.call import UserInfo  # noqa: E402
 from sampan.testing.registry_conformance import Api  # noqa: E402
 from tests.apiserver.registry.subjects import gadgets, pipelines  # noqa: E402
 
@@ -31,7 +31,7 @@ def _deployment(replicas: int, *, ready: int = 0, label: str = "") -> Deployment
 
 
 def _context() -> Context:
-    return Context(registry=None, user=User("u"), now="2026-01-01T00:00:00Z")  # type: ignore[arg-type]
+    return Context(registry=None, user=UserInfo("u"), now="2026-01-01T00:00:00Z")  # type: ignore[arg-type]
 
 
 def test_traits_become_a_strategy() -> None:

@@ -5,14 +5,14 @@ import pytest
 from sampan.apiserver.request import negotiation
 from sampan.apiserver.request.negotiation import (
     JSON,
-    OBJECT_FORMS,
+    OBJECT_MEDIA_TYPES,
     PARTIAL,
     PLAIN,
     PROTOBUF,
-    STREAM_FORMS,
+    STREAM_MEDIA_TYPES,
     TABLE,
     YAML,
-    Form,
+    OutputFormat,
 )
 from sampan.machinery import errors
 
@@ -30,24 +30,27 @@ KUBECTL = f"{TABLE_V1},application/json;as=Table;v=v1beta1;g=meta.k8s.io,applica
         ("application/*", PLAIN),
         ("application/json;charset=utf-8", PLAIN),
         ("application/json;stream=watch", PLAIN),
-        ("application/json;pretty=1", Form(JSON, is_pretty=True)),
-        ("application/yaml", Form(YAML)),
+        ("application/json;pretty=1", OutputFormat(JSON, is_pretty=True)),
+        ("application/yaml", OutputFormat(YAML)),
         ("application/yaml;stream=watch, application/json", PLAIN),
-        ("application/vnd.kubernetes.protobuf,application/json", Form(PROTOBUF)),
-        ("application/json;q=0.5, application/yaml;q=0.9", Form(YAML)),
+        ("application/vnd.kubernetes.protobuf,application/json", OutputFormat(PROTOBUF)),
+        ("application/json;q=0.5, application/yaml;q=0.9", OutputFormat(YAML)),
         ("application/yaml;q=0, application/json", PLAIN),
         ("application/yaml;q=much, application/json", PLAIN),
-        ("*/*;q=1, application/yaml", Form(YAML)),
+        ("*/*;q=1, application/yaml", OutputFormat(YAML)),
         ("text/html, application/json", PLAIN),
-        (TABLE_V1, Form(JSON, TABLE)),
-        (KUBECTL, Form(JSON, TABLE)),
+        (TABLE_V1, OutputFormat(JSON, TABLE)),
+        (KUBECTL, OutputFormat(JSON, TABLE)),
         ("application/json;as=Table;v=v2;g=meta.k8s.io,application/json", PLAIN),
-        ("application/json;g=meta.k8s.io;v=v1beta1;as=Table", Form(JSON, TABLE, "v1beta1")),
+        ("application/json;g=meta.k8s.io;v=v1beta1;as=Table", OutputFormat(JSON, TABLE, "v1beta1")),
         ("application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,application/json", PLAIN),
-        ("application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io", Form(PROTOBUF, PARTIAL)),
+        (
+            "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+            OutputFormat(PROTOBUF, PARTIAL),
+        ),
     ],
 )
-def test_form(accept: str, form: Form) -> None:
+def test_form(accept: str, form: OutputFormat) -> None:
     assert negotiation.negotiate(accept) == form
 
 
@@ -85,11 +88,11 @@ def test_nothing_fits(accept: str) -> None:
 )
 def test_the_router_wants_full_names(accept: str, is_routed: bool) -> None:
     if is_routed:
-        negotiation.routes(accept, STREAM_FORMS)
+        negotiation.routes(accept, STREAM_MEDIA_TYPES)
         return
     with pytest.raises(errors.NotAcceptable) as caught:
-        negotiation.routes(accept, STREAM_FORMS)
-    assert str(caught.value) == f"406: Not Acceptable\n\nAvailable representations: {', '.join(STREAM_FORMS)}"
+        negotiation.routes(accept, STREAM_MEDIA_TYPES)
+    assert str(caught.value) == f"406: Not Acceptable\n\nAvailable representations: {', '.join(STREAM_MEDIA_TYPES)}"
 
 
 def test_custom_objects_have_no_protobuf_form_but_their_metadata_has() -> None:
@@ -97,23 +100,23 @@ def test_custom_objects_have_no_protobuf_form_but_their_metadata_has() -> None:
     with pytest.raises(errors.NotAcceptable):
         negotiation.negotiate(PROTOBUF, is_custom=True)
     partial = f"{PROTOBUF};as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
-    assert negotiation.negotiate(partial, is_custom=True) == Form(PROTOBUF, PARTIAL)
+    assert negotiation.negotiate(partial, is_custom=True) == OutputFormat(PROTOBUF, PARTIAL)
 
 
 @pytest.mark.parametrize(
     ("accept", "media"), [("", JSON), ("text/html", JSON), (TABLE_V1, JSON), (f"{TABLE_V1},{YAML}", YAML), (YAML, YAML)]
 )
 def test_errors_are_never_converted(accept: str, media: str) -> None:
-    assert negotiation.form_of_error(accept) == Form(media)
+    assert negotiation.form_of_error(accept) == OutputFormat(media)
 
 
 def test_plain_answers_are_not_converted() -> None:
     assert negotiation.negotiate_plain(KUBECTL) == PLAIN
     with pytest.raises(errors.NotAcceptable):
-        negotiation.negotiate_plain(TABLE_V1, OBJECT_FORMS)
+        negotiation.negotiate_plain(TABLE_V1, OBJECT_MEDIA_TYPES)
 
 
 def test_yaml_cannot_be_streamed() -> None:
-    negotiation.check_stream(Form(PROTOBUF))
+    negotiation.check_stream(OutputFormat(PROTOBUF))
     with pytest.raises(errors.NotAcceptable, match="application/json;stream=watch, application/vnd"):
-        negotiation.check_stream(Form(YAML))
+        negotiation.check_stream(OutputFormat(YAML))

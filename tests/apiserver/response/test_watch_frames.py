@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from sampan.api.codec import protobuf
-from sampan.apiserver.response.watch_frames import NoForm
+from sampan.apiserver.response.watch_frames import UnsupportedOutputFormat
 from sampan.machinery import errors
 from tests.apiserver.asking import Asking, asking, run
 
@@ -117,7 +117,7 @@ def test_the_form_of_a_list_ends_a_watch_at_its_first_event() -> None:
 
     with pytest.raises(ExceptionGroup) as caught:
         run(check())
-    assert caught.group_contains(NoForm)
+    assert caught.group_contains(UnsupportedOutputFormat)
 
 
 def test_yaml_and_wrong_wishes_are_refused() -> None:

@@ -8,7 +8,7 @@ from cryptography import x509
 
 from sampan.api import times
 from sampan.api.types.certificates_v1 import CertificateSigningRequest
-from sampan.apiserver.request.call import User
+from sampan.apiserver.request.call import UserInfo
 from sampan.cli import kube_controller_manager
 from sampan.cli.failures import CliError
 from sampan.cli.signing_flags import signing
@@ -27,8 +27,8 @@ from tests.controllers.security.requests import condition, pem, request
 
 APPROVING, SIGNING, CLEANER = CsrApprovingController.name, CsrSigningController.name, CsrCleanerController.name
 USES = ("digital signature", "client auth")
-NODE = User("system:node:n1", groups=("system:nodes", "system:authenticated"))
-JOINING = User("system:bootstrap:abcdef", groups=("system:bootstrappers", "system:authenticated"))
+NODE = UserInfo("system:node:n1", groups=("system:nodes", "system:authenticated"))
+JOINING = UserInfo("system:bootstrap:abcdef", groups=("system:bootstrappers", "system:authenticated"))
 DAY = 24 * 3600
 
 
@@ -49,7 +49,7 @@ async def approve(c: Cluster, name: str = "csr", kind: str = APPROVED) -> None:
     await c.clock.settle()
 
 
-def client_of(c: Cluster, user: User) -> Client:
+def client_of(c: Cluster, user: UserInfo) -> Client:
     return Client(transport=c.transport.acting_as(user), clock=c.clock, component="test")
 
 

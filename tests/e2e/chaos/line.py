@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from sampan.apiserver.loopback import LoopbackTransport
-from sampan.apiserver.request.call import User
+from sampan.apiserver.request.call import UserInfo
 from sampan.machinery.client.codecs import ObjectCodec
 from sampan.machinery.client.transport import ConnectionFailed, Events, Request, Response, WatchEvent
 
@@ -53,7 +53,7 @@ class Line:
             await asyncio.sleep(_LOOK_AGAIN_S)
         return has_waited
 
-    async def carry(self, request: Request, user: User) -> Response:
+    async def carry(self, request: Request, user: UserInfo) -> Response:
         server, cut = self.server(), self._cut
         task = asyncio.get_running_loop().create_task(server.acting_as(user).send(request))
         self._requests.add(task)
@@ -68,7 +68,7 @@ class Line:
         return answer
 
     @asynccontextmanager
-    async def follow(self, request: Request, codec: ObjectCodec, user: User) -> AsyncIterator[Events]:
+    async def follow(self, request: Request, codec: ObjectCodec, user: UserInfo) -> AsyncIterator[Events]:
         follower, cut = asyncio.current_task(), self._cut
         assert follower is not None
         async with self.server().acting_as(user).watch(request, codec) as events:
@@ -106,10 +106,10 @@ async def _until(events: Events, cut: asyncio.Future[None]) -> AsyncIterator[Seq
 class LineTransport:
     """A component's end of the line."""
 
-    def __init__(self, *, line: Line, user: User) -> None:
+    def __init__(self, *, line: Line, user: UserInfo) -> None:
         self._line, self._user = line, user
 
-    def acting_as(self, user: User) -> LineTransport:
+    def acting_as(self, user: UserInfo) -> LineTransport:
         return LineTransport(line=self._line, user=user)
 
     async def send(self, request: Request) -> Response:

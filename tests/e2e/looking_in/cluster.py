@@ -27,7 +27,7 @@ from sampan.api.types.core_v1 import (
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
 from sampan.apiserver.proxy.kubelets import KubeletAccess
-from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, User
+from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, UserInfo
 from sampan.apiserver.server import ApiServer, own_address
 from sampan.cli.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
 from sampan.kubelet.server.access import Access
@@ -40,7 +40,10 @@ from sampan.storage.memory import MemoryBackend
 from tests.kubelet.server.plain import PlainNode, plain_node
 
 TOKEN, WEAK_TOKEN = "admin-token", "weak-token"
-_USERS = {TOKEN: User("admin", groups=(MASTERS, AUTHENTICATED)), WEAK_TOKEN: User("weak", groups=(AUTHENTICATED,))}
+_USERS = {
+    TOKEN: UserInfo("admin", groups=(MASTERS, AUTHENTICATED)),
+    WEAK_TOKEN: UserInfo("weak", groups=(AUTHENTICATED,)),
+}
 ADDRESS = own_address()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Node
-from sampan.apiserver.request.call import User
+from sampan.apiserver.request.call import UserInfo
 from sampan.kubelet.config import KubeletConfig
 from sampan.machinery.client.codecs import ObjectCodec
 from sampan.machinery.client.transport import Events, Request, Response
@@ -28,13 +28,13 @@ class HeardLine(Line):
         """What is followed, and which part of it."""
         self.written: list[str] = []
 
-    async def carry(self, request: Request, user: User) -> Response:
+    async def carry(self, request: Request, user: UserInfo) -> Response:
         if request.method != "GET":
             self.written.append(f"{request.method} {request.path}")
         return await super().carry(request, user)
 
     @asynccontextmanager
-    async def follow(self, request: Request, codec: ObjectCodec, user: User) -> AsyncIterator[Events]:
+    async def follow(self, request: Request, codec: ObjectCodec, user: UserInfo) -> AsyncIterator[Events]:
         self.watched.add((request.path, dict(request.query).get("fieldSelector", "")))
         async with super().follow(request, codec, user) as events:
             yield events

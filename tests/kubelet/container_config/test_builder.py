@@ -12,7 +12,7 @@ import pytest
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import ConfigMap, Node, Pod, Secret, Service, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.apiserver.request.call import User
+from sampan.apiserver.request.call import UserInfo
 from sampan.kubelet.container_config.builder import ContainerConfigBuilder, ContainerInputs, NodeSettings
 from sampan.kubelet.objects import ObjectKey, PodObjects
 from sampan.machinery.client import Client
@@ -30,7 +30,7 @@ async def node(cluster: Cluster) -> AsyncIterator[InformerFactory]:
     await client.of(Node).create(Node(metadata=ObjectMeta(name="n")))
     account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
     await client.of(ServiceAccount).create(account)
-    user = User("system:node:n", groups=("system:nodes", "system:authenticated"))
+    user = UserInfo("system:node:n", groups=("system:nodes", "system:authenticated"))
     transport = cluster.assembly.transport.acting_as(user)
     async with InformerFactory(client=Client(transport=transport, clock=cluster.clock, component="kubelet")) as factory:
         services = factory.of(Service)

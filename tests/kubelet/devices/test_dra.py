@@ -13,7 +13,7 @@ from sampan.api.codec import json
 from sampan.api.types.core_v1 import Container, Node, Pod, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.resource_v1 import ResourceClaim, ResourceSlice
-from sampan.apiserver.request.call import User
+from sampan.apiserver.request.call import UserInfo
 from sampan.kubelet.devices.dra import ClaimNotPrepared, DraManager
 from sampan.kubelet.devices.dra.manager import TYPE
 from sampan.kubelet.plugin_registry import PluginRegistry
@@ -32,7 +32,7 @@ class Scene:
     @asynccontextmanager
     async def managing(self, *, clock: Clock | None = None) -> AsyncIterator[DraManager]:
         clock = clock or self.cluster.clock
-        user = User("system:node:n", groups=("system:nodes", "system:authenticated"))
+        user = UserInfo("system:node:n", groups=("system:nodes", "system:authenticated"))
         client = Client(transport=self.cluster.assembly.transport.acting_as(user), clock=clock, component="kubelet")
         dynamic = DraManager(
             root=self.root, node_name="n", client=client, clock=clock, look_at=lambda uid: self._look_at(uid)

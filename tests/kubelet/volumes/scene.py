@@ -12,7 +12,7 @@ import pytest
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Node, Pod, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.apiserver.request.call import User
+from sampan.apiserver.request.call import UserInfo
 from sampan.kubelet.objects import PodObjects
 from sampan.kubelet.plugin_registry import PluginRegistry
 from sampan.kubelet.volumes import VolumeCallbacks, VolumeConfig, VolumeManager
@@ -44,7 +44,7 @@ class Scene:
         self, *, clock: Clock | None = None, mounter: Mounter | None = None, **config: Any
     ) -> AsyncIterator[VolumeManager]:
         clock = clock or self.cluster.clock
-        user = User("system:node:n", groups=("system:nodes", "system:authenticated"))
+        user = UserInfo("system:node:n", groups=("system:nodes", "system:authenticated"))
         client = Client(transport=self.cluster.assembly.transport.acting_as(user), clock=clock, component="kubelet")
         async with InformerFactory(client=client) as informers:
             manager = VolumeManager(

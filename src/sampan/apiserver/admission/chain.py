@@ -11,7 +11,7 @@ from sampan.machinery import errors
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.registry import Registry
-    from sampan.apiserver.request.call import User
+    from sampan.apiserver.request.call import UserInfo
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
@@ -23,7 +23,7 @@ class Attributes:
     operation: Operation
     resource: Resource
     registry: Registry
-    user: User
+    user: UserInfo
     namespace: str
     name: str
     obj: Any

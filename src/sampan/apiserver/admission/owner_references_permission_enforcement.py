@@ -9,9 +9,9 @@ from typing import Any
 from sampan.api.resource import Resource
 from sampan.api.types.meta_v1 import OwnerReference
 from sampan.apiserver.admission.chain import Attributes, Operation
-from sampan.apiserver.admission.rights import decide, is_allowed
+from sampan.apiserver.admission.rights import authorize, is_allowed
 from sampan.apiserver.authz.authorizer import Attributes as Asked
-from sampan.apiserver.authz.authorizer import Verdict
+from sampan.apiserver.authz.authorizer import AuthzDecision
 
 _NO_ERROR = "<nil>"
 """The text for a nil error in the messages of Kubernetes."""
@@ -62,9 +62,9 @@ async def _require_deletion(attributes: Attributes) -> None:
         attributes.namespace,
         attributes.name,
     )
-    decision = await decide(attributes, request)
-    if decision.verdict is not Verdict.ALLOWED:
-        why = f"cannot set an ownerRef on a resource you can't delete: {decision.reason}, {_NO_ERROR}"
+    result = await authorize(attributes, request)
+    if result.decision is not AuthzDecision.ALLOW:
+        why = f"cannot set an ownerRef on a resource you can't delete: {result.reason}, {_NO_ERROR}"
         raise attributes.refusal(why)
 
 
@@ -84,12 +84,12 @@ async def _require_finalizers(attributes: Attributes, owner: OwnerReference) -> 
         namespace = attributes.namespace if resource.namespaced else ""
         group, version, plural = resource.group, resource.version, resource.plural
         request = Asked(attributes.user, "update", "", group, version, plural, "finalizers", namespace, owner.name)
-        decision = await decide(attributes, request)
-        if decision.verdict is not Verdict.ALLOWED:
+        result = await authorize(attributes, request)
+        if result.decision is not AuthzDecision.ALLOW:
             start = (
                 "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on"
             )
-            raise attributes.refusal(f"{start}: {decision.reason}, {_NO_ERROR}")
+            raise attributes.refusal(f"{start}: {result.reason}, {_NO_ERROR}")
 
 
 def _resources(attributes: Attributes, owner: OwnerReference) -> Iterator[Resource]:

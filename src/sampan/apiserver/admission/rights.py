@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from sampan.apiserver.admission.chain import Attributes
-from sampan.apiserver.authz.authorizer import ALLOWED, Decision, Verdict
+from sampan.apiserver.authz.authorizer import ALLOW, AuthzDecision, AuthzResult
 from sampan.apiserver.authz.authorizer import Attributes as Asked
 
 
-async def decide(attributes: Attributes, asked: Asked) -> Decision:
+async def authorize(attributes: Attributes, asked: Asked) -> AuthzResult:
     """Return the decision; a server without an authorizer allows everything."""
     security = attributes.registry.security
-    return ALLOWED if security is None else await security.authorizer.decide(asked)
+    return ALLOW if security is None else await security.authorizer.authorize(asked)
 
 
 async def is_allowed(attributes: Attributes, asked: Asked) -> bool:
-    return (await decide(attributes, asked)).verdict is Verdict.ALLOWED
+    return (await authorize(attributes, asked)).decision is AuthzDecision.ALLOW
 
 
 async def may_for_signer(attributes: Attributes, verb: str, signer: str) -> bool:

@@ -5,8 +5,16 @@ writes lines to a file in the background. Auditing never delays a request and ne
 be written are counted. The counterparts are `k8s.io/apiserver/pkg/audit` and `k8s.io/apiserver/plugin/pkg/audit`.
 """
 
-from sampan.apiserver.audit.auditor import Auditor, Trail
-from sampan.apiserver.audit.log import AuditLog, LogFile
-from sampan.apiserver.audit.policy import Policy, PolicyError, read_policy
+from sampan.apiserver.audit.auditor import PolicyAuditor, RequestAudit
+from sampan.apiserver.audit.log import AuditLog, AuditLogFile
+from sampan.apiserver.audit.policy import AuditPolicy, AuditPolicyError, read_policy
 
-__all__ = ["AuditLog", "Auditor", "LogFile", "Policy", "PolicyError", "Trail", "read_policy"]
+__all__ = [
+    "AuditLog",
+    "AuditLogFile",
+    "AuditPolicy",
+    "AuditPolicyError",
+    "PolicyAuditor",
+    "RequestAudit",
+    "read_policy",
+]

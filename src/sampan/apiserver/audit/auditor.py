@@ -15,47 +15,54 @@ from sampan.api import limits
 from sampan.api.codec import json as json_codec
 from sampan.api.times import format_micro_time
 from sampan.apiserver.audit import policy as rules
-from sampan.apiserver.audit.event import Body, Entry, Event, ObjectReference, user_info
+from sampan.apiserver.audit.event import AuditEntry, AuditEvent, Body, ObjectReference, user_info
 from sampan.apiserver.audit.log import AuditLog
-from sampan.apiserver.audit.policy import Level, Policy, Verdict
-from sampan.apiserver.authz.authorizer import Attributes, Decision, attributes_of
-from sampan.apiserver.authz.authorizer import Verdict as AuthorizationVerdict
-from sampan.apiserver.request.call import Call, User
+from sampan.apiserver.audit.policy import AuditLevel, AuditPolicy, RequestAuditConfig
+from sampan.apiserver.authz.authorizer import Attributes, AuthzDecision, AuthzResult, attributes_of
+from sampan.apiserver.request.call import Call, UserInfo
 from sampan.apiserver.response import json_bytes
 from sampan.apiserver.response.responses import (
-    Answer,
-    BytesAnswer,
-    ListAnswer,
-    ObjectAnswer,
-    StreamAnswer,
-    WatchAnswer,
-    translated,
+    ApiResponse,
+    ListResponse,
+    ObjectResponse,
+    RawResponse,
+    StreamedResponse,
+    WatchResponse,
+    translate_storage_error,
 )
 from sampan.machinery import errors
 from sampan.machinery.clock import Clock
 
 if TYPE_CHECKING:
-    from sampan.apiserver.response.json_bytes import Versions
+    from sampan.apiserver.response.json_bytes import VersionConverter
 
 _DECISION, _REASON = "authorization.k8s.io/decision", "authorization.k8s.io/reason"
 _LONGEST_AGENT = 1024
 _STATUS_PARTS = ("status", "message", "reason", "details", "code")
 
-AsJson = Callable[[ListAnswer], bytes]
+AsJson = Callable[[ListResponse], bytes]
 
 
-class Trail:
-    """Writes the stages of a request to the log, at the level of the policy. It ends with `complete`, `failed` or
-    `refused`."""
+class RequestAudit:
+    """Writes the stages of a request to the log, at the level of the policy. It ends with `complete`,
+    `record_failure` or `record_authentication_failure`."""
 
     def __init__(
-        self, *, id: str, call: Call, asked: Attributes, verdict: Verdict, log: AuditLog, clock: Clock, as_json: AsJson
+        self,
+        *,
+        id: str,
+        call: Call,
+        attributes: Attributes,
+        audit_config: RequestAuditConfig,
+        log: AuditLog,
+        clock: Clock,
+        as_json: AsJson,
     ) -> None:
         self.id = id
-        self._call, self._verdict, self._log, self._clock, self._as_json = call, verdict, log, clock, as_json
+        self._call, self._audit_config, self._log, self._clock, self._as_json = call, audit_config, log, clock, as_json
         self._began = format_micro_time(clock.now())
-        self._verb, self._user = asked.verb, user_info(call.user)
-        self._object = _reference(asked)
+        self._verb, self._user = attributes.verb, user_info(call.user)
+        self._object = _reference(attributes)
         self._impersonated: dict[str, Any] | None = None
         self._annotations: dict[str, str] = {}
         self._status: dict[str, Any] | None = None
@@ -64,25 +71,25 @@ class Trail:
     def received(self) -> None:
         self._emit(rules.RECEIVED)
 
-    def impersonating(self, user: User) -> None:
+    def record_impersonation(self, user: UserInfo) -> None:
         self._impersonated = user_info(user)
 
-    def decided(self, decision: Decision) -> None:
-        is_allowed = decision.verdict is AuthorizationVerdict.ALLOWED
-        self._annotations |= {_DECISION: "allow" if is_allowed else "forbid", _REASON: decision.reason}
+    def record_decision(self, result: AuthzResult) -> None:
+        is_allowed = result.decision is AuthzDecision.ALLOW
+        self._annotations |= {_DECISION: "allow" if is_allowed else "forbid", _REASON: result.reason}
 
     def annotate(self, key: str, value: str) -> None:
         """Add an annotation; the first value of a key is kept."""
         self._annotations.setdefault(key, value)
 
-    def answered(self, answer: Answer) -> None:
+    def record_response(self, answer: ApiResponse) -> None:
         """Record a success; a watch or stream has only started."""
-        code = 200 if isinstance(answer, ListAnswer | WatchAnswer | StreamAnswer) else answer.code
+        code = 200 if isinstance(answer, ListResponse | WatchResponse | StreamedResponse) else answer.code
         self._status = {"metadata": {}, "code": code}
-        if isinstance(answer, WatchAnswer | StreamAnswer):
+        if isinstance(answer, WatchResponse | StreamedResponse):
             self._emit(rules.STARTED)
             return
-        if self._verdict.level >= Level.REQUEST_RESPONSE:
+        if self._audit_config.level >= AuditLevel.REQUEST_RESPONSE:
             self._response = self._body(answer)
         self._complete_reference(answer)
         self.complete()
@@ -91,7 +98,7 @@ class Trail:
         """Record the end of the response or watch."""
         self._emit(rules.COMPLETE)
 
-    def failed(self, fault: BaseException) -> None:
+    def record_failure(self, fault: BaseException) -> None:
         """Record that the request was rejected, or that the server failed."""
         if isinstance(fault, asyncio.CancelledError | ConnectionError):
             self._status = {"metadata": {}, "status": "Failure", "message": "the request was broken off", "code": 504}
@@ -105,7 +112,7 @@ class Trail:
         self._tell(error)
         return self.complete()
 
-    def refused(self, message: str) -> None:
+    def record_authentication_failure(self, message: str) -> None:
         """Record a failed authentication."""
         self._status = {"metadata": {}, "status": "Failure", "message": message, "reason": "Unauthorized", "code": 401}
         self._emit(rules.STARTED)
@@ -114,19 +121,19 @@ class Trail:
         status = error.status
         self._status = {"metadata": {}, **{part: status[part] for part in _STATUS_PARTS if part in status}}
         self._status["code"] = error.code
-        if self._verdict.level >= Level.REQUEST_RESPONSE:
+        if self._audit_config.level >= AuditLevel.REQUEST_RESPONSE:
             self._response = Body(json_codec.encode(status))
 
-    def _body(self, answer: Answer) -> Body | None:
-        if isinstance(answer, ObjectAnswer):
+    def _body(self, answer: ApiResponse) -> Body | None:
+        if isinstance(answer, ObjectResponse):
             return Body(answer.raw)
-        if isinstance(answer, ListAnswer):
+        if isinstance(answer, ListResponse):
             return Body(self._as_json(answer))
-        if isinstance(answer, BytesAnswer | WatchAnswer | StreamAnswer):
+        if isinstance(answer, RawResponse | WatchResponse | StreamedResponse):
             return None
         return Body(json_codec.encode(answer.value))
 
-    def _complete_reference(self, answer: Answer) -> None:
+    def _complete_reference(self, answer: ApiResponse) -> None:
         """Add the name of a new object, which may have been generated."""
         metadata = getattr(getattr(answer, "obj", None), "metadata", None)
         ref = self._object
@@ -136,17 +143,17 @@ class Trail:
             )
 
     def _emit(self, stage: str) -> None:
-        verdict, call = self._verdict, self._call
-        if stage in verdict.omitted:
+        audit_config, call = self._audit_config, self._call
+        if stage in audit_config.omitted:
             return
-        gate = call.gate
-        event = Event(
+        transport = call.transport
+        event = AuditEvent(
             kind="Event",
             apiVersion="audit.k8s.io/v1",
-            level=rules.NAMES[verdict.level],
+            level=rules.NAMES[audit_config.level],
             auditID=self.id,
             stage=stage,
-            requestURI=gate.target if gate is not None else _target(call),
+            requestURI=transport.target if transport is not None else _target(call),
             verb=self._verb,
             user=self._user,
             impersonatedUser=self._impersonated,
@@ -159,25 +166,25 @@ class Trail:
             annotations=self._annotations,
         )
         request = None
-        if verdict.level >= Level.REQUEST and call.body and stage != rules.RECEIVED:
+        if audit_config.level >= AuditLevel.REQUEST and call.body and stage != rules.RECEIVED:
             request = Body(call.body, call.headers.get("Content-Type", "").lower())
-        self._log.put(Entry(event, request, self._response, verdict.omits_managed_fields))
+        self._log.put(AuditEntry(event, request, self._response, audit_config.omits_managed_fields))
 
 
 def _translated(fault: BaseException, call: Call) -> errors.ApiError | None:
-    return translated(fault, call) if isinstance(fault, Exception) else None
+    return translate_storage_error(fault, call) if isinstance(fault, Exception) else None
 
 
-def _reference(asked: Attributes) -> ObjectReference | None:
-    if not asked.is_resource:
+def _reference(attributes: Attributes) -> ObjectReference | None:
+    if not attributes.is_resource:
         return None
     return ObjectReference(
-        resource=asked.resource,
-        namespace=asked.namespace,
-        name=asked.name,
-        apiGroup=asked.group,
-        apiVersion=asked.version,
-        subresource=asked.subresource,
+        resource=attributes.resource,
+        namespace=attributes.namespace,
+        name=attributes.name,
+        apiGroup=attributes.group,
+        apiVersion=attributes.version,
+        subresource=attributes.subresource,
     )
 
 
@@ -189,7 +196,7 @@ def _target(call: Call) -> str:
 
 def _sources(call: Call) -> list[str]:
     forwarded = [address.strip() for address in call.headers.get("X-Forwarded-For", "").split(",")]
-    last = call.gate.remote if call.gate is not None else "127.0.0.1"
+    last = call.transport.remote_address if call.transport is not None else "127.0.0.1"
     addresses = [address for address in (*forwarded, call.headers.get("X-Real-Ip", "")) if address]
     return addresses if last in addresses[-1:] or not last else [*addresses, last]
 
@@ -200,44 +207,44 @@ def _shortened(agent: str) -> str:
 
 _HEADER = "Audit-Id"
 _LONGEST_ID = 64
-_NOBODY = User("")
+_NOBODY = UserInfo("")
 
 
-class Auditor:
-    def __init__(self, *, policy: Policy, log: AuditLog, clock: Clock, versions: Versions) -> None:
+class PolicyAuditor:
+    def __init__(self, *, policy: AuditPolicy, log: AuditLog, clock: Clock, versions: VersionConverter) -> None:
         self._policy, self._log, self._clock, self._versions = policy, log, clock, versions
 
-    def begin(self, call: Call) -> Trail | None:
+    def begin(self, call: Call) -> RequestAudit | None:
         """Return the trail of a classified request; None if it is not audited."""
         trail = self._trail(call)
         if trail is not None:
             trail.received()
         return trail
 
-    def refused(self, call: Call) -> None:
+    def record_authentication_failure(self, call: Call) -> None:
         """Record a request that failed authentication."""
         call.user = _NOBODY
         trail = self._trail(call)
         if trail is not None:
-            trail.refused(_attempted(call))
+            trail.record_authentication_failure(_attempted(call))
 
-    def _trail(self, call: Call) -> Trail | None:
+    def _trail(self, call: Call) -> RequestAudit | None:
         attributes = attributes_of(call)
-        verdict = self._policy.verdict(attributes)
-        if verdict.level is Level.NONE:
+        audit_config = self._policy.evaluate(attributes)
+        if audit_config.level is AuditLevel.NONE:
             return None
         id = call.headers.get(_HEADER, "")[:_LONGEST_ID] or str(uuid.uuid4())
-        return Trail(
+        return RequestAudit(
             id=id,
             call=call,
-            asked=attributes,
-            verdict=verdict,
+            attributes=attributes,
+            audit_config=audit_config,
             log=self._log,
             clock=self._clock,
             as_json=self._list,
         )
 
-    def _list(self, answer: ListAnswer) -> bytes:
+    def _list(self, answer: ListResponse) -> bytes:
         """Return a list as JSON, truncated once it exceeds the size of a line (it is then omitted)."""
         chunks, size = [], 0
         for chunk in json_bytes.list_chunks(answer.resource, answer.result, self._versions):

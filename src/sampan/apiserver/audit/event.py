@@ -8,7 +8,7 @@ import msgspec
 
 from sampan.api import limits
 from sampan.api.codec import json as json_codec
-from sampan.apiserver.request.call import User
+from sampan.apiserver.request.call import UserInfo
 
 _TRUNCATED = "audit.k8s.io/truncated"
 
@@ -24,7 +24,7 @@ class ObjectReference(msgspec.Struct, omit_defaults=True, frozen=True):
     subresource: str = ""
 
 
-class Event(msgspec.Struct, omit_defaults=True, kw_only=True):
+class AuditEvent(msgspec.Struct, omit_defaults=True, kw_only=True):
     kind: str
     apiVersion: str
     level: str
@@ -52,10 +52,10 @@ class Body(msgspec.Struct, frozen=True):
     media: str = "application/json"
 
 
-class Entry(msgspec.Struct, frozen=True):
+class AuditEntry(msgspec.Struct, frozen=True):
     """An event on its way to the log. Bodies are not decoded yet: that is not done while the request is served."""
 
-    event: Event
+    event: AuditEvent
     request: Body | None = None
     response: Body | None = None
     omits_managed_fields: bool = False
@@ -65,7 +65,7 @@ class Entry(msgspec.Struct, frozen=True):
         return 1024 + sum(len(body.data) for body in (self.request, self.response) if body is not None)
 
 
-def user_info(user: User) -> dict[str, Any]:
+def user_info(user: UserInfo) -> dict[str, Any]:
     info: dict[str, Any] = {"username": user.name}
     if user.uid:
         info["uid"] = user.uid
@@ -80,7 +80,7 @@ class LineTooLargeError(ValueError):
     """An event does not fit on a line even without its bodies."""
 
 
-def line(entry: Entry) -> bytes:
+def line(entry: AuditEntry) -> bytes:
     """Return one line of the log. A body that cannot be decoded is omitted.
 
     A line has at most `limits.AUDIT_LINE_BYTES`. If it would be longer, both bodies are omitted and an annotation says
@@ -96,7 +96,7 @@ def line(entry: Entry) -> bytes:
     return data + b"\n" if len(data) < limits.AUDIT_LINE_BYTES else _truncated(event)
 
 
-def _truncated(event: Event) -> bytes:
+def _truncated(event: AuditEvent) -> bytes:
     event.requestObject = event.responseObject = None
     event.annotations = {**event.annotations, _TRUNCATED: "true"}
     data = msgspec.json.encode(event)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sampan.api import limits
-from sampan.apiserver.audit.event import Entry, line
+from sampan.apiserver.audit.event import AuditEntry, line
 from sampan.machinery.clock import Clock
 from sampan.machinery.metrics import Metrics
 
@@ -23,7 +23,7 @@ _BATCH = 500
 _DAY_S = 86_400
 
 
-class LogFile:
+class AuditLogFile:
     """A log file that is rotated when it has grown too large; `-` is the standard output."""
 
     def __init__(
@@ -84,9 +84,9 @@ class LogFile:
 class AuditLog:
     """Accepts entries without waiting, or drops and counts them; `run` writes them."""
 
-    def __init__(self, *, file: LogFile, metrics: Metrics) -> None:
+    def __init__(self, *, file: AuditLogFile, metrics: Metrics) -> None:
         self._file = file
-        self._waiting: deque[Entry] = deque()
+        self._waiting: deque[AuditEntry] = deque()
         self._bytes = 0
         self._filled = asyncio.Event()
         self._events = metrics.counter(
@@ -96,7 +96,7 @@ class AuditLog:
             "apiserver_audit_error_total", "Audit events that could not be written.", ("plugin",)
         ).labels("log")
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: AuditEntry) -> None:
         if len(self._waiting) >= _MOST_ENTRIES or self._bytes + entry.size > _MOST_BYTES:
             self._lost.inc()
             return
@@ -121,14 +121,14 @@ class AuditLog:
             while batch := self._take():
                 self._write(batch)
 
-    def _take(self) -> list[Entry]:
+    def _take(self) -> list[AuditEntry]:
         batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
         self._bytes -= sum(entry.size for entry in batch)
         if not self._waiting:
             self._filled.clear()
         return batch
 
-    def _write(self, batch: list[Entry]) -> None:
+    def _write(self, batch: list[AuditEntry]) -> None:
         lines: list[bytes] = []
         size = 0
         for entry in batch:

@@ -15,11 +15,11 @@ _STAGES = (RECEIVED, STARTED, COMPLETE, PANIC)
 _KIND, _VERSION = "Policy", "audit.k8s.io/v1"
 
 
-class PolicyError(ValueError):
+class AuditPolicyError(ValueError):
     """A policy is invalid."""
 
 
-class Level(IntEnum):
+class AuditLevel(IntEnum):
     NONE = 0
     METADATA = 1
     REQUEST = 2
@@ -27,18 +27,18 @@ class Level(IntEnum):
 
 
 LEVELS = {
-    "None": Level.NONE,
-    "Metadata": Level.METADATA,
-    "Request": Level.REQUEST,
-    "RequestResponse": Level.REQUEST_RESPONSE,
+    "None": AuditLevel.NONE,
+    "Metadata": AuditLevel.METADATA,
+    "Request": AuditLevel.REQUEST,
+    "RequestResponse": AuditLevel.REQUEST_RESPONSE,
 }
 NAMES = {level: name for name, level in LEVELS.items()}
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class RequestAuditConfig(msgspec.Struct, frozen=True):
     """How much of a request is recorded."""
 
-    level: Level
+    level: AuditLevel
     omitted: frozenset[str] = frozenset()
     """The stages that are not recorded."""
     omits_managed_fields: bool = False
@@ -49,17 +49,17 @@ class GroupResources(msgspec.Struct, forbid_unknown_fields=True):
     resources: list[str] = []
     resourceNames: list[str] = []
 
-    def fits(self, asked: Attributes) -> bool:
-        if self.group not in (asked.group, "*"):
+    def fits(self, attributes: Attributes) -> bool:
+        if self.group not in (attributes.group, "*"):
             return False
         if not self.resources:
             return True
-        if self.resourceNames and asked.name not in self.resourceNames:
+        if self.resourceNames and attributes.name not in self.resourceNames:
             return False
-        return any(_names(resource, asked) for resource in self.resources)
+        return any(_names(resource, attributes) for resource in self.resources)
 
 
-class Rule(msgspec.Struct, forbid_unknown_fields=True):
+class AuditPolicyRule(msgspec.Struct, forbid_unknown_fields=True):
     level: str = ""
     users: list[str] = []
     userGroups: list[str] = []
@@ -70,110 +70,110 @@ class Rule(msgspec.Struct, forbid_unknown_fields=True):
     omitStages: list[str] = []
     omitManagedFields: bool | None = None
 
-    def fits(self, asked: Attributes) -> bool:
-        if self.users and asked.user.name not in self.users:
+    def fits(self, attributes: Attributes) -> bool:
+        if self.users and attributes.user.name not in self.users:
             return False
-        if self.userGroups and not any(group in self.userGroups for group in asked.user.groups):
+        if self.userGroups and not any(group in self.userGroups for group in attributes.user.groups):
             return False
-        if self.verbs and asked.verb not in self.verbs:
+        if self.verbs and attributes.verb not in self.verbs:
             return False
         if self.namespaces or self.resources:
-            return asked.is_resource and self._fits_resource(asked)
+            return attributes.is_resource and self._fits_resource(attributes)
         if self.nonResourceURLs:
-            return not asked.is_resource and any(_leads_to(url, asked.path) for url in self.nonResourceURLs)
+            return not attributes.is_resource and any(_leads_to(url, attributes.path) for url in self.nonResourceURLs)
         return True
 
-    def _fits_resource(self, asked: Attributes) -> bool:
-        if self.namespaces and asked.namespace not in self.namespaces:
+    def _fits_resource(self, attributes: Attributes) -> bool:
+        if self.namespaces and attributes.namespace not in self.namespaces:
             return False
-        return not self.resources or any(resources.fits(asked) for resources in self.resources)
+        return not self.resources or any(resources.fits(attributes) for resources in self.resources)
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
     apiVersion: str
     kind: str
     metadata: dict[str, Any] = {}
-    rules: list[Rule] = []
+    rules: list[AuditPolicyRule] = []
     omitStages: list[str] = []
     omitManagedFields: bool = False
 
 
-class Policy:
-    def __init__(self, rules: list[tuple[Rule, Verdict]]) -> None:
+class AuditPolicy:
+    def __init__(self, rules: list[tuple[AuditPolicyRule, RequestAuditConfig]]) -> None:
         self._rules = rules
 
-    def verdict(self, asked: Attributes) -> Verdict:
+    def evaluate(self, attributes: Attributes) -> RequestAuditConfig:
         """Return the verdict of the first matching rule; a request that no rule matches is not recorded."""
-        for rule, verdict in self._rules:
-            if rule.fits(asked):
-                return verdict
+        for rule, audit_config in self._rules:
+            if rule.fits(attributes):
+                return audit_config
         return _NOTHING
 
 
-_NOTHING = Verdict(Level.NONE)
+_NOTHING = RequestAuditConfig(AuditLevel.NONE)
 
 
-def read_policy(path: Path) -> Policy:
-    """Return the policy. Raise `PolicyError` if it is invalid, or OSError if the file cannot be read."""
+def read_policy(path: Path) -> AuditPolicy:
+    """Return the policy. Raise `AuditPolicyError` if it is invalid, or OSError if the file cannot be read."""
     import yaml
 
     try:
         return parse(yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise PolicyError(f"it is not YAML: {str(error).splitlines()[0]}") from None
+        raise AuditPolicyError(f"it is not YAML: {str(error).splitlines()[0]}") from None
 
 
-def parse(value: Any) -> Policy:
+def parse(value: Any) -> AuditPolicy:
     try:
         policy_file = msgspec.convert(value, _File)
     except msgspec.ValidationError as error:
-        raise PolicyError(str(error)) from None
+        raise AuditPolicyError(str(error)) from None
     if (policy_file.apiVersion, policy_file.kind) != (_VERSION, _KIND):
-        raise PolicyError(f"want kind {_KIND} of apiVersion {_VERSION}")
+        raise AuditPolicyError(f"want kind {_KIND} of apiVersion {_VERSION}")
     if not policy_file.rules:
-        raise PolicyError("rules: at least one is required")
+        raise AuditPolicyError("rules: at least one is required")
     _check_stages(policy_file.omitStages, "omitStages")
     for at, rule in enumerate(policy_file.rules):
         _check(rule, f"rules[{at}]")
-    return Policy([(rule, _verdict(rule, policy_file)) for rule in policy_file.rules])
+    return AuditPolicy([(rule, _audit_config(rule, policy_file)) for rule in policy_file.rules])
 
 
-def _verdict(rule: Rule, policy: _File) -> Verdict:
+def _audit_config(rule: AuditPolicyRule, policy: _File) -> RequestAuditConfig:
     omits = policy.omitManagedFields if rule.omitManagedFields is None else rule.omitManagedFields
-    return Verdict(LEVELS[rule.level], frozenset((*policy.omitStages, *rule.omitStages)), omits)
+    return RequestAuditConfig(LEVELS[rule.level], frozenset((*policy.omitStages, *rule.omitStages)), omits)
 
 
-def _check(rule: Rule, path: str) -> None:
+def _check(rule: AuditPolicyRule, path: str) -> None:
     if rule.level not in LEVELS:
-        raise PolicyError(f"{path}.level: want one of {', '.join(LEVELS)}")
+        raise AuditPolicyError(f"{path}.level: want one of {', '.join(LEVELS)}")
     _check_stages(rule.omitStages, f"{path}.omitStages")
     for url in rule.nonResourceURLs:
         if url != "*" and (not url.startswith("/") or "*" in url[:-1]):
-            raise PolicyError(f"{path}.nonResourceURLs: {url!r} must begin with '/', and have '*' only at its end")
+            raise AuditPolicyError(f"{path}.nonResourceURLs: {url!r} must begin with '/', and have '*' only at its end")
     if rule.nonResourceURLs and (rule.resources or rule.namespaces):
-        raise PolicyError(f"{path}.nonResourceURLs: rules cannot apply to both resources and other URLs")
+        raise AuditPolicyError(f"{path}.nonResourceURLs: rules cannot apply to both resources and other URLs")
     for resources in rule.resources:
         if resources.resourceNames and not resources.resources:
-            raise PolicyError(f"{path}.resources: resourceNames requires at least one resource")
+            raise AuditPolicyError(f"{path}.resources: resourceNames requires at least one resource")
         if "/" in resources.group:
-            raise PolicyError(f"{path}.resources: {resources.group!r} is no group; want it without a version")
+            raise AuditPolicyError(f"{path}.resources: {resources.group!r} is no group; want it without a version")
 
 
 def _check_stages(stages: list[str], path: str) -> None:
     for stage in stages:
         if stage not in _STAGES:
-            raise PolicyError(f"{path}: there is no stage {stage!r}; known are {', '.join(_STAGES)}")
+            raise AuditPolicyError(f"{path}: there is no stage {stage!r}; known are {', '.join(_STAGES)}")
 
 
-def _names(word: str, asked: Attributes) -> bool:
+def _names(word: str, attributes: Attributes) -> bool:
     """Whether a rule's `pods`, `pods/log`, `pods/*`, `*/scale` or `*` matches the requested resource."""
-    if word in ("*", asked.whole_resource):
+    if word in ("*", attributes.whole_resource):
         return True
     resource, slash, part = word.partition("/")
     if not slash:
         return False
-    return (resource == "*" and bool(part) and part == asked.subresource) or (
-        part == "*" and resource == asked.resource
+    return (resource == "*" and bool(part) and part == attributes.subresource) or (
+        part == "*" and resource == attributes.resource
     )
 
 

@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING
 
 from sampan.apiserver.authn.authenticator import (
     AudienceAgnostic,
-    AuthenticatorChain,
     CertificateAuthenticator,
-    OneAuthenticator,
+    RequestAuthenticator,
     TokenAuthenticator,
+    UnionAuthenticator,
 )
 from sampan.apiserver.authn.bootstrap_tokens import BootstrapTokens
-from sampan.apiserver.authn.jwt_keys import AccountKey, read_keys
-from sampan.apiserver.authn.legacy_tokens import LegacyTokens, Note
-from sampan.apiserver.authn.service_account_tokens import AccountTokens, AccountTokensConfig, StoredObjects
+from sampan.apiserver.authn.jwt_keys import VerificationKey, read_keys
+from sampan.apiserver.authn.legacy_tokens import LegacyTokens, RecordTokenUse
+from sampan.apiserver.authn.service_account_tokens import (
+    RegistryObjectGetter,
+    ServiceAccountTokens,
+    ServiceAccountTokensConfig,
+)
 from sampan.apiserver.authn.static_tokens import FileTokens
 from sampan.apiserver.classic.basic_auth import BasicAuthenticator
 
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
     from sampan.machinery.clock import Clock
 
 
-def account_keys(config: ServerConfig) -> tuple[AccountKey, ...]:
+def account_keys(config: ServerConfig) -> tuple[VerificationKey, ...]:
     """Return the keys that verify tokens, the signing key first."""
     signing = [config.service_account_key] if config.service_account_key is not None else []
     return read_keys([path.read_bytes() for path in (*signing, *config.service_account_public_keys)])
@@ -45,10 +49,15 @@ def oidc_tokens(config: ServerConfig, clock: Clock) -> OidcTokens | None:
 
 
 def authenticators(
-    config: ServerConfig, registry: Registry, keys: Sequence[AccountKey], *, oidc: OidcTokens | None, note: Note
-) -> AuthenticatorChain:
+    config: ServerConfig,
+    registry: Registry,
+    keys: Sequence[VerificationKey],
+    *,
+    oidc: OidcTokens | None,
+    note: RecordTokenUse,
+) -> UnionAuthenticator:
     """Return the chain of authenticators. `note` records the last use of a token on its secret."""
-    return AuthenticatorChain(
+    return UnionAuthenticator(
         list(_named(config)),
         tokens=list(_tokens(config, registry, keys, oidc, note)),
         allows_anonymous=config.allows_anonymous,
@@ -56,7 +65,7 @@ def authenticators(
     )
 
 
-def _named(config: ServerConfig) -> Iterator[OneAuthenticator]:
+def _named(config: ServerConfig) -> Iterator[RequestAuthenticator]:
     if config.front_proxy is not None:
         from sampan.apiserver.authn.front_proxy import FrontProxyAuthenticator
 
@@ -67,7 +76,11 @@ def _named(config: ServerConfig) -> Iterator[OneAuthenticator]:
 
 
 def _tokens(
-    config: ServerConfig, registry: Registry, keys: Sequence[AccountKey], oidc: OidcTokens | None, note: Note
+    config: ServerConfig,
+    registry: Registry,
+    keys: Sequence[VerificationKey],
+    oidc: OidcTokens | None,
+    note: RecordTokenUse,
 ) -> Iterator[TokenAuthenticator]:
     """Return the token authenticators, local ones before those that call other services."""
     own, clock = audiences(config), registry.clock
@@ -75,9 +88,11 @@ def _tokens(
         yield AudienceAgnostic(FileTokens(config.tokens), audiences=own)
     if keys:
         yield _account_tokens(config, registry, keys)
-        yield LegacyTokens(keys=keys, audiences=own, objects=StoredObjects(registry=registry), clock=clock, note=note)
+        yield LegacyTokens(
+            keys=keys, audiences=own, objects=RegistryObjectGetter(registry=registry), clock=clock, note=note
+        )
     if config.has_bootstrap_tokens:
-        bootstrap = BootstrapTokens(objects=StoredObjects(registry=registry), clock=clock)
+        bootstrap = BootstrapTokens(objects=RegistryObjectGetter(registry=registry), clock=clock)
         yield AudienceAgnostic(bootstrap, audiences=own)
     if oidc is not None:
         yield AudienceAgnostic(oidc, audiences=own)
@@ -87,11 +102,11 @@ def _tokens(
         yield TokenWebhook(settings=config.token_webhook, audiences=own, clock=clock)
 
 
-def _account_tokens(config: ServerConfig, registry: Registry, keys: Sequence[AccountKey]) -> AccountTokens:
-    about = AccountTokensConfig(
+def _account_tokens(config: ServerConfig, registry: Registry, keys: Sequence[VerificationKey]) -> ServiceAccountTokens:
+    about = ServiceAccountTokensConfig(
         issuer=config.service_account_issuer,
         audiences=audiences(config),
         keys=keys,
         other_issuers=config.other_service_account_issuers,
     )
-    return AccountTokens(config=about, objects=StoredObjects(registry=registry), clock=registry.clock)
+    return ServiceAccountTokens(config=about, objects=RegistryObjectGetter(registry=registry), clock=registry.clock)

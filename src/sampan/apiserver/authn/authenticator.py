@@ -15,40 +15,40 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol, runtime_checkable
 
-from sampan.apiserver.request.call import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, Call, User
+from sampan.apiserver.request.call import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, Call, UserInfo
 from sampan.machinery import errors
 
-_ANONYMOUS = User(ANONYMOUS, "", (UNAUTHENTICATED,))
+_ANONYMOUS = UserInfo(ANONYMOUS, "", (UNAUTHENTICATED,))
 INVALID_TOKEN = "invalid bearer token"
 
 
-class OneAuthenticator(Protocol):
+class RequestAuthenticator(Protocol):
     """Authenticates by the connection or the headers of a request."""
 
-    def authenticate(self, call: Call) -> User | None:
+    def authenticate(self, call: Call) -> UserInfo | None:
         """Return the user, or None if the request has no credentials of this type. Raise Unauthorized if they are
         invalid."""
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class AuthenticationResponse:
     """The user of a token, and for which of the requested audiences it is valid; empty: all of them."""
 
-    user: User
+    user: UserInfo
     audiences: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     """Warnings for the client that uses the token."""
 
 
-class TokenFault(ValueError):
+class TokenError(ValueError):
     """A token of a type that the authenticator handles is invalid."""
 
 
 class TokenAuthenticator(Protocol):
     """Authenticates bearer tokens."""
 
-    async def identify(self, token: str, audiences: Sequence[str] = ()) -> Identity | None:
-        """Return the identity, or None if this authenticator does not handle the token. Raise `TokenFault` if it does,
+    async def authenticate_token(self, token: str, audiences: Sequence[str] = ()) -> AuthenticationResponse | None:
+        """Return the identity, or None if this authenticator does not handle the token. Raise `TokenError` if it does,
         but the token is invalid. Without audiences those of this server apply."""
 
 
@@ -59,26 +59,26 @@ class _Closing(Protocol):
     async def close(self) -> None: ...
 
 
-class Tokens:
+class UnionTokenAuthenticator:
     """The token authenticators, in order."""
 
     def __init__(self, authenticators: Sequence[TokenAuthenticator]) -> None:
         self._authenticators = tuple(authenticators)
 
-    async def identify(self, token: str, audiences: Sequence[str] = ()) -> Identity:
-        """Return the identity of a token. Raise `TokenFault` if no authenticator accepts it."""
+    async def authenticate_token(self, token: str, audiences: Sequence[str] = ()) -> AuthenticationResponse:
+        """Return the identity of a token. Raise `TokenError` if no authenticator accepts it."""
         faults = []
         for authenticator in self._authenticators:
             try:
-                identity = await authenticator.identify(token, audiences)
-            except TokenFault as error:
+                identity = await authenticator.authenticate_token(token, audiences)
+            except TokenError as error:
                 faults.append(str(error))
             except RecursionError:
                 faults.append("the token's JSON is nested too deeply")
             else:
                 if identity is not None:
                     return identity
-        raise TokenFault(f"[{', '.join([INVALID_TOKEN, *faults])}]" if faults else INVALID_TOKEN)
+        raise TokenError(f"[{', '.join([INVALID_TOKEN, *faults])}]" if faults else INVALID_TOKEN)
 
     async def close(self) -> None:
         for authenticator in self._authenticators:
@@ -86,23 +86,23 @@ class Tokens:
                 await authenticator.close()
 
 
-class AuthenticatorChain:
+class UnionAuthenticator:
     """Requests without credentials are anonymous if that is allowed. Requests with an unknown token, or with the
     certificate of a front proxy but without a user, are rejected even then."""
 
     def __init__(
         self,
-        authenticators: Sequence[OneAuthenticator],
+        authenticators: Sequence[RequestAuthenticator],
         *,
         tokens: Sequence[TokenAuthenticator] = (),
         allows_anonymous: bool = True,
         anonymous_paths: Sequence[str] = (),
     ) -> None:
         """`anonymous_paths` are the paths on which anonymous requests are allowed; none: all paths."""
-        self._authenticators, self.tokens = tuple(authenticators), Tokens(tokens)
+        self._authenticators, self.tokens = tuple(authenticators), UnionTokenAuthenticator(tokens)
         self._allows_anonymous, self._anonymous_paths = allows_anonymous, frozenset(anonymous_paths)
 
-    async def authenticate(self, call: Call) -> User:
+    async def authenticate(self, call: Call) -> UserInfo:
         has_failed = False
         for authenticator in self._authenticators:
             try:
@@ -114,8 +114,8 @@ class AuthenticatorChain:
                 return user
         if token := bearer_token(call) or subprotocol_token(call):
             try:
-                identity = await self.tokens.identify(token)
-            except TokenFault:
+                identity = await self.tokens.authenticate_token(token)
+            except TokenError:
                 raise errors.unauthorized() from None
             for warning in identity.warnings:
                 call.warn(warning)
@@ -175,7 +175,7 @@ class CertificateAuthenticator:
     def __init__(self, *, now: Callable[[], float] = time.time) -> None:
         self._now = now
 
-    def authenticate(self, call: Call) -> User | None:
+    def authenticate(self, call: Call) -> UserInfo | None:
         peer = call.peer
         if peer is None:
             return None
@@ -185,17 +185,17 @@ class CertificateAuthenticator:
 
 
 @lru_cache(maxsize=4096)
-def _user(name: str, organizations: tuple[str, ...]) -> User | None:
-    return User(name, "", (*organizations, AUTHENTICATED)) if name else None
+def _user(name: str, organizations: tuple[str, ...]) -> UserInfo | None:
+    return UserInfo(name, "", (*organizations, AUTHENTICATED)) if name else None
 
 
 class AudienceAgnostic:
     def __init__(self, tokens: TokenAuthenticator, *, audiences: Sequence[str]) -> None:
         self._tokens, self._audiences = tokens, tuple(audiences)
 
-    async def identify(self, token: str, audiences: Sequence[str] = ()) -> Identity | None:
+    async def authenticate_token(self, token: str, audiences: Sequence[str] = ()) -> AuthenticationResponse | None:
         if not audiences:
-            return await self._tokens.identify(token)
+            return await self._tokens.authenticate_token(token)
         common = tuple(word for word in audiences if word in self._audiences)
-        identity = await self._tokens.identify(token) if common else None
-        return Identity(identity.user, common) if identity is not None else None
+        identity = await self._tokens.authenticate_token(token) if common else None
+        return AuthenticationResponse(identity.user, common) if identity is not None else None

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sampan.api import times
-from sampan.apiserver.authn.authenticator import Identity, TokenFault
-from sampan.apiserver.authn.service_account_tokens import Objects
-from sampan.apiserver.request.call import AUTHENTICATED, User
+from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
+from sampan.apiserver.authn.service_account_tokens import TokenObjectGetter
+from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.machinery.clock import Clock
 
 _TOKEN = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})")
@@ -22,10 +22,10 @@ _EXTRA_GROUP = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]")
 
 
 class BootstrapTokens:
-    def __init__(self, *, objects: Objects, clock: Clock) -> None:
+    def __init__(self, *, objects: TokenObjectGetter, clock: Clock) -> None:
         self._objects, self._clock = objects, clock
 
-    async def identify(self, token: str, audiences: Sequence[str] = ()) -> Identity | None:
+    async def authenticate_token(self, token: str, audiences: Sequence[str] = ()) -> AuthenticationResponse | None:
         match = _TOKEN.fullmatch(token)
         if match is None:
             return None
@@ -38,8 +38,10 @@ class BootstrapTokens:
             return None
         groups = [group.strip() for group in data.get("auth-extra-groups", "").split(",") if group.strip()]
         if not all(map(_EXTRA_GROUP.fullmatch, groups)):
-            raise TokenFault("the bootstrap token has groups that it may not have")
-        return Identity(User(f"system:bootstrap:{name}", "", (_GROUP, *sorted(groups), AUTHENTICATED)))
+            raise TokenError("the bootstrap token has groups that it may not have")
+        return AuthenticationResponse(
+            UserInfo(f"system:bootstrap:{name}", "", (_GROUP, *sorted(groups), AUTHENTICATED))
+        )
 
     def _is_good(self, data: Mapping[str, str], name: str, secret: str) -> bool:
         return (

@@ -30,7 +30,7 @@ _CLIENT_CA, _PROXY_CA = "client-ca-file", "requestheader-client-ca-file"
 _RETRY_S = 1.0
 
 
-def wanted_data(config: ServerConfig) -> dict[str, str]:
+def trust_data(config: ServerConfig) -> dict[str, str]:
     """Return the data that this server contributes."""
     data: dict[str, str] = {}
     if config.tls is not None and config.tls.client_ca is not None:
@@ -50,7 +50,7 @@ def wanted_data(config: ServerConfig) -> dict[str, str]:
     return {**data, **{key: msgspec.json.encode(list(words)).decode() for key, words in lists.items()}}
 
 
-def combined(present: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
+def merged_data(present: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
     """Return the present data, extended by everything that is missing."""
     data = dict(present)
     for key, value in wanted.items():
@@ -76,7 +76,7 @@ def _certificates(bundle: str) -> list[str]:
     return [block.encode().decode().rstrip("\n") for block in blocks]
 
 
-class TrustPublisher:
+class ClusterAuthenticationTrust:
     def __init__(self, *, pipeline: Pipeline, data: Mapping[str, str]) -> None:
         self._pipeline, self._data = pipeline, data
 
@@ -86,7 +86,7 @@ class TrustPublisher:
         store = self._pipeline.endpoints.registry.store_of("", "v1", "ConfigMap")
         item = await store.cacher.get(NAMESPACE, NAME)
         present = item.object(store.codec.decode) if item is not None else None
-        data = combined(present.data if present is not None else {}, self._data)
+        data = merged_data(present.data if present is not None else {}, self._data)
         body: dict[str, Any] = {"metadata": {"name": NAME, "namespace": NAMESPACE}, "data": data}
         try:
             if present is None:

@@ -12,7 +12,7 @@ import msgspec
 from sampan.api.faults import FieldError, Path
 from sampan.apiserver.authn.jwt_config import JwtForm, JwtRules
 from sampan.apiserver.authn.oidc.issuers import JwtIssuer
-from sampan.apiserver.config.config_file import read_config, refuse
+from sampan.apiserver.config.config_file import raise_errors, read_config
 
 GROUP, KIND = "apiserver.config.k8s.io", "AuthenticationConfiguration"
 VERSIONS = ("v1", "v1beta1", "v1alpha1")
@@ -49,10 +49,10 @@ def read_authentication(path: File, own_issuers: Sequence[str] = ()) -> Authenti
     account tokens, which must not be listed."""
     file = read_config(path, _File, group=GROUP, versions=VERSIONS, kind=KIND)
     if len(file.jwt) > _MOST:
-        refuse([FieldError.too_many("jwt", len(file.jwt), _MOST)])
+        raise_errors([FieldError.too_many("jwt", len(file.jwt), _MOST)])
     rules = [JwtRules(jwt, Path("jwt")[index], own_issuers) for index, jwt in enumerate(file.jwt)]
     faults = [error for issuer_rules in rules for error in issuer_rules.faults]
-    refuse([*faults, *_duplicates(file.jwt), *_anonymous_faults(file.anonymous)])
+    raise_errors([*faults, *_duplicates(file.jwt), *_anonymous_faults(file.anonymous)])
     issuers = [_issuer(jwt, issuer_rules) for jwt, issuer_rules in zip(file.jwt, rules, strict=True)]
     anonymous = file.anonymous
     if anonymous is None:

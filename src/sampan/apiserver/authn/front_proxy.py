@@ -11,8 +11,8 @@ from urllib.parse import unquote
 
 from multidict import CIMultiDict
 
-from sampan.apiserver.authn.user_names import known_groups
-from sampan.apiserver.request.call import Call, User
+from sampan.apiserver.authn.user_names import authenticated_groups
+from sampan.apiserver.request.call import Call, UserInfo
 from sampan.machinery import errors
 
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -36,7 +36,7 @@ class FrontProxyAuthenticator:
     def __init__(self, settings: FrontProxySettings, *, now: Callable[[], float] = time.time) -> None:
         self._settings, self._now = settings, now
 
-    def authenticate(self, call: Call) -> User | None:
+    def authenticate(self, call: Call) -> UserInfo | None:
         if call.proxy is None:
             return None
         settings, allowed = self._settings, self._settings.allowed_names
@@ -47,10 +47,10 @@ class FrontProxyAuthenticator:
         name = _first(call.headers, settings.username_headers)
         if not name:
             return None
-        user = User(
+        user = UserInfo(
             name,
             _first(call.headers, settings.uid_headers),
-            known_groups(_all(call.headers, settings.group_headers)),
+            authenticated_groups(_all(call.headers, settings.group_headers)),
             _extra(call.headers, settings.extra_prefixes),
         )
         call.headers = _without(call.headers, settings)

@@ -16,10 +16,10 @@ from urllib.parse import unquote
 import msgspec
 
 from sampan.api import gotext, names
-from sampan.apiserver.authn.user_names import account_groups, is_account_on, split_account
-from sampan.apiserver.authz.authorizer import Attributes, attributes_of, refusal
-from sampan.apiserver.authz.union import Chain
-from sampan.apiserver.request.call import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, Call, User
+from sampan.apiserver.authn.user_names import is_service_account_on, service_account_groups, split_service_account
+from sampan.apiserver.authz.authorizer import Attributes, attributes_of, forbidden_error
+from sampan.apiserver.authz.union import UnionAuthorizer
+from sampan.apiserver.request.call import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, Call, UserInfo
 from sampan.machinery import errors
 
 _PREFIX, _EXTRA = "impersonate-", "impersonate-extra-"
@@ -32,7 +32,7 @@ _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 @dataclass(slots=True)
-class Wanted:
+class ImpersonatedUser:
     """The requested user, as named by the headers."""
 
     name: str = ""
@@ -56,12 +56,12 @@ def _go_list(words: list[str]) -> str:
     return f"[]string{{{', '.join(map(gotext.quote, words))}}}" if words else "[]string(nil)"
 
 
-def wanted_of(headers: Mapping[str, str]) -> Wanted | None:
+def impersonated_user(headers: Mapping[str, str]) -> ImpersonatedUser | None:
     """Return the requested user, or None without impersonation. Raise BadRequest for headers without a user name."""
-    target: Wanted | None = None
+    target: ImpersonatedUser | None = None
     for header, value in headers.items():
         if header[:12].lower() == _PREFIX:
-            target = target or Wanted()
+            target = target or ImpersonatedUser()
             _take(target, header.lower(), value)
     if target is None or target.name:
         return target
@@ -70,16 +70,16 @@ def wanted_of(headers: Mapping[str, str]) -> Wanted | None:
     raise errors.bad_request(f"requested {target} without impersonating a user name")
 
 
-def _take(wanted: Wanted, header: str, value: str) -> None:
+def _take(target: ImpersonatedUser, header: str, value: str) -> None:
     if header == "impersonate-user":
-        wanted.name = wanted.name or value
+        target.name = target.name or value
     elif header == "impersonate-uid":
-        wanted.uid = wanted.uid or value
+        target.uid = target.uid or value
     elif header == "impersonate-group":
-        wanted.groups.append(value)
+        target.groups.append(value)
     elif header.startswith(_EXTRA):
         key = header.removeprefix(_EXTRA)
-        wanted.extra.setdefault(key if _BAD_ESCAPE.search(key) else unquote(key), []).append(value)
+        target.extra.setdefault(key if _BAD_ESCAPE.search(key) else unquote(key), []).append(value)
 
 
 def node_of(username: str) -> str:
@@ -89,21 +89,21 @@ def node_of(username: str) -> str:
 
 
 class Impersonation:
-    def __init__(self, *, authorizer: Chain) -> None:
+    def __init__(self, *, authorizer: UnionAuthorizer) -> None:
         self._authorizer = authorizer
         self._last: dict[tuple[str, tuple[str, ...]], str] = {}
 
     async def apply(self, call: Call) -> None:
         """Set the user of a classified request to the impersonated one. Raise Forbidden if that is not allowed."""
-        target = wanted_of(call.headers)
+        target = impersonated_user(call.headers)
         if target is not None:
             call.user = await self._user(target, attributes_of(call))
 
-    async def _user(self, wanted: Wanted, asked: Attributes) -> User:
-        key, first = (asked.user.name, asked.user.groups), None
-        for mode in self._modes(wanted, asked.user, self._last.get(key)):
+    async def _user(self, target: ImpersonatedUser, attributes: Attributes) -> UserInfo:
+        key, first = (attributes.user.name, attributes.user.groups), None
+        for mode in self._modes(target, attributes.user, self._last.get(key)):
             try:
-                user = await self._as(mode, wanted, asked)
+                user = await self._as(mode, target, attributes)
             except errors.Forbidden as refused:
                 first = first or refused
                 continue
@@ -114,28 +114,30 @@ class Impersonation:
         raise first or errors.internal_error("all impersonation modes failed")
 
     @staticmethod
-    def _modes(wanted: Wanted, user: User, last: str | None) -> list[str]:
-        modes = list(_fitting(wanted, user))
+    def _modes(target: ImpersonatedUser, user: UserInfo, last: str | None) -> list[str]:
+        modes = list(_fitting(target, user))
         if last in modes:
             modes.remove(last)
             modes.insert(0, last)
         return modes
 
-    async def _as(self, mode: str, wanted: Wanted, asked: Attributes) -> User:
+    async def _as(self, mode: str, target: ImpersonatedUser, attributes: Attributes) -> UserInfo:
         if not mode:
-            return await _Check(self._authorizer, asked.user, "impersonate", is_constrained=False).user(wanted)
-        await self._authorizer.require(msgspec.structs.replace(asked, verb=f"impersonate-on:{mode}:{asked.verb}"))
-        return await _Check(self._authorizer, asked.user, f"impersonate:{mode}", is_constrained=True).user(wanted)
+            return await _Check(self._authorizer, attributes.user, "impersonate", is_constrained=False).user(target)
+        await self._authorizer.require(
+            msgspec.structs.replace(attributes, verb=f"impersonate-on:{mode}:{attributes.verb}")
+        )
+        return await _Check(self._authorizer, attributes.user, f"impersonate:{mode}", is_constrained=True).user(target)
 
 
-def _fitting(wanted: Wanted, user: User) -> Iterator[str]:
+def _fitting(target: ImpersonatedUser, user: UserInfo) -> Iterator[str]:
     """Return the modes that apply to the requested user; "" is the legacy one."""
-    node, account = node_of(wanted.name), split_account(wanted.name)
-    if node and wanted.is_name_alone:
-        if is_account_on(user, node):
+    node, account = node_of(target.name), split_service_account(target.name)
+    if node and target.is_name_alone:
+        if is_service_account_on(user, node):
             yield "associated-node"
         yield "arbitrary-node"
-    elif account is not None and wanted.is_name_alone:
+    elif account is not None and target.is_name_alone:
         yield "serviceaccount"
     elif not node and account is None:
         yield "user-info"
@@ -146,35 +148,35 @@ def _fitting(wanted: Wanted, user: User) -> Iterator[str]:
 class _Check:
     """Checks whether a user may impersonate another, with one verb."""
 
-    authorizer: Chain
-    requestor: User
+    authorizer: UnionAuthorizer
+    requestor: UserInfo
     verb: str
     is_constrained: bool
 
-    async def user(self, wanted: Wanted) -> User:
-        groups = await self._name(wanted)
-        if wanted.uid:
-            await self._require("uids", wanted.uid, group=_AUTHENTICATION)
-        await self._groups(wanted.groups)
-        await self._extra(wanted.extra)
-        if wanted.name == ANONYMOUS:
+    async def user(self, target: ImpersonatedUser) -> UserInfo:
+        groups = await self._name(target)
+        if target.uid:
+            await self._require("uids", target.uid, group=_AUTHENTICATION)
+        await self._groups(target.groups)
+        await self._extra(target.extra)
+        if target.name == ANONYMOUS:
             groups = _with(groups, UNAUTHENTICATED)
         elif UNAUTHENTICATED not in groups:
             groups = _with(groups, AUTHENTICATED)
-        extra = {key: tuple(values) for key, values in wanted.extra.items()}
-        return User(wanted.name, wanted.uid, tuple(groups), extra)
+        extra = {key: tuple(values) for key, values in target.extra.items()}
+        return UserInfo(target.name, target.uid, tuple(groups), extra)
 
-    async def _name(self, wanted: Wanted) -> list[str]:
+    async def _name(self, target: ImpersonatedUser) -> list[str]:
         """Check the permission for the user name and return the groups of the user."""
-        account, node = split_account(wanted.name), node_of(wanted.name)
+        account, node = split_service_account(target.name), node_of(target.name)
         if account is not None:
             await self._require("serviceaccounts", account[1], namespace=account[0])
-            return wanted.groups or account_groups(account[0])
+            return target.groups or service_account_groups(account[0])
         if node and self.is_constrained:
             await self._require("nodes", "*" if self.verb.endswith(":associated-node") else node)
             return ["system:nodes"]
-        await self._require("users", wanted.name)
-        return wanted.groups
+        await self._require("users", target.name)
+        return target.groups
 
     async def _groups(self, groups: list[str]) -> None:
         if self.is_constrained and "" in groups:
@@ -187,7 +189,7 @@ class _Check:
             await self._require("groups", group)
 
     async def _extra(self, extra: dict[str, list[str]]) -> None:
-        if self.is_constrained and (reason := _extra_fault(extra)):
+        if self.is_constrained and (reason := _extra_error(extra)):
             raise self._refusal("userextras", "", reason, group=_AUTHENTICATION)
         is_large = sum(map(len, extra.values())) >= _MANY
         if (
@@ -200,7 +202,7 @@ class _Check:
             for value in values:
                 await self._require("userextras", value, group=_AUTHENTICATION, subresource=key)
 
-    def _asked(
+    def _attributes(
         self, resource: str, name: str, *, group: str | None = None, subresource: str = "", namespace: str = ""
     ) -> Attributes:
         own = _AUTHENTICATION if self.is_constrained else ""
@@ -219,21 +221,21 @@ class _Check:
         self, resource: str, name: str, *, group: str | None = None, subresource: str = "", namespace: str = ""
     ) -> None:
         await self.authorizer.require(
-            self._asked(resource, name, group=group, subresource=subresource, namespace=namespace)
+            self._attributes(resource, name, group=group, subresource=subresource, namespace=namespace)
         )
 
     async def _may(self, resource: str, name: str, *, group: str | None = None, subresource: str = "") -> bool:
-        return await self.authorizer.is_allowed(self._asked(resource, name, group=group, subresource=subresource))
+        return await self.authorizer.is_allowed(self._attributes(resource, name, group=group, subresource=subresource))
 
     def _refusal(self, resource: str, name: str, why: str, *, group: str | None = None) -> errors.ApiError:
-        return refusal(self._asked(resource, name, group=group), why)
+        return forbidden_error(self._attributes(resource, name, group=group), why)
 
 
 def _with(groups: list[str], group: str) -> list[str]:
     return groups if group in groups else [*groups, group]
 
 
-def _extra_fault(extra: dict[str, list[str]]) -> str:
+def _extra_error(extra: dict[str, list[str]]) -> str:
     for key, values in extra.items():
         if not key:
             return "impersonating the empty string key in extra is not allowed"

@@ -10,8 +10,13 @@ import msgspec
 
 from sampan.api.domains import domain_prefixed_path
 from sampan.api.faults import FieldError, Path
-from sampan.apiserver.authn.oidc.expressions import ClaimExpressions, Rule, claims_environment, user_environment
-from sampan.apiserver.authn.oidc.issuers import url_faults
+from sampan.apiserver.authn.oidc.expressions import (
+    ClaimExpressions,
+    ValidationRule,
+    claims_environment,
+    user_environment,
+)
+from sampan.apiserver.authn.oidc.issuers import url_errors
 from sampan.machinery.cel.errors import CelError
 
 if TYPE_CHECKING:
@@ -106,7 +111,7 @@ class JwtRules:
     def _add(self, *faults: FieldError) -> None:
         self.faults.extend(faults)
 
-    def _claim_rules(self, rules: Sequence[RuleForm], within: Path) -> list[Rule]:
+    def _claim_rules(self, rules: Sequence[RuleForm], within: Path) -> list[ValidationRule]:
         claims: set[str] = set()
         expressions: set[str] = set()
         compiled_rules = []
@@ -124,10 +129,10 @@ class JwtRules:
                 if rule.requiredValue:
                     self._add(FieldError.invalid(at / "requiredValue", rule.requiredValue, _WITH_EXPRESSION))
                 compiled = self._condition(rule.expression, expressions, at / "expression", claims_environment())
-                compiled_rules += [Rule(compiled, rule.message)] if compiled else []
+                compiled_rules += [ValidationRule(compiled, rule.message)] if compiled else []
         return compiled_rules
 
-    def _user_rules(self, rules: Sequence[UserRuleForm], within: Path) -> list[Rule]:
+    def _user_rules(self, rules: Sequence[UserRuleForm], within: Path) -> list[ValidationRule]:
         expressions: set[str] = set()
         compiled_rules = []
         for index, rule in enumerate(rules):
@@ -136,7 +141,7 @@ class JwtRules:
                 self._add(FieldError.required(at))
                 continue
             compiled = self._condition(rule.expression, expressions, at, user_environment())
-            compiled_rules += [Rule(compiled, rule.message)] if compiled else []
+            compiled_rules += [ValidationRule(compiled, rule.message)] if compiled else []
         return compiled_rules
 
     def _condition(self, text: str, seen: set[str], at: Path, environment: Environment) -> Program | None:
@@ -233,7 +238,7 @@ def _url(url: str, at: Path, disallowed: Sequence[str]) -> Iterable[FieldError]:
     if url in disallowed:
         words = f"URL must not overlap with disallowed issuers: [{' '.join(sorted(disallowed))}]"
         yield FieldError.invalid(at, url, words)
-    yield from (FieldError.invalid(at, url, words) for words in url_faults(url))
+    yield from (FieldError.invalid(at, url, words) for words in url_errors(url))
 
 
 def _audiences(issuer: IssuerForm, at: Path) -> Iterable[FieldError]:

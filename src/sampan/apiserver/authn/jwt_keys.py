@@ -12,7 +12,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
-from sampan.apiserver.authn.authenticator import TokenFault
+from sampan.apiserver.authn.authenticator import TokenError
 from sampan.machinery.token_signer import key_id
 
 _CURVES = {
@@ -28,7 +28,7 @@ class KeyFileError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class AccountKey:
+class VerificationKey:
     id: str
     algorithm: str
     key: PublicKey
@@ -50,22 +50,22 @@ def _number(value: int, size: int = 0) -> str:
     return base64.urlsafe_b64encode(text).rstrip(b"=").decode()
 
 
-def read_keys(pems: Iterable[bytes]) -> tuple[AccountKey, ...]:
+def read_keys(pems: Iterable[bytes]) -> tuple[VerificationKey, ...]:
     """Return the public keys of PEM files with public or private keys, without duplicates, in their order."""
     keys = {key.id: key for key in map(_read, pems)}
     return tuple(keys.values())
 
 
-def _read(pem: bytes) -> AccountKey:
+def _read(pem: bytes) -> VerificationKey:
     try:
         is_private = b"PRIVATE KEY" in pem
         key = load_pem_private_key(pem, password=None).public_key() if is_private else load_pem_public_key(pem)
     except (ValueError, TypeError) as error:
         raise KeyFileError(str(error)) from None
     if isinstance(key, rsa.RSAPublicKey):
-        return AccountKey(key_id(key), "RS256", key)
+        return VerificationKey(key_id(key), "RS256", key)
     if isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name in _CURVES:
-        return AccountKey(key_id(key), _CURVES[key.curve.name][1], key)
+        return VerificationKey(key_id(key), _CURVES[key.curve.name][1], key)
     raise KeyFileError("tokens of service accounts need an RSA or an elliptic curve key")
 
 
@@ -85,8 +85,8 @@ def issuer_of(token: str) -> str:
         return ""
 
 
-def verified(token: str, keys: Sequence[AccountKey]) -> dict[str, Any]:
-    """Return the claims of a token that one of the keys has signed. Raise `TokenFault` if none has. Times are not
+def verified(token: str, keys: Sequence[VerificationKey]) -> dict[str, Any]:
+    """Return the claims of a token that one of the keys has signed. Raise `TokenError` if none has. Times are not
     checked."""
     import jwt
 
@@ -96,10 +96,10 @@ def verified(token: str, keys: Sequence[AccountKey]) -> dict[str, Any]:
             return jwt.decode(token, key.key, algorithms=[key.algorithm], options=SIGNATURE_ONLY)
         except jwt.PyJWTError as error:
             reason = str(error)
-    raise TokenFault(reason)
+    raise TokenError(reason)
 
 
-def _candidates(token: str, keys: Sequence[AccountKey]) -> Sequence[AccountKey]:
+def _candidates(token: str, keys: Sequence[VerificationKey]) -> Sequence[VerificationKey]:
     """Return the key with the token's key ID, or all keys if it has none."""
     import jwt
 

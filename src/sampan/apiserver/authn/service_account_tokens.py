@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from sampan.apiserver.authn.authenticator import Identity, TokenFault
-from sampan.apiserver.authn.jwt_keys import AccountKey, issuer_of, verified
-from sampan.apiserver.authn.user_names import account, account_user
+from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
+from sampan.apiserver.authn.jwt_keys import VerificationKey, issuer_of, verified
+from sampan.apiserver.authn.user_names import service_account_user, service_account_username
 from sampan.apiserver.authz.rbac.policy_rules import quoted
 from sampan.machinery.clock import Clock
 
@@ -42,7 +42,7 @@ class _Own(msgspec.Struct):
     node: _Ref | None = None
 
 
-class Claims(msgspec.Struct):
+class ServiceAccountClaims(msgspec.Struct):
     iss: str = ""
     sub: str = ""
     aud: list[str] | str = msgspec.field(default_factory=list)
@@ -56,14 +56,14 @@ class Claims(msgspec.Struct):
         return [self.aud] if isinstance(self.aud, str) else self.aud
 
 
-class Objects(Protocol):
+class TokenObjectGetter(Protocol):
     """Access to the objects that tokens are bound to."""
 
     async def find(self, kind: str, namespace: str, name: str) -> Any | None:
         """Return the object from the cache, or None if it certainly does not exist."""
 
 
-class StoredObjects:
+class RegistryObjectGetter:
     def __init__(self, *, registry: Registry) -> None:
         self._registry = registry
 
@@ -77,21 +77,21 @@ class StoredObjects:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccountTokensConfig:
+class ServiceAccountTokensConfig:
     issuer: str
     audiences: Sequence[str]
     """The audiences of this server."""
-    keys: Sequence[AccountKey]
+    keys: Sequence[VerificationKey]
     other_issuers: Sequence[str] = ()
     """Further accepted issuers."""
 
 
-class AccountTokens:
-    def __init__(self, *, config: AccountTokensConfig, objects: Objects, clock: Clock) -> None:
+class ServiceAccountTokens:
+    def __init__(self, *, config: ServiceAccountTokensConfig, objects: TokenObjectGetter, clock: Clock) -> None:
         self._config, self._objects, self._clock = config, objects, clock
-        self._verified: OrderedDict[str, Claims] = OrderedDict()
+        self._verified: OrderedDict[str, ServiceAccountClaims] = OrderedDict()
 
-    async def identify(self, token: str, audiences: Sequence[str] = ()) -> Identity | None:
+    async def authenticate_token(self, token: str, audiences: Sequence[str] = ()) -> AuthenticationResponse | None:
         claims = self._verified.get(token)
         if claims is None:
             claims = self._read(token)
@@ -102,37 +102,37 @@ class AccountTokens:
         common = [word for word in claims.audiences if word in targets]
         if not common:
             actual, expected = quoted(claims.audiences), quoted(targets)
-            raise TokenFault(f"token audiences {actual} is invalid for the target audiences {expected}")
+            raise TokenError(f"token audiences {actual} is invalid for the target audiences {expected}")
         self._check_time(claims)
-        return Identity(await self._user(claims), tuple(common))
+        return AuthenticationResponse(await self._user(claims), tuple(common))
 
-    def _read(self, token: str) -> Claims | None:
-        """Return the claims of a token of an accepted issuer, None for any other token. Raise `TokenFault` if the
+    def _read(self, token: str) -> ServiceAccountClaims | None:
+        """Return the claims of a token of an accepted issuer, None for any other token. Raise `TokenError` if the
         signature or the claims are invalid."""
         issuer = issuer_of(token)
         if issuer != self._config.issuer and issuer not in self._config.other_issuers:
             return None
         try:
-            return msgspec.convert(verified(token, self._config.keys), Claims)
+            return msgspec.convert(verified(token, self._config.keys), ServiceAccountClaims)
         except msgspec.ValidationError as error:
-            raise TokenFault(str(error)) from None
+            raise TokenError(str(error)) from None
 
-    def _keep(self, token: str, claims: Claims) -> None:
+    def _keep(self, token: str, claims: ServiceAccountClaims) -> None:
         self._verified[token] = claims
         if len(self._verified) > _MOST_KEPT:
             self._verified.popitem(last=False)
 
-    def _check_time(self, claims: Claims) -> None:
+    def _check_time(self, claims: ServiceAccountClaims) -> None:
         now = self._clock.now()
         if now > claims.exp + _LEEWAY_S:
-            raise TokenFault("service account token has expired")
+            raise TokenError("service account token has expired")
         if now < claims.nbf - _LEEWAY_S:
-            raise TokenFault("service account token is not valid yet")
+            raise TokenError("service account token is not valid yet")
 
-    async def _user(self, claims: Claims) -> Any:
+    async def _user(self, claims: ServiceAccountClaims) -> Any:
         own = claims.own
-        if own is None or claims.sub != account_user(own.namespace, own.serviceaccount.name):
-            raise TokenFault("service account token claims could not be validated due to unexpected private claim")
+        if own is None or claims.sub != service_account_username(own.namespace, own.serviceaccount.name):
+            raise TokenError("service account token claims could not be validated due to unexpected private claim")
         await self._require("ServiceAccount", own.namespace, own.serviceaccount)
         if own.secret is not None:
             await self._require("Secret", own.namespace, own.secret)
@@ -140,12 +140,12 @@ class AccountTokens:
             await self._require("Pod", own.namespace, own.pod)
         elif own.node is not None:
             await self._require("Node", "", own.node)
-        return account(own.namespace, own.serviceaccount.name, own.serviceaccount.uid, _extra(claims, own))
+        return service_account_user(own.namespace, own.serviceaccount.name, own.serviceaccount.uid, _extra(claims, own))
 
     async def _require(self, kind: str, namespace: str, ref: _Ref) -> None:
         obj = await self._objects.find(kind, namespace, ref.name)
         if obj is None or obj.metadata.uid != ref.uid or self._is_over(obj.metadata):
-            raise TokenFault(_INVALIDATED)
+            raise TokenError(_INVALIDATED)
 
     def _is_over(self, meta: Any) -> bool:
         from sampan.api import times
@@ -155,7 +155,7 @@ class AccountTokens:
         return times.parse_time(meta.deletionTimestamp) < self._clock.now() - _DELETION_LEEWAY_S
 
 
-def _extra(claims: Claims, own: _Own) -> Mapping[str, tuple[str, ...]]:
+def _extra(claims: ServiceAccountClaims, own: _Own) -> Mapping[str, tuple[str, ...]]:
     extra = {"credential-id": f"JTI={claims.jti}"} if claims.jti else {}
     for kind, ref in (("pod", own.pod), ("node", own.node)):
         if ref is not None:

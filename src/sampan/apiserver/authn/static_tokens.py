@@ -5,22 +5,22 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sampan.apiserver.authn.authenticator import Identity
-from sampan.apiserver.request.call import AUTHENTICATED, User
+from sampan.apiserver.authn.authenticator import AuthenticationResponse
+from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 
 
 class TokenFileError(ValueError):
     """The token file is invalid; the message names the file and the line."""
 
 
-def read_token_file(path: Path) -> dict[str, User]:
+def read_token_file(path: Path) -> dict[str, UserInfo]:
     """Return users by token. Of several lines with the same token the last one counts, as in kube-apiserver."""
     return dict(read_user_file(path))
 
 
-def read_user_file(path: Path) -> list[tuple[str, User]]:
+def read_user_file(path: Path) -> list[tuple[str, UserInfo]]:
     """Return pairs of a secret (a token or a password) and its user."""
-    entries: list[tuple[str, User]] = []
+    entries: list[tuple[str, UserInfo]] = []
     number = 0
     try:
         with path.open(newline="", encoding="utf-8") as lines:
@@ -32,24 +32,24 @@ def read_user_file(path: Path) -> list[tuple[str, User]]:
     return entries
 
 
-def _entry(row: list[str], where: str) -> tuple[str, User]:
+def _entry(row: list[str], where: str) -> tuple[str, UserInfo]:
     token, name, uid, *rest = (part.strip() for part in (*row, "", "")[: max(len(row), 3)])
     if len(row) < 3 or not token or not name:
         raise TokenFileError(f"{where}: want token,user,uid and optional groups")
     groups = [group.strip() for group in (rest[0] if rest else "").split(",") if group.strip()]
     if AUTHENTICATED not in groups:
         groups.append(AUTHENTICATED)
-    return token, User(name, uid, tuple(groups))
+    return token, UserInfo(name, uid, tuple(groups))
 
 
 class FileTokens:
     """Authenticates the tokens of such a file. Only their hashes are stored, and looking those up by hash reveals
     nothing about the tokens through timing."""
 
-    def __init__(self, users: Mapping[str, User]) -> None:
-        self._users = {_hash(token): Identity(user) for token, user in users.items()}
+    def __init__(self, users: Mapping[str, UserInfo]) -> None:
+        self._users = {_hash(token): AuthenticationResponse(user) for token, user in users.items()}
 
-    async def identify(self, token: str, audiences: Sequence[str] = ()) -> Identity | None:
+    async def authenticate_token(self, token: str, audiences: Sequence[str] = ()) -> AuthenticationResponse | None:
         """Return the identity of a token, which is valid for every audience."""
         return self._users.get(_hash(token))
 

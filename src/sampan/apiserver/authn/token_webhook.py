@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sampan.apiserver.authn.authenticator import Identity, TokenFault
-from sampan.apiserver.authn.user_names import known_groups
-from sampan.apiserver.request.call import User
+from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
+from sampan.apiserver.authn.user_names import authenticated_groups
+from sampan.apiserver.request.call import UserInfo
 from sampan.apiserver.review_webhook import Patience, RemoteReviewer, ReviewFailed
 from sampan.machinery.client.access import Access
 from sampan.machinery.clock import Clock
@@ -37,7 +37,7 @@ class TokenWebhook:
         self._turns: dict[bytes, _Turn] = {}
         self._salt = secrets.token_bytes(16)
 
-    async def identify(self, token: str, audiences: Sequence[str] = ()) -> Identity | None:
+    async def authenticate_token(self, token: str, audiences: Sequence[str] = ()) -> AuthenticationResponse | None:
         targets = tuple(audiences) or self._audiences
         key = self._key(token, targets)
         status = self._kept.get(key)
@@ -78,7 +78,7 @@ class TokenWebhook:
         try:
             return await self._service.status(review)
         except ReviewFailed as error:
-            raise TokenFault(str(error)) from error
+            raise TokenError(str(error)) from error
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class _Turn:
     answer: Mapping[str, Any] | None = None
 
 
-def identity_of(status: Mapping[str, Any], wanted: Sequence[str], own: Sequence[str]) -> Identity | None:
+def identity_of(status: Mapping[str, Any], wanted: Sequence[str], own: Sequence[str]) -> AuthenticationResponse | None:
     """Return the identity in the status of a review. A webhook that returns no audiences is assumed to have checked
     those of this server."""
     good_for = status.get("audiences") or own
@@ -99,9 +99,11 @@ def identity_of(status: Mapping[str, Any], wanted: Sequence[str], own: Sequence[
         return None
     if not status.get("authenticated"):
         if status.get("error"):
-            raise TokenFault(str(status["error"]))
+            raise TokenError(str(status["error"]))
         return None
     user = status.get("user") or {}
     extra = {str(key): tuple(map(str, values or ())) for key, values in (user.get("extra") or {}).items()}
-    groups = known_groups(map(str, user.get("groups") or ()))
-    return Identity(User(str(user.get("username") or ""), str(user.get("uid") or ""), groups, extra), common)
+    groups = authenticated_groups(map(str, user.get("groups") or ()))
+    return AuthenticationResponse(
+        UserInfo(str(user.get("username") or ""), str(user.get("uid") or ""), groups, extra), common
+    )

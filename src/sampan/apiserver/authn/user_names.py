@@ -5,26 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from sampan.api import names
-from sampan.apiserver.request.call import AUTHENTICATED, UNAUTHENTICATED, User
+from sampan.apiserver.request.call import AUTHENTICATED, UNAUTHENTICATED, UserInfo
 
 _PREFIX = "system:serviceaccount:"
 ACCOUNTS = "system:serviceaccounts"
 _NODE_CLAIM = "authentication.kubernetes.io/node-name"
 
 
-def account_user(namespace: str, name: str) -> str:
+def service_account_username(namespace: str, name: str) -> str:
     return f"{_PREFIX}{namespace}:{name}"
 
 
-def account_groups(namespace: str) -> list[str]:
+def service_account_groups(namespace: str) -> list[str]:
     return [ACCOUNTS, f"{ACCOUNTS}:{namespace}"]
 
 
-def account(namespace: str, name: str, uid: str = "", extra: Mapping[str, tuple[str, ...]] | None = None) -> User:
-    return User(account_user(namespace, name), uid, (*account_groups(namespace), AUTHENTICATED), extra or {})
+def service_account_user(
+    namespace: str, name: str, uid: str = "", extra: Mapping[str, tuple[str, ...]] | None = None
+) -> UserInfo:
+    return UserInfo(
+        service_account_username(namespace, name), uid, (*service_account_groups(namespace), AUTHENTICATED), extra or {}
+    )
 
 
-def split_account(username: str) -> tuple[str, str] | None:
+def split_service_account(username: str) -> tuple[str, str] | None:
     """Return the namespace and name of a service account user; None for any other user."""
     if not username.startswith(_PREFIX):
         return None
@@ -34,11 +38,11 @@ def split_account(username: str) -> tuple[str, str] | None:
     return namespace, name
 
 
-def is_account_on(user: User, node: str) -> bool:
+def is_service_account_on(user: UserInfo, node: str) -> bool:
     """Whether the user is a service account whose token is bound to this node."""
-    return split_account(user.name) is not None and user.extra.get(_NODE_CLAIM) == (node,)
+    return split_service_account(user.name) is not None and user.extra.get(_NODE_CLAIM) == (node,)
 
 
-def known_groups(groups: Iterable[str]) -> tuple[str, ...]:
+def authenticated_groups(groups: Iterable[str]) -> tuple[str, ...]:
     own = tuple(groups)
     return own if AUTHENTICATED in own or UNAUTHENTICATED in own else (*own, AUTHENTICATED)

@@ -6,27 +6,27 @@ was authenticated before, in `authn`. The counterparts are `k8s.io/apiserver/pkg
 """
 
 from sampan.apiserver.authz.authorizer import (
-    ALLOWED,
-    UNDECIDED,
+    ALLOW,
+    NO_OPINION,
     Attributes,
     Authorizer,
-    Decision,
-    Verdict,
+    AuthzDecision,
+    AuthzResult,
     attributes_of,
-    refusal,
+    forbidden_error,
 )
-from sampan.apiserver.authz.union import Chain, Masters, OpenPaths
+from sampan.apiserver.authz.union import AlwaysAllowPaths, PrivilegedGroupAuthorizer, UnionAuthorizer
 
 __all__ = [
-    "ALLOWED",
-    "UNDECIDED",
+    "ALLOW",
+    "NO_OPINION",
+    "AlwaysAllowPaths",
     "Attributes",
     "Authorizer",
-    "Chain",
-    "Decision",
-    "Masters",
-    "OpenPaths",
-    "Verdict",
+    "AuthzDecision",
+    "AuthzResult",
+    "PrivilegedGroupAuthorizer",
+    "UnionAuthorizer",
     "attributes_of",
-    "refusal",
+    "forbidden_error",
 ]

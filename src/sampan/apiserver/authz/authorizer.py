@@ -14,12 +14,12 @@ import msgspec
 
 from sampan.api import fields, gotext, names, paths
 from sampan.api.types.rbac_v1 import PolicyRule
-from sampan.apiserver.request.call import Call, User
+from sampan.apiserver.request.call import Call, UserInfo
 from sampan.machinery import errors
 
 
 class Attributes(msgspec.Struct, frozen=True):
-    user: User
+    user: UserInfo
     verb: str
     path: str = ""
     """The path of a non-resource request, for which all fields below are empty."""
@@ -44,7 +44,7 @@ def attributes_of(call: Call, verb: str = "") -> Attributes:
     resource = call.resource
     if resource is None:
         return _unserved(call)
-    by_fields, by_labels, name = _selected(call, call.verb, call.is_old_watch) if call.query else ("", "", "")
+    by_fields, by_labels, name = _selected(call, call.verb, call.is_classic_watch) if call.query else ("", "", "")
     return Attributes(
         call.user,
         verb or call.verb,
@@ -97,11 +97,11 @@ def _verb(call: Call, path: paths.ResourcePath) -> str:
     return "deletecollection" if verb == "delete" else verb
 
 
-def _selected(call: Call, verb: str, is_old_watch: bool) -> tuple[str, str, str]:
+def _selected(call: Call, verb: str, is_classic_watch: bool) -> tuple[str, str, str]:
     """Return the field and label selector of the request, and the single name that they select. Only list, watch and
     deletecollection honour selectors; the deprecated watch paths do not always, so their selectors are ignored. The
     name is not derived for deletecollection."""
-    if is_old_watch or verb not in ("list", "watch", "deletecollection"):
+    if is_classic_watch or verb not in ("list", "watch", "deletecollection"):
         return "", "", ""
     selector = call.query.get("fieldSelector")
     name = _selected_name(selector) if selector and verb != "deletecollection" else ""
@@ -117,49 +117,49 @@ def _selected_name(selector: str) -> str:
     return "" if names.path_segment(name) else name
 
 
-class Verdict(Enum):
-    ALLOWED = 1
-    REFUSED = 2
+class AuthzDecision(Enum):
+    ALLOW = 1
+    DENY = 2
     """Denied, whatever later authorizers would decide."""
-    UNDECIDED = 3
+    NO_OPINION = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    verdict: Verdict
+class AuthzResult:
+    decision: AuthzDecision
     reason: str = ""
     """Shown to the user if the request is rejected in the end, and in access reviews."""
-    fault: str = ""
+    error: str = ""
     """An error that may have affected the decision, such as an unreachable webhook."""
 
 
-ALLOWED, UNDECIDED = Decision(Verdict.ALLOWED), Decision(Verdict.UNDECIDED)
+ALLOW, NO_OPINION = AuthzResult(AuthzDecision.ALLOW), AuthzResult(AuthzDecision.NO_OPINION)
 
 
 class Authorizer(Protocol):
-    def decide(self, asked: Attributes) -> Decision | Awaitable[Decision]:
+    def authorize(self, attributes: Attributes) -> AuthzResult | Awaitable[AuthzResult]:
         """Return the decision. This runs on every request, so it must take only microseconds. An authorizer that calls
         another service returns an awaitable, and only if the decision is not cached."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rights:
+class ResolvedRules:
     """The rules of a user in a namespace, as far as an authorizer can list them."""
 
     rules: Sequence[PolicyRule] = ()
-    faults: Sequence[str] = ()
-    is_whole: bool = True
+    errors: Sequence[str] = ()
+    is_complete: bool = True
 
 
 @runtime_checkable
-class Telling(Protocol):
+class RuleResolver(Protocol):
     """An authorizer that can list the rules of a user."""
 
-    def rights_of(self, user: User, namespace: str) -> Rights: ...
+    def rules_for(self, user: UserInfo, namespace: str) -> ResolvedRules: ...
 
 
 @runtime_checkable
-class Closing(Protocol):
+class ClosableAuthorizer(Protocol):
     """An authorizer that holds connections."""
 
     async def close(self) -> None: ...
@@ -168,24 +168,24 @@ class Closing(Protocol):
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
-def refusal(asked: Attributes, reason: str = "") -> errors.ApiError:
+def forbidden_error(attributes: Attributes, reason: str = "") -> errors.ApiError:
     """Return the Forbidden error, which does not depend on whether the target exists."""
-    who = f"User {gotext.quote(asked.user.name)} cannot"
-    if not asked.is_resource:
-        what = f"{who} {asked.verb} path {gotext.quote(asked.path)}"
+    who = f"User {gotext.quote(attributes.user.name)} cannot"
+    if not attributes.is_resource:
+        what = f"{who} {attributes.verb} path {gotext.quote(attributes.path)}"
         return errors.forbidden("", "", _with_reason(what, reason))
-    where = f"in the namespace {gotext.quote(asked.namespace)}" if asked.namespace else "at the cluster scope"
-    resource, group = gotext.quote(asked.whole_resource), gotext.quote(asked.group)
-    what = f"{who} {asked.verb} resource {resource} in API group {group} {where}"
-    return errors.forbidden(asked.resource, asked.name, _with_reason(what, reason), group=asked.group)
+    where = f"in the namespace {gotext.quote(attributes.namespace)}" if attributes.namespace else "at the cluster scope"
+    resource, group = gotext.quote(attributes.whole_resource), gotext.quote(attributes.group)
+    what = f"{who} {attributes.verb} resource {resource} in API group {group} {where}"
+    return errors.forbidden(attributes.resource, attributes.name, _with_reason(what, reason), group=attributes.group)
 
 
-def refused(asked: Attributes, decision: Decision) -> errors.ApiError:
+def authorization_error(attributes: Attributes, result: AuthzResult) -> errors.ApiError:
     """Return the error for a rejected request: an internal error if an authorizer failed, otherwise Forbidden."""
-    if decision.fault:
-        what = asked.path or asked.whole_resource
-        return errors.unexpected(f"Internal Server Error: {gotext.quote(what)}: {decision.fault}")
-    return refusal(asked, decision.reason)
+    if result.error:
+        what = attributes.path or attributes.whole_resource
+        return errors.unexpected(f"Internal Server Error: {gotext.quote(what)}: {result.error}")
+    return forbidden_error(attributes, result.reason)
 
 
 def _with_reason(what: str, reason: str) -> str:

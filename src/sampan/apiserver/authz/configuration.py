@@ -11,10 +11,10 @@ import msgspec
 from sampan.api import durations, names
 from sampan.api.faults import FieldError
 from sampan.api.faults import Path as Field
-from sampan.apiserver.authz.authorizer import Verdict
+from sampan.apiserver.authz.authorizer import AuthzDecision
 from sampan.apiserver.authz.modes import Mode
 from sampan.apiserver.authz.webhook import WebhookSettings, compiled
-from sampan.apiserver.config.config_file import ConfigFault, read_config, refuse
+from sampan.apiserver.config.config_file import ConfigFileError, raise_errors, read_config
 from sampan.apiserver.review_webhook import Patience
 from sampan.machinery.cel.errors import CelError
 from sampan.machinery.client.access import Access
@@ -23,7 +23,7 @@ GROUP, KIND = "apiserver.config.k8s.io", "AuthorizationConfiguration"
 VERSIONS = ("v1", "v1beta1", "v1alpha1")
 WEBHOOK = "Webhook"
 TYPES = ("ABAC", "AlwaysAllow", "AlwaysDeny", "Node", "RBAC", WEBHOOK)
-_FAILURE = {"NoOpinion": Verdict.UNDECIDED, "Deny": Verdict.REFUSED}
+_FAILURE = {"NoOpinion": AuthzDecision.NO_OPINION, "Deny": AuthzDecision.DENY}
 _MOST_S = 30
 _MOST_CONDITIONS = 64
 IN_CLUSTER = "InClusterConfig"
@@ -65,10 +65,10 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_authorization(path: Path) -> list[Mode]:
-    """Return the modes: the names of authorizers, or the settings of webhooks. Raise `ConfigFault` with the invalid
+    """Return the modes: the names of authorizers, or the settings of webhooks. Raise `ConfigFileError` with the invalid
     fields."""
     file = read_config(path, _File, group=GROUP, versions=VERSIONS, kind=KIND)
-    refuse(_faults(file.authorizers))
+    raise_errors(_faults(file.authorizers))
     return [_mode(authorizer, f"authorizers[{index}]") for index, authorizer in enumerate(file.authorizers)]
 
 
@@ -215,4 +215,4 @@ def _access(connection: _Connection, at: str) -> Access:
             return kubeconfig.in_cluster()
         return kubeconfig.load(Path(connection.kubeConfigFile or ""))
     except (kubeconfig.KubeconfigError, OSError) as error:
-        raise ConfigFault(f"{at}: {error}") from None
+        raise ConfigFileError(f"{at}: {error}") from None

@@ -6,9 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from sampan.apiserver.authz.authorizer import Authorizer
-from sampan.apiserver.authz.node import NodeAuthorizer, NodeRelations
+from sampan.apiserver.authz.node import NodeAuthorizer, NodeGraph
 from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
-from sampan.apiserver.authz.union import AlwaysAllow, AlwaysDeny, Chain, Masters, OpenPaths
+from sampan.apiserver.authz.union import (
+    AlwaysAllow,
+    AlwaysAllowPaths,
+    AlwaysDeny,
+    PrivilegedGroupAuthorizer,
+    UnionAuthorizer,
+)
 from sampan.apiserver.classic.abac import AbacAuthorizer, AbacPolicy
 from sampan.machinery.clock import Clock, RealClock
 
@@ -23,22 +29,22 @@ Mode: TypeAlias = "str | WebhookSettings"
 """The name of a mode, or the settings of a webhook."""
 
 
-def authorizers(
+def make_union(
     modes: Sequence[Mode],
     index: RbacIndex,
-    relations: NodeRelations,
+    relations: NodeGraph,
     policies: Sequence[AbacPolicy] = (),
     clock: Clock | None = None,
-) -> Chain:
+) -> UnionAuthorizer:
     """Return the chain of these modes. Members of system:masters and health checks are allowed before they are
     consulted."""
-    return Chain(*each(modes, index, relations, policies, clock))
+    return UnionAuthorizer(*make_authorizers(modes, index, relations, policies, clock))
 
 
-def each(
+def make_authorizers(
     modes: Sequence[Mode],
     index: RbacIndex,
-    relations: NodeRelations,
+    relations: NodeGraph,
     policies: Sequence[AbacPolicy] = (),
     clock: Clock | None = None,
 ) -> list[Authorizer]:
@@ -52,7 +58,7 @@ def each(
     }
     time = clock or RealClock()
     chosen = [makers[mode]() if isinstance(mode, str) else _webhook(mode, time) for mode in modes]
-    return [OpenPaths(), Masters(), *chosen]
+    return [AlwaysAllowPaths(), PrivilegedGroupAuthorizer(), *chosen]
 
 
 def _webhook(settings: WebhookSettings, clock: Clock) -> Authorizer:

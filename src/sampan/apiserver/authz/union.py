@@ -9,95 +9,97 @@ from collections.abc import Sequence
 
 from sampan.api.types.rbac_v1 import PolicyRule
 from sampan.apiserver.authz.authorizer import (
-    ALLOWED,
-    UNDECIDED,
+    ALLOW,
+    NO_OPINION,
     Attributes,
     Authorizer,
-    Closing,
-    Decision,
-    Rights,
-    Telling,
-    Verdict,
+    AuthzDecision,
+    AuthzResult,
+    ClosableAuthorizer,
+    ResolvedRules,
+    RuleResolver,
     attributes_of,
-    refused,
+    authorization_error,
 )
-from sampan.apiserver.request.call import MASTERS, Call, User
+from sampan.apiserver.request.call import MASTERS, Call, UserInfo
 
 
-class Chain:
+class UnionAuthorizer:
     """The first authorizer that allows or denies decides; a request that none allows is rejected."""
 
     def __init__(self, *authorizers: Authorizer) -> None:
         self._authorizers: tuple[Authorizer, ...] = authorizers
 
-    async def decide(self, asked: Attributes) -> Decision:
+    async def authorize(self, attributes: Attributes) -> AuthzResult:
         reasons, faults = [], []
         for authorizer in self._authorizers:
-            decision = authorizer.decide(asked)
-            if not isinstance(decision, Decision):
-                decision = await decision
-            if decision.verdict is Verdict.ALLOWED:
-                return decision
-            if decision.reason:
-                reasons.append(decision.reason)
-            if decision.fault:
-                faults.append(decision.fault)
-            if decision.verdict is Verdict.REFUSED:
-                return _refused(Verdict.REFUSED, reasons, faults)
-        return _refused(Verdict.UNDECIDED, reasons, faults)
+            result = authorizer.authorize(attributes)
+            if not isinstance(result, AuthzResult):
+                result = await result
+            if result.decision is AuthzDecision.ALLOW:
+                return result
+            if result.reason:
+                reasons.append(result.reason)
+            if result.error:
+                faults.append(result.error)
+            if result.decision is AuthzDecision.DENY:
+                return _refused(AuthzDecision.DENY, reasons, faults)
+        return _refused(AuthzDecision.NO_OPINION, reasons, faults)
 
-    async def is_allowed(self, asked: Attributes) -> bool:
-        return (await self.decide(asked)).verdict is Verdict.ALLOWED
+    async def is_allowed(self, attributes: Attributes) -> bool:
+        return (await self.authorize(attributes)).decision is AuthzDecision.ALLOW
 
     async def check(self, call: Call, verb: str = "") -> None:
         """Raise Forbidden, with the message of kube-apiserver, unless the request is allowed; `verb` replaces its
         own."""
         await self.require(attributes_of(call, verb))
 
-    async def require(self, asked: Attributes) -> None:
-        decision = await self.decide(asked)
-        if decision.verdict is not Verdict.ALLOWED:
-            raise refused(asked, decision)
+    async def require(self, attributes: Attributes) -> None:
+        result = await self.authorize(attributes)
+        if result.decision is not AuthzDecision.ALLOW:
+            raise authorization_error(attributes, result)
 
-    def rights_of(self, user: User, namespace: str) -> Rights:
+    def rules_for(self, user: UserInfo, namespace: str) -> ResolvedRules:
         """Return the combined rules of all authorizers that can list them."""
         answers = [
-            authorizer.rights_of(user, namespace) for authorizer in self._authorizers if isinstance(authorizer, Telling)
+            authorizer.rules_for(user, namespace)
+            for authorizer in self._authorizers
+            if isinstance(authorizer, RuleResolver)
         ]
-        return Rights(
+        return ResolvedRules(
             [rule for rights in answers for rule in rights.rules],
-            list(dict.fromkeys(error for rights in answers for error in rights.faults)),
-            all(rights.is_whole for rights in answers),
+            list(dict.fromkeys(error for rights in answers for error in rights.errors)),
+            all(rights.is_complete for rights in answers),
         )
 
-    def replace(self, authorizers: Sequence[Authorizer]) -> Chain:
+    def replace(self, authorizers: Sequence[Authorizer]) -> UnionAuthorizer:
         """Replace the authorizers. Return a chain of the old ones, to be closed when no request waits for them any
         more."""
-        old = Chain(*self._authorizers)
+        old = UnionAuthorizer(*self._authorizers)
         self._authorizers = tuple(authorizers)
         return old
 
     async def close(self) -> None:
         for authorizer in self._authorizers:
-            if isinstance(authorizer, Closing):
+            if isinstance(authorizer, ClosableAuthorizer):
                 await authorizer.close()
 
 
-def _refused(verdict: Verdict, reasons: list[str], faults: list[str]) -> Decision:
+def _refused(decision: AuthzDecision, reasons: list[str], faults: list[str]) -> AuthzResult:
     message = f"[{', '.join(faults)}]" if len(faults) > 1 else "".join(faults)
-    return Decision(verdict, "\n".join(reasons), message)
+    return AuthzResult(decision, "\n".join(reasons), message)
 
 
-_DENIED = Decision(Verdict.UNDECIDED, "Everything is forbidden.")
+_DENIED = AuthzResult(AuthzDecision.NO_OPINION, "Everything is forbidden.")
 
 
 class AlwaysAllow:
-    def decide(self, asked: Attributes) -> Decision:
-        return ALLOWED
+    def authorize(self, attributes: Attributes) -> AuthzResult:
+        return ALLOW
 
-    def rights_of(self, user: User, namespace: str) -> Rights:
+    def rules_for(self, user: UserInfo, namespace: str) -> ResolvedRules:
         every = ["*"]
-        return Rights(
+        return ResolvedRules(
             [PolicyRule(verbs=every, apiGroups=every, resources=every), PolicyRule(verbs=every, nonResourceURLs=every)]
         )
 
@@ -105,22 +107,22 @@ class AlwaysAllow:
 class AlwaysDeny:
     """Has no opinion, so that another authorizer of the chain may still allow the request."""
 
-    def decide(self, asked: Attributes) -> Decision:
+    def authorize(self, attributes: Attributes) -> AuthzResult:
         return _DENIED
 
 
-class Masters:
+class PrivilegedGroupAuthorizer:
     """Allows everything to members of system:masters."""
 
-    def decide(self, asked: Attributes) -> Decision:
-        return ALLOWED if MASTERS in asked.user.groups else UNDECIDED
+    def authorize(self, attributes: Attributes) -> AuthzResult:
+        return ALLOW if MASTERS in attributes.user.groups else NO_OPINION
 
 
-class OpenPaths:
+class AlwaysAllowPaths:
     """Allows everybody to read the health checks, but not while impersonating."""
 
     _PATHS = frozenset({"/healthz", "/livez", "/readyz"})
 
-    def decide(self, asked: Attributes) -> Decision:
-        is_open = not asked.is_resource and asked.path in self._PATHS
-        return ALLOWED if is_open and not asked.verb.startswith("impersonate-on:") else UNDECIDED
+    def authorize(self, attributes: Attributes) -> AuthzResult:
+        is_open = not attributes.is_resource and attributes.path in self._PATHS
+        return ALLOW if is_open and not attributes.verb.startswith("impersonate-on:") else NO_OPINION

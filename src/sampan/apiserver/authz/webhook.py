@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from sampan.api import fields, labels
-from sampan.apiserver.authz.authorizer import Attributes, Decision, Rights, Verdict
-from sampan.apiserver.request.call import User
+from sampan.apiserver.authz.authorizer import Attributes, AuthzDecision, AuthzResult, ResolvedRules
+from sampan.apiserver.request.call import UserInfo
 from sampan.apiserver.review_webhook import Patience, RemoteReviewer, ReviewFailed
 from sampan.machinery.cel.errors import CelError
 from sampan.machinery.cel.escapes import reachable
@@ -72,15 +72,15 @@ def compiled(text: str) -> Program:
 def all_match(conditions: Sequence[Program], spec: Mapping[str, Any]) -> bool:
     """Whether all conditions match. A false condition takes precedence over one that fails, which raises
     `ConditionsFailed`."""
-    values, faults = {"request": _value(spec)}, []
+    values, failures = {"request": _value(spec)}, []
     for condition in conditions:
         try:
             if not condition.evaluate(values):
                 return False
         except CelError as error:
-            faults.append(f"cel evaluation error: expression '{condition.text}' resulted in error: {error}")
-    if faults:
-        raise ConditionsFailed(faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
+            failures.append(f"cel evaluation error: expression '{condition.text}' resulted in error: {error}")
+    if failures:
+        raise ConditionsFailed(failures[0] if len(failures) == 1 else f"[{', '.join(failures)}]")
     return True
 
 
@@ -109,7 +109,7 @@ class WebhookSettings:
     """How long an allowed decision is cached; 0: not at all."""
     refused_s: float = 30
     patience: Patience = field(default_factory=Patience)
-    on_failure: Verdict = Verdict.UNDECIDED
+    on_failure: AuthzDecision = AuthzDecision.NO_OPINION
     conditions: Sequence[Program] = ()
     """The webhook is only called if all match conditions are met."""
 
@@ -118,32 +118,32 @@ class WebhookAuthorizer:
     def __init__(self, *, settings: WebhookSettings, clock: Clock) -> None:
         self._settings = settings
         self._service = RemoteReviewer(settings.access, patience=settings.patience)
-        self._kept: KeptAnswers[bytes, Decision] = KeptAnswers(clock=clock, most=_MOST_KEPT)
+        self._kept: KeptAnswers[bytes, AuthzResult] = KeptAnswers(clock=clock, most=_MOST_KEPT)
 
-    def decide(self, asked: Attributes) -> Decision | Awaitable[Decision]:
-        if self._settings.conditions and (decision := self._unasked(asked)) is not None:
-            return decision
-        spec = spec_of(asked, self._settings.version)
+    def authorize(self, attributes: Attributes) -> AuthzResult | Awaitable[AuthzResult]:
+        if self._settings.conditions and (result := self._unasked(attributes)) is not None:
+            return result
+        spec = spec_of(attributes, self._settings.version)
         key = msgspec.json.encode(spec)
         cached = self._kept.get(key)
-        return cached if cached is not None else self._ask(asked, spec, key)
+        return cached if cached is not None else self._ask(attributes, spec, key)
 
-    def _unasked(self, asked: Attributes) -> Decision | None:
+    def _unasked(self, attributes: Attributes) -> AuthzResult | None:
         """Return the decision for a request that does not meet the match conditions; None if it does."""
 
         try:
-            is_for_it = all_match(self._settings.conditions, spec_of(asked, "v1"))
+            is_for_it = all_match(self._settings.conditions, spec_of(attributes, "v1"))
         except ConditionsFailed as error:
-            return Decision(self._settings.on_failure, fault=str(error))
-        return None if is_for_it else Decision(Verdict.UNDECIDED)
+            return AuthzResult(self._settings.on_failure, error=str(error))
+        return None if is_for_it else AuthzResult(AuthzDecision.NO_OPINION)
 
-    def rights_of(self, user: User, namespace: str) -> Rights:
-        return Rights((), ("webhook authorizer does not support user rule resolution",), is_whole=False)
+    def rules_for(self, user: UserInfo, namespace: str) -> ResolvedRules:
+        return ResolvedRules((), ("webhook authorizer does not support user rule resolution",), is_complete=False)
 
     async def close(self) -> None:
         await self._service.close()
 
-    async def _ask(self, asked: Attributes, spec: dict[str, Any], key: bytes) -> Decision:
+    async def _ask(self, attributes: Attributes, spec: dict[str, Any], key: bytes) -> AuthzResult:
         settings = self._settings
         review = {
             "kind": "SubjectAccessReview",
@@ -152,44 +152,44 @@ class WebhookAuthorizer:
             "spec": spec,
         }
         try:
-            decision = decision_of(await self._service.status(review))
+            result = decision_of(await self._service.status(review))
         except ReviewFailed as error:
-            return Decision(settings.on_failure, fault=f"webhook authorizer: {error}")
-        if _length(asked) < _LONGEST_KEPT:
-            is_allowed = decision.verdict is Verdict.ALLOWED
-            self._kept.keep(key, decision, settings.allowed_s if is_allowed else settings.refused_s)
-        return decision
+            return AuthzResult(settings.on_failure, error=f"webhook authorizer: {error}")
+        if _length(attributes) < _LONGEST_KEPT:
+            is_allowed = result.decision is AuthzDecision.ALLOW
+            self._kept.keep(key, result, settings.allowed_s if is_allowed else settings.refused_s)
+        return result
 
 
-def decision_of(status: dict[str, Any]) -> Decision:
+def decision_of(status: dict[str, Any]) -> AuthzResult:
     reason = str(status.get("reason") or "")
     if status.get("denied"):
         both = "webhook subject access review returned both allow and deny response" if status.get("allowed") else ""
-        return Decision(Verdict.REFUSED, reason, both)
-    return Decision(Verdict.ALLOWED if status.get("allowed") else Verdict.UNDECIDED, reason)
+        return AuthzResult(AuthzDecision.DENY, reason, both)
+    return AuthzResult(AuthzDecision.ALLOW if status.get("allowed") else AuthzDecision.NO_OPINION, reason)
 
 
-def spec_of(asked: Attributes, version: Version) -> dict[str, Any]:
+def spec_of(attributes: Attributes, version: Version) -> dict[str, Any]:
     """Return the spec of the SubjectAccessReview."""
-    user = asked.user
+    user = attributes.user
     who = {
         "user": user.name,
         "groups" if version == "v1" else "group": list(user.groups),
         "extra": {key: list(values) for key, values in user.extra.items()},
         "uid": user.uid,
     }
-    if not asked.is_resource:
-        return {"nonResourceAttributes": _given({"path": asked.path, "verb": asked.verb}), **_given(who)}
+    if not attributes.is_resource:
+        return {"nonResourceAttributes": _given({"path": attributes.path, "verb": attributes.verb}), **_given(who)}
     what = {
-        "namespace": asked.namespace,
-        "verb": asked.verb,
-        "group": asked.group,
-        "version": asked.version,
-        "resource": asked.resource,
-        "subresource": asked.subresource,
-        "name": asked.name,
-        "fieldSelector": _requirements(asked.field_selector),
-        "labelSelector": _label_requirements(asked.label_selector),
+        "namespace": attributes.namespace,
+        "verb": attributes.verb,
+        "group": attributes.group,
+        "version": attributes.version,
+        "resource": attributes.resource,
+        "subresource": attributes.subresource,
+        "name": attributes.name,
+        "fieldSelector": _requirements(attributes.field_selector),
+        "labelSelector": _label_requirements(attributes.label_selector),
     }
     return {"resourceAttributes": _given(what), **_given(who)}
 
@@ -231,6 +231,6 @@ _OPERATORS = {
 }
 
 
-def _length(asked: Attributes) -> int:
-    words = (asked.namespace, asked.verb, asked.group, asked.version)
-    return sum(map(len, (*words, asked.resource, asked.subresource, asked.name, asked.path)))
+def _length(attributes: Attributes) -> int:
+    words = (attributes.namespace, attributes.verb, attributes.group, attributes.version)
+    return sum(map(len, (*words, attributes.resource, attributes.subresource, attributes.name, attributes.path)))

@@ -8,15 +8,15 @@ from pathlib import Path
 import msgspec
 
 from sampan.api.types.rbac_v1 import PolicyRule
-from sampan.apiserver.authz.authorizer import ALLOWED, Attributes, Decision, Rights, Verdict
-from sampan.apiserver.request.call import AUTHENTICATED, UNAUTHENTICATED, User
+from sampan.apiserver.authz.authorizer import ALLOW, Attributes, AuthzDecision, AuthzResult, ResolvedRules
+from sampan.apiserver.request.call import AUTHENTICATED, UNAUTHENTICATED, UserInfo
 
 _API_VERSIONS = ("abac.authorization.kubernetes.io/v0", "abac.authorization.kubernetes.io/v1beta1")
 _READS = frozenset({"get", "list", "watch"})
-_NO = Decision(Verdict.UNDECIDED, "No policy matched.")
+_NO = AuthzResult(AuthzDecision.NO_OPINION, "No policy matched.")
 
 
-class PolicyError(ValueError):
+class AbacPolicyError(ValueError):
     """The policy file is invalid; the message names the file and the line."""
 
 
@@ -53,11 +53,11 @@ def _policy(text: str, where: str) -> AbacPolicy:
     try:
         line = msgspec.json.decode(text, type=_Line)
     except msgspec.MsgspecError as error:
-        raise PolicyError(f"{where}: {error}") from None
+        raise AbacPolicyError(f"{where}: {error}") from None
     if not line.apiVersion and not line.kind:
         return _oldest(line)
     if line.kind != "Policy" or line.apiVersion not in _API_VERSIONS:
-        raise PolicyError(f"{where}: want a Policy of {_API_VERSIONS[-1]}, not a {line.kind} of {line.apiVersion}")
+        raise AbacPolicyError(f"{where}: want a Policy of {_API_VERSIONS[-1]}, not a {line.kind} of {line.apiVersion}")
     return _oldest(line) if line.apiVersion == _API_VERSIONS[0] else line.spec or AbacPolicy()
 
 
@@ -81,12 +81,12 @@ class AbacAuthorizer:
     def __init__(self, *, policies: Sequence[AbacPolicy]) -> None:
         self._policies = policies
 
-    def decide(self, asked: Attributes) -> Decision:
-        return ALLOWED if any(_allows(policy, asked) for policy in self._policies) else _NO
+    def authorize(self, attributes: Attributes) -> AuthzResult:
+        return ALLOW if any(_allows(policy, attributes) for policy in self._policies) else _NO
 
-    def rights_of(self, user: User, namespace: str) -> Rights:
+    def rules_for(self, user: UserInfo, namespace: str) -> ResolvedRules:
         own = [policy for policy in self._policies if _is_subject(policy, user)]
-        return Rights([rule for policy in own for rule in _rules(policy, namespace)])
+        return ResolvedRules([rule for policy in own for rule in _rules(policy, namespace)])
 
 
 def _rules(policy: AbacPolicy, namespace: str) -> Iterator[PolicyRule]:
@@ -98,20 +98,20 @@ def _rules(policy: AbacPolicy, namespace: str) -> Iterator[PolicyRule]:
             yield PolicyRule(verbs=verbs, nonResourceURLs=[policy.nonResourcePath])
 
 
-def _allows(policy: AbacPolicy, asked: Attributes) -> bool:
-    if not _is_subject(policy, asked.user) or (policy.readonly and asked.verb not in _READS):
+def _allows(policy: AbacPolicy, attributes: Attributes) -> bool:
+    if not _is_subject(policy, attributes.user) or (policy.readonly and attributes.verb not in _READS):
         return False
-    if not asked.is_resource:
-        return _fits_path(policy.nonResourcePath, asked.path)
+    if not attributes.is_resource:
+        return _fits_path(policy.nonResourcePath, attributes.path)
     pairs = (
-        (policy.namespace, asked.namespace),
-        (policy.resource, asked.resource),
-        (policy.apiGroup, asked.group),
+        (policy.namespace, attributes.namespace),
+        (policy.resource, attributes.resource),
+        (policy.apiGroup, attributes.group),
     )
     return all(pattern in ("*", value) for pattern, value in pairs)
 
 
-def _is_subject(policy: AbacPolicy, user: User) -> bool:
+def _is_subject(policy: AbacPolicy, user: UserInfo) -> bool:
     """Whether the policy applies to the user. If it names both user and group, both must match; `*` matches every
     authenticated user."""
     if not policy.user and not policy.group:

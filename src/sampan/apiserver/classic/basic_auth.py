@@ -8,19 +8,19 @@ import hashlib
 import hmac
 from collections.abc import Iterable
 
-from sampan.apiserver.request.call import Call, User
+from sampan.apiserver.request.call import Call, UserInfo
 from sampan.machinery import errors
 
 
 class BasicAuthenticator:
     """Stores only hashes of the passwords. A wrong password is rejected even if anonymous requests are allowed."""
 
-    def __init__(self, users: Iterable[tuple[str, User]]) -> None:
+    def __init__(self, users: Iterable[tuple[str, UserInfo]]) -> None:
         """`users` are the passwords and users of the file, in its order. Several users may have the same password; of
         several lines for one user the last one counts."""
         self._known = {user.name: (_hash(password), user) for password, user in users}
 
-    def authenticate(self, call: Call) -> User | None:
+    def authenticate(self, call: Call) -> UserInfo | None:
         header = call.headers.get("Authorization", "")
         scheme, _, encoded = header.partition(" ")
         if scheme.lower() != "basic":

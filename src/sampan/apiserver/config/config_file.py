@@ -13,42 +13,42 @@ from sampan.api.faults import FieldError
 Content = TypeVar("Content")
 
 
-class ConfigFault(ValueError):
+class ConfigFileError(ValueError):
     """A configuration file is invalid. The message starts with the field."""
 
 
-def refuse(faults: Sequence[FieldError]) -> None:
-    """Raise a `ConfigFault` that reports all errors, if there are any."""
+def raise_errors(faults: Sequence[FieldError]) -> None:
+    """Raise a `ConfigFileError` that reports all errors, if there are any."""
     texts = [str(error) for error in faults]
     if texts:
-        raise ConfigFault(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+        raise ConfigFileError(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
 
 
 def read_config(path: Path, form: type[Content], *, group: str, versions: Sequence[str], kind: str) -> Content:
-    """Return the decoded file. Raise `ConfigFault` if it cannot be decoded, or is of another kind or version."""
+    """Return the decoded file. Raise `ConfigFileError` if it cannot be decoded, or is of another kind or version."""
     import yaml
 
     try:
         text = path.read_text(encoding="utf-8")
         value = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except OSError as error:
-        raise ConfigFault(f"cannot be read: {error.strerror}") from None
+        raise ConfigFileError(f"cannot be read: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigFault(f"cannot be read: {error}") from None
+        raise ConfigFileError(f"cannot be read: {error}") from None
     _check_kind(value, group, versions, kind)
     try:
         return msgspec.convert(value, form)
     except msgspec.ValidationError as error:
-        raise ConfigFault(_told(error)) from None
+        raise ConfigFileError(_told(error)) from None
 
 
 def _check_kind(value: Any, group: str, versions: Sequence[str], kind: str) -> None:
     api_versions = [f"{group}/{version}" for version in versions]
     if not isinstance(value, dict):
-        raise ConfigFault(f"want a {kind} of {api_versions[0]}")
+        raise ConfigFileError(f"want a {kind} of {api_versions[0]}")
     if value.get("kind") != kind or value.get("apiVersion") not in api_versions:
         actual = f"a {value.get('kind')} of {value.get('apiVersion')}"
-        raise ConfigFault(f"want a {kind} of {' or '.join(api_versions)}, not {actual}")
+        raise ConfigFileError(f"want a {kind} of {' or '.join(api_versions)}, not {actual}")
 
 
 def _told(fault: msgspec.ValidationError) -> str:

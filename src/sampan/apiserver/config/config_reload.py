@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from sampan.apiserver.authn.cluster_authentication_trust import wanted_data
-from sampan.apiserver.config.config_file import ConfigFault
+from sampan.apiserver.authn.cluster_authentication_trust import trust_data
+from sampan.apiserver.config.config_file import ConfigFileError
 from sampan.apiserver.http.tls import tls_context
 from sampan.machinery.clock import Clock, RealClock
 
@@ -27,7 +27,7 @@ INTERVAL_S = 10.0
 Content = TypeVar("Content")
 
 
-class FollowedFile(Generic[Content]):
+class ReloadingFile(Generic[Content]):
     """Checks periodically whether the file, or one of the files beside it, has changed, and reloads it. While a file
     cannot be read nothing changes; invalid contents are logged once and ignored until the next change."""
 
@@ -68,20 +68,20 @@ class FollowedFile(Generic[Content]):
             return None
 
 
-def followed_files(
+def reloading_files(
     config: ServerConfig, oidc: OidcTokens | None, use_modes: Callable[[Sequence[Mode]], None], clock: Clock
-) -> Iterator[FollowedFile[Any]]:
+) -> Iterator[ReloadingFile[Any]]:
     if config.authentication_config is not None and oidc is not None:
         yield _authentication(config, config.authentication_config, oidc, clock)
     if config.authorization_config is not None:
         from sampan.apiserver.authz.configuration import read_authorization
 
-        yield FollowedFile(config.authorization_config, read=read_authorization, use=use_modes, clock=clock)
+        yield ReloadingFile(config.authorization_config, read=read_authorization, use=use_modes, clock=clock)
     if config.encryption_config is not None and config.encryption is not None:
         yield _encryption(config.encryption, config.encryption_config, clock)
 
 
-def _authentication(config: ServerConfig, path: Path, oidc: OidcTokens, clock: Clock) -> FollowedFile[Authentication]:
+def _authentication(config: ServerConfig, path: Path, oidc: OidcTokens, clock: Clock) -> ReloadingFile[Authentication]:
     from sampan.apiserver.authn.configuration import read_authentication
 
     def read(path: Path) -> Authentication:
@@ -94,10 +94,10 @@ def _authentication(config: ServerConfig, path: Path, oidc: OidcTokens, clock: C
             log.warning("%s: the change of the anonymous section takes effect after a restart of the server", path)
         oidc.replace(found.issuers)
 
-    return FollowedFile(path, read=read, use=use, clock=clock)
+    return ReloadingFile(path, read=read, use=use, clock=clock)
 
 
-def _encryption(present: Encryption, path: Path, clock: Clock) -> FollowedFile[Encryption]:
+def _encryption(present: Encryption, path: Path, clock: Clock) -> ReloadingFile[Encryption]:
     from sampan.storage.encryption import ChangingEncryption, EncryptionConfigError, read_encryption_config
 
     if not isinstance(present, ChangingEncryption):
@@ -107,18 +107,18 @@ def _encryption(present: Encryption, path: Path, clock: Clock) -> FollowedFile[E
         try:
             return read_encryption_config(path)
         except EncryptionConfigError as error:
-            raise ConfigFault(str(error)) from None
+            raise ConfigFileError(str(error)) from None
 
-    return FollowedFile(path, read=read, use=present.replace, clock=clock)
+    return ReloadingFile(path, read=read, use=present.replace, clock=clock)
 
 
-def followed_certificates(
+def reloading_certificates(
     config: ServerConfig,
     *,
     use_tls: Callable[[ssl.SSLContext], None],
     use_trust: Callable[[Mapping[str, str]], object],
     use_kubelets: Callable[[ssl.SSLContext], None],
-) -> Iterator[FollowedFile[Any]]:
+) -> Iterator[ReloadingFile[Any]]:
     """Return the reloaded certificate files. They use the real clock, because TLS verifies validity with the system
     time."""
     clock = RealClock()
@@ -126,7 +126,7 @@ def followed_certificates(
     if tls is not None:
 
         def read(_: Path) -> tuple[ssl.SSLContext, Mapping[str, str]]:
-            return tls_context(tls, proxies), wanted_data(config)
+            return tls_context(tls, proxies), trust_data(config)
 
         def use(found: tuple[ssl.SSLContext, Mapping[str, str]]) -> None:
             context, trust = found
@@ -134,14 +134,14 @@ def followed_certificates(
             use_trust(trust)
 
         beside = [*tls.all, *([proxies] if proxies is not None else [])]
-        yield FollowedFile(tls.certificate, beside=beside, read=read, use=use, clock=clock)
+        yield ReloadingFile(tls.certificate, beside=beside, read=read, use=use, clock=clock)
     kubelets = config.kubelets
     if kubelets is not None and kubelets.files:
         first, *others = kubelets.files
-        yield FollowedFile(first, beside=others, read=lambda _: kubelets.context(), use=use_kubelets, clock=clock)
+        yield ReloadingFile(first, beside=others, read=lambda _: kubelets.context(), use=use_kubelets, clock=clock)
 
 
-def followed_proxy_client(files: tuple[Path, Path], renew: Callable[[], None]) -> FollowedFile[None]:
+def reloading_proxy_client(files: tuple[Path, Path], renew: Callable[[], None]) -> ReloadingFile[None]:
     """Return the reloaded client certificate for extension API servers. `renew` is called after a change to a valid
     pair; an invalid certificate and key pair is ignored."""
     certificate, key = files
@@ -149,4 +149,4 @@ def followed_proxy_client(files: tuple[Path, Path], renew: Callable[[], None]) -
     def read(_: Path) -> None:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(certificate, key)
 
-    return FollowedFile(certificate, beside=[key], read=read, use=lambda _: renew(), clock=RealClock())
+    return ReloadingFile(certificate, beside=[key], read=read, use=lambda _: renew(), clock=RealClock())

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sampan.apiserver.classic.abac import AbacPolicy
-from sampan.apiserver.request.call import User
+from sampan.apiserver.request.call import UserInfo
 
 if TYPE_CHECKING:
-    from sampan.apiserver.audit.policy import Policy
+    from sampan.apiserver.audit.policy import AuditPolicy
     from sampan.apiserver.authn.front_proxy import FrontProxySettings
     from sampan.apiserver.authn.oidc import JwtIssuer
     from sampan.apiserver.authn.token_webhook import TokenWebhookSettings
@@ -36,7 +36,7 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditConfig:
-    policy: "Policy"
+    policy: "AuditPolicy"
     path: str
     """The log file; "-" for the standard output."""
     max_size_mb: int = 100
@@ -64,7 +64,7 @@ class ServerConfig:
     advertise_address: str = ""
     """The address at which clients in the cluster reach the server; empty: detected."""
     tls: TlsFiles | None = None
-    tokens: Mapping[str, User] = field(default_factory=dict)
+    tokens: Mapping[str, UserInfo] = field(default_factory=dict)
     allows_anonymous: bool = True
     anonymous_paths: Sequence[str] = ()
     """The paths on which anonymous requests are allowed; none: all paths."""
@@ -75,7 +75,7 @@ class ServerConfig:
     authentication_config: Path | None = None
     """The AuthenticationConfiguration file with the issuers, which is reloaded when it changes."""
     token_webhook: "TokenWebhookSettings | None" = None
-    basic_users: Sequence[tuple[str, User]] = ()
+    basic_users: Sequence[tuple[str, UserInfo]] = ()
     """Pairs of a password and its user, for HTTP basic authentication."""
     has_bootstrap_tokens: bool = False
     """Whether bootstrap token secrets in kube-system authenticate joining nodes."""

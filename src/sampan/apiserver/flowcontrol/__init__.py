@@ -5,7 +5,7 @@ and queues of one level, `fairness` matches requests to flow schemas and levels.
 `k8s.io/apiserver/pkg/util/flowcontrol`.
 """
 
-from sampan.apiserver.flowcontrol.configuration import FairnessFeed
+from sampan.apiserver.flowcontrol.configuration import FlowControlController
 from sampan.apiserver.flowcontrol.fairness import Fairness, Flow
 
-__all__ = ["Fairness", "FairnessFeed", "Flow"]
+__all__ = ["Fairness", "Flow", "FlowControlController"]

@@ -16,7 +16,7 @@ from sampan.api import times
 from sampan.api.semantics.conditions import find_condition
 from sampan.apiserver.flowcontrol.fairness import Fairness
 from sampan.apiserver.flowcontrol.priority_level import PERIOD_S, SAMPLES
-from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, User
+from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, UserInfo
 from sampan.apiserver.request.negotiation import JSON
 from sampan.apiserver.request.patches import MERGE_PATCH
 from sampan.machinery import errors
@@ -130,12 +130,12 @@ GROUP = "flowcontrol.apiserver.k8s.io"
 _ROOT = f"/apis/{GROUP}/v1"
 _SCHEMAS, _LEVELS = "flowschemas", "prioritylevelconfigurations"
 _KINDS = ("FlowSchema", "PriorityLevelConfiguration")
-_USER = User("system:apiserver", groups=(MASTERS, AUTHENTICATED))
+_USER = UserInfo("system:apiserver", groups=(MASTERS, AUTHENTICATED))
 _RETRY_S = 0.2
 _RESTORE_S = 60.0
 
 
-class FairnessFeed:
+class FlowControlController:
     def __init__(self, *, fairness: Fairness, pipeline: Pipeline) -> None:
         self._fairness, self._pipeline = fairness, pipeline
         self._changed = asyncio.Event()

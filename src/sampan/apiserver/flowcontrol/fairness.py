@@ -17,11 +17,11 @@ from sampan.api.types.flowcontrol_v1 import (
     ResourcePolicyRule,
     Subject,
 )
-from sampan.apiserver.authn.user_names import split_account
+from sampan.apiserver.authn.user_names import split_service_account
 from sampan.apiserver.authz.authorizer import Attributes, attributes_of
-from sampan.apiserver.flowcontrol.priority_level import Borrowing, Level, Limits
+from sampan.apiserver.flowcontrol.priority_level import Borrowing, PriorityLevel, PriorityLevelLimits
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.request.call import Call, User
+from sampan.apiserver.request.call import Call, UserInfo
 from sampan.machinery.metrics import Metrics, Sample
 
 _MOST_USERS = 4096
@@ -43,13 +43,13 @@ class Schemas:
         self._schemas = sorted(schemas, key=lambda schema: (schema.spec.matchingPrecedence, schema.metadata.name))
         self._of_users: dict[tuple[str, tuple[str, ...]], list[tuple[FlowSchema, list[PolicyRulesWithSubjects]]]] = {}
 
-    def flow(self, asked: Attributes) -> Flow | None:
-        for schema, rules in self._of_user(asked.user):
-            if any(_fits(rule, asked) for rule in rules):
-                return _flow(schema, asked)
+    def flow(self, attributes: Attributes) -> Flow | None:
+        for schema, rules in self._of_user(attributes.user):
+            if any(_fits(rule, attributes) for rule in rules):
+                return _flow(schema, attributes)
         return None
 
-    def _of_user(self, user: User) -> list[tuple[FlowSchema, list[PolicyRulesWithSubjects]]]:
+    def _of_user(self, user: UserInfo) -> list[tuple[FlowSchema, list[PolicyRulesWithSubjects]]]:
         key = (user.name, user.groups)
         matches = self._of_users.get(key)
         if matches is None:
@@ -63,48 +63,48 @@ class Schemas:
         return matches
 
 
-def _flow(schema: FlowSchema, asked: Attributes) -> Flow:
+def _flow(schema: FlowSchema, attributes: Attributes) -> Flow:
     spec, name = schema.spec, schema.metadata.name
     method = spec.distinguisherMethod.type if spec.distinguisherMethod is not None else ""
-    apart = asked.user.name if method == "ByUser" else asked.namespace if method == "ByNamespace" else ""
+    apart = attributes.user.name if method == "ByUser" else attributes.namespace if method == "ByNamespace" else ""
     return Flow(name, spec.priorityLevelConfiguration.name, f"{name}\0{apart}", schema.metadata.uid)
 
 
-def _is_for(rule: PolicyRulesWithSubjects, user: User) -> bool:
+def _is_for(rule: PolicyRulesWithSubjects, user: UserInfo) -> bool:
     return any(_is_subject(subject, user) for subject in rule.subjects or ())
 
 
-def _is_subject(subject: Subject, user: User) -> bool:
+def _is_subject(subject: Subject, user: UserInfo) -> bool:
     if subject.user is not None:
         return subject.user.name in ("*", user.name)
     if subject.group is not None:
         return subject.group.name == "*" or subject.group.name in user.groups
     account = subject.serviceAccount
-    if account is None or (parts := split_account(user.name)) is None:
+    if account is None or (parts := split_service_account(user.name)) is None:
         return False
     namespace, name = parts
     return account.namespace == namespace and account.name in ("*", name)
 
 
-def _fits(rule: PolicyRulesWithSubjects, asked: Attributes) -> bool:
-    if asked.is_resource:
-        return any(_fits_resource(policy_rule, asked) for policy_rule in rule.resourceRules)
-    return any(_fits_path(policy_rule, asked) for policy_rule in rule.nonResourceRules)
+def _fits(rule: PolicyRulesWithSubjects, attributes: Attributes) -> bool:
+    if attributes.is_resource:
+        return any(_fits_resource(policy_rule, attributes) for policy_rule in rule.resourceRules)
+    return any(_fits_path(policy_rule, attributes) for policy_rule in rule.nonResourceRules)
 
 
-def _fits_resource(rule: ResourcePolicyRule, asked: Attributes) -> bool:
-    if not (_has(rule.verbs, asked.verb) and _has(rule.apiGroups, asked.group)):
+def _fits_resource(rule: ResourcePolicyRule, attributes: Attributes) -> bool:
+    if not (_has(rule.verbs, attributes.verb) and _has(rule.apiGroups, attributes.group)):
         return False
-    if not _has(rule.resources, asked.whole_resource):
+    if not _has(rule.resources, attributes.whole_resource):
         return False
-    return _has(rule.namespaces, asked.namespace) if asked.namespace else rule.clusterScope
+    return _has(rule.namespaces, attributes.namespace) if attributes.namespace else rule.clusterScope
 
 
-def _fits_path(rule: NonResourcePolicyRule, asked: Attributes) -> bool:
-    if not _has(rule.verbs, asked.verb):
+def _fits_path(rule: NonResourcePolicyRule, attributes: Attributes) -> bool:
+    if not _has(rule.verbs, attributes.verb):
         return False
     return any(
-        url in ("*", asked.path) or (url.endswith("/*") and asked.path.startswith(url[:-1]))
+        url in ("*", attributes.path) or (url.endswith("/*") and attributes.path.startswith(url[:-1]))
         for url in rule.nonResourceURLs or ()
     )
 
@@ -121,7 +121,7 @@ class Fairness:
         """The total number of seats."""
         self._schemas = Schemas(())
         self._uids: dict[str, str] = {}
-        self.levels: dict[str, Level] = {}
+        self.levels: dict[str, PriorityLevel] = {}
         """The limited levels by name; a level that is not here is exempt."""
         self._borrowing = Borrowing(seats=seats)
 
@@ -137,7 +137,7 @@ class Fairness:
             if name in self.levels:
                 self.levels[name].configure(limits)
             else:
-                self.levels[name] = Level(name, limits)
+                self.levels[name] = PriorityLevel(name, limits)
         for name in self.levels.keys() - limited.keys():
             del self.levels[name]
 
@@ -153,7 +153,7 @@ class Fairness:
         return self._uids.get(flow.level, "")
 
 
-def _limits(levels: Iterable[PriorityLevelConfiguration], seats: int) -> dict[str, Limits]:
+def _limits(levels: Iterable[PriorityLevelConfiguration], seats: int) -> dict[str, PriorityLevelLimits]:
     """Return the nominal seats of the limited levels in proportion to their shares, rounded up."""
     limited = {level.metadata.name: level.spec.limited for level in levels if level.spec.limited is not None}
     shares = {name: level.nominalConcurrencyShares or 0 for name, level in limited.items()}
@@ -161,14 +161,14 @@ def _limits(levels: Iterable[PriorityLevelConfiguration], seats: int) -> dict[st
     return {name: _level_limits(level, math.ceil(seats * shares[name] / total)) for name, level in limited.items()}
 
 
-def _level_limits(spec: LimitedPriorityLevelConfiguration, seats: int) -> Limits:
+def _level_limits(spec: LimitedPriorityLevelConfiguration, seats: int) -> PriorityLevelLimits:
     lendable = round(seats * (spec.lendablePercent or 0) / 100)
     percent = spec.borrowingLimitPercent
     borrowable = None if percent is None else round(seats * percent / 100)
     queuing = spec.limitResponse.queuing
     if spec.limitResponse.type != "Queue" or queuing is None:
-        return Limits(seats, lendable=lendable, borrowable=borrowable)
-    return Limits(seats, queuing.queues, queuing.handSize, queuing.queueLengthLimit, lendable, borrowable)
+        return PriorityLevelLimits(seats, lendable=lendable, borrowable=borrowable)
+    return PriorityLevelLimits(seats, queuing.queues, queuing.handSize, queuing.queueLengthLimit, lendable, borrowable)
 
 
 _PER_SEAT = 100
@@ -185,11 +185,11 @@ def width(call: Call, registry: Registry) -> int:
     return min(max(math.ceil(count / _PER_SEAT), 1), _MOST)
 
 
-_VALUES: Sequence[tuple[str, str, str, Callable[[Level], float]]] = (
+_VALUES: Sequence[tuple[str, str, str, Callable[[PriorityLevel], float]]] = (
     ("current_executing_requests", "gauge", "Requests in execution.", lambda level: level.executing),
-    ("current_executing_seats", "gauge", "Seats occupied by executing requests.", lambda level: level.taken),
+    ("current_executing_seats", "gauge", "Seats occupied by executing requests.", lambda level: level.seats_in_use),
     ("current_inqueue_requests", "gauge", "Requests waiting in queues.", lambda level: level.waiting),
-    ("current_inqueue_seats", "gauge", "Seats that queued requests need.", lambda level: level.wanted),
+    ("current_inqueue_seats", "gauge", "Seats that queued requests need.", lambda level: level.seats_in_queue),
     (
         "current_limit_seats",
         "gauge",
@@ -209,7 +209,7 @@ _VALUES: Sequence[tuple[str, str, str, Callable[[Level], float]]] = (
 
 
 def export_fairness(metrics: Metrics, fairness: Fairness) -> None:
-    def each(value: Callable[[Level], float]) -> Callable[[], Iterator[Sample]]:
+    def each(value: Callable[[PriorityLevel], float]) -> Callable[[], Iterator[Sample]]:
         return lambda: (((name,), value(level)) for name, level in fairness.levels.items())
 
     for name, kind, help, value in _VALUES:

@@ -22,7 +22,7 @@ _PATIENCE_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PriorityLevelLimits:
     seats: int
     """The nominal number of seats."""
     queues: int = 0
@@ -55,18 +55,18 @@ class _Queue:
     """The service that the queue has received, or would have received if it had never been empty (virtual time)."""
 
 
-class Level:
-    def __init__(self, name: str, limits: Limits) -> None:
+class PriorityLevel:
+    def __init__(self, name: str, limits: PriorityLevelLimits) -> None:
         self.name, self.limits = name, limits
         self.seats = limits.seats
         """The current number of seats, including lent and borrowed ones."""
-        self.taken = 0
+        self.seats_in_use = 0
         self.waiting = 0
         """The number of queued requests."""
         self.executing = 0
-        self.wanted = 0
+        self.seats_in_queue = 0
         """The seats that queued requests need."""
-        self.most_wanted = 0
+        self.peak_demand = 0
         """The maximum of seats in use or needed since the last adjustment."""
         self.dispatched = self.refused = 0
         """The number of requests so far."""
@@ -74,7 +74,7 @@ class Level:
         self._now = 0
         """The virtual time: the service of the queue served last, at which an empty queue starts again."""
 
-    def configure(self, limits: Limits) -> None:
+    def configure(self, limits: PriorityLevelLimits) -> None:
         """Set other limits. Queued requests remain in their queues."""
         self.limits = limits
         self.resize(limits.seats)
@@ -92,25 +92,25 @@ class Level:
         queue = self._shortest(flow) if self.limits.queues else None
         if queue is None or len(queue.waiting) >= self.limits.queue_length:
             self.refused += 1
-            raise refusal()
+            raise rejection()
         return self._wait(queue, width)
 
     def leave(self, width: int = 1) -> None:
         """Release the seats."""
-        self.taken -= width
+        self.seats_in_use -= width
         self.executing -= 1
         self._serve()
 
     def _has_room(self, width: int) -> bool:
         """Whether the seats are available. A request wider than the level is executed alone."""
-        return self.taken + width <= self.seats or (self.taken == 0 < self.seats)
+        return self.seats_in_use + width <= self.seats or (self.seats_in_use == 0 < self.seats)
 
     def _take(self, width: int) -> None:
-        self.taken += width
+        self.seats_in_use += width
         self.executing += 1
         self.dispatched += 1
-        if (demand := self.taken + self.wanted) > self.most_wanted:
-            self.most_wanted = demand
+        if (demand := self.seats_in_use + self.seats_in_queue) > self.peak_demand:
+            self.peak_demand = demand
 
     async def _wait(self, queue: _Queue, width: int) -> None:
         if not queue.waiting:
@@ -118,8 +118,8 @@ class Level:
         turn = _Turn(width, asyncio.get_running_loop().create_future())
         queue.waiting.append(turn)
         self.waiting += 1
-        self.wanted += width
-        self.most_wanted = max(self.most_wanted, self.taken + self.wanted)
+        self.seats_in_queue += width
+        self.peak_demand = max(self.peak_demand, self.seats_in_use + self.seats_in_queue)
         self._serve()
         try:
             async with asyncio.timeout(_PATIENCE_S):
@@ -128,14 +128,14 @@ class Level:
             self._give_up(queue, turn)
             if isinstance(error, TimeoutError):
                 self.refused += 1
-                raise refusal() from None
+                raise rejection() from None
             raise
 
     def _give_up(self, queue: _Queue, turn: _Turn) -> None:
         if turn in queue.waiting:
             queue.waiting.remove(turn)
             self.waiting -= 1
-            self.wanted -= turn.width
+            self.seats_in_queue -= turn.width
         else:
             self.leave(turn.width)
 
@@ -151,7 +151,7 @@ class Level:
             self._now = queue.served
             queue.served += turn.width
             self.waiting -= 1
-            self.wanted -= turn.width
+            self.seats_in_queue -= turn.width
             self._take(turn.width)
             if not turn.comes.done():
                 turn.comes.set_result(None)
@@ -173,7 +173,7 @@ def deal(flow: str, queues: int, hand: int) -> list[int]:
     return chosen
 
 
-def refusal() -> errors.TooManyRequests:
+def rejection() -> errors.TooManyRequests:
     return errors.too_many_requests(_REFUSAL, retry_after_s=1)
 
 
@@ -189,16 +189,16 @@ _STEPS = 40
 class Demand:
     """The recent seat demand of a level."""
 
-    seen: list[int] = field(default_factory=list)
+    samples: list[int] = field(default_factory=list)
     smooth: float = 0.0
 
     def see(self, seats: int) -> None:
-        self.seen.append(seats)
+        self.samples.append(seats)
 
     def target(self, most: int) -> float:
         """Return the target number of seats, from the samples since the last call and `most`, the maximum in that
         time."""
-        samples, self.seen = self.seen or [0], []
+        samples, self.samples = self.samples or [0], []
         mean = sum(samples) / len(samples)
         spread = math.sqrt(sum((sample - mean) ** 2 for sample in samples) / len(samples))
         envelope = min(float(most), mean + spread)
@@ -207,13 +207,13 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class SeatRequest:
     least: int
     most: int
     target: float
 
 
-def shared_out(wants: Sequence[Want], seats: int) -> list[int]:
+def allocate_seats(wants: Sequence[SeatRequest], seats: int) -> list[int]:
     """Return the seats of each level: the same fraction of every target, within the bounds, so that all seats are
     allocated."""
     low, high = 0.0, max([seats / max(want.target, 1e-6) for want in wants], default=0.0) + 1
@@ -226,7 +226,7 @@ def shared_out(wants: Sequence[Want], seats: int) -> list[int]:
     return [round(_bounded(want, low)) for want in wants]
 
 
-def _bounded(want: Want, part: float) -> float:
+def _bounded(want: SeatRequest, part: float) -> float:
     return min(max(part * max(want.target, 1e-6), want.least), want.most)
 
 
@@ -238,23 +238,23 @@ class Borrowing:
         self._demands: dict[str, Demand] = {}
         self._samples = 0
 
-    def look(self, levels: dict[str, Level]) -> None:
+    def look(self, levels: dict[str, PriorityLevel]) -> None:
         """Take a sample; must be called SAMPLES times per period."""
         self._demands = {name: self._demands.get(name) or Demand() for name in levels}
         for name, level in levels.items():
-            self._demands[name].see(level.taken + level.wanted)
+            self._demands[name].see(level.seats_in_use + level.seats_in_queue)
         self._samples += 1
         if self._samples >= SAMPLES:
             self._samples = 0
             self._share_out(levels)
 
-    def _share_out(self, levels: dict[str, Level]) -> None:
+    def _share_out(self, levels: dict[str, PriorityLevel]) -> None:
         wants = []
         for name, level in levels.items():
-            limits, most = level.limits, level.most_wanted
-            level.most_wanted = level.taken + level.wanted
+            limits, most = level.limits, level.peak_demand
+            level.peak_demand = level.seats_in_use + level.seats_in_queue
             least = max(limits.least, min(limits.seats, most))
-            wants.append(Want(least, limits.most(self._seats), self._demands[name].target(most)))
-        for level, seats in zip(levels.values(), shared_out(wants, self._seats), strict=True):
+            wants.append(SeatRequest(least, limits.most(self._seats), self._demands[name].target(most)))
+        for level, seats in zip(levels.values(), allocate_seats(wants, self._seats), strict=True):
             if seats != level.seats:
                 level.resize(seats)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from sampan.apiserver.http.connection_limits import HttpLimits, Place, Room, peer_of
+from sampan.apiserver.http.connection_limits import ConnectionLimiter, ConnectionSlot, HttpLimits, peer_of
 
 log = logging.getLogger(__name__)
 
@@ -30,14 +30,14 @@ class Acceptor:
         self,
         *,
         listening: socket.socket,
-        make: Callable[[Place], asyncio.BaseProtocol],
+        make: Callable[[ConnectionSlot], asyncio.BaseProtocol],
         tls: ssl.SSLContext | None,
-        room: Room,
+        limiter: ConnectionLimiter,
         limits: HttpLimits,
     ) -> None:
         """`make` returns the protocol of a connection, which must call `Place.leave` when it is closed."""
         self._listening, self._make, self._tls = listening, make, tls
-        self._room, self._limits = room, limits
+        self._limiter, self._limits = limiter, limits
         self._arriving: set[socket.socket] = set()
         """Sockets that are accepted, but whose connection is not set up yet."""
         self._options: dict[str, Any] = {}
@@ -61,14 +61,14 @@ class Acceptor:
     async def _accept_one(self, arriving: asyncio.TaskGroup) -> None:
         client, address = await self._accept()
         self._arriving.add(client)
-        place = await self._room.enter(peer_of(address))
-        if place is None:
+        slot = await self._limiter.enter(peer_of(address))
+        if slot is None:
             self._arriving.discard(client)
             client.close()
             log.debug("refused a connection from %s: it has too many", address)
             return
-        task = arriving.create_task(self._admit(client, place))
-        place.drop = task.cancel
+        task = arriving.create_task(self._admit(client, slot))
+        slot.drop = task.cancel
 
     def use_tls(self, tls: ssl.SSLContext) -> None:
         """Use another TLS context for new connections; without effect on a plain HTTP port."""
@@ -88,12 +88,12 @@ class Acceptor:
                 log.warning("cannot accept a connection: %s", error)
                 await asyncio.sleep(_PAUSE_S)
 
-    async def _admit(self, client: socket.socket, place: Place) -> None:
+    async def _admit(self, client: socket.socket, slot: ConnectionSlot) -> None:
         is_admitted = False
         try:
             if self._tls is None or await self._speaks_tls(client):
                 loop = asyncio.get_running_loop()
-                make = partial(self._make, place)
+                make = partial(self._make, slot)
                 await loop.connect_accepted_socket(make, client, ssl=self._tls, **self._options)
                 is_admitted = True
         except (OSError, TimeoutError) as error:
@@ -104,7 +104,7 @@ class Acceptor:
             self._arriving.discard(client)
             if not is_admitted:
                 client.close()
-                place.leave()
+                slot.leave()
 
     async def _speaks_tls(self, client: socket.socket) -> bool:
         async with asyncio.timeout(self._limits.handshake_s):

@@ -18,8 +18,8 @@ from aiohttp.http_parser import HttpRequestParserPy
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError, _ErrInfo
 
-from sampan.apiserver.http.connection_limits import HttpLimits, Place
-from sampan.apiserver.http.tls import sorted_peer
+from sampan.apiserver.http.connection_limits import ConnectionSlot, HttpLimits
+from sampan.apiserver.http.tls import classify_client_certificate
 from sampan.machinery.peer_certificates import PeerCertificate, read_peer
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ _HEAD_END = b"\r\n\r\n"
 _MISSING_HOST = "missing required Host header"
 
 
-class Connection(RequestHandler):
+class HttpConnection(RequestHandler):
     __slots__ = (
         "_head_bytes",
         "_head_timer",
@@ -50,12 +50,12 @@ class Connection(RequestHandler):
         "on_drained",
         "on_lost",
         "peer",
-        "place",
         "proxy",
+        "slot",
     )
 
     def __init__(
-        self, manager: Connections, *, limits: HttpLimits, place: Place, loop: asyncio.AbstractEventLoop
+        self, manager: HttpConnections, *, limits: HttpLimits, slot: ConnectionSlot, loop: asyncio.AbstractEventLoop
     ) -> None:
         super().__init__(
             manager,
@@ -70,7 +70,7 @@ class Connection(RequestHandler):
             auto_decompress=False,
         )
         self._limits = limits
-        self.place = place
+        self.slot = slot
         self._head_bytes = 0
         self._last_end = _HEAD_END
         """The last four bytes of the previous data, which tell whether the next data start a new request."""
@@ -99,8 +99,8 @@ class Connection(RequestHandler):
         certificate = transport.get_extra_info("peercert")
         if certificate:
             tls = transport.get_extra_info("ssl_object")
-            self.peer, self.proxy = sorted_peer(tls, read_peer(certificate))
-        self.place.drop, self.place.is_busy = self._drop, lambda: not self._is_idle
+            self.peer, self.proxy = classify_client_certificate(tls, read_peer(certificate))
+        self.slot.drop, self.slot.is_busy = self._drop, lambda: not self._is_idle
         self._await_head()
 
     def _drop(self) -> None:
@@ -110,7 +110,7 @@ class Connection(RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         self._head_came()
         super().connection_lost(exc)
-        self.place.drop = self.place.is_busy = lambda: False
+        self.slot.drop = self.slot.is_busy = lambda: False
         if self._lost is not None:
             self._lost.set()
         if self.on_lost is not None:
@@ -283,7 +283,7 @@ class _Late(http_exceptions.HttpProcessingError):
     code = 408
 
 
-class Connections(web.Server):
+class HttpConnections(web.Server):
     """The connections of one listener."""
 
     def __init__(
@@ -297,8 +297,8 @@ class Connections(web.Server):
         self._alive: dict[RequestHandler, asyncio.Transport] = {}
         self._none_left = asyncio.Event()
 
-    def __call__(self, place: Place) -> Connection:  # type: ignore[override]
-        return Connection(self, limits=self._limits, place=place, loop=self._loop)
+    def __call__(self, slot: ConnectionSlot) -> HttpConnection:  # type: ignore[override]
+        return HttpConnection(self, limits=self._limits, slot=slot, loop=self._loop)
 
     def __len__(self) -> int:
         return len(self._alive)
@@ -310,8 +310,8 @@ class Connections(web.Server):
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
         super().connection_lost(handler, exc)
         del self._alive[handler]
-        if isinstance(handler, Connection):
-            handler.place.leave()
+        if isinstance(handler, HttpConnection):
+            handler.slot.leave()
         if not self._alive:
             self._none_left.set()
 

@@ -56,13 +56,13 @@ _IPV6_NETWORK = 64
 """The prefix length that counts as one peer, because a host with one IPv6 address usually has its whole /64 network."""
 
 
-class Place:
+class ConnectionSlot:
     """The slot of one connection, from accept until it is closed."""
 
-    __slots__ = ("_is_free", "_is_proven", "_room", "drop", "is_busy", "peer")
+    __slots__ = ("_is_free", "_is_proven", "_limiter", "drop", "is_busy", "peer")
 
-    def __init__(self, room: Room, peer: str) -> None:
-        self._room, self.peer = room, peer
+    def __init__(self, limiter: ConnectionLimiter, peer: str) -> None:
+        self._limiter, self.peer = limiter, peer
         self._is_proven = self._is_free = False
         self.drop: Callable[[], object] = lambda: None
         """Closes the connection at once."""
@@ -73,27 +73,27 @@ class Place:
         """Mark the connection as authenticated, so that it is never dropped for another."""
         if not self._is_proven:
             self._is_proven = True
-            self._room.forget_suspect(self)
+            self._limiter.forget_suspect(self)
 
     def leave(self) -> None:
         """Release the slot of a closed connection."""
         if not self._is_free:
             self._is_free = True
-            self._room.free(self)
+            self._limiter.free(self)
 
 
-class Room:
+class ConnectionLimiter:
     def __init__(self, *, total: int, per_peer: int) -> None:
         self.total, self.per_peer = total, per_peer
         self._used = 0
         self._of_peer: dict[str, int] = {}
-        self._suspects: dict[str, dict[Place, None]] = {}
+        self._suspects: dict[str, dict[ConnectionSlot, None]] = {}
         """Unproven connections by peer, oldest first."""
         self._waiting: list[asyncio.Future[None]] = []
         self.refused = 0
         """How many connections were rejected because their peer has too many."""
 
-    async def enter(self, peer: str) -> Place | None:
+    async def enter(self, peer: str) -> ConnectionSlot | None:
         """Return a slot for a connection, waiting for one if necessary; None if its peer has too many."""
         if self._of_peer.get(peer, 0) >= self.per_peer:
             self.refused += 1
@@ -102,24 +102,24 @@ class Room:
             self._make_room()
             if self._used >= self.total:
                 await self._wait()
-        place = Place(self, peer)
+        slot = ConnectionSlot(self, peer)
         self._used += 1
         self._of_peer[peer] = self._of_peer.get(peer, 0) + 1
-        self._suspects.setdefault(peer, {})[place] = None
-        return place
+        self._suspects.setdefault(peer, {})[slot] = None
+        return slot
 
-    def forget_suspect(self, place: Place) -> None:
-        suspects = self._suspects.get(place.peer, {})
-        suspects.pop(place, None)
+    def forget_suspect(self, slot: ConnectionSlot) -> None:
+        suspects = self._suspects.get(slot.peer, {})
+        suspects.pop(slot, None)
         if not suspects:
-            self._suspects.pop(place.peer, None)
+            self._suspects.pop(slot.peer, None)
 
-    def free(self, place: Place) -> None:
-        self.forget_suspect(place)
+    def free(self, slot: ConnectionSlot) -> None:
+        self.forget_suspect(slot)
         self._used -= 1
-        self._of_peer[place.peer] -= 1
-        if not self._of_peer[place.peer]:
-            del self._of_peer[place.peer]
+        self._of_peer[slot.peer] -= 1
+        if not self._of_peer[slot.peer]:
+            del self._of_peer[slot.peer]
         for waiting in self._waiting:
             if not waiting.done():
                 waiting.set_result(None)
@@ -128,10 +128,10 @@ class Room:
     def _make_room(self) -> None:
         """Drop one unproven connection that has no request in progress, if there is any."""
         for peer in sorted(self._suspects, key=lambda peer: len(self._suspects[peer]), reverse=True):
-            for place in self._suspects[peer]:
-                if not place.is_busy():
-                    self.forget_suspect(place)
-                    place.drop()
+            for slot in self._suspects[peer]:
+                if not slot.is_busy():
+                    self.forget_suspect(slot)
+                    slot.drop()
                     return
 
     async def _wait(self) -> None:
@@ -140,13 +140,13 @@ class Room:
         await waiting
 
 
-def room(limits: HttpLimits, descriptors: int) -> Room:
+def connection_limiter(limits: HttpLimits, descriptors: int) -> ConnectionLimiter:
     """Return the limits for a process with this many file descriptors; some are reserved for everything else that it
     opens."""
     reserve = max(min(descriptors // 4, limits.reserved_descriptors), 1)
     total = max(min(limits.connections, descriptors - reserve), 1)
     per_peer = min(limits.connections_per_peer, max(int(total * _PEER_PART), _LEAST_PER_PEER))
-    return Room(total=total, per_peer=per_peer)
+    return ConnectionLimiter(total=total, per_peer=per_peer)
 
 
 def peer_of(address: object) -> str:

@@ -17,11 +17,11 @@ from aiohttp.web_protocol import RequestPayloadError
 
 from sampan.api import durations
 from sampan.apiserver.flowcontrol.fairness import Fairness, Flow
-from sampan.apiserver.flowcontrol.priority_level import Level
-from sampan.apiserver.http.connection import Connection
+from sampan.apiserver.flowcontrol.priority_level import PriorityLevel
+from sampan.apiserver.http.connection import HttpConnection
 from sampan.apiserver.http.connection_limits import HttpLimits
 from sampan.apiserver.metrics import RequestMetrics
-from sampan.apiserver.request.call import MASTERS, PASSED_ON, Call, Query
+from sampan.apiserver.request.call import MASTERS, PROXIED_SUBRESOURCES, Call, Query
 from sampan.machinery import errors
 from sampan.machinery.metrics import Number
 
@@ -30,12 +30,12 @@ _LASTING = frozenset({"watch", "proxy"})
 _LASTING_PARTS = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 
 
-def is_lasting(call: Call) -> bool:
+def is_long_running(call: Call) -> bool:
     """Whether the request is long-running: it lasts as long as the client wants."""
     return call.verb in _LASTING or call.subresource in _LASTING_PARTS
 
 
-class InFlight:
+class InFlightLimiter:
     def __init__(self, *, limits: HttpLimits, metrics: RequestMetrics, fairness: Fairness | None = None) -> None:
         self.fairness = fairness
         self._reading = _Lane(limits.reading, metrics.read_only)
@@ -43,7 +43,7 @@ class InFlight:
 
     def enter(self, call: Call) -> Number | None:
         """Count a classified request and return the counter for `leave`. Raise TooManyRequests at the limit."""
-        if is_lasting(call):
+        if is_long_running(call):
             return None
         lane = self._reading if call.verb in _READS else self._writing
         if self.fairness is None and lane.now.value >= lane.most and MASTERS not in call.user.groups:
@@ -67,28 +67,28 @@ _SCHEMA_UID, _LEVEL_UID = "X-Kubernetes-PF-FlowSchema-UID", "X-Kubernetes-PF-Pri
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class BadTarget(ValueError):
+class InvalidTarget(ValueError):
     """The request target is invalid."""
 
 
-class Incoming:
+class HttpRequest:
     """The gate of one HTTP request: flow control and the body."""
 
-    __slots__ = ("_entered", "_in_flight", "_level", "_limits", "_request", "_width", "flow", "is_cut")
+    __slots__ = ("_entered", "_in_flight", "_level", "_limits", "_request", "_width", "flow", "is_body_incomplete")
 
-    def __init__(self, request: web.BaseRequest, *, in_flight: InFlight, limits: HttpLimits) -> None:
+    def __init__(self, request: web.BaseRequest, *, in_flight: InFlightLimiter, limits: HttpLimits) -> None:
         self._request, self._in_flight, self._limits = request, in_flight, limits
         self._entered: Number | None = None
-        self._level: Level | None = None
+        self._level: PriorityLevel | None = None
         """The priority level in which the request occupies seats."""
         self._width = 1
         """How many seats the request occupies."""
         self.flow: Flow | None = None
-        self.is_cut = False
+        self.is_body_incomplete = False
         """Whether the body cannot be read to its end, so that the connection cannot be reused."""
 
     def call(self) -> Call:
-        """Return the call, whose body is not read yet. Raise `BadTarget` if the path is invalid."""
+        """Return the call, whose body is not read yet. Raise `InvalidTarget` if the path is invalid."""
         request = self._request
         url = request.rel_url
         connection = request.protocol
@@ -97,9 +97,9 @@ class Incoming:
             path=_path(url.raw_path),
             query=Query(_clean(url.raw_query_string)),
             headers=_headers(request.headers),
-            peer=connection.peer if isinstance(connection, Connection) else None,
-            proxy=connection.proxy if isinstance(connection, Connection) else None,
-            gate=self,
+            peer=connection.peer if isinstance(connection, HttpConnection) else None,
+            proxy=connection.proxy if isinstance(connection, HttpConnection) else None,
+            transport=self,
         )
 
     def time_limit_s(self, call: Call) -> float:
@@ -121,14 +121,14 @@ class Incoming:
         return self._request.path_qs
 
     @property
-    def remote(self) -> str:
+    def remote_address(self) -> str:
         return self._request.remote or ""
 
     def enter(self, call: Call) -> Awaitable[None] | None:
         self._entered = self._in_flight.enter(call)
         fairness = self._in_flight.fairness
         self.flow = fairness.flow(call) if fairness is not None else None
-        if fairness is None or self.flow is None or is_lasting(call):
+        if fairness is None or self.flow is None or is_long_running(call):
             return None
         level = fairness.levels.get(self.flow.level)
         if level is None:
@@ -140,7 +140,7 @@ class Incoming:
         self._level = level
         return None
 
-    async def _seated(self, level: Level, waiting: Awaitable[None]) -> None:
+    async def _seated(self, level: PriorityLevel, waiting: Awaitable[None]) -> None:
         await waiting
         self._level = level
 
@@ -158,9 +158,9 @@ class Incoming:
             self._level.leave(self._width)
             self._level = None
 
-    async def receive(self, call: Call) -> None:
+    async def read_body(self, call: Call) -> None:
         request = self._request
-        if not request.body_exists or (call.resource is not None and call.subresource in PASSED_ON):
+        if not request.body_exists or (call.resource is not None and call.subresource in PROXIED_SUBRESOURCES):
             return
         content, most = request.content, self._limits.body_bytes
         wish = request.headers.get("Expect")
@@ -178,7 +178,7 @@ class Incoming:
         try:
             call.body = await self._gathered(most)
         except (RequestPayloadError, http_exceptions.HttpProcessingError) as error:
-            self.is_cut = True
+            self.is_body_incomplete = True
             raise errors.bad_request(f"the body of the request cannot be read: {_short(error)}") from None
 
     async def _gathered(self, most: int) -> bytes:
@@ -201,10 +201,10 @@ class Incoming:
 
 def _path(raw: str) -> str:
     if raw[:1] != "/":
-        raise BadTarget(raw)
+        raise InvalidTarget(raw)
     if "%" in raw:
         if _BAD_ESCAPE.search(raw):
-            raise BadTarget(raw)
+            raise InvalidTarget(raw)
         return _clean(unquote(raw))
     return _clean(raw)
 

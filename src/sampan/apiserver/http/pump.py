@@ -25,7 +25,7 @@ _LONGEST_ROUND_S = 0.25
 """If serving all streams that were ready takes longer than this, there are no pauses until all are served."""
 
 
-class Stream(Protocol):
+class PumpedStream(Protocol):
     def send(self) -> None:
         """Write the pending data."""
 
@@ -35,14 +35,14 @@ class Pump:
         self, *, now: Callable[[], float] = perf_counter, is_urgent: Callable[[], bool] = lambda: False
     ) -> None:
         self._now, self._is_urgent = now, is_urgent
-        self._ready: deque[Stream] = deque()
+        self._ready: deque[PumpedStream] = deque()
         self._is_scheduled = False
         self._not_before = 0.0
         self._round_began = 0.0
         self._left_in_round = 0
         """How many of the streams that were ready at the start of the round have not been served yet."""
 
-    def add(self, stream: Stream) -> None:
+    def add(self, stream: PumpedStream) -> None:
         """Schedule a stream that has data to send. It must not be added again before its `send` has been called."""
         self._ready.append(stream)
         if not self._is_scheduled:

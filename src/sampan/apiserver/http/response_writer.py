@@ -18,7 +18,7 @@ _NO_CACHE = "no-cache, private"
 _CONTROL = dict.fromkeys((*range(32), 127))
 
 
-class Sent(web.StreamResponse):
+class SentResponse(web.StreamResponse):
     """A response that was written in one piece, bypassing aiohttp. It implements what aiohttp's protocol uses
     afterwards."""
 
@@ -47,7 +47,7 @@ async def respond(request: web.BaseRequest, call: Call, rendered: Rendered) -> w
         if _is_plain(request, call, rendered.code):
             return await _send(request, rendered, chunks[0])
         return await _send_whole(request, call, rendered, chunks[0])
-    response = opening(call, rendered)
+    response = streamed_response(call, rendered)
     is_plain = _is_plain(request, call, rendered.code)
     if is_plain:
         response.enable_chunked_encoding()
@@ -78,26 +78,26 @@ async def _send_chunk(request: web.BaseRequest, chunk: bytes) -> None:
         await request.writer.drain()
 
 
-def opening(call: Call, rendered: Rendered | None = None) -> web.StreamResponse:
+def streamed_response(call: Call, rendered: Rendered | None = None) -> web.StreamResponse:
     """Return a response whose body is streamed."""
     response = web.StreamResponse(status=rendered.code if rendered else 200, headers=_headers(rendered))
     _finish_head(response, call)
     return response
 
 
-def plain(code: int, text: str) -> web.Response:
+def text_response(code: int, text: str) -> web.Response:
     """Return a short text response, after which the connection is closed."""
     response = web.Response(status=code, text=text, content_type="text/plain", charset="utf-8")
     response.force_close()
     return response
 
 
-def wrong_version(request: web.BaseRequest) -> Sent:
+def unsupported_version(request: web.BaseRequest) -> SentResponse:
     """Respond to an unsupported HTTP version, in HTTP/1.0, which every client can read."""
     text = b"505 HTTP Version Not Supported"
     if request.transport is not None:
         request.transport.write(b"HTTP/1.0 %b\r\nContent-Length: %d\r\n\r\n%b" % (text, len(text), text))
-    response = Sent(505, len(text))
+    response = SentResponse(505, len(text))
     response.force_close()
     return response
 
@@ -116,7 +116,7 @@ def _is_plain(request: web.BaseRequest, call: Call, code: int) -> bool:
     )
 
 
-async def _send(request: web.BaseRequest, rendered: Rendered, body: bytes) -> Sent:
+async def _send(request: web.BaseRequest, rendered: Rendered, body: bytes) -> SentResponse:
     transport = request.transport
     if transport is None or transport.is_closing():
         raise ConnectionResetError("the client has gone")
@@ -125,7 +125,7 @@ async def _send(request: web.BaseRequest, rendered: Rendered, body: bytes) -> Se
     transport.write(data)
     request.writer.output_size += len(data)
     await request.writer.drain()
-    return Sent(rendered.code, len(body))
+    return SentResponse(rendered.code, len(body))
 
 
 @lru_cache(maxsize=1024)

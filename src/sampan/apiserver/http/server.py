@@ -16,15 +16,15 @@ from aiohttp import web
 from sampan.apiserver.flowcontrol.fairness import Fairness
 from sampan.apiserver.http import response_writer, websocket
 from sampan.apiserver.http.acceptor import Acceptor, listen
-from sampan.apiserver.http.connection import Connection, Connections
-from sampan.apiserver.http.connection_limits import HttpLimits, room
-from sampan.apiserver.http.http_request import BadTarget, Incoming, InFlight
-from sampan.apiserver.http.watch_server import Watching
+from sampan.apiserver.http.connection import HttpConnection, HttpConnections
+from sampan.apiserver.http.connection_limits import HttpLimits, connection_limiter
+from sampan.apiserver.http.http_request import HttpRequest, InFlightLimiter, InvalidTarget
+from sampan.apiserver.http.watch_server import WatchServer
 from sampan.apiserver.metrics import RequestMetrics
 from sampan.apiserver.pipeline import Pipeline
-from sampan.apiserver.request.call import ANONYMOUS, Call, User
+from sampan.apiserver.request.call import ANONYMOUS, Call, UserInfo
 from sampan.apiserver.response.renderer import Rendered, Renderer
-from sampan.apiserver.response.responses import Answer, StreamAnswer, WatchAnswer, translated
+from sampan.apiserver.response.responses import ApiResponse, StreamedResponse, WatchResponse, translate_storage_error
 from sampan.machinery import errors
 from sampan.machinery.descriptors import descriptor_limit
 from sampan.machinery.metrics import Metrics
@@ -42,7 +42,7 @@ class Listener:
     host: str
     port: int
     tls: ssl.SSLContext | None = None
-    user: User | None = None
+    user: UserInfo | None = None
     """The user of all requests on this listener; None: requests are authenticated."""
 
 
@@ -59,13 +59,13 @@ class HttpServer:
         self._limits = limits or HttpLimits()
         self._metrics = metrics or RequestMetrics(metrics=Metrics())
         self._renderer = Renderer(endpoints=pipeline.endpoints)
-        self._in_flight = InFlight(limits=self._limits, metrics=self._metrics, fairness=fairness)
-        self._watching = Watching(metrics=self._metrics, budget=pipeline.endpoints.registry.watch_budget)
+        self._in_flight = InFlightLimiter(limits=self._limits, metrics=self._metrics, fairness=fairness)
+        self._watch_server = WatchServer(metrics=self._metrics, budget=pipeline.endpoints.registry.watch_budget)
         self._streams: set[asyncio.Task[Any]] = set()
         """The tasks of proxied, long-running streams."""
-        self._room = room(self._limits, descriptor_limit())
+        self._limiter = connection_limiter(self._limits, descriptor_limit())
         self._acceptors: list[tuple[Acceptor, asyncio.Task[None]]] = []
-        self._connections: list[Connections] = []
+        self._connections: list[HttpConnections] = []
         self.is_stopping = False
         """Whether the server is shutting down: requests in progress are finished, and readiness fails."""
 
@@ -78,12 +78,12 @@ class HttpServer:
         """Open the listeners and return their ports."""
         ports = []
         for listener in listeners:
-            connections = Connections(partial(self._handle, listener.user), limits=self._limits)
+            connections = HttpConnections(partial(self._handle, listener.user), limits=self._limits)
             acceptor = Acceptor(
                 listening=listen(listener.host, listener.port),
                 make=connections,
                 tls=listener.tls,
-                room=self._room,
+                limiter=self._limiter,
                 limits=self._limits,
             )
             self._connections.append(connections)
@@ -103,57 +103,61 @@ class HttpServer:
             task.cancel()
             await asyncio.wait([task])
             acceptor.close()
-        self._watching.end_all()
+        self._watch_server.end_all()
         for stream in list(self._streams):
             stream.cancel()
         await asyncio.gather(*(connections.close(grace_s) for connections in self._connections))
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
-    async def _handle(self, user: User | None, request: web.BaseRequest) -> web.StreamResponse:
+    async def _handle(self, user: UserInfo | None, request: web.BaseRequest) -> web.StreamResponse:
         if request.version not in _VERSIONS:
-            return response_writer.wrong_version(request)
-        incoming = Incoming(request, in_flight=self._in_flight, limits=self._limits)
+            return response_writer.unsupported_version(request)
+        http_request = HttpRequest(request, in_flight=self._in_flight, limits=self._limits)
         try:
-            response = await self._answer(user, request, incoming)
-        except BadTarget:
-            return response_writer.plain(400, "400 Bad Request")
+            response = await self._answer(user, request, http_request)
+        except InvalidTarget:
+            return response_writer.text_response(400, "400 Bad Request")
         except ConnectionError:
             log.debug("%s %s: the client closed the connection", request.method, request.path)
-            return response_writer.plain(400, "")
+            return response_writer.text_response(400, "")
         finally:
-            incoming.leave()
+            http_request.leave()
         connection = request.protocol
-        if isinstance(connection, Connection):
-            if incoming.is_cut:
+        if isinstance(connection, HttpConnection):
+            if http_request.is_body_incomplete:
                 await connection.linger()
-            if incoming.is_cut or connection.is_last or self.is_stopping:
+            if http_request.is_body_incomplete or connection.is_last or self.is_stopping:
                 response.force_close()
         return response
 
-    async def _answer(self, user: User | None, request: web.BaseRequest, incoming: Incoming) -> web.StreamResponse:
-        call, started = incoming.call(), time.perf_counter()
+    async def _answer(
+        self, user: UserInfo | None, request: web.BaseRequest, http_request: HttpRequest
+    ) -> web.StreamResponse:
+        call, started = http_request.call(), time.perf_counter()
         try:
-            async with asyncio.timeout(incoming.time_limit_s(call)) as limit:
+            async with asyncio.timeout(http_request.time_limit_s(call)) as limit:
                 answer = await self._serve(request, call, user)
-                if isinstance(answer, WatchAnswer):
+                if isinstance(answer, WatchResponse):
                     limit.reschedule(None)
                     return await self._watch(request, call, answer)
-                if isinstance(answer, StreamAnswer):
+                if isinstance(answer, StreamedResponse):
                     limit.reschedule(None)
                     return await self._stream(request, call, answer, started)
-                rendered = _identified(await self._renderer.render(answer, call.form, call), call, incoming)
+                rendered = _identified(
+                    await self._renderer.render(answer, call.output_format, call), call, http_request
+                )
                 response = await response_writer.respond(request, call, rendered)
         except errors.ApiError as error:
-            rendered = _identified(await self._renderer.error(error, call), call, incoming)
+            rendered = _identified(await self._renderer.error(error, call), call, http_request)
             response = await response_writer.respond(request, call, rendered)
         except TimeoutError:
             rendered, response = await self._too_late(request, call)
-        size = response.size if isinstance(response, response_writer.Sent) else response.body_length
+        size = response.size if isinstance(response, response_writer.SentResponse) else response.body_length
         self._metrics.done(call, rendered.code, time.perf_counter() - started, size)
         return response
 
-    async def _serve(self, request: web.BaseRequest, call: Call, user: User | None) -> Answer:
+    async def _serve(self, request: web.BaseRequest, call: Call, user: UserInfo | None) -> ApiResponse:
         try:
             if user is None:
                 return await self._pipeline.serve(call)
@@ -162,41 +166,41 @@ class HttpServer:
         except (errors.ApiError, ConnectionError, TimeoutError):
             raise
         except Exception as error:
-            api_error = translated(error, call)
+            api_error = translate_storage_error(error, call)
             if api_error is not None:
                 raise api_error from error
             log.exception("%s %s", call.method, call.path)
             raise errors.internal_error("the request could not be carried out") from error
         finally:
-            if call.user.name != ANONYMOUS and isinstance(request.protocol, Connection):
-                request.protocol.place.prove()
+            if call.user.name != ANONYMOUS and isinstance(request.protocol, HttpConnection):
+                request.protocol.slot.prove()
 
-    async def _watch(self, request: web.BaseRequest, call: Call, answer: WatchAnswer) -> web.StreamResponse:
+    async def _watch(self, request: web.BaseRequest, call: Call, answer: WatchResponse) -> web.StreamResponse:
         try:
             frames = self._renderer.frames(answer, call)
-            if websocket.is_wanted(request):
-                return await self._watching.serve_websocket(request, call, answer, frames)
-            response = response_writer.opening(call)
-            if call.trail is not None:
-                response.headers[_AUDIT_ID] = call.trail.id
-            await self._watching.serve(request, response, call, answer, frames)
+            if websocket.is_upgrade(request):
+                return await self._watch_server.serve_websocket(request, call, answer, frames)
+            response = response_writer.streamed_response(call)
+            if call.audit is not None:
+                response.headers[_AUDIT_ID] = call.audit.id
+            await self._watch_server.serve(request, response, call, answer, frames)
             return response
         finally:
-            if call.trail is not None:
-                call.trail.complete()
+            if call.audit is not None:
+                call.audit.complete()
 
     async def _stream(
-        self, request: web.BaseRequest, call: Call, answer: StreamAnswer, started: float
+        self, request: web.BaseRequest, call: Call, answer: StreamedResponse, started: float
     ) -> web.StreamResponse:
         """Serve a stream until it ends or the client disconnects."""
         connection, task = request.protocol, asyncio.current_task()
-        if isinstance(connection, Connection) and task is not None:
+        if isinstance(connection, HttpConnection) and task is not None:
             connection.on_lost = task.cancel  # type: ignore[assignment]
             self._streams.add(task)
         try:
             response = await answer.serve(request)
         except asyncio.CancelledError:
-            is_lost = isinstance(connection, Connection) and connection.transport is None
+            is_lost = isinstance(connection, HttpConnection) and connection.transport is None
             if task is None or not (is_lost or self.is_stopping):
                 raise
             task.uncancel()
@@ -204,10 +208,10 @@ class HttpServer:
         finally:
             if task is not None:
                 self._streams.discard(task)
-            if isinstance(connection, Connection):
+            if isinstance(connection, HttpConnection):
                 connection.on_lost = None
-            if call.trail is not None:
-                call.trail.complete()
+            if call.audit is not None:
+                call.audit.complete()
         code, size = (response.code, 0) if isinstance(response, Taken) else (response.status, response.body_length)
         self._metrics.done(call, code, time.perf_counter() - started, size)
         return response
@@ -222,9 +226,9 @@ class HttpServer:
         return rendered, await response_writer.respond(request, call, rendered)
 
 
-def _identified(rendered: Rendered, call: Call, incoming: Incoming) -> Rendered:
+def _identified(rendered: Rendered, call: Call, http_request: HttpRequest) -> Rendered:
     """Add the headers with the flow schema, the priority level and the audit ID."""
-    if call.trail is None and incoming.flow is None:
+    if call.audit is None and http_request.flow is None:
         return rendered
-    audit = {_AUDIT_ID: call.trail.id} if call.trail is not None else {}
-    return replace(rendered, headers={**rendered.headers, **incoming.flow_headers(), **audit})
+    audit = {_AUDIT_ID: call.audit.id} if call.audit is not None else {}
+    return replace(rendered, headers={**rendered.headers, **http_request.flow_headers(), **audit})

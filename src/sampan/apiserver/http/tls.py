@@ -10,7 +10,7 @@ from sampan.apiserver.config.server_config import TlsFiles
 from sampan.machinery.peer_certificates import PeerCertificate
 
 
-class SortingContext(ssl.SSLContext):
+class ClientCaContext(ssl.SSLContext):
     """The context of a server with both CAs. Session resumption is disabled, because a resumed session has no verified
     chain."""
 
@@ -31,13 +31,15 @@ class SortingContext(ssl.SSLContext):
         return frozenset(alone.get_ca_certs(binary_form=True))
 
 
-def sorted_peer(connection: Any, certificate: PeerCertificate) -> tuple[PeerCertificate | None, PeerCertificate | None]:
+def classify_client_certificate(
+    connection: Any, certificate: PeerCertificate
+) -> tuple[PeerCertificate | None, PeerCertificate | None]:
     """Return the certificate as that of a user, and as that of a front proxy; None for what it is not.
 
     `connection` is the SSL object.
     """
     context = connection.context if connection is not None else None
-    if not isinstance(context, SortingContext):
+    if not isinstance(context, ClientCaContext):
         return certificate, None
     root = _root(connection)
     return certificate if root in context.user_roots else None, certificate if root in context.proxy_roots else None
@@ -58,11 +60,11 @@ _DER = 2
 
 def tls_context(files: TlsFiles, proxies: Path | None = None) -> ssl.SSLContext:
     """Return a server context. `proxies` is the CA of front proxies."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if proxies is None else SortingContext(ssl.PROTOCOL_TLS_SERVER)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if proxies is None else ClientCaContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3 if files.is_strict else ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(files.certificate, files.key)
     context.set_alpn_protocols(["http/1.1"])
-    if isinstance(context, SortingContext) and proxies is not None:
+    if isinstance(context, ClientCaContext) and proxies is not None:
         context.trust(files.client_ca, proxies)
     elif files.client_ca is not None:
         context.load_verify_locations(files.client_ca)

@@ -17,12 +17,12 @@ from aiohttp import web
 
 from sampan.api.limits import WATCH_SEND_BYTES, WATCHER_CONGESTED_S
 from sampan.apiserver.http import websocket
-from sampan.apiserver.http.connection import Connection
+from sampan.apiserver.http.connection import HttpConnection
 from sampan.apiserver.http.pump import Pump
 from sampan.apiserver.metrics import RequestMetrics, WatchCount
 from sampan.apiserver.request.call import Call
-from sampan.apiserver.response.responses import WatchAnswer, translated
-from sampan.apiserver.response.watch_frames import Frames, NoForm
+from sampan.apiserver.response.responses import WatchResponse, translate_storage_error
+from sampan.apiserver.response.watch_frames import UnsupportedOutputFormat, WatchFrames
 from sampan.machinery import errors
 from sampan.storage.cacher import FrameEncoder, Item, WatchBudget, Watcher
 from sampan.storage.cacher.errors import CacheError, Expired, TooLargeVersion, TooSlow
@@ -33,7 +33,7 @@ _JOINED_BYTES = 4096
 """Frames smaller than this on average are joined: a write costs more than copying so many bytes."""
 
 
-class Watching:
+class WatchServer:
     """All watches of a server."""
 
     def __init__(
@@ -50,7 +50,12 @@ class Watching:
             watcher.end()
 
     async def serve(
-        self, request: web.BaseRequest, response: web.StreamResponse, call: Call, answer: WatchAnswer, frames: Frames
+        self,
+        request: web.BaseRequest,
+        response: web.StreamResponse,
+        call: Call,
+        answer: WatchResponse,
+        frames: WatchFrames,
     ) -> None:
         """Stream a watch. `response` has all headers except the Content-Type."""
         response.headers["Content-Type"] = frames.content_type
@@ -65,14 +70,16 @@ class Watching:
             await response.prepare(request)
             error, is_deaf = cache_error, False
         except CacheError as cache_error:
-            raise told(cache_error, call) from cache_error
+            raise watch_error(cache_error, call) from cache_error
         if is_deaf and isinstance(error, TooSlow):
             _disconnect(request)  # the client does not read, so the end of the stream could not be sent
         else:
-            await _end(request, response, frames.error(told(error, call).status) if is_told(error) else b"")
+            await _end(
+                request, response, frames.error(watch_error(error, call).status) if sends_error_event(error) else b""
+            )
 
     async def serve_websocket(
-        self, request: web.BaseRequest, call: Call, answer: WatchAnswer, frames: Frames
+        self, request: web.BaseRequest, call: Call, answer: WatchResponse, frames: WatchFrames
     ) -> web.StreamResponse:
         try:
             async with answer.watcher as watcher:
@@ -85,10 +92,10 @@ class Watching:
         except (Expired, TooLargeVersion) as cache_error:
             socket, error = await websocket.open_socket(request), cache_error
         except CacheError as cache_error:
-            raise told(cache_error, call) from cache_error
+            raise watch_error(cache_error, call) from cache_error
         with suppress(ConnectionError):
-            if is_told(error):
-                await websocket.send_frame(socket, frames, frames.error(told(error, call).status))
+            if sends_error_event(error):
+                await websocket.send_frame(socket, frames, frames.error(watch_error(error, call).status))
             await socket.close()
         return socket
 
@@ -100,9 +107,9 @@ class Watching:
         finally:
             del self._watchers[watcher]
 
-    async def _send(self, request: web.BaseRequest, call: Call, watcher: Watcher, frames: Frames) -> None:
+    async def _send(self, request: web.BaseRequest, call: Call, watcher: Watcher, frames: WatchFrames) -> None:
         connection = request.protocol
-        if not isinstance(connection, Connection) or connection.transport is None or connection.has_ended:
+        if not isinstance(connection, HttpConnection) or connection.transport is None or connection.has_ended:
             return
         with self._open(watcher), self._metrics.watching(call) as count:
             stream = _Stream(
@@ -139,8 +146,8 @@ class _Stream:
         self,
         *,
         watcher: Watcher,
-        frames: Frames,
-        connection: Connection,
+        frames: WatchFrames,
+        connection: HttpConnection,
         transport: asyncio.Transport,
         pump: Pump,
         count: WatchCount,
@@ -181,7 +188,7 @@ class _Stream:
         if events:
             try:
                 frames = self._frames.encode(events)
-            except NoForm:
+            except UnsupportedOutputFormat:
                 return self._finish()
             size = self._write(frames)
             self._count.sent(len(events), size)
@@ -245,12 +252,12 @@ class Chunk:
         return b"%x\r\n%b\r\n" % (len(frame), frame)
 
 
-def told(fault: Exception | None, call: Call) -> errors.ApiError:
-    api_error = translated(fault, call) if fault is not None else None
+def watch_error(fault: Exception | None, call: Call) -> errors.ApiError:
+    api_error = translate_storage_error(fault, call) if fault is not None else None
     return api_error or errors.internal_error(str(fault))
 
 
-def is_told(error: Exception | None) -> bool:
+def sends_error_event(error: Exception | None) -> bool:
     """Whether the client is sent an error event: not if it was terminated because it did not read."""
     return error is not None and not isinstance(error, TooSlow)
 

@@ -10,7 +10,7 @@ from aiohttp import web
 from sampan.apiserver.authn.authenticator import SUBPROTOCOL
 from sampan.apiserver.metrics import WatchCount
 from sampan.apiserver.request.negotiation import JSON
-from sampan.apiserver.response.watch_frames import Frames, NoForm
+from sampan.apiserver.response.watch_frames import UnsupportedOutputFormat, WatchFrames
 from sampan.storage.cacher import Watcher
 from sampan.storage.cacher.errors import CacheError
 
@@ -21,7 +21,7 @@ _CLOSE_S = 2.0
 """How long the client may take to confirm the closing handshake."""
 
 
-def is_wanted(request: web.BaseRequest) -> bool:
+def is_upgrade(request: web.BaseRequest) -> bool:
     headers = request.headers
     if headers.get("Upgrade", "").lower() != "websocket":
         return False
@@ -37,7 +37,7 @@ async def open_socket(request: web.BaseRequest) -> web.WebSocketResponse:
     return socket
 
 
-async def send(socket: web.WebSocketResponse, watcher: Watcher, frames: Frames, count: WatchCount) -> None:
+async def send(socket: web.WebSocketResponse, watcher: Watcher, frames: WatchFrames, count: WatchCount) -> None:
     """Send events until the watch ends or the client disconnects. Messages of the client are ignored."""
     async with asyncio.TaskGroup() as group:
         both = (group.create_task(_write(socket, watcher, frames, count)), group.create_task(_read(socket)))
@@ -51,8 +51,8 @@ async def _read(socket: web.WebSocketResponse) -> None:
         pass
 
 
-async def _write(socket: web.WebSocketResponse, watcher: Watcher, frames: Frames, count: WatchCount) -> None:
-    with suppress(CacheError, ConnectionError, NoForm):
+async def _write(socket: web.WebSocketResponse, watcher: Watcher, frames: WatchFrames, count: WatchCount) -> None:
+    with suppress(CacheError, ConnectionError, UnsupportedOutputFormat):
         async for events in watcher:
             watcher.block()  # until the client has read these events
             for frame in frames.encode(events):
@@ -61,7 +61,7 @@ async def _write(socket: web.WebSocketResponse, watcher: Watcher, frames: Frames
             watcher.unblock()
 
 
-async def send_frame(socket: web.WebSocketResponse, frames: Frames, frame: bytes) -> None:
+async def send_frame(socket: web.WebSocketResponse, frames: WatchFrames, frame: bytes) -> None:
     if frames.content_type == JSON:
         await socket.send_str(frame.decode())
     else:

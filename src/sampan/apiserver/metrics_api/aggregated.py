@@ -11,17 +11,17 @@ from urllib.parse import quote, urlencode
 
 from sampan.api.types.apiregistration_v1 import APIService
 from sampan.apiserver.proxy.kubelets import believing
-from sampan.apiserver.proxy.locations import Location, Target, service_locations, service_port_name
+from sampan.apiserver.proxy.locations import Location, ProxyTarget, service_locations, service_port_name
 from sampan.apiserver.proxy.proxied import choose_location
 from sampan.apiserver.proxy.upstream import unreachable
-from sampan.apiserver.response.responses import Answer
+from sampan.apiserver.response.responses import ApiResponse
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
-    from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.endpoints import ApiEndpoints
     from sampan.apiserver.proxy.upstream import Upstream
     from sampan.apiserver.registry.registry import Registry
-    from sampan.apiserver.request.call import Call, User
+    from sampan.apiserver.request.call import Call, UserInfo
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ ClientFiles = tuple[Path, Path]
 _PASSED = ("Accept", "Accept-Encoding", "User-Agent")
 
 
-class Elsewhere:
+class AggregatedApi:
     def __init__(
         self, *, registry: Registry, upstream: Upstream, service: APIService, client: ClientFiles | None = None
     ) -> None:
@@ -49,7 +49,7 @@ class Elsewhere:
             except OSError as error:
                 log.error("cannot load the proxy client certificate %s: %s", client[0], error)
 
-    async def serve(self, endpoints: Endpoints, call: Call) -> Answer:
+    async def serve(self, endpoints: ApiEndpoints, call: Call) -> ApiResponse:
         """Proxy a request that this server has authorized. The user is passed in request headers."""
         query = urlencode(list(call.query.pairs()))
         target = f"{quote(call.path)}{'?' if query else ''}{query}"
@@ -64,7 +64,7 @@ class Elsewhere:
 
     async def _location(self) -> Location:
         text = f"https:{self._name}:{self._port}"
-        target = Target(scheme="https", name=self._name, port=str(self._port), text=text)
+        target = ProxyTarget(scheme="https", name=self._name, port=str(self._port), text=text)
         try:
             port = service_port_name(await self._object("Service"), target)
             locations = service_locations(await self._object("Endpoints"), port, target)
@@ -87,7 +87,7 @@ def _context(service: APIService) -> ssl.SSLContext:
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no CA, so that the connection is rejected
 
 
-def _told(user: User) -> Iterator[tuple[str, str]]:
+def _told(user: UserInfo) -> Iterator[tuple[str, str]]:
     yield "X-Remote-User", user.name
     if user.uid:
         yield "X-Remote-Uid", user.uid

@@ -15,19 +15,19 @@ from sampan.api.types.apiregistration_v1 import APIService
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.apiserver.bootstrap import SYSTEM
 from sampan.apiserver.metrics_api import resource_metrics
-from sampan.apiserver.metrics_api.aggregated import ClientFiles, Elsewhere
+from sampan.apiserver.metrics_api.aggregated import AggregatedApi, ClientFiles
 from sampan.apiserver.metrics_api.resource_metrics import GROUP, VERSION, Summaries, Value
 from sampan.apiserver.registry.behaviour import Handler, ResourceBehaviour
 from sampan.apiserver.request import options
 from sampan.apiserver.request.call import Call, Query
 from sampan.apiserver.request.negotiation import JSON, TABLE
-from sampan.apiserver.response.responses import Answer, ValueAnswer
+from sampan.apiserver.response.responses import ApiResponse, ValueResponse
 from sampan.machinery import errors
 from sampan.storage.backend import StorageError
 from sampan.storage.cacher import ADDED, MODIFIED, CacheError, ListQuery, Selection, WatchQuery
 
 if TYPE_CHECKING:
-    from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.endpoints import ApiEndpoints
     from sampan.apiserver.pipeline import Pipeline
     from sampan.apiserver.proxy.upstream import Upstream
     from sampan.apiserver.registry.registry import Registry
@@ -140,7 +140,7 @@ class MetricsApi:
     def _handlers(self) -> dict[str, Handler] | None:
         """Return the handlers by plural; None while the API is not served."""
         if self._service is not None:
-            elsewhere = Elsewhere(
+            elsewhere = AggregatedApi(
                 registry=self._registry, upstream=self._upstream, service=self._service, client=self._client
             )
             return dict.fromkeys((NODES.plural, PODS.plural), elsewhere.serve)
@@ -148,7 +148,7 @@ class MetricsApi:
             return None
         return {NODES.plural: self._serve_nodes, PODS.plural: self._serve_pods}
 
-    async def _serve_nodes(self, endpoints: Endpoints, call: Call) -> Answer:
+    async def _serve_nodes(self, endpoints: ApiEndpoints, call: Call) -> ApiResponse:
         items = await self._found("Node", call)
         nodes: list[Node] = list(items)
         summaries = await self._summaries.of(node.metadata.name for node in nodes)
@@ -162,7 +162,7 @@ class MetricsApi:
                 metrics.append(node_metrics)
         return _answer(call, NODES, metrics, call.name)
 
-    async def _serve_pods(self, endpoints: Endpoints, call: Call) -> Answer:
+    async def _serve_pods(self, endpoints: ApiEndpoints, call: Call) -> ApiResponse:
         items = await self._found("Pod", call)
         pods: list[Pod] = [pod for pod in items if pod.spec.nodeName and pod.status.phase == "Running"]
         summaries = await self._summaries.of({pod.spec.nodeName for pod in pods})
@@ -188,12 +188,12 @@ class MetricsApi:
         return [store.cacher.object(item) for item in items]
 
 
-def _answer(call: Call, resource: Resource, found: Sequence[Value], name: str) -> Answer:
+def _answer(call: Call, resource: Resource, found: Sequence[Value], name: str) -> ApiResponse:
     if call.name and not found:
         raise errors.not_found(resource.kind.lower(), name, group=GROUP)
-    if call.form.as_kind == TABLE:
-        return ValueAnswer(resource_metrics.as_table(found, call.form.api_version))
-    return ValueAnswer(found[0] if call.name else resource_metrics.as_list(resource.kind, found))
+    if call.output_format.as_kind == TABLE:
+        return ValueResponse(resource_metrics.as_table(found, call.output_format.api_version))
+    return ValueResponse(found[0] if call.name else resource_metrics.as_list(resource.kind, found))
 
 
 _KUBELET_RETRY_S = 1.0

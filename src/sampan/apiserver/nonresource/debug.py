@@ -9,16 +9,16 @@ import msgspec
 
 from sampan.api.integers import parse_int64
 from sampan.apiserver.request.call import Call
-from sampan.apiserver.response.responses import Answer, BytesAnswer, no_such_path
+from sampan.apiserver.response.responses import ApiResponse, RawResponse, path_not_found
 from sampan.machinery import errors
 from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.metrics import CONTENT_TYPE, Metrics
 
 if TYPE_CHECKING:
     from sampan.apiserver.request.call import Call
-    from sampan.apiserver.response.responses import Answer
+    from sampan.apiserver.response.responses import ApiResponse
 
-Handler = Callable[["Call"], Awaitable["Answer"]]
+Handler = Callable[["Call"], Awaitable["ApiResponse"]]
 
 
 class Debug:
@@ -26,12 +26,12 @@ class Debug:
         """Each mapping has the handlers by their full path. It may change while the server runs."""
         self._handlers = handlers
 
-    async def handle(self, call: Call) -> Answer:
+    async def handle(self, call: Call) -> ApiResponse:
         path = call.path.rstrip("/")
         for handlers in self._handlers:
             if path in handlers:
                 return await handlers[path](call)
-        return no_such_path()
+        return path_not_found()
 
 
 PATH = "/debug/flightrecorder"
@@ -41,9 +41,9 @@ class Flight:
     def __init__(self, recorder: FlightRecorder) -> None:
         self._recorder = recorder
 
-    async def handle(self, call: Call) -> Answer:
+    async def handle(self, call: Call) -> ApiResponse:
         if call.path.rstrip("/") != PATH:
-            return no_such_path()
+            return path_not_found()
         if call.method != "GET":
             raise errors.generic(405)
         after = call.query.get("after")
@@ -53,14 +53,14 @@ class Flight:
         uid = call.query.get("uid")
         records = self._recorder.about(uid=uid) if uid else self._recorder.since(number)
         lines = b"".join(msgspec.json.encode(record) + b"\n" for record in records)
-        return BytesAnswer(lines, "application/x-ndjson")
+        return RawResponse(lines, "application/x-ndjson")
 
 
 class Scraping:
     def __init__(self, *, metrics: Metrics) -> None:
         self._metrics = metrics
 
-    async def handle(self, call: Call) -> BytesAnswer:
+    async def handle(self, call: Call) -> RawResponse:
         if call.path != "/metrics":
-            return no_such_path()
-        return BytesAnswer(self._metrics.text().encode(), CONTENT_TYPE)
+            return path_not_found()
+        return RawResponse(self._metrics.text().encode(), CONTENT_TYPE)

@@ -13,22 +13,22 @@ from sampan.api.codec import json as json_codec
 from sampan.api.scheme import Scheme
 from sampan.apiserver.request import negotiation
 from sampan.apiserver.request.call import Call
-from sampan.apiserver.request.negotiation import OBJECT_FORMS, Form
+from sampan.apiserver.request.negotiation import OBJECT_MEDIA_TYPES, OutputFormat
 from sampan.apiserver.response import encoding
-from sampan.apiserver.response.responses import Answer, BytesAnswer, ValueAnswer, no_such_path
+from sampan.apiserver.response.responses import ApiResponse, RawResponse, ValueResponse, path_not_found
 from sampan.machinery import errors
 
 _AGGREGATED = ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2")
 _CORE = "v1"
 
 
-class Discovery:
+class DiscoveryHandler:
     def __init__(self, *, scheme: Scheme, address: Callable[[], str]) -> None:
         self._scheme, self._address = scheme, address
         self._kept: dict[str, bytes] = {}
         self._generation = -1
 
-    async def core(self, call: Call) -> Answer:
+    async def core(self, call: Call) -> ApiResponse:
         """Serve every path below /api that is not a resource."""
         parts = call.path.strip("/").split("/")
         if len(parts) == 1:
@@ -42,7 +42,7 @@ class Discovery:
             return _no_resource(call)
         raise errors.generic(404)
 
-    async def groups(self, call: Call) -> Answer:
+    async def groups(self, call: Call) -> ApiResponse:
         """Serve every path below /apis that is not a resource."""
         _, *parts = call.path.strip("/").split("/")
         if not parts:
@@ -51,30 +51,30 @@ class Discovery:
             return self._plain(call, self._document("list", self._group_list))
         group = parts[0]
         if not group or group not in self._scheme.groups():
-            return no_such_path()
+            return path_not_found()
         if len(parts) == 1:
             return self._plain(call, self._document(f"group {group}", lambda: self._group_document(group)))
         if len(parts) == 2 and parts[1] in self._scheme.versions(group):
             return self._resources(call, group, parts[1])
         if self._is_custom(group):
-            return no_such_path()
+            return path_not_found()
         if parts[2:] == ["watch"]:
             return _no_resource(call)
         raise errors.generic(404)
 
     # -- responses ---------------------------------------------------------------------------------------------------
 
-    def _plain(self, call: Call, raw: bytes) -> Answer:
-        call.form = negotiation.negotiate_plain(call.headers.get("Accept", ""))
-        return ValueAnswer(msgspec.Raw(raw))
+    def _plain(self, call: Call, raw: bytes) -> ApiResponse:
+        call.output_format = negotiation.negotiate_plain(call.headers.get("Accept", ""))
+        return ValueResponse(msgspec.Raw(raw))
 
-    def _resources(self, call: Call, group: str, version: str) -> Answer:
+    def _resources(self, call: Call, group: str, version: str) -> ApiResponse:
         if not self._is_custom(group):
             _route(call)
         key = f"resources {group}/{version}"
         return self._plain(call, self._document(key, lambda: _resource_list(self._scheme, group, version)))
 
-    async def _aggregate(self, call: Call, form: Form, which: str) -> Answer:
+    async def _aggregate(self, call: Call, form: OutputFormat, which: str) -> ApiResponse:
         groups = [""] if which == "core" else [group for group in self._scheme.groups() if group]
         raw = self._document(which, lambda: _aggregate(self._scheme, groups))
         etag = f'"{self._document(f"tag {which}", lambda: _hash(raw)).decode()}"'
@@ -82,8 +82,8 @@ class Discovery:
         kind, group, version = _AGGREGATED
         content_type = f"{form.media};g={group};v={version};as={kind}"
         if call.headers.get("If-None-Match") == etag:  # clients use its content type for the document they have cached
-            return BytesAnswer(b"", content_type, 304, headers)
-        return BytesAnswer(await encoding.encode(raw, form, call), content_type, 200, headers)
+            return RawResponse(b"", content_type, 304, headers)
+        return RawResponse(await encoding.encode(raw, form, call), content_type, 200, headers)
 
     # -- documents ---------------------------------------------------------------------------------------------------
 
@@ -112,15 +112,15 @@ def _route(call: Call) -> None:
     """Perform the checks that kube-apiserver's router makes before the handler."""
     if call.method != "GET":
         raise errors.generic(405)
-    negotiation.routes(call.headers.get("Accept", ""), OBJECT_FORMS)
+    negotiation.routes(call.headers.get("Accept", ""), OBJECT_MEDIA_TYPES)
 
 
-def _no_resource(call: Call) -> BytesAnswer:
+def _no_resource(call: Call) -> RawResponse:
     why = f"failed to create RequestInfo: unable to determine kind and namespace from url, {call.path}"
-    return BytesAnswer(f'Internal Server Error: "{call.path}": {why}\n'.encode(), code=500)
+    return RawResponse(f'Internal Server Error: "{call.path}": {why}\n'.encode(), code=500)
 
 
-def _aggregated(call: Call) -> Form | None:
+def _aggregated(call: Call) -> OutputFormat | None:
     """Return the form of an aggregated document if any clause of the Accept header requests it; None for an
     unaggregated one."""
     accept = call.headers.get("Accept", "")
@@ -128,9 +128,9 @@ def _aggregated(call: Call) -> Form | None:
         return None
     for clause in negotiation.clauses(accept):
         if clause.conversion == _AGGREGATED:
-            for offered in OBJECT_FORMS[:2]:
+            for offered in OBJECT_MEDIA_TYPES[:2]:
                 if clause.takes(offered):
-                    return Form(offered, is_pretty=clause.get("pretty") == "1")
+                    return OutputFormat(offered, is_pretty=clause.get("pretty") == "1")
     return None
 
 

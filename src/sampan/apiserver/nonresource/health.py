@@ -18,7 +18,7 @@ from sampan.api import gotext
 from sampan.api.resource import Resource
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request.call import Call
-from sampan.apiserver.response.responses import BytesAnswer, no_such_path
+from sampan.apiserver.response.responses import RawResponse, path_not_found
 from sampan.storage.backend import Backend, StorageError
 
 log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ _NO_SNIFF = {"X-Content-Type-Options": "nosniff"}
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class HealthCheck:
     name: str
     """A unique name, which may contain slashes (`poststarthook/bootstrap`)."""
     probe: Callable[[], Awaitable[None]]
@@ -41,10 +41,10 @@ async def _fine() -> None:
     """Succeed always: that the server responds is the proof."""
 
 
-ALWAYS = (Check("ping", _fine), Check("log", _fine))
+ALWAYS = (HealthCheck("ping", _fine), HealthCheck("log", _fine))
 
 
-def store_check(backend: Backend) -> Check:
+def store_check(backend: Backend) -> HealthCheck:
     """Return a check that reads from the storage backend. It is named "etcd", whatever the backend, as operators
     expect."""
 
@@ -52,10 +52,10 @@ def store_check(backend: Backend) -> Check:
         async with asyncio.timeout(_STORE_TIMEOUT_S):
             await backend.current_revision()
 
-    return Check("etcd", probe)
+    return HealthCheck("etcd", probe)
 
 
-def writable_store_check(backend: Backend) -> Check:
+def writable_store_check(backend: Backend) -> HealthCheck:
     """Return a check that also fails while the storage rejects writes, for lack of space or because the disk is
     read-only."""
     answers = store_check(backend)
@@ -65,30 +65,30 @@ def writable_store_check(backend: Backend) -> Check:
         if reason := backend.write_failure:
             raise RuntimeError(f"writes are refused: {reason}")
 
-    return Check(answers.name, probe)
+    return HealthCheck(answers.name, probe)
 
 
-class Health:
-    def __init__(self, *, checks: Iterable[Check] = (), ready_checks: Iterable[Check] = ()) -> None:
+class HealthHandler:
+    def __init__(self, *, checks: Iterable[HealthCheck] = (), ready_checks: Iterable[HealthCheck] = ()) -> None:
         """A readiness check replaces another check with the same name."""
         live = (*ALWAYS, *checks)
         ready = {check.name: check for check in (*live, *ready_checks)}
-        self.checks: dict[str, Sequence[Check]] = {
+        self.checks: dict[str, Sequence[HealthCheck]] = {
             "healthz": live,
             "livez": live,
             "readyz": tuple(ready.values()),
         }
         """The checks by path, in the order in which they are reported."""
 
-    async def handle(self, call: Call) -> BytesAnswer:
+    async def handle(self, call: Call) -> RawResponse:
         name, slash, single = call.path[1:].partition("/")
         checks = self.checks[name]
         if not slash:
             return await self._all(name, checks, call)
         health_check = next((check for check in checks if check.name == single), None)
-        return await _one(health_check) if health_check is not None else no_such_path()
+        return await _one(health_check) if health_check is not None else path_not_found()
 
-    async def _all(self, name: str, checks: Sequence[Check], call: Call) -> BytesAnswer:
+    async def _all(self, name: str, checks: Sequence[HealthCheck], call: Call) -> RawResponse:
         left_out = set(call.query.all("exclude"))
         results = [(check.name, await _result(check, left_out)) for check in checks]
         lines = [f"[{'-' if failure else '+'}]{check} {text}" for check, (failure, text) in results]
@@ -105,7 +105,7 @@ class Health:
         return _answer("\n".join([*lines, f"{name} check passed", ""]))
 
 
-async def _result(check: Check, left_out: set[str]) -> tuple[str, str]:
+async def _result(check: HealthCheck, left_out: set[str]) -> tuple[str, str]:
     """Return the error, empty if there is none, and the reported text. The reason is withheld, because the paths are
     open to everybody."""
     if check.name in left_out:
@@ -114,7 +114,7 @@ async def _result(check: Check, left_out: set[str]) -> tuple[str, str]:
     return failure, "failed: reason withheld" if failure else "ok"
 
 
-async def _fault(check: Check) -> str:
+async def _fault(check: HealthCheck) -> str:
     try:
         await check.probe()
     except Exception as error:
@@ -122,13 +122,13 @@ async def _fault(check: Check) -> str:
     return ""
 
 
-async def _one(check: Check) -> BytesAnswer:
+async def _one(check: HealthCheck) -> RawResponse:
     failure = await _fault(check)
     return _answer(f"internal server error: {failure}\n", 500) if failure else _answer("ok")
 
 
-def _answer(text: str, code: int = 200) -> BytesAnswer:
-    return BytesAnswer(text.encode(), code=code, headers=dict(_NO_SNIFF))
+def _answer(text: str, code: int = 200) -> RawResponse:
+    return RawResponse(text.encode(), code=code, headers=dict(_NO_SNIFF))
 
 
 _LONGEST_S = 60.0
@@ -142,8 +142,8 @@ class StorageReadiness:
         self._is_ready = False
         self._waiting_for = "the resources in the store"
 
-    def check(self) -> Check:
-        return Check("poststarthook/storage-readiness", self._probe, is_transient=True)
+    def check(self) -> HealthCheck:
+        return HealthCheck("poststarthook/storage-readiness", self._probe, is_transient=True)
 
     async def run(self) -> None:
         """Create the caches and wait until they are filled."""

@@ -7,41 +7,41 @@ from typing import TYPE_CHECKING
 
 from sampan.apiserver.nonresource.debug import PATH as FLIGHT
 from sampan.apiserver.nonresource.debug import Debug, Flight, Scraping
-from sampan.apiserver.nonresource.discovery import Discovery
-from sampan.apiserver.nonresource.health import Check, Health, store_check, writable_store_check
+from sampan.apiserver.nonresource.discovery import DiscoveryHandler
+from sampan.apiserver.nonresource.health import HealthCheck, HealthHandler, store_check, writable_store_check
 from sampan.apiserver.nonresource.openapi import OpenApi
-from sampan.apiserver.nonresource.server_info import CONFIGURATION, KEYS, Index, OpenId, version
+from sampan.apiserver.nonresource.server_info import CONFIGURATION, KEYS, IndexHandler, OpenId, version
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.registry import Registry
     from sampan.apiserver.request.call import Call
-    from sampan.apiserver.response.responses import Answer
+    from sampan.apiserver.response.responses import ApiResponse
     from sampan.machinery.flight_recorder import FlightRecorder
     from sampan.machinery.metrics import Metrics
 
-Special = Callable[["Call"], Awaitable["Answer"]]
+NonResourceHandler = Callable[["Call"], Awaitable["ApiResponse"]]
 
 
-def special_paths(
+def nonresource_handlers(
     registry: Registry,
     *,
     address: Callable[[], str] = lambda: "",
-    checks: Iterable[Check] = (),
-    ready_checks: Iterable[Check] = (),
+    checks: Iterable[HealthCheck] = (),
+    ready_checks: Iterable[HealthCheck] = (),
     metrics: Metrics | None = None,
     recorder: FlightRecorder | None = None,
-    debug: Mapping[str, Special] | None = None,
+    debug: Mapping[str, NonResourceHandler] | None = None,
     openid: OpenId | None = None,
-) -> Mapping[str, Special]:
+) -> Mapping[str, NonResourceHandler]:
     """Return the handlers by the first element of their path. `address` returns where clients reach the server
     (host:port); `checks` are additional health checks, `ready_checks` only apply to readiness. `debug` are further
     handlers below /debug by their full path, looked up on each request."""
-    discovery = Discovery(scheme=registry.scheme, address=address)
-    health = Health(
+    discovery = DiscoveryHandler(scheme=registry.scheme, address=address)
+    health = HealthHandler(
         checks=[store_check(registry.backend), *checks],
         ready_checks=[writable_store_check(registry.backend), *ready_checks],
     )
-    handlers: dict[str, Special] = {
+    handlers: dict[str, NonResourceHandler] = {
         "api": discovery.core,
         "apis": discovery.groups,
         "healthz": health.handle,
@@ -57,5 +57,5 @@ def special_paths(
     if openid is not None:
         handlers["openid"] = handlers[".well-known"] = openid.handle
     more = (["/metrics"] if metrics is not None else []) + ([CONFIGURATION, KEYS] if openid is not None else [])
-    handlers[""] = Index(scheme=registry.scheme, health=health, more=more).handle
+    handlers[""] = IndexHandler(scheme=registry.scheme, health=health, more=more).handle
     return handlers

@@ -10,27 +10,27 @@ from sampan import __version__
 from sampan.api.codec import json as json_codec
 from sampan.api.scheme import Scheme
 from sampan.api.types.version import Info
-from sampan.apiserver.authn.jwt_keys import AccountKey
-from sampan.apiserver.nonresource.health import Health
+from sampan.apiserver.authn.jwt_keys import VerificationKey
+from sampan.apiserver.nonresource.health import HealthHandler
 from sampan.apiserver.request import negotiation
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.negotiation import JSON
 from sampan.apiserver.response.encoding import pretty
-from sampan.apiserver.response.responses import Answer, BytesAnswer, no_such_path
+from sampan.apiserver.response.responses import ApiResponse, RawResponse, path_not_found
 from sampan.machinery import errors
 
 _ALWAYS = ("/api", "/apis", "/apis/", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version")
 
 
-class Index:
-    def __init__(self, *, scheme: Scheme, health: Health, more: Sequence[str] = ()) -> None:
+class IndexHandler:
+    def __init__(self, *, scheme: Scheme, health: HealthHandler, more: Sequence[str] = ()) -> None:
         """`more` are paths that not every server has."""
         self._scheme, self._health, self._more = scheme, health, more
 
-    async def handle(self, call: Call) -> Answer:
+    async def handle(self, call: Call) -> ApiResponse:
         if call.path != "/":
-            return no_such_path()
-        return BytesAnswer(pretty(json_codec.encode({"paths": self._paths()})), JSON)
+            return path_not_found()
+        return RawResponse(pretty(json_codec.encode({"paths": self._paths()})), JSON)
 
     def _paths(self) -> list[str]:
         paths = {*_ALWAYS, *self._more}
@@ -46,13 +46,13 @@ MAJOR, MINOR, GIT_VERSION = "1", "36", "v1.36.4"
 """The version of the API, which clients compare with their own."""
 
 
-async def version(call: Call) -> Answer:
+async def version(call: Call) -> ApiResponse:
     if call.path.strip("/") != "version":
-        return no_such_path()
+        return path_not_found()
     if call.method != "GET":
         raise errors.generic(405)
     negotiation.routes(call.headers.get("Accept", ""), (JSON,))
-    return BytesAnswer(pretty(json_codec.encode(info())), JSON)
+    return RawResponse(pretty(json_codec.encode(info())), JSON)
 
 
 @cache
@@ -86,20 +86,20 @@ _CACHED = {"Cache-Control": "public, max-age=3600"}
 
 class OpenId:
     def __init__(
-        self, *, issuer: str, keys: Sequence[AccountKey], address: Callable[[], str], keys_url: str = ""
+        self, *, issuer: str, keys: Sequence[VerificationKey], address: Callable[[], str], keys_url: str = ""
     ) -> None:
         """`keys_url` is where relying parties find the keys, if not at this server."""
         self._issuer, self._keys, self._address, self._keys_url = issuer, keys, address, keys_url
 
-    async def handle(self, call: Call) -> Answer:
+    async def handle(self, call: Call) -> ApiResponse:
         if call.path not in (CONFIGURATION, KEYS):
-            return no_such_path()
+            return path_not_found()
         if call.method != "GET":
             raise errors.generic(405)
         if call.path == KEYS:
             body = json_codec.encode({"keys": [key.jwk() for key in self._keys]})
-            return BytesAnswer(body, "application/jwk-set+json", headers=_CACHED)
-        return BytesAnswer(json_codec.encode(self._configuration()), JSON, headers=_CACHED)
+            return RawResponse(body, "application/jwk-set+json", headers=_CACHED)
+        return RawResponse(json_codec.encode(self._configuration()), JSON, headers=_CACHED)
 
     def _configuration(self) -> dict[str, object]:
         return {

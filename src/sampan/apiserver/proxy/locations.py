@@ -15,7 +15,7 @@ KUBELET_PORT = 10250
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ProxyTarget:
     scheme: str = ""
     name: str
     port: str = ""
@@ -44,12 +44,12 @@ class Location:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def target_of(kind: str, text: str) -> Target:
+def target_of(kind: str, text: str) -> ProxyTarget:
     parts = text.split(":")
     scheme, name, port = ("", *parts, "")[:3] if len(parts) < 3 else parts[:3]
     if len(parts) > 3 or not name or scheme not in ("", "http", "https"):
         raise errors.bad_request(f'invalid {kind} request "{text}"')
-    return Target(scheme=scheme, name=name, port=port, text=text)
+    return ProxyTarget(scheme=scheme, name=name, port=port, text=text)
 
 
 def node_address(node: Node, types: Sequence[str]) -> str:
@@ -67,7 +67,7 @@ def kubelet_port(node: Node) -> int:
     return node.status.daemonEndpoints.kubeletEndpoint.Port or KUBELET_PORT
 
 
-def pod_location(pod: Pod, target: Target) -> Location:
+def pod_location(pod: Pod, target: ProxyTarget) -> Location:
     port = target.port or next(
         (
             str(container_port.containerPort)
@@ -83,7 +83,7 @@ def pod_location(pod: Pod, target: Target) -> Location:
     return Location(host=address, port=_number(port) if port else 443 if is_tls else 80, is_tls=is_tls)
 
 
-def service_port_name(service: Service, target: Target) -> str:
+def service_port_name(service: Service, target: ProxyTarget) -> str:
     """Return the port name. A numeric port is looked up in the service."""
     if not (target.port.isascii() and target.port.isdecimal()):
         return target.port
@@ -94,7 +94,7 @@ def service_port_name(service: Service, target: Target) -> str:
     raise errors.service_unavailable(f'no service port {target.port} found for service "{target.name}"')
 
 
-def service_locations(endpoints: CoreEndpoints, port_name: str, target: Target) -> list[Location]:
+def service_locations(endpoints: CoreEndpoints, port_name: str, target: ProxyTarget) -> list[Location]:
     """Return all endpoints of the port, from which the caller chooses."""
     locations = [
         Location(host=address.ip, port=port.port, is_tls=target.scheme == "https", pod=_pod_of(endpoints, address))
@@ -151,7 +151,7 @@ def _number(port: str) -> int:
 
 __all__ = [
     "Location",
-    "Target",
+    "ProxyTarget",
     "check_reachable",
     "is_address",
     "is_reachable",

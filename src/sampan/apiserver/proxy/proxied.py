@@ -15,14 +15,14 @@ from sampan.apiserver.proxy.locations import (
     target_of,
     unreachable,
 )
-from sampan.apiserver.response.responses import Answer, StreamAnswer
+from sampan.apiserver.response.responses import ApiResponse, StreamedResponse
 from sampan.machinery import errors
 from sampan.machinery.multiplex import handshake
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.endpoints import ApiEndpoints
     from sampan.apiserver.proxy.kubelets import Kubelets
     from sampan.apiserver.proxy.upstream import Upstream
     from sampan.apiserver.registry.registry import Registry
@@ -33,13 +33,13 @@ _CHANCE = random.Random()
 """A private generator, because tests seed the shared one."""
 
 
-async def proxy_to_node(endpoints: Endpoints, call: Call) -> Answer:
+async def proxy_to_node(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
     target, upstream = target_of("node", call.name), _upstream(endpoints)
     name = await _node_name(endpoints, target.name)
     if upstream.kubelets.local(name) is not None:
         if target.port:
             raise errors.bad_request("address not allowed")
-        return StreamAnswer(lambda request: _local(request, upstream, name))
+        return StreamedResponse(lambda request: _local(request, upstream, name))
     location = await upstream.kubelets.location(name)
     await upstream.kubelets.check_reachable(location.host)
     if target.port not in ("", str(location.port)):
@@ -50,7 +50,7 @@ async def proxy_to_node(endpoints: Endpoints, call: Call) -> Answer:
     return _to(upstream, location)
 
 
-async def proxy_to_pod(endpoints: Endpoints, call: Call) -> Answer:
+async def proxy_to_pod(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
     target = target_of("pod", call.name)
     pod = await _object(endpoints, "Pod", call.namespace, target.name)
     location, upstream = pod_location(pod, target), _upstream(endpoints)
@@ -59,7 +59,7 @@ async def proxy_to_pod(endpoints: Endpoints, call: Call) -> Answer:
     return _to(upstream, location)
 
 
-async def proxy_to_service(endpoints: Endpoints, call: Call) -> Answer:
+async def proxy_to_service(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
     target = target_of("service", call.name)
     port = target.port
     if port.isascii() and port.isdecimal():
@@ -82,7 +82,7 @@ async def choose_location(registry: Registry, kubelets: Kubelets, locations: Seq
     raise unreachable(HOLLOW_POD)
 
 
-def _to(upstream: Upstream, location: Location) -> StreamAnswer:
+def _to(upstream: Upstream, location: Location) -> StreamedResponse:
     async def serve(request: web.BaseRequest) -> web.StreamResponse:
         prefix, path = split_path(request.rel_url.raw_path)
         if not path and not _is_upgrade(request) and request.method in ("GET", "HEAD"):
@@ -90,7 +90,7 @@ def _to(upstream: Upstream, location: Location) -> StreamAnswer:
         query = request.rel_url.raw_query_string
         return await upstream.forward(request, location, f"{path or '/'}{'?' if query else ''}{query}", prefix)
 
-    return StreamAnswer(serve)
+    return StreamedResponse(serve)
 
 
 async def _local(request: web.BaseRequest, upstream: Upstream, node: str) -> web.StreamResponse:
@@ -121,7 +121,7 @@ def _with_slash(request: web.BaseRequest) -> web.StreamResponse:
     return web.Response(status=301, headers={"Location": f"{request.rel_url.raw_path}/{'?' if query else ''}{query}"})
 
 
-async def _node_name(endpoints: Endpoints, text: str) -> str:
+async def _node_name(endpoints: ApiEndpoints, text: str) -> str:
     """Return the name of a node, which deprecated paths may name by its address."""
     nodes = endpoints.registry.store_of("", "v1", "Node")
     if await nodes.cacher.get("", text) is None:
@@ -134,12 +134,12 @@ async def _node_name(endpoints: Endpoints, text: str) -> str:
     return text
 
 
-async def _object(endpoints: Endpoints, kind: str, namespace: str, name: str) -> Any:
+async def _object(endpoints: ApiEndpoints, kind: str, namespace: str, name: str) -> Any:
     store = endpoints.registry.store_of("", "v1", kind)
     return (await store.get(namespace, name)).object(store.codec.decode)
 
 
-def _upstream(endpoints: Endpoints) -> Upstream:
+def _upstream(endpoints: ApiEndpoints) -> Upstream:
     if endpoints.upstream is None:
         raise errors.service_unavailable("nothing can be reached from this server")
     return endpoints.upstream

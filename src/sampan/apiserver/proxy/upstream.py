@@ -22,7 +22,7 @@ from sampan.apiserver.proxy.kubelets import Kubelets, believing
 from sampan.apiserver.proxy.locations import Location, unreachable
 from sampan.apiserver.proxy.logs import refused
 from sampan.apiserver.proxy.response_rewriter import Rewriting, rewritten
-from sampan.apiserver.response.responses import BytesAnswer
+from sampan.apiserver.response.responses import RawResponse
 from sampan.machinery import errors
 from sampan.machinery.http_session import REDIRECTS, HttpSession
 from sampan.machinery.multiplex import handshake, upgrading
@@ -150,7 +150,7 @@ class Upstream:
         headers: Iterable[tuple[str, str]],
         tls: ssl.SSLContext,
         server_name: str,
-    ) -> BytesAnswer:
+    ) -> RawResponse:
         """Send a GET on behalf of a user to a server whose certificate must have this name. Redirects are returned to
         the client, not followed. Raise OSError as `fetch` does."""
         options: dict[str, Any] = {
@@ -166,7 +166,7 @@ class Upstream:
         except (aiohttp.ClientError, TimeoutError) as error:
             raise ConnectionError(str(error) or "timeout") from None
         kept = {name: answer.headers[name] for name in _KEPT_HEADERS if name in answer.headers}
-        return BytesAnswer(body, answer.headers.get("Content-Type", ""), answer.status, kept)
+        return RawResponse(body, answer.headers.get("Content-Type", ""), answer.status, kept)
 
     async def _sent(
         self, request: web.BaseRequest, location: Location, target: str, headers: CIMultiDict[str]

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from sampan.apiserver.registry.strategy import StatusStrategy, Strategy
 
 if TYPE_CHECKING:
-    from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.endpoints import ApiEndpoints
     from sampan.apiserver.request.call import Call
-    from sampan.apiserver.response.responses import Answer
+    from sampan.apiserver.response.responses import ApiResponse
 
-Handler = Callable[["Endpoints", "Call"], Awaitable["Answer"]]
+Handler = Callable[["ApiEndpoints", "Call"], Awaitable["ApiResponse"]]
 """Serves a subresource that is not a view of the object: binding, eviction, token, scale, log, exec."""
 
 

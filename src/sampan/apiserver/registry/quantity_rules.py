@@ -13,5 +13,5 @@ def validate_resource_quantity(name: str, text: str, at: str) -> FieldErrors:
     amount = quantity.parse(text)
     if amount.sign < 0:
         yield FieldError.invalid(at, text, NEGATIVE)
-    if amounts.is_whole(name) and amount.milli_value() % 1000:
+    if amounts.is_complete(name) and amount.milli_value() % 1000:
         yield FieldError.invalid(at, text, "must be an integer")

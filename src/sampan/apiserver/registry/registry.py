@@ -28,7 +28,7 @@ from sampan.storage.cacher import Cacher, Field, HistoryBudget, Shape, SharedRev
 from sampan.storage.cacher.item import ItemMaker
 
 if TYPE_CHECKING:
-    from sampan.apiserver.auth_services import Security
+    from sampan.apiserver.auth_services import AuthServices
     from sampan.machinery.token_signer import TokenSigner
     from sampan.storage.encryption import Encryption
 
@@ -47,7 +47,7 @@ class Registry:
         event_ttl_s: float = 3600,
         service_ranges: ServiceRanges | None = None,
         token_signer: TokenSigner | None = None,
-        security: Security | None = None,
+        security: AuthServices | None = None,
         encryption: Encryption | None = None,
     ) -> None:
         self.scheme, self.backend, self.clock = scheme, backend, clock

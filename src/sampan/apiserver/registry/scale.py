@@ -16,14 +16,14 @@ from sampan.apiserver.registry import metadata, preconditions
 from sampan.apiserver.registry.podspec.formats import validate_non_negative
 from sampan.apiserver.request import bodies, options, patches, server_side_apply
 from sampan.apiserver.request.options import WriteOptions
-from sampan.apiserver.response.responses import ValueAnswer
+from sampan.apiserver.response.responses import ValueResponse
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
-    from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.endpoints import ApiEndpoints
     from sampan.apiserver.registry.strategy import Context, Strategy
     from sampan.apiserver.request.call import Call
-    from sampan.apiserver.response.responses import Answer
+    from sampan.apiserver.response.responses import ApiResponse
 
 Entries = list[ManagedFieldsEntry]
 Change = Callable[[Scale, Entries], tuple[Scale, Entries]]
@@ -36,7 +36,7 @@ class Scaled:
     def __init__(self, *, strategy: Strategy, selector: Callable[[Any], str]) -> None:
         self._strategy, self._selector = strategy, selector
 
-    async def serve(self, endpoints: Endpoints, call: Call) -> Answer:
+    async def serve(self, endpoints: ApiEndpoints, call: Call) -> ApiResponse:
         if call.resource is None:
             raise ValueError("the call names no resource")
         store = endpoints.registry.store(call.resource)
@@ -66,8 +66,8 @@ class Scaled:
         written = await store.update(ctx, call.name, scaled, strategy=self._strategy, check=check)
         return self._answer(written.obj)
 
-    def _answer(self, obj: Any) -> ValueAnswer:
-        return ValueAnswer(json.to_value(self._scale(obj)))
+    def _answer(self, obj: Any) -> ValueResponse:
+        return ValueResponse(json.to_value(self._scale(obj)))
 
     def _scale(self, obj: Any) -> Scale:
         meta = obj.metadata
@@ -79,7 +79,7 @@ class Scaled:
         )
 
 
-async def _put(endpoints: Endpoints, call: Call) -> tuple[Change, Context]:
+async def _put(endpoints: ApiEndpoints, call: Call) -> tuple[Change, Context]:
     opts = options.write_options("UpdateOptions", call.query)
     desired: Scale = await endpoints.read_object(call, endpoints.registry.codec(KIND), opts.field_validation)
     bodies.match_name(call, desired)
@@ -92,7 +92,7 @@ async def _put(endpoints: Endpoints, call: Call) -> tuple[Change, Context]:
     return change, ctx
 
 
-def _patch(endpoints: Endpoints, call: Call) -> tuple[Change, Context]:
+def _patch(endpoints: ApiEndpoints, call: Call) -> tuple[Change, Context]:
     codec = endpoints.registry.codec(KIND)
     patch, opts = patches.read(call, codec)
     ctx = endpoints.context(call, opts.dry_run)
@@ -106,7 +106,7 @@ def _patch(endpoints: Endpoints, call: Call) -> tuple[Change, Context]:
     return change, ctx
 
 
-def _apply(endpoints: Endpoints, call: Call, ctx: Context, opts: WriteOptions) -> Change:
+def _apply(endpoints: ApiEndpoints, call: Call, ctx: Context, opts: WriteOptions) -> Change:
     codec = endpoints.registry.codec(KIND)
 
     def change(current: Scale, managers: Entries) -> tuple[Scale, Entries]:
@@ -131,7 +131,7 @@ def _apply(endpoints: Endpoints, call: Call, ctx: Context, opts: WriteOptions) -
 
 
 def _changed(
-    endpoints: Endpoints,
+    endpoints: ApiEndpoints,
     call: Call,
     ctx: Context,
     opts: WriteOptions,

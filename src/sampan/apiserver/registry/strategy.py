@@ -18,7 +18,7 @@ from sampan.machinery.errors import FieldError
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.registry import Registry
-    from sampan.apiserver.request.call import User
+    from sampan.apiserver.request.call import UserInfo
     from sampan.machinery.worker_thread import WorkerThread
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ class Context:
     """What a strategy may know about the request."""
 
     registry: Registry
-    user: User
+    user: UserInfo
     now: str
     """The current time in the format of the API."""
     namespace: str = ""

@@ -15,7 +15,7 @@ from sampan.api.resource import GroupVersionKind
 from sampan.api.retired import is_known, is_same_kind
 from sampan.api.types.meta_v1 import DeleteOptions, OwnerReference
 from sampan.apiserver.request.call import Call
-from sampan.apiserver.request.negotiation import JSON, OBJECT_FORMS, YAML
+from sampan.apiserver.request.negotiation import JSON, OBJECT_MEDIA_TYPES, YAML
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def media_type(call: Call) -> str:
     media = declared.partition(";")[0].strip().lower()
     if not media:
         media = JSON
-    if media not in OBJECT_FORMS:
-        raise errors.unsupported_media_type(OBJECT_FORMS)
+    if media not in OBJECT_MEDIA_TYPES:
+        raise errors.unsupported_media_type(OBJECT_MEDIA_TYPES)
     return media
 
 

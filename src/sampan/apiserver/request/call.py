@@ -9,19 +9,19 @@ from urllib.parse import parse_qsl
 
 from sampan.api import limits
 from sampan.api.resource import Resource
-from sampan.apiserver.request.negotiation import PLAIN, Form
+from sampan.apiserver.request.negotiation import PLAIN, OutputFormat
 from sampan.machinery.peer_certificates import PeerCertificate
 
 ANONYMOUS = "system:anonymous"
 MASTERS = "system:masters"
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
-PASSED_ON = frozenset({"attach", "exec", "portforward", "proxy"})
+PROXIED_SUBRESOURCES = frozenset({"attach", "exec", "portforward", "proxy"})
 """Subresources that are proxied to a backend: they return its response and stream the request body."""
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class UserInfo:
     name: str
     uid: str = ""
     groups: tuple[str, ...] = ()
@@ -68,33 +68,33 @@ class Query:
         return key in self._values and self.get(key).lower() not in ("0", "false")
 
 
-class Trail(Protocol):
+class AuditContext(Protocol):
     """The audit record of one request, filled in while the request is served."""
 
     @property
     def id(self) -> str:
         """The audit ID, which the client receives in the Audit-ID header."""
 
-    def impersonating(self, user: User) -> None:
+    def record_impersonation(self, user: UserInfo) -> None:
         """Record that the request is executed as an impersonated user."""
 
-    def decided(self, decision: Any) -> None:
+    def record_decision(self, decision: Any) -> None:
         """Record the decision of the authorizers."""
 
     def annotate(self, key: str, value: str) -> None:
         """Add an audit annotation."""
 
-    def answered(self, answer: Any) -> None:
+    def record_response(self, answer: Any) -> None:
         """Record the response of a request that succeeded."""
 
-    def failed(self, fault: BaseException) -> None:
+    def record_failure(self, fault: BaseException) -> None:
         """Record that the request was rejected or failed."""
 
     def complete(self) -> None:
         """Record that a long-running response, a watch, has completed."""
 
 
-class Gate(Protocol):
+class RequestTransport(Protocol):
     """The transport's part in serving a request."""
 
     @property
@@ -102,14 +102,14 @@ class Gate(Protocol):
         """The path and query exactly as the client sent them."""
 
     @property
-    def remote(self) -> str:
+    def remote_address(self) -> str:
         """The address of the client."""
 
     def enter(self, call: "Call") -> Awaitable[None] | None:
         """Admit the classified request to flow control. Return None if it may run at once, or an awaitable that ends
         when it is its turn; raise TooManyRequests if too many requests are waiting."""
 
-    async def receive(self, call: "Call") -> None:
+    async def read_body(self, call: "Call") -> None:
         """Read the body, once the request is authorized."""
 
 
@@ -170,10 +170,10 @@ class Call:
     """The client certificate, if it was verified against the client CA."""
     proxy: PeerCertificate | None = None
     """The client certificate, if it was verified against the CA of front proxies (request header CA)."""
-    gate: Gate | None = None
-    trail: Trail | None = None
+    transport: RequestTransport | None = None
+    audit: AuditContext | None = None
     """None if nothing of the request is written to the audit log."""
-    user: User = User(ANONYMOUS)
+    user: UserInfo = UserInfo(ANONYMOUS)
     verb: str = ""
     """get, list, watch, create, update, patch, delete or deletecollection; the lower-case method for non-resource
     URLs."""
@@ -183,9 +183,9 @@ class Call:
     subresource: str = ""
     tail: str = ""
     """The rest of the path after a subresource that takes a path (proxy)."""
-    form: Form = PLAIN
+    output_format: OutputFormat = PLAIN
     """The negotiated form of the response."""
-    is_old_watch: bool = False
+    is_classic_watch: bool = False
     """Whether the path is one of the deprecated watch paths, /api/v1/watch/…"""
     warnings: Warnings = field(default_factory=Warnings)
 

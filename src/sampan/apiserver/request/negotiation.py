@@ -11,11 +11,11 @@ from functools import lru_cache
 from sampan.machinery import errors
 
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
-OBJECT_FORMS = (JSON, YAML, PROTOBUF)
+OBJECT_MEDIA_TYPES = (JSON, YAML, PROTOBUF)
 CUSTOM_FORMS = (JSON, YAML)
 """The media types of objects without a protobuf message."""
 WATCH_FORMS = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
-STREAM_FORMS = (*OBJECT_FORMS, *WATCH_FORMS)
+STREAM_MEDIA_TYPES = (*OBJECT_MEDIA_TYPES, *WATCH_FORMS)
 TABLE, PARTIAL, PARTIAL_LIST = "Table", "PartialObjectMetadata", "PartialObjectMetadataList"
 _NOTHING, _METADATA, _ANYTHING = (), (PARTIAL, PARTIAL_LIST), (PARTIAL, PARTIAL_LIST, TABLE)
 """The kinds that a response can be converted to."""
@@ -23,7 +23,7 @@ _MOST_REMEMBERED = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class OutputFormat:
     media: str = JSON
     as_kind: str = ""
     """Table, PartialObjectMetadata or PartialObjectMetadataList; empty for the object itself."""
@@ -36,7 +36,7 @@ class Form:
         return f"meta.k8s.io/{self.as_version}"
 
 
-PLAIN = Form()
+PLAIN = OutputFormat()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,57 +108,57 @@ def _is_routed(accept: str, offered: tuple[str, ...]) -> bool:
     return any(media == "*/*" or media in offered for media in named)
 
 
-def negotiate(accept: str, *, is_custom: bool = False, has_tables: bool = True) -> Form:
+def negotiate(accept: str, *, is_custom: bool = False, has_tables: bool = True) -> OutputFormat:
     """Return the form of an object or list of a resource. Raise NotAcceptable if there is none; resources that are not
     stored have no tables."""
     if not accept or accept == JSON:
         return PLAIN
-    offered, kinds = CUSTOM_FORMS if is_custom else OBJECT_FORMS, _ANYTHING if has_tables else _METADATA
-    form = _negotiated(accept, offered, kinds)
-    if form is None:
-        raise errors.not_acceptable(OBJECT_FORMS)
-    return form
+    offered, kinds = CUSTOM_FORMS if is_custom else OBJECT_MEDIA_TYPES, _ANYTHING if has_tables else _METADATA
+    output_format = _negotiated(accept, offered, kinds)
+    if output_format is None:
+        raise errors.not_acceptable(OBJECT_MEDIA_TYPES)
+    return output_format
 
 
-def negotiate_plain(accept: str, offered: tuple[str, ...] = OBJECT_FORMS) -> Form:
+def negotiate_plain(accept: str, offered: tuple[str, ...] = OBJECT_MEDIA_TYPES) -> OutputFormat:
     """Return the form of a response that cannot be converted, such as discovery or a review."""
-    form = _negotiated(accept, offered, _NOTHING) if accept else PLAIN
-    if form is None:
+    output_format = _negotiated(accept, offered, _NOTHING) if accept else PLAIN
+    if output_format is None:
         raise errors.not_acceptable(offered)
-    return form
+    return output_format
 
 
-def form_of_error(accept: str) -> Form:
+def form_of_error(accept: str) -> OutputFormat:
     """Return the form of a Status; JSON if the client accepts no supported media type."""
-    return (_negotiated(accept, OBJECT_FORMS, _NOTHING) if accept else None) or PLAIN
+    return (_negotiated(accept, OBJECT_MEDIA_TYPES, _NOTHING) if accept else None) or PLAIN
 
 
-def check_stream(form: Form) -> None:
-    if form.media == YAML:
+def check_stream(output_format: OutputFormat) -> None:
+    if output_format.media == YAML:
         raise errors.not_acceptable(WATCH_FORMS)
 
 
 @lru_cache(maxsize=_MOST_REMEMBERED)
-def _negotiated(accept: str, offered: tuple[str, ...], kinds: tuple[str, ...]) -> Form | None:
+def _negotiated(accept: str, offered: tuple[str, ...], kinds: tuple[str, ...]) -> OutputFormat | None:
     """Return the best supported form. `offered` limits only unconverted responses: PartialObjectMetadata has a protobuf
     form whatever the kind."""
     for clause in _clauses(accept):
-        for media in OBJECT_FORMS:
-            if clause.takes(media) and (form := _form(clause, media, offered, kinds)) is not None:
-                return form
+        for media in OBJECT_MEDIA_TYPES:
+            if clause.takes(media) and (output_format := _form(clause, media, offered, kinds)) is not None:
+                return output_format
     return None
 
 
-def _form(clause: Clause, media: str, offered: tuple[str, ...], kinds: tuple[str, ...]) -> Form | None:
+def _form(clause: Clause, media: str, offered: tuple[str, ...], kinds: tuple[str, ...]) -> OutputFormat | None:
     stream, is_pretty = clause.get("stream"), clause.get("pretty") == "1"
     if stream and (stream != "watch" or media == YAML):
         return None
     conversion = clause.conversion
     if conversion is None:
-        return Form(media, is_pretty=is_pretty) if media in offered else None
+        return OutputFormat(media, is_pretty=is_pretty) if media in offered else None
     kind, group, version = conversion
     if kind not in kinds or group != "meta.k8s.io" or version not in ("v1", "v1beta1"):
         return None
     if kind == TABLE and media == PROTOBUF:
         return None
-    return Form(media, kind, version, is_pretty)
+    return OutputFormat(media, kind, version, is_pretty)

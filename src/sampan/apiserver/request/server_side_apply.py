@@ -13,7 +13,7 @@ from sampan.apiserver.registry.stored_object import StoredObject
 from sampan.apiserver.request import go_conversion_errors
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.options import WriteOptions
-from sampan.apiserver.response.json_bytes import Versions
+from sampan.apiserver.response.json_bytes import VersionConverter
 from sampan.machinery import errors
 
 _CONVERTING = "error converting YAML to JSON"
@@ -32,7 +32,7 @@ class Applied:
         options: WriteOptions,
         codec: ResourceCodec,
         ownership: Ownership,
-        versions: Versions,
+        versions: VersionConverter,
         now: str,
     ) -> None:
         self._call, self._resource, self._options, self._codec = call, resource, options, codec

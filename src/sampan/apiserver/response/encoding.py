@@ -15,7 +15,7 @@ import msgspec
 from sampan.api import limits
 from sampan.api.codec import json as json_codec
 from sampan.apiserver.request.call import Call
-from sampan.apiserver.request.negotiation import JSON, YAML, Form
+from sampan.apiserver.request.negotiation import JSON, YAML, OutputFormat
 
 _PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
@@ -24,9 +24,9 @@ _INDENT = b"\n    "
 """The indentation of a list's items, which are two levels deep."""
 
 
-def is_pretty(call: Call, form: Form) -> bool:
+def is_pretty(call: Call, output_format: OutputFormat) -> bool:
     """Whether to pretty-print: if requested, or by default for curl, Wget and browsers."""
-    if form.is_pretty:
+    if output_format.is_pretty:
         return True
     if call.query and (wish := call.query.get("pretty")):
         return wish in _TRUE
@@ -54,12 +54,12 @@ def pretty_list(head: bytes, items: Iterable[bytes], size: int = 256 << 10) -> I
     yield b"".join(pending)
 
 
-async def encode(raw: bytes, form: Form, call: Call) -> bytes:
+async def encode(raw: bytes, output_format: OutputFormat, call: Call) -> bytes:
     """Encode JSON bytes in the media type of the form. Large responses are encoded in a thread to keep the event loop
     free."""
-    if form.media == JSON:
-        return pretty(raw) if is_pretty(call, form) else raw + b"\n"
-    write = _yaml if form.media == YAML else _protobuf
+    if output_format.media == JSON:
+        return pretty(raw) if is_pretty(call, output_format) else raw + b"\n"
+    write = _yaml if output_format.media == YAML else _protobuf
     return await asyncio.to_thread(write, raw) if len(raw) > _LARGE else write(raw)
 
 

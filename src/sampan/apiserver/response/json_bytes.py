@@ -9,12 +9,12 @@ from sampan.api import conversion
 from sampan.api.codec import json as json_codec
 from sampan.api.resource import GroupVersionKind, Resource
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.request.negotiation import PARTIAL, PARTIAL_LIST, Form
+from sampan.apiserver.request.negotiation import PARTIAL, PARTIAL_LIST, OutputFormat
 from sampan.machinery import errors
 from sampan.storage.cacher import ListResult
 
 
-class Versions:
+class VersionConverter:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
@@ -55,20 +55,20 @@ def raw_metadata(raw: bytes) -> msgspec.Raw:
     return _decode(raw).metadata
 
 
-def partial_object(raw: bytes, form: Form) -> bytes:
-    return partial_opening(form) + bytes(raw_metadata(raw)) + b"}"
+def partial_object(raw: bytes, output_format: OutputFormat) -> bytes:
+    return partial_opening(output_format) + bytes(raw_metadata(raw)) + b"}"
 
 
-def partial_opening(form: Form) -> bytes:
+def partial_opening(output_format: OutputFormat) -> bytes:
     """Return the beginning of a PartialObjectMetadata, up to its metadata."""
-    return b'{"kind":"%b","apiVersion":"%b","metadata":' % (PARTIAL.encode(), form.api_version.encode())
+    return b'{"kind":"%b","apiVersion":"%b","metadata":' % (PARTIAL.encode(), output_format.api_version.encode())
 
 
-def partial_list(result: ListResult, form: Form, size: int = 256 << 10) -> Iterator[bytes]:
+def partial_list(result: ListResult, output_format: OutputFormat, size: int = 256 << 10) -> Iterator[bytes]:
     """Return the list in chunks of about `size` bytes. The items of an empty list are null."""
-    head = b'{"kind":"%b","apiVersion":"%b","metadata":' % (PARTIAL_LIST.encode(), form.api_version.encode())
+    head = b'{"kind":"%b","apiVersion":"%b","metadata":' % (PARTIAL_LIST.encode(), output_format.api_version.encode())
     pending = [head, msgspec.json.encode(list_metadata(result)), b',"items":', b"[" if result.items else b"null}"]
-    start, length, separator = partial_opening(form), 0, b""
+    start, length, separator = partial_opening(output_format), 0, b""
     for item in result.items:
         metadata = bytes(raw_metadata(item.raw))
         pending += (separator, start, metadata, b"}")
@@ -92,11 +92,11 @@ def list_metadata(result: ListResult) -> dict[str, Any]:
     return metadata
 
 
-def check_partial_kind(form: Form, resource: Resource, *, is_list: bool) -> None:
+def check_partial_kind(output_format: OutputFormat, resource: Resource, *, is_list: bool) -> None:
     """Raise NotAcceptable for PartialObjectMetadata of a list, or PartialObjectMetadataList of a single object."""
-    if is_list and form.as_kind == PARTIAL:
+    if is_list and output_format.as_kind == PARTIAL:
         raise _mismatch(f"you requested {PARTIAL}, but the requested object is a list ({_go_type(resource, 'List')})")
-    if not is_list and form.as_kind == PARTIAL_LIST:
+    if not is_list and output_format.as_kind == PARTIAL_LIST:
         raise _mismatch(f"you requested {PARTIAL_LIST}, but the requested object is not a list ({_go_type(resource)})")
 
 
@@ -111,7 +111,7 @@ def _go_type(resource: Resource, suffix: str = "") -> str:
     return f"*{stored.group.partition('.')[0] or 'core'}.{stored.kind}{suffix}"
 
 
-def list_chunks(resource: Resource, result: ListResult, versions: Versions) -> Iterator[bytes]:
+def list_chunks(resource: Resource, result: ListResult, versions: VersionConverter) -> Iterator[bytes]:
     """Return a list as JSON in the version of the path, in chunks."""
     if resource.is_storage_version:
         return result.chunks()
@@ -127,7 +127,7 @@ def list_head(resource: Resource, result: ListResult) -> bytes:
     return b'{"kind":"%b","apiVersion":"%b","metadata":%b,"items":[' % (kind, version, metadata)
 
 
-def list_items(resource: Resource, result: ListResult, versions: Versions) -> Iterator[bytes]:
+def list_items(resource: Resource, result: ListResult, versions: VersionConverter) -> Iterator[bytes]:
     """Return the JSON of each item, in the form that items have within a list."""
     shape = result.shape
     if resource.is_storage_version:

@@ -21,16 +21,16 @@ from sampan.api.unstructured import Unstructured
 from sampan.apiserver.registry.strategy import Column
 from sampan.apiserver.request import negotiation
 from sampan.apiserver.request.call import Call
-from sampan.apiserver.request.negotiation import JSON, PLAIN, PROTOBUF, TABLE, Form
+from sampan.apiserver.request.negotiation import JSON, PLAIN, PROTOBUF, TABLE, OutputFormat
 from sampan.apiserver.response import encoding, json_bytes, watch_frames
-from sampan.apiserver.response.responses import BytesAnswer, ListAnswer, ObjectAnswer, ValueAnswer, WatchAnswer
+from sampan.apiserver.response.responses import ListResponse, ObjectResponse, RawResponse, ValueResponse, WatchResponse
 from sampan.apiserver.tables.columns import GENERIC
 from sampan.apiserver.tables.table import TableWriter, include_of
 from sampan.machinery import errors
 from sampan.storage.cacher import Item, ListResult
 
 if TYPE_CHECKING:
-    from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.endpoints import ApiEndpoints
 
 _ROWS_AT_A_TIME = 50
 _CAUSES_AT_A_TIME, _CHARACTERS_AT_A_TIME = 1000, 64 << 10
@@ -49,59 +49,64 @@ class Rendered:
 
 
 class Renderer:
-    def __init__(self, *, endpoints: Endpoints) -> None:
+    def __init__(self, *, endpoints: ApiEndpoints) -> None:
         self._registry, self._versions = endpoints.registry, endpoints.versions
         self._protobuf = ProtobufBodies(_KEPT_PROTOBUF)
 
     async def render(
-        self, answer: ObjectAnswer | ListAnswer | ValueAnswer | BytesAnswer, form: Form, call: Call
+        self,
+        answer: ObjectResponse | ListResponse | ValueResponse | RawResponse,
+        output_format: OutputFormat,
+        call: Call,
     ) -> Rendered:
-        if isinstance(answer, ObjectAnswer):
-            rendered = await self._object(answer, form, call)
-        elif isinstance(answer, ListAnswer):
-            rendered = await self._list(answer, form, call)
-        elif isinstance(answer, BytesAnswer):
+        if isinstance(answer, ObjectResponse):
+            rendered = await self._object(answer, output_format, call)
+        elif isinstance(answer, ListResponse):
+            rendered = await self._list(answer, output_format, call)
+        elif isinstance(answer, RawResponse):
             return Rendered(answer.code, answer.content_type, (answer.body,), answer.headers)
         else:
             raw = json_codec.encode(answer.value)
-            form = _supported(raw, form)
-            rendered = Rendered(answer.code, form.media, (await encoding.encode(raw, form, call),), answer.headers)
+            output_format = _supported(raw, output_format)
+            rendered = Rendered(
+                answer.code, output_format.media, (await encoding.encode(raw, output_format, call),), answer.headers
+            )
         return _compressed(rendered, call)
 
     async def error(self, error: errors.ApiError, call: Call) -> Rendered:
         """Render an error as a Status, in a form that the client accepts or else in JSON."""
-        form = negotiation.form_of_error(call.headers.get("Accept", ""))
-        body = await encoding.encode(await _encoded_status(error.status), form, call)
+        output_format = negotiation.form_of_error(call.headers.get("Accept", ""))
+        body = await encoding.encode(await _encoded_status(error.status), output_format, call)
         headers = {"Retry-After": str(wait)} if (wait := error.retry_after_s) else {}
-        return Rendered(error.code, form.media, (body,), headers)
+        return Rendered(error.code, output_format.media, (body,), headers)
 
-    def frames(self, answer: WatchAnswer, call: Call) -> watch_frames.Frames:
+    def frames(self, answer: WatchResponse, call: Call) -> watch_frames.WatchFrames:
         """Return the encoder for the events of a watch."""
         return watch_frames.frames(self, call, answer.resource)
 
     # -- one object --------------------------------------------------------------------------------------------------
 
-    async def _object(self, answer: ObjectAnswer, form: Form, call: Call) -> Rendered:
+    async def _object(self, answer: ObjectResponse, output_format: OutputFormat, call: Call) -> Rendered:
         raw = answer.raw
-        if form.as_kind == TABLE:
-            raw = self._table_of_object(answer, form, call)
-        elif form.as_kind:
-            json_bytes.check_partial_kind(form, answer.resource, is_list=False)
-            raw = json_bytes.partial_object(raw, form)
-        return Rendered(answer.code, form.media, (await encoding.encode(raw, form, call),))
+        if output_format.as_kind == TABLE:
+            raw = self._table_of_object(answer, output_format, call)
+        elif output_format.as_kind:
+            json_bytes.check_partial_kind(output_format, answer.resource, is_list=False)
+            raw = json_bytes.partial_object(raw, output_format)
+        return Rendered(answer.code, output_format.media, (await encoding.encode(raw, output_format, call),))
 
-    def _table_of_object(self, answer: ObjectAnswer, form: Form, call: Call) -> bytes:
+    def _table_of_object(self, answer: ObjectResponse, output_format: OutputFormat, call: Call) -> bytes:
         resource, title = answer.resource, _decode_title(answer.raw)
         if title.kind == resource.kind:
-            writer = self.table_writer(resource, form, include_of(call))
+            writer = self.table_writer(resource, output_format, include_of(call))
             obj = answer.obj if answer.obj is not None else self._decoded(answer)
         else:  # a subresource of its own kind: a scale, an eviction
-            writer = self.table_writer(resource, form, include_of(call), columns=GENERIC)
+            writer = self.table_writer(resource, output_format, include_of(call), columns=GENERIC)
             obj = Unstructured.from_value(json_codec.read_any(answer.raw))
         version = title.metadata.resourceVersion
         return writer.table({"resourceVersion": version} if version else {}, [writer.row(obj, lambda: answer.raw)])
 
-    def _decoded(self, answer: ObjectAnswer) -> Any:
+    def _decoded(self, answer: ObjectResponse) -> Any:
         """Return the object in the storage version, for which the table columns are declared."""
         resource = answer.resource
         if answer.item is not None:
@@ -111,17 +116,17 @@ class Renderer:
 
     # -- lists -------------------------------------------------------------------------------------------------------
 
-    async def _list(self, answer: ListAnswer, form: Form, call: Call) -> Rendered:
+    async def _list(self, answer: ListResponse, output_format: OutputFormat, call: Call) -> Rendered:
         resource, result = answer.resource, answer.result
-        if form.as_kind == TABLE:
-            raw = await self._table_of_list(answer, form, call)
-            return Rendered(200, form.media, (await encoding.encode(raw, form, call),))
-        if form.as_kind:
-            json_bytes.check_partial_kind(form, resource, is_list=True)
-            chunks = json_bytes.partial_list(result, form)
-        elif form.media == PROTOBUF:
+        if output_format.as_kind == TABLE:
+            raw = await self._table_of_list(answer, output_format, call)
+            return Rendered(200, output_format.media, (await encoding.encode(raw, output_format, call),))
+        if output_format.as_kind:
+            json_bytes.check_partial_kind(output_format, resource, is_list=True)
+            chunks = json_bytes.partial_list(result, output_format)
+        elif output_format.media == PROTOBUF:
             return Rendered(200, PROTOBUF, (await self._protobuf_list(resource, result),))
-        elif form.media == JSON and encoding.is_pretty(call, form):
+        elif output_format.media == JSON and encoding.is_pretty(call, output_format):
             head, items = (
                 json_bytes.list_head(resource, result),
                 json_bytes.list_items(resource, result, self._versions),
@@ -129,13 +134,13 @@ class Renderer:
             return Rendered(200, JSON, encoding.pretty_list(head, items))
         else:
             chunks = json_bytes.list_chunks(resource, result, self._versions)
-        if form.media == JSON and not encoding.is_pretty(call, form):
+        if output_format.media == JSON and not encoding.is_pretty(call, output_format):
             return Rendered(200, JSON, json_bytes.with_newline(chunks))
-        return Rendered(200, form.media, (await encoding.encode(b"".join(chunks), form, call),))
+        return Rendered(200, output_format.media, (await encoding.encode(b"".join(chunks), output_format, call),))
 
-    async def _table_of_list(self, answer: ListAnswer, form: Form, call: Call) -> bytes:
+    async def _table_of_list(self, answer: ListResponse, output_format: OutputFormat, call: Call) -> bytes:
         resource, result = answer.resource, answer.result
-        writer = self.table_writer(resource, form, include_of(call))
+        writer = self.table_writer(resource, output_format, include_of(call))
         cacher, rows = self._registry.store(resource).cacher, []
         for number, item in enumerate(self._in_table_order(resource, result.items), 1):
             rows.append(writer.row(cacher.object(item), bound(self.shown, resource, item)))
@@ -166,13 +171,15 @@ class Renderer:
 
     # -- shared with watch frames ------------------------------------------------------------------------------------
 
-    def table_writer(self, resource: Resource, form: Form, include: str, columns: Sequence[Column] = ()) -> TableWriter:
+    def table_writer(
+        self, resource: Resource, output_format: OutputFormat, include: str, columns: Sequence[Column] = ()
+    ) -> TableWriter:
         strategy = self._registry.behaviour(resource).strategy
         return TableWriter(
             columns=columns or strategy.columns,
             conditions=strategy.row_conditions,
             kind=resource.storage or resource.gvk,
-            form=form,
+            output_format=output_format,
             include=include,
             now=self._registry.clock.now(),
         )
@@ -230,13 +237,13 @@ def _encode_long_text(text: str) -> bytes:
     return b'"%b"' % b"".join(json_codec.encode(text[start : start + _CHARACTERS_AT_A_TIME])[1:-1] for start in starts)
 
 
-def _supported(raw: bytes, form: Form) -> Form:
+def _supported(raw: bytes, output_format: OutputFormat) -> OutputFormat:
     """Fall back to JSON for values that have no protobuf message."""
-    if form.media != PROTOBUF:
-        return form
+    if output_format.media != PROTOBUF:
+        return output_format
     from sampan.api.codec import protobuf
 
-    return form if protobuf.supports(*json_codec.read_kind(raw)) else PLAIN
+    return output_format if protobuf.supports(*json_codec.read_kind(raw)) else PLAIN
 
 
 def _compressed(rendered: Rendered, call: Call) -> Rendered:

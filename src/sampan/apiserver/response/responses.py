@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectAnswer:
+class ObjectResponse:
     """One object: its JSON bytes in the requested version."""
 
     resource: Resource
@@ -29,20 +29,20 @@ class ObjectAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class ListAnswer:
+class ListResponse:
     resource: Resource
     result: ListResult
 
 
 @dataclass(frozen=True, slots=True)
-class WatchAnswer:
+class WatchResponse:
     resource: Resource
     watcher: Watcher
     timeout_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class ValueAnswer:
+class ValueResponse:
     """A JSON value that is not a stored object: a Status, discovery, a review."""
 
     value: Any
@@ -51,7 +51,7 @@ class ValueAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class BytesAnswer:
+class RawResponse:
     """A complete body: health checks, metrics, logs."""
 
     body: bytes
@@ -61,27 +61,27 @@ class BytesAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamAnswer:
+class StreamedResponse:
     """A response that a backend writes to the client's connection: a proxy, a log stream."""
 
     serve: "Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]"
     """Writes the response; may raise ApiError until the first byte is written."""
 
 
-Answer = ObjectAnswer | ListAnswer | WatchAnswer | ValueAnswer | BytesAnswer | StreamAnswer
+ApiResponse = ObjectResponse | ListResponse | WatchResponse | ValueResponse | RawResponse | StreamedResponse
 
 
-def no_such_path() -> BytesAnswer:
+def path_not_found() -> RawResponse:
     """Return the response for an unknown path outside of the served API groups."""
-    return BytesAnswer(b"404 page not found\n", code=404, headers={"X-Content-Type-Options": "nosniff"})
+    return RawResponse(b"404 page not found\n", code=404, headers={"X-Content-Type-Options": "nosniff"})
 
 
-def created() -> ValueAnswer:
+def created_status() -> ValueResponse:
     """Return the response of a subresource that creates no object: binding, eviction."""
-    return ValueAnswer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
+    return ValueResponse({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
 
 
-def success(resource: Resource, name: str, uid: str) -> ValueAnswer:
+def success_status(resource: Resource, name: str, uid: str) -> ValueResponse:
     """Return the response to a delete of a kind that does not return the object."""
     details: dict[str, str] = {"name": name}
     if resource.group:
@@ -89,10 +89,12 @@ def success(resource: Resource, name: str, uid: str) -> ValueAnswer:
     details["kind"] = resource.plural
     if uid:
         details["uid"] = uid
-    return ValueAnswer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+    return ValueResponse(
+        {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+    )
 
 
-def translated(fault: Exception, call: Call) -> errors.ApiError | None:
+def translate_storage_error(fault: Exception, call: Call) -> errors.ApiError | None:
     """Return the API error for an error of the storage or cache, None for any other exception."""
     match fault:
         case cache.Expired():

@@ -1,7 +1,7 @@
 """Watch events as bytes of a stream, in the negotiated media type.
 
-Frames of one form are shared by all watchers that use it (`WatchEvent.frame`). A `Frames` belongs to one watch, since
-only the first of its tables contains the column definitions.
+Frames of one format are shared by all watchers that use it (`WatchEvent.frame`). A `WatchFrames` belongs to one watch,
+since only the first of its tables contains the column definitions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sampan.api.codec import json as json_codec
 from sampan.api.resource import Resource
 from sampan.apiserver.request import negotiation
 from sampan.apiserver.request.call import Call
-from sampan.apiserver.request.negotiation import JSON, PARTIAL_LIST, TABLE, Form
+from sampan.apiserver.request.negotiation import JSON, PARTIAL_LIST, TABLE, OutputFormat
 from sampan.apiserver.response import json_bytes
 from sampan.apiserver.tables.table import include_of
 from sampan.storage.cacher import FrameEncoder, Item, WatchEvent
@@ -25,7 +25,7 @@ Show = Callable[[Item], bytes]
 """Returns the JSON of an event's object."""
 
 
-class Frames:
+class WatchFrames:
     """Encodes the events of one watch."""
 
     def __init__(self, *, media: str, first: FrameEncoder | None = None, rest: FrameEncoder | None = None) -> None:
@@ -48,17 +48,17 @@ class Frames:
             self._next = self._rest
         return frames
 
-    def through(self, wrap: Callable[[FrameEncoder], FrameEncoder]) -> Frames:
+    def through(self, wrap: Callable[[FrameEncoder], FrameEncoder]) -> WatchFrames:
         """Return an encoder whose frames are wrapped for a transport. Wrapped frames are shared by all watchers as
         well."""
-        return Frames(media=self._media, first=wrap(self._next or _PLAIN), rest=wrap(self._rest or _PLAIN))
+        return WatchFrames(media=self._media, first=wrap(self._next or _PLAIN), rest=wrap(self._rest or _PLAIN))
 
     def error(self, status: dict[str, Any]) -> bytes:
         """Return the ERROR event that terminates a watch."""
         return _frame(self._media, "ERROR", json_codec.encode(status))
 
 
-class Encoder:
+class EventEncoder:
     """Encodes events in one form: `show` returns the JSON of the object, `key` identifies the form."""
 
     def __init__(self, *, key: Hashable, media: str, show: Show) -> None:
@@ -68,7 +68,7 @@ class Encoder:
         return _frame(self._media, type, self._show(item))
 
 
-_PLAIN = Encoder(key=JSON, media=JSON, show=lambda item: item.raw)
+_PLAIN = EventEncoder(key=JSON, media=JSON, show=lambda item: item.raw)
 
 
 def _frame(media: str, type: str, raw: bytes) -> bytes:
@@ -79,46 +79,46 @@ def _frame(media: str, type: str, raw: bytes) -> bytes:
     return protobuf.frame({"type": type, "object": json_codec.read_any(raw)})
 
 
-def frames(renderer: Renderer, call: Call, resource: Resource) -> Frames:
+def frames(renderer: Renderer, call: Call, resource: Resource) -> WatchFrames:
     """Return the encoder for the events of a watch. Raise NotAcceptable if the media type cannot be streamed."""
-    form = call.form
-    negotiation.check_stream(form)
-    if form.as_kind == TABLE:
-        return _tables(renderer, form, include_of(call), resource)
-    show = _shower(renderer, form, resource)
-    if show is None and form.media == JSON:
-        return Frames(media=JSON)
-    key = (form.media, form.as_kind, form.as_version, resource.gvk.api_version)
-    encoder = Encoder(key=key, media=form.media, show=show or (lambda item: item.raw))
-    return Frames(media=form.media, first=encoder, rest=encoder)
+    output_format = call.output_format
+    negotiation.check_stream(output_format)
+    if output_format.as_kind == TABLE:
+        return _tables(renderer, output_format, include_of(call), resource)
+    show = _shower(renderer, output_format, resource)
+    if show is None and output_format.media == JSON:
+        return WatchFrames(media=JSON)
+    key = (output_format.media, output_format.as_kind, output_format.as_version, resource.gvk.api_version)
+    encoder = EventEncoder(key=key, media=output_format.media, show=show or (lambda item: item.raw))
+    return WatchFrames(media=output_format.media, first=encoder, rest=encoder)
 
 
-def _shower(renderer: Renderer, form: Form, resource: Resource) -> Show | None:
-    if form.as_kind == PARTIAL_LIST:
+def _shower(renderer: Renderer, output_format: OutputFormat, resource: Resource) -> Show | None:
+    if output_format.as_kind == PARTIAL_LIST:
         return _refuse
-    if form.as_kind:
-        return lambda item: json_bytes.partial_object(item.raw, form)
+    if output_format.as_kind:
+        return lambda item: json_bytes.partial_object(item.raw, output_format)
     if resource.storage is None or resource.storage == resource.gvk:
         return None
     return lambda item: renderer.shown(resource, item)
 
 
-class NoForm(Exception):
+class UnsupportedOutputFormat(Exception):
     """An event cannot be converted to the requested form: the watch is closed without an error event."""
 
 
 def _refuse(item: Item) -> bytes:
-    raise NoForm
+    raise UnsupportedOutputFormat
 
 
-def _tables(renderer: Renderer, form: Form, include: str, resource: Resource) -> Frames:
-    def encoder(has_headers: bool) -> Encoder:
+def _tables(renderer: Renderer, output_format: OutputFormat, include: str, resource: Resource) -> WatchFrames:
+    def encoder(has_headers: bool) -> EventEncoder:
         def show(item: Item) -> bytes:
-            writer = renderer.table_writer(resource, form, include)
+            writer = renderer.table_writer(resource, output_format, include)
             row = writer.row(renderer.stored(resource, item), lambda: renderer.shown(resource, item))
             return writer.table({"resourceVersion": str(item.revision)}, [row], has_headers=has_headers)
 
-        key = (form.media, TABLE, form.as_version, resource.gvk.api_version, include, has_headers)
-        return Encoder(key=key, media=form.media, show=show)
+        key = (output_format.media, TABLE, output_format.as_version, resource.gvk.api_version, include, has_headers)
+        return EventEncoder(key=key, media=output_format.media, show=show)
 
-    return Frames(media=form.media, first=encoder(True), rest=encoder(False))
+    return WatchFrames(media=output_format.media, first=encoder(True), rest=encoder(False))

@@ -11,7 +11,7 @@ from sampan.api import gotext
 from sampan.api.resource import GroupVersionKind
 from sampan.apiserver.registry.strategy import Column
 from sampan.apiserver.request.call import Call
-from sampan.apiserver.request.negotiation import PARTIAL, Form
+from sampan.apiserver.request.negotiation import PARTIAL, OutputFormat
 from sampan.apiserver.response import json_bytes
 from sampan.apiserver.tables.columns import GENERIC, definitions
 from sampan.machinery import errors
@@ -49,15 +49,15 @@ class TableWriter:
         *,
         columns: Sequence[Column],
         kind: GroupVersionKind,
-        form: Form,
+        output_format: OutputFormat,
         include: str,
         now: float,
         conditions: Conditions = _no_conditions,
     ) -> None:
         self._columns = [column.value for column in columns or GENERIC]
         self._definitions = definitions(columns or GENERIC, kind)
-        self._opening = b'{"kind":"Table","apiVersion":"%b","metadata":' % form.api_version.encode()
-        self._partial = json_bytes.partial_opening(form)
+        self._opening = b'{"kind":"Table","apiVersion":"%b","metadata":' % output_format.api_version.encode()
+        self._partial = json_bytes.partial_opening(output_format)
         self._include = include
         self._conditions = conditions
         self.now = now

@@ -11,8 +11,15 @@ from typing import Any
 import msgspec
 
 from sampan.apiserver.pipeline import Pipeline
-from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, User
-from sampan.apiserver.response.responses import Answer, BytesAnswer, ListAnswer, ObjectAnswer, ValueAnswer, translated
+from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, UserInfo
+from sampan.apiserver.response.responses import (
+    ApiResponse,
+    ListResponse,
+    ObjectResponse,
+    RawResponse,
+    ValueResponse,
+    translate_storage_error,
+)
 from sampan.machinery import errors
 
 Value = dict[str, Any]
@@ -20,7 +27,7 @@ JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 
-_ADMIN = User("admin", "", (MASTERS, AUTHENTICATED))
+_ADMIN = UserInfo("admin", "", (MASTERS, AUTHENTICATED))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +117,7 @@ class Api:
         except errors.ApiError as error:
             code, raw = error.code, msgspec.json.encode(error.status)
         except Exception as failure:
-            api_error = translated(failure, call)
+            api_error = translate_storage_error(failure, call)
             if api_error is None:
                 raise
             code, raw = api_error.code, msgspec.json.encode(api_error.status)
@@ -123,14 +130,14 @@ class Api:
         return reply.value
 
 
-def _rendered(answer: Answer) -> tuple[int, bytes]:
-    if isinstance(answer, ObjectAnswer):
+def _rendered(answer: ApiResponse) -> tuple[int, bytes]:
+    if isinstance(answer, ObjectResponse):
         return answer.code, answer.raw
-    if isinstance(answer, ListAnswer):
+    if isinstance(answer, ListResponse):
         return 200, answer.result.raw()
-    if isinstance(answer, ValueAnswer):
+    if isinstance(answer, ValueResponse):
         return answer.code, msgspec.json.encode(answer.value)
-    if isinstance(answer, BytesAnswer):
+    if isinstance(answer, RawResponse):
         return answer.code, msgspec.json.encode({"message": answer.body.decode()})
     raise AssertionError("a watch is no answer here")
 

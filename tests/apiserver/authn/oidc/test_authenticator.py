@@ -12,13 +12,13 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.apiserver.authn.authenticator import TokenFault
+from sampan.apiserver.authn.authenticator import TokenError
 from sampan.apiserver.authn.configuration import read_authentication
 from sampan.apiserver.authn.oidc import JwtIssuer, OidcTokens
 from sampan.apiserver.authn.oidc import claim_mapping as claims_of
-from sampan.apiserver.config.config_file import ConfigFault
-from sampan.apiserver.config.config_reload import INTERVAL_S, FollowedFile
-from sampan.apiserver.request.call import User
+from sampan.apiserver.config.config_file import ConfigFileError
+from sampan.apiserver.config.config_reload import INTERVAL_S, ReloadingFile
+from sampan.apiserver.request.call import UserInfo
 from sampan.machinery.clock import VirtualClock
 from tests.apiserver.authn.outside import Outside, outside
 
@@ -72,16 +72,16 @@ def with_issuer(tmp_path: Path, work: Any, **more: Any) -> None:
 def test_a_token_names_its_user(tmp_path: Path) -> None:
     async def work(issuer: Issuer, tokens: OidcTokens, clock: VirtualClock) -> None:
         token = issuer.token(clock, groups=["a", "b"], uid="7", jti="j", hd="example.com")
-        found = await tokens.identify(token)
+        found = await tokens.authenticate_token(token)
         assert found is not None
         extra = {"authentication.kubernetes.io/credential-id": ("JTI=j",)}
-        assert found.user == User("oidc:ann", "7", ("g:a", "g:b", "system:authenticated"), extra)
-        await tokens.identify(token)
+        assert found.user == UserInfo("oidc:ann", "7", ("g:a", "g:b", "system:authenticated"), extra)
+        await tokens.authenticate_token(token)
         assert issuer.asked == ["/.well-known/openid-configuration", "/keys"]
-        with pytest.raises(TokenFault, match="required claim hd value"):
-            await tokens.identify(issuer.token(clock, hd="example.org", uid="7"))
-        assert await tokens.identify("no.such.token") is None
-        assert await tokens.identify(jwt.encode({"iss": "https://other"}, RSA, algorithm="RS256")) is None
+        with pytest.raises(TokenError, match="required claim hd value"):
+            await tokens.authenticate_token(issuer.token(clock, hd="example.org", uid="7"))
+        assert await tokens.authenticate_token("no.such.token") is None
+        assert await tokens.authenticate_token(jwt.encode({"iss": "https://other"}, RSA, algorithm="RS256")) is None
 
     claims = {"groups_claim": "groups", "groups_prefix": "g:", "uid_claim": "uid", "required": {"hd": "example.com"}}
     with_issuer(tmp_path, work, **claims)
@@ -90,31 +90,31 @@ def test_a_token_names_its_user(tmp_path: Path) -> None:
 def test_time(tmp_path: Path) -> None:
     async def work(issuer: Issuer, tokens: OidcTokens, clock: VirtualClock) -> None:
         token = issuer.token(clock)
-        assert await tokens.identify(token) is not None
+        assert await tokens.authenticate_token(token) is not None
         await clock.advance(601)
-        with pytest.raises(TokenFault, match="expired"):
-            await tokens.identify(token)
-        with pytest.raises(TokenFault, match="nbf"):
-            await tokens.identify(issuer.token(clock, nbf=clock.now() + 301))
-        with pytest.raises(TokenFault, match="expected audience"):
-            await tokens.identify(issuer.token(clock, aud=["x", "y"]))
+        with pytest.raises(TokenError, match="expired"):
+            await tokens.authenticate_token(token)
+        with pytest.raises(TokenError, match="nbf"):
+            await tokens.authenticate_token(issuer.token(clock, nbf=clock.now() + 301))
+        with pytest.raises(TokenError, match="expected audience"):
+            await tokens.authenticate_token(issuer.token(clock, aud=["x", "y"]))
 
     with_issuer(tmp_path, work)
 
 
 def test_keys_change(tmp_path: Path) -> None:
     async def work(issuer: Issuer, tokens: OidcTokens, clock: VirtualClock) -> None:
-        assert await tokens.identify(issuer.token(clock)) is not None
+        assert await tokens.authenticate_token(issuer.token(clock)) is not None
         issuer.keys = {"two": OTHER, "curve": CURVE}
         fresh = issuer.token(clock, "two")
-        with pytest.raises(TokenFault, match="failed to verify"):
-            await tokens.identify(fresh)
+        with pytest.raises(TokenError, match="failed to verify"):
+            await tokens.authenticate_token(fresh)
         await clock.advance(3)
-        assert await tokens.identify(fresh) is not None
-        assert await tokens.identify(issuer.token(clock, "curve")) is not None
+        assert await tokens.authenticate_token(fresh) is not None
+        assert await tokens.authenticate_token(issuer.token(clock, "curve")) is not None
         issuer.keys["two"] = RSA
-        with pytest.raises(TokenFault, match="failed to verify"):
-            await tokens.identify(issuer.token(clock, "two", sub="forged"))
+        with pytest.raises(TokenError, match="failed to verify"):
+            await tokens.authenticate_token(issuer.token(clock, "two", sub="forged"))
         assert issuer.asked.count("/keys") == 2, "a name that is known is not asked for again"
 
     with_issuer(tmp_path, work)
@@ -124,17 +124,17 @@ def test_an_issuer_that_is_down_is_asked_ever_less_often(tmp_path: Path) -> None
     async def work(issuer: Issuer, tokens: OidcTokens, clock: VirtualClock) -> None:
         issuer.is_down = True
         for _ in range(60):
-            with pytest.raises(TokenFault, match="not initialized"):
-                await tokens.identify(issuer.token(clock))
+            with pytest.raises(TokenError, match="not initialized"):
+                await tokens.authenticate_token(issuer.token(clock))
             await clock.advance(1)
         assert len(issuer.asked) == 6, "after 0, 1, 3, 7, 15, 31 seconds"
         issuer.is_down = False
         await clock.advance(30)
         token = issuer.token(clock)
-        assert await tokens.identify(token) is not None
+        assert await tokens.authenticate_token(token) is not None
         issuer.is_down = True
         await clock.advance(20)
-        assert await tokens.identify(issuer.token(clock, sub="ben")) is not None, "known keys go on"
+        assert await tokens.authenticate_token(issuer.token(clock, sub="ben")) is not None, "known keys go on"
 
     with_issuer(tmp_path, work)
 
@@ -142,8 +142,8 @@ def test_an_issuer_that_is_down_is_asked_ever_less_often(tmp_path: Path) -> None
 def test_a_document_of_another_issuer_is_not_believed(tmp_path: Path) -> None:
     async def work(issuer: Issuer, tokens: OidcTokens, clock: VirtualClock) -> None:
         issuer.named = "https://other"
-        with pytest.raises(TokenFault, match="not initialized"):
-            await tokens.identify(issuer.token(clock))
+        with pytest.raises(TokenError, match="not initialized"):
+            await tokens.authenticate_token(issuer.token(clock))
 
     with_issuer(tmp_path, work)
 
@@ -151,10 +151,10 @@ def test_a_document_of_another_issuer_is_not_believed(tmp_path: Path) -> None:
 def test_algorithms_that_are_not_wanted(tmp_path: Path) -> None:
     async def work(issuer: Issuer, tokens: OidcTokens, clock: VirtualClock) -> None:
         issuer.keys["curve"] = CURVE
-        with pytest.raises(TokenFault, match="unsupported algorithm"):
-            await tokens.identify(issuer.token(clock, "curve"))
+        with pytest.raises(TokenError, match="unsupported algorithm"):
+            await tokens.authenticate_token(issuer.token(clock, "curve"))
         said = {"iss": issuer.url, "sub": "root", "aud": "kube", "exp": clock.now() + 600}
-        assert await tokens.identify(jwt.encode(said, "", algorithm="none")) is None
+        assert await tokens.authenticate_token(jwt.encode(said, "", algorithm="none")) is None
 
     with_issuer(tmp_path, work, algorithms=("RS256",))
 
@@ -170,7 +170,7 @@ def test_algorithms_that_are_not_wanted(tmp_path: Path) -> None:
 )
 def test_claims_that_name_nobody(claims: dict[str, Any], fault: str) -> None:
     issuer = JwtIssuer(url="https://i", audiences=("a",), username_claim="email", groups_claim="groups")
-    with pytest.raises(TokenFault, match=fault):
+    with pytest.raises(TokenError, match=fault):
         claims_of.user_of(claims, issuer)
 
 
@@ -182,7 +182,7 @@ def test_no_claims_break_it(claims: dict[str, Any]) -> None:
     try:
         claims_of.check(claims, issuer, 1.0)
         claims_of.user_of(claims, issuer)
-    except TokenFault:
+    except TokenError:
         pass
 
 
@@ -238,14 +238,14 @@ def test_the_file(tmp_path: Path) -> None:
     ],
 )
 def test_faulty_files(tmp_path: Path, text: str, fault: str) -> None:
-    with pytest.raises(ConfigFault, match=re.escape(fault)):
+    with pytest.raises(ConfigFileError, match=re.escape(fault)):
         read_authentication(written(tmp_path, text), ["https://own"])
 
 
 async def test_a_file_is_followed(tmp_path: Path) -> None:
     clock, file = VirtualClock(), written(tmp_path, HEAD)
     seen: list[int] = []
-    followed = FollowedFile(
+    followed = ReloadingFile(
         file, read=read_authentication, use=lambda found: seen.append(len(found.issuers)), clock=clock
     )
     async with asyncio.TaskGroup() as group:

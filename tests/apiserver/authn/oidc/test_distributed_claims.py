@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from sampan.apiserver.authn.authenticator import TokenFault
+from sampan.apiserver.authn.authenticator import TokenError
 from sampan.apiserver.authn.oidc import OidcTokens
 from sampan.apiserver.authn.oidc.distributed_claims import source_of
 from sampan.machinery.clock import VirtualClock
@@ -54,7 +54,7 @@ def test_they_are_fetched(tmp_path: Path) -> None:
     async def work(keeper: Keeper, tokens: OidcTokens) -> None:
         token = keeper.pointing()
         for _ in range(2):
-            found = await tokens.identify(token)
+            found = await tokens.authenticate_token(token)
             assert found is not None
             assert found.user.groups == ("g:a", "g:b", "system:authenticated")
         assert keeper.asked.count("Bearer door") == 1, "what a token said is kept"
@@ -65,7 +65,7 @@ def test_they_are_fetched(tmp_path: Path) -> None:
 def test_those_in_the_token_go_first(tmp_path: Path) -> None:
     async def work(keeper: Keeper, tokens: OidcTokens) -> None:
         token = keeper.token(keeper.clock, groups=["own"], _claim_names=NAMES, _claim_sources={})
-        found = await tokens.identify(token)
+        found = await tokens.authenticate_token(token)
         assert found is not None
         assert found.user.groups == ("g:own", "system:authenticated")
         assert "Bearer door" not in keeper.asked
@@ -87,8 +87,8 @@ def test_those_in_the_token_go_first(tmp_path: Path) -> None:
 def test_what_is_not_believed(tmp_path: Path, source: dict[str, str], kept: dict[str, Any], fault: str) -> None:
     async def work(keeper: Keeper, tokens: OidcTokens) -> None:
         keeper.kept = kept
-        with pytest.raises(TokenFault, match="oidc: could not expand distributed claims") as refused:
-            await tokens.identify(keeper.pointing(**source))
+        with pytest.raises(TokenError, match="oidc: could not expand distributed claims") as refused:
+            await tokens.authenticate_token(keeper.pointing(**source))
         assert fault in str(refused.value)
 
     with_keeper(tmp_path, work)
@@ -104,7 +104,7 @@ def test_what_is_not_believed(tmp_path: Path, source: dict[str, str], kept: dict
     ],
 )
 def test_tokens_that_point_nowhere(claims: dict[str, Any], fault: str) -> None:
-    with pytest.raises(TokenFault, match=fault):
+    with pytest.raises(TokenError, match=fault):
         source_of(claims, "groups")
 
 

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 import yaml
 
-from sampan.apiserver.authn.authenticator import TokenFault
+from sampan.apiserver.authn.authenticator import TokenError
 from sampan.apiserver.authn.configuration import read_authentication
 from sampan.apiserver.authn.oidc import JwtIssuer
 from sampan.apiserver.authn.oidc import claim_mapping as claims_of
-from sampan.apiserver.config.config_file import ConfigFault
-from sampan.apiserver.request.call import AUTHENTICATED, User
+from sampan.apiserver.config.config_file import ConfigFileError
+from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from tests.apiserver.authn.oidc.test_authenticator import written
 
 CREDENTIAL = "authentication.kubernetes.io/credential-id"
@@ -68,7 +68,7 @@ def test_a_user_made_of_expressions(tmp_path: Path) -> None:
         ],
     )
     extra = {CREDENTIAL: ("JTI=j",), "example.com/pod": ("u1",), "example.com/many": ("b",)}
-    assert claims_of.user_of(CLAIMS, made) == User("oidc:ann", "2000", ("dev", "ops", AUTHENTICATED), extra)
+    assert claims_of.user_of(CLAIMS, made) == UserInfo("oidc:ann", "2000", ("dev", "ops", AUTHENTICATED), extra)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_user_made_of_expressions(tmp_path: Path) -> None:
 )
 def test_whom_expressions_refuse(tmp_path: Path, more: dict[str, Any], fault: str) -> None:
     made = issuer(tmp_path, **more)
-    with pytest.raises(TokenFault, match=re.escape(fault)):
+    with pytest.raises(TokenError, match=re.escape(fault)):
         claims_of.user_of(CLAIMS, made)
 
 
@@ -171,7 +171,7 @@ def test_whom_expressions_refuse(tmp_path: Path, more: dict[str, Any], fault: st
     ],
 )
 def test_expressions_that_a_file_may_not_have(tmp_path: Path, more: dict[str, Any], fault: str) -> None:
-    with pytest.raises(ConfigFault, match=re.escape(fault)):
+    with pytest.raises(ConfigFileError, match=re.escape(fault)):
         issuer(tmp_path, **more)
 
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from sampan.apiserver.authz import Attributes, Decision, Verdict
-from sampan.apiserver.authz.node import NodeAuthorizer, NodeRelations
-from sampan.apiserver.request.call import User
+from sampan.apiserver.authz import Attributes, AuthzDecision, AuthzResult
+from sampan.apiserver.authz.node import NodeAuthorizer, NodeGraph
+from sampan.apiserver.request.call import UserInfo
 from tests.apiserver.asking import Asking, asking, run
 from tests.apiserver.authz.building import asked
 
-NODE = User("system:node:n1", groups=("system:nodes", "system:authenticated"))
-OTHER = User("system:node:n2", groups=("system:nodes", "system:authenticated"))
+NODE = UserInfo("system:node:n1", groups=("system:nodes", "system:authenticated"))
+OTHER = UserInfo("system:node:n2", groups=("system:nodes", "system:authenticated"))
 PAUSE = {
     "name": "c",
     "image": "pause",
@@ -53,23 +53,23 @@ async def fill(asks: Asking) -> None:
     )
 
 
-async def _waited_for(decision: Decision | Awaitable[Decision]) -> Decision:
+async def _waited_for(decision: AuthzResult | Awaitable[AuthzResult]) -> AuthzResult:
     """The first question finds caches that are not filled, and waits."""
-    return decision if isinstance(decision, Decision) else await decision
+    return decision if isinstance(decision, AuthzResult) else await decision
 
 
 def judged(*questions: Attributes) -> list[tuple[bool, str]]:
     async def work() -> list[tuple[bool, str]]:
         async with asking() as asks:
             await fill(asks)
-            authorizer = NodeAuthorizer(relations=NodeRelations(registry=asks.registry))
-            decisions = [await _waited_for(authorizer.decide(question)) for question in questions]
-            return [(found.verdict is Verdict.ALLOWED, found.reason) for found in decisions]
+            authorizer = NodeAuthorizer(relations=NodeGraph(registry=asks.registry))
+            decisions = [await _waited_for(authorizer.authorize(question)) for question in questions]
+            return [(found.decision is AuthzDecision.ALLOW, found.reason) for found in decisions]
 
     return run(work())
 
 
-def of_ns(verb: str, resource: str, name: str = "", user: User = NODE, **more: str) -> Attributes:
+def of_ns(verb: str, resource: str, name: str = "", user: UserInfo = NODE, **more: str) -> Attributes:
     return asked(verb, resource, user, namespace="ns", name=name, **more)
 
 
@@ -134,10 +134,10 @@ _NONE = "no relationship found between node 'n1' and this object"
             (False, 'can only access leases in the "kube-node-lease" system namespace'),
         ),
         (asked("get", "csinodes", NODE, group="storage.k8s.io", name="n1"), (True, "")),
-        (asked("get", "nodes", User("system:node:n1"), name="n1"), (False, "")),
-        (asked("get", "nodes", User("ann", groups=("system:nodes",)), name="n1"), (False, "")),
+        (asked("get", "nodes", UserInfo("system:node:n1"), name="n1"), (False, "")),
+        (asked("get", "nodes", UserInfo("ann", groups=("system:nodes",)), name="n1"), (False, "")),
         (
-            asked("get", "nodes", User("system:node:", groups=("system:nodes",)), name="n1"),
+            asked("get", "nodes", UserInfo("system:node:", groups=("system:nodes",)), name="n1"),
             (False, 'unknown node for user "system:node:"'),
         ),
     ],

@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api.types.rbac_v1 import PolicyRule
-from sampan.apiserver.authz import Attributes, Verdict
+from sampan.apiserver.authz import Attributes, AuthzDecision
 from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
-from sampan.apiserver.request.call import User
+from sampan.apiserver.request.call import UserInfo
 from tests.apiserver.authz.building import ANN, asked, asked_path, binding, index_of, role, rule
 
 
 def is_allowed(index: RbacIndex, question: Attributes) -> bool:
-    return RbacAuthorizer(index=index).decide(question).verdict is Verdict.ALLOWED
+    return RbacAuthorizer(index=index).authorize(question).decision is AuthzDecision.ALLOW
 
 
 @pytest.mark.parametrize(
@@ -52,12 +52,12 @@ def test_a_rule_allows(given_rule: PolicyRule, question: Attributes, expected: b
         ("Group team", ANN, True),
         ("Group ann", ANN, False),
         ("User team", ANN, False),
-        ("ServiceAccount ns/robot", User("system:serviceaccount:ns:robot"), True),
-        ("ServiceAccount robot", User("system:serviceaccount:here:robot"), True),
-        ("ServiceAccount other/robot", User("system:serviceaccount:ns:robot"), False),
+        ("ServiceAccount ns/robot", UserInfo("system:serviceaccount:ns:robot"), True),
+        ("ServiceAccount robot", UserInfo("system:serviceaccount:here:robot"), True),
+        ("ServiceAccount other/robot", UserInfo("system:serviceaccount:ns:robot"), False),
     ],
 )
-def test_a_binding_in_a_namespace_is_for_its_subjects_there_alone(subject: str, user: User, expected: bool) -> None:
+def test_a_binding_in_a_namespace_is_for_its_subjects_there_alone(subject: str, user: UserInfo, expected: bool) -> None:
     index = index_of(role("r", rule("get", "pods")), binding("b", "r", subject, namespace="here"))
     assert is_allowed(index, asked("get", "pods", user, namespace="here")) is expected
     assert not is_allowed(index, asked("get", "pods", user, namespace="there"))
@@ -79,14 +79,14 @@ def test_the_reason_names_binding_role_and_subject() -> None:
         index=index_of(role("r", rule("get", "pods")), binding("b", "r", "Group team", namespace="ns"))
     )
     reason = 'RBAC: allowed by RoleBinding "b/ns" of ClusterRole "r" to Group "team"'
-    assert authorizer.decide(asked("get", "pods", namespace="ns")).reason == reason
+    assert authorizer.authorize(asked("get", "pods", namespace="ns")).reason == reason
 
 
 def test_a_missing_role_is_told() -> None:
     index = index_of(binding("b", "gone", "User ann"), binding("c", "lost", "User ann", namespace="ns", kind="Role"))
-    decision = RbacAuthorizer(index=index).decide(asked("get", "pods", namespace="ns"))
+    decision = RbacAuthorizer(index=index).authorize(asked("get", "pods", namespace="ns"))
     gone, lost = (f'{kind}.rbac.authorization.k8s.io "{name}" not found' for kind, name in _MISSING)
-    assert (decision.verdict, decision.reason) == (Verdict.UNDECIDED, f"RBAC: [{gone}, {lost}]")
+    assert (decision.decision, decision.reason) == (AuthzDecision.NO_OPINION, f"RBAC: [{gone}, {lost}]")
 
 
 _MISSING = (("clusterrole", "gone"), ("role", "lost"))
@@ -99,9 +99,9 @@ def test_changes_count_at_once() -> None:
     assert not is_allowed(index, asked("get", "pods"))
     index.put(binding("b", "r", "User ben"))
     assert not is_allowed(index, asked("list", "pods"))
-    assert is_allowed(index, asked("list", "pods", User("ben")))
+    assert is_allowed(index, asked("list", "pods", UserInfo("ben")))
     index.drop("ClusterRoleBinding", "", "b")
-    assert not is_allowed(index, asked("list", "pods", User("ben")))
+    assert not is_allowed(index, asked("list", "pods", UserInfo("ben")))
 
 
 def test_what_is_not_there_any_more_is_dropped_when_all_is_read_again() -> None:
@@ -109,8 +109,8 @@ def test_what_is_not_there_any_more_is_dropped_when_all_is_read_again() -> None:
     index = index_of(role("r", rule("get", "pods")), kept, gone, binding("b", "r", "User cy", namespace="ns"))
     index.replace("ClusterRoleBinding", [kept])
     assert is_allowed(index, asked("get", "pods"))
-    assert not is_allowed(index, asked("get", "pods", User("ben")))
-    assert is_allowed(index, asked("get", "pods", User("cy"), namespace="ns"))
+    assert not is_allowed(index, asked("get", "pods", UserInfo("ben")))
+    assert is_allowed(index, asked("get", "pods", UserInfo("cy"), namespace="ns"))
 
 
 _words = st.sampled_from(["*", "a", "b"])

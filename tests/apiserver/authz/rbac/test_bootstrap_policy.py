@@ -3,10 +3,10 @@
 from typing import Any
 
 from sampan.api.types.rbac_v1 import Subject
-from sampan.apiserver.authz import Verdict
+from sampan.apiserver.authz import AuthzDecision
 from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
-from sampan.apiserver.authz.rbac.bootstrap_policy import AUTO_UPDATE, default_objects, plan
-from sampan.apiserver.request.call import User
+from sampan.apiserver.authz.rbac.bootstrap_policy import AUTO_UPDATE, default_objects, plan_changes
+from sampan.apiserver.request.call import UserInfo
 from sampan.machinery.copies import copy_of
 from tests.apiserver.authz.building import asked, asked_path, index_of, rule
 
@@ -21,11 +21,11 @@ def changed(kind: str, name: str) -> tuple[RbacIndex, Any]:
 
 
 def test_a_new_cluster_gets_all() -> None:
-    assert plan(RbacIndex()).create == list(USUAL)
+    assert plan_changes(RbacIndex()).create == list(USUAL)
 
 
 def test_a_cluster_that_has_all_gets_nothing() -> None:
-    found = plan(index_of(*USUAL))
+    found = plan_changes(index_of(*USUAL))
     assert (found.create, found.update, found.recreate) == ([], [], [])
 
 
@@ -34,10 +34,10 @@ def test_rules_that_were_taken_away_come_back_and_those_that_were_added_stay() -
     wanted, own = role.rules, rule("get", urls="/mine")
     role.rules = [own]
     index.put(role)
-    (update,) = plan(index).update
+    (update,) = plan_changes(index).update
     assert update.rules[0] == own
     index.put(update)
-    assert plan(index).update == []
+    assert plan_changes(index).update == []
     assert {url for one in update.rules for url in one.nonResourceURLs} >= set(wanted[0].nonResourceURLs)
 
 
@@ -45,7 +45,7 @@ def test_a_role_that_says_so_is_left_alone() -> None:
     index, role = changed("ClusterRole", "system:discovery")
     role.rules, role.metadata.annotations = [], {AUTO_UPDATE: "false"}
     index.put(role)
-    assert plan(index).update == []
+    assert plan_changes(index).update == []
 
 
 def test_subjects_come_back() -> None:
@@ -53,7 +53,7 @@ def test_subjects_come_back() -> None:
     ann = Subject(kind="User", apiGroup="rbac.authorization.k8s.io", name="ann")
     binding.subjects = [ann]
     index.put(binding)
-    (update,) = plan(index).update
+    (update,) = plan_changes(index).update
     assert [subject.name for subject in update.subjects] == ["ann", "system:authenticated"]
 
 
@@ -61,14 +61,14 @@ def test_a_binding_to_another_role_is_made_anew() -> None:
     index, binding = changed("ClusterRoleBinding", "system:discovery")
     binding.roleRef.name = "cluster-admin"
     index.put(binding)
-    (again,) = plan(index).recreate
+    (again,) = plan_changes(index).recreate
     assert again.roleRef.name == "system:discovery"
 
 
 def test_what_users_may_do_on_a_new_cluster() -> None:
     authorizer = RbacAuthorizer(index=index_of(*USUAL))
-    anonymous = User("system:anonymous", groups=("system:unauthenticated",))
-    scheduler = User("system:kube-scheduler", groups=("system:authenticated",))
+    anonymous = UserInfo("system:anonymous", groups=("system:unauthenticated",))
+    scheduler = UserInfo("system:kube-scheduler", groups=("system:authenticated",))
     table = [
         (asked_path("get", "/version", anonymous), True),
         (asked_path("get", "/apis/apps/v1", anonymous), False),
@@ -80,4 +80,4 @@ def test_what_users_may_do_on_a_new_cluster() -> None:
         (asked("get", "secrets", scheduler, namespace="ns"), False),
     ]
     for question, expected in table:
-        assert (authorizer.decide(question).verdict is Verdict.ALLOWED) is expected, question
+        assert (authorizer.authorize(question).decision is AuthzDecision.ALLOW) is expected, question

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from sampan.apiserver.authz import Verdict
-from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacFeed, RbacIndex
-from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects, plan, reconcile
+from sampan.apiserver.authz import AuthzDecision
+from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex, RbacIndexUpdater
+from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects, plan_changes, reconcile
 from tests.apiserver.asking import Asking, asking, run
 from tests.apiserver.authz.building import asked
 
@@ -16,7 +16,7 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 @asynccontextmanager
 async def followed(asks: Asking) -> AsyncIterator[RbacIndex]:
     index = RbacIndex()
-    feed = RbacFeed(index=index, registry=asks.registry)
+    feed = RbacIndexUpdater(index=index, registry=asks.registry)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(feed.run())
         await feed.wait_filled()
@@ -39,7 +39,7 @@ async def becomes(expected: bool, index: RbacIndex) -> None:
     """Whether ann may get pods in ns, once the index has heard of it."""
     authorizer, question = RbacAuthorizer(index=index), asked("get", "pods", namespace="ns")
     for _ in range(10_000):
-        if (authorizer.decide(question).verdict is Verdict.ALLOWED) is expected:
+        if (authorizer.authorize(question).decision is AuthzDecision.ALLOW) is expected:
             return
         await asyncio.sleep(0)
     raise AssertionError("the index has not heard of it")
@@ -66,7 +66,7 @@ def test_a_new_cluster_gets_its_roles_once() -> None:
         wanted = {obj.metadata.name for obj in default_objects() if obj.kind == "ClusterRole"}
         assert {role["metadata"]["name"] for role in stored} == wanted
         async with followed(asks) as another:
-            found = plan(another)
+            found = plan_changes(another)
             assert (found.create, found.update, found.recreate) == ([], [], [])
 
     in_cluster(work)

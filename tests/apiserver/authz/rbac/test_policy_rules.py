@@ -49,7 +49,7 @@ from tests.apiserver.authz.building import rule
 )
 def test_what_is_missing(held: list[PolicyRule], wanted: PolicyRule, lacking: list[str]) -> None:
     found = policy_rules.missing(held, [wanted])
-    assert found.is_whole
+    assert found.is_complete
     assert [policy_rules.described(part) for part in found.rules] == lacking
 
 
@@ -132,7 +132,7 @@ def test_a_rule_that_names_billions_of_atoms_costs_what_its_words_cost() -> None
     wanted = PolicyRule(verbs=words, apiGroups=words, resources=words, resourceNames=words)
     assert not policy_rules.missing([PolicyRule(verbs=["*"], apiGroups=["*"], resources=["*"])], [wanted])
     found = policy_rules.missing([rule("get", "pods")], [wanted])
-    assert not found.is_whole
+    assert not found.is_complete
     assert sum(len(policy_rules.described(part)) for part in found.rules) < 2 * limits.MISSING_RULES_CHARACTERS
 
 

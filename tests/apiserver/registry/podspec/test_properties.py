@@ -16,13 +16,13 @@ from sampan.apiserver.registry.kinds.pods import PodStatusStrategy, PodStrategy
 from sampan.apiserver.registry.podspec.resizing import keep_all_but_resources, validate_pod_resize
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 from sampan.apiserver.registry.strategy import Context
-from sampan.apiserver.request.call import User
+from sampan.apiserver.request.call import UserInfo
 from tests.api.schema_values import values
 from tests.apiserver.pods import CONTAINER
 
 SPEC, STATUS = schemas.of(PodSpec), schemas.of(PodStatus)
 REGISTRY: Any = SimpleNamespace(scheme=builtin_scheme())
-CTX = Context(registry=REGISTRY, user=User("u"), now="2026-01-01T00:00:00Z", namespace="default")
+CTX = Context(registry=REGISTRY, user=UserInfo("u"), now="2026-01-01T00:00:00Z", namespace="default")
 STRATEGY, ON_STATUS = PodStrategy(), PodStatusStrategy()
 
 LABELS = st.dictionaries(st.sampled_from(["a", "b.io/c"]), st.sampled_from(["", "x", "1"]), max_size=2)

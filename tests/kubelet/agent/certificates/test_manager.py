@@ -9,7 +9,7 @@ from cryptography import x509
 from sampan.api.types.certificates_v1 import CertificateSigningRequest, CertificateSigningRequestCondition
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.rbac_v1 import ClusterRoleBinding, RoleRef, Subject
-from sampan.apiserver.request.call import User
+from sampan.apiserver.request.call import UserInfo
 from sampan.kubelet.agent.certificates import CertificateManager, CertificateStore, client_wanted, serving_wanted
 from sampan.kubelet.agent.certificates.manager import renewal_time
 from sampan.machinery.certificates import KeyPair, Request, issue, life, make_ca
@@ -19,8 +19,8 @@ from tests.controllers.cluster import Cluster, cluster
 from tests.controllers.security.test_csr import APPROVING, SIGNING, config
 
 AUTHENTICATED = "system:authenticated"
-JOINING = User("system:bootstrap:abcdef", groups=("system:bootstrappers", AUTHENTICATED))
-NODE = User("system:node:n1", groups=("system:nodes", AUTHENTICATED))
+JOINING = UserInfo("system:bootstrap:abcdef", groups=("system:bootstrappers", AUTHENTICATED))
+NODE = UserInfo("system:node:n1", groups=("system:nodes", AUTHENTICATED))
 RIGHTS = {
     "system:node-bootstrapper": "system:bootstrappers",
     "system:certificates.k8s.io:certificatesigningrequests:nodeclient": "system:bootstrappers",
@@ -28,7 +28,7 @@ RIGHTS = {
 }
 
 
-def client_of(c: Cluster, user: User) -> Client:
+def client_of(c: Cluster, user: UserInfo) -> Client:
     return Client(transport=c.transport.acting_as(user), clock=c.clock, component="test")
 
 

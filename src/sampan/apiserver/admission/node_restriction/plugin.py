@@ -15,7 +15,7 @@ from sampan.apiserver.admission.chain import Attributes, Operation
 from sampan.apiserver.admission.node_restriction import audiences, mirror_pods
 from sampan.apiserver.admission.node_restriction.labels import forbidden_changes
 from sampan.apiserver.registry.certificate_rules import parse_request
-from sampan.apiserver.request.call import User
+from sampan.apiserver.request.call import UserInfo
 from sampan.machinery import errors
 
 NODES = "system:nodes"
@@ -25,7 +25,7 @@ _SIGNERS = ("kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-clien
 _CLAIM_STATUS = ("capacity", "conditions", "allocatedResources", "allocatedResourceStatuses")
 
 
-def node_of(user: User) -> str | None:
+def node_of(user: UserInfo) -> str | None:
     """Return the node of a kubelet's user; None for any other user."""
     if NODES not in user.groups or not user.name.startswith(_PREFIX):
         return None

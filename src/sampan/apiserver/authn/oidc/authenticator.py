@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from sampan.apiserver.authn.authenticator import Identity
+from sampan.apiserver.authn.authenticator import AuthenticationResponse
 from sampan.apiserver.authn.jwt_keys import issuer_of
 from sampan.apiserver.authn.oidc import claim_mapping
 from sampan.apiserver.authn.oidc.distributed_claims import DistributedGroups
@@ -20,7 +20,7 @@ _GOOGLE = ("accounts.google.com", "https://accounts.google.com")
 """The issuer in Google's tokens, and the URL that it stands for."""
 
 
-class _Known(NamedTuple):
+class _TrustedIssuer(NamedTuple):
     issuer: JwtIssuer
     keys: IssuerKeys
     groups: DistributedGroups
@@ -29,20 +29,20 @@ class _Known(NamedTuple):
 class OidcTokens:
     def __init__(self, *, issuers: Iterable[JwtIssuer], clock: Clock) -> None:
         self._clock = clock
-        self._by_url: dict[str, _Known] = {}
-        self._kept: KeptAnswers[str, Identity] = KeptAnswers(clock=clock, most=_MOST_KEPT)
+        self._by_url: dict[str, _TrustedIssuer] = {}
+        self._kept: KeptAnswers[str, AuthenticationResponse] = KeptAnswers(clock=clock, most=_MOST_KEPT)
         self.replace(issuers)
 
     def replace(self, issuers: Iterable[JwtIssuer]) -> None:
         """Replace the trusted issuers. The keys of issuers whose discovery document and CA are the same are kept."""
         before = self._by_url
         self._by_url = {
-            issuer.url: self._known(issuer, before[issuer.url].keys if _is_same(before, issuer) else None)
+            issuer.url: self._trusted_issuer(issuer, before[issuer.url].keys if _is_same(before, issuer) else None)
             for issuer in issuers
         }
         self._kept = KeptAnswers(clock=self._clock, most=_MOST_KEPT)
 
-    async def identify(self, token: str, audiences: Sequence[str] = ()) -> Identity | None:
+    async def authenticate_token(self, token: str, audiences: Sequence[str] = ()) -> AuthenticationResponse | None:
         """Return the identity. The audiences of the API do not apply: each issuer has its own."""
         kept = self._kept
         cached = kept.get(token)
@@ -55,17 +55,17 @@ class OidcTokens:
         now = self._clock.now()
         claim_mapping.check(token_claims, entry.issuer, now)
         whole = await entry.groups.expand(token_claims)
-        identity = Identity(claim_mapping.user_of(whole, entry.issuer))
+        identity = AuthenticationResponse(claim_mapping.user_of(whole, entry.issuer))
         # discarded if the issuers were replaced meanwhile
         kept.keep(token, identity, min(_KEPT_S, token_claims["exp"] - now))
         return identity
 
-    def _known(self, issuer: JwtIssuer, keys: IssuerKeys | None) -> _Known:
+    def _trusted_issuer(self, issuer: JwtIssuer, keys: IssuerKeys | None) -> _TrustedIssuer:
         kept = keys or IssuerKeys(issuer=issuer, clock=self._clock)
-        return _Known(issuer, kept, DistributedGroups(issuer=issuer, clock=self._clock))
+        return _TrustedIssuer(issuer, kept, DistributedGroups(issuer=issuer, clock=self._clock))
 
 
-def _is_same(before: dict[str, _Known], issuer: JwtIssuer) -> bool:
+def _is_same(before: dict[str, _TrustedIssuer], issuer: JwtIssuer) -> bool:
     old = before.get(issuer.url)
     return old is not None and (old.issuer.document, old.issuer.ca_pem) == (issuer.document, issuer.ca_pem)
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from sampan.api import gotext
-from sampan.apiserver.authn.authenticator import TokenFault
+from sampan.apiserver.authn.authenticator import TokenError
 from sampan.apiserver.authn.oidc import expressions
 from sampan.apiserver.authn.oidc.issuers import JwtIssuer
-from sampan.apiserver.authn.user_names import known_groups
+from sampan.apiserver.authn.user_names import authenticated_groups
 from sampan.apiserver.authz.rbac.policy_rules import quoted
-from sampan.apiserver.request.call import User
+from sampan.apiserver.request.call import UserInfo
 
 _CREDENTIAL = "authentication.kubernetes.io/credential-id"
 _EARLY_S = 300
@@ -20,21 +20,21 @@ Claims = Mapping[str, Any]
 
 
 def check(claims: Claims, issuer: JwtIssuer, now: float) -> None:
-    """Raise `TokenFault` if the token is for another audience, expired or not valid yet."""
+    """Raise `TokenError` if the token is for another audience, expired or not valid yet."""
     audiences = claims.get("aud")
     actual = [audiences] if isinstance(audiences, str) else audiences if isinstance(audiences, list) else []
     if not any(audience in issuer.audiences for audience in actual):
-        raise _fault(
+        raise _error(
             f"verify token: oidc: expected audience in {quoted(sorted(issuer.audiences))} got {quoted(actual)}"
         )
     if now > _number(claims, "exp"):
-        raise _fault("verify token: oidc: token is expired")
+        raise _error("verify token: oidc: token is expired")
     if now + _EARLY_S < _number(claims, "nbf"):
-        raise _fault("verify token: oidc: current time is before the nbf (not before) time")
+        raise _error("verify token: oidc: current time is before the nbf (not before) time")
 
 
-def user_of(claims: Claims, issuer: JwtIssuer) -> User:
-    """Return the user. Raise `TokenFault` if claims are missing or violate a validation rule."""
+def user_of(claims: Claims, issuer: JwtIssuer) -> UserInfo:
+    """Return the user. Raise `TokenError` if claims are missing or violate a validation rule."""
     programs = issuer.expressions
     values = expressions.claims_value(claims) if programs.need_claims else {}
     name = expressions.username_of(programs.username, values) if programs.username else _username(claims, issuer)
@@ -44,14 +44,14 @@ def user_of(claims: Claims, issuer: JwtIssuer) -> User:
     _check_required(claims, issuer.required)
     expressions.check_claims(programs.claim_rules, values)
     if programs.user_rules:
-        expressions.check_user(programs.user_rules, User(name, uid, tuple(groups), extra))
-    return User(name, uid, known_groups(groups), extra)
+        expressions.check_user(programs.user_rules, UserInfo(name, uid, tuple(groups), extra))
+    return UserInfo(name, uid, authenticated_groups(groups), extra)
 
 
 def _username(claims: Claims, issuer: JwtIssuer) -> str:
     name = issuer.username_prefix + _text(claims, issuer.username_claim, "username claims")
     if issuer.username_claim == "email" and claims.get("email_verified", True) is not True:
-        raise _fault("email not verified")
+        raise _error("email not verified")
     return name
 
 
@@ -74,10 +74,10 @@ def _credential(claims: Claims) -> dict[str, tuple[str, ...]]:
 def _check_required(claims: Claims, required: Mapping[str, str]) -> None:
     for claim, value in required.items():
         if claim not in claims:
-            raise _fault(f"required claim {claim} not present in ID token")
+            raise _error(f"required claim {claim} not present in ID token")
         actual = claims[claim]
         if actual != value:
-            raise _fault(f"required claim {claim} value does not match. Got = {actual}, want = {value}")
+            raise _error(f"required claim {claim} value does not match. Got = {actual}, want = {value}")
 
 
 def _groups(claims: Claims, claim: str) -> list[str]:
@@ -86,16 +86,16 @@ def _groups(claims: Claims, claim: str) -> list[str]:
         return []
     groups = [value] if isinstance(value, str) else value
     if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
-        raise _fault(f"parse groups claim {gotext.quote(claim)}: neither a string nor a list of strings")
+        raise _error(f"parse groups claim {gotext.quote(claim)}: neither a string nor a list of strings")
     return groups
 
 
 def _text(claims: Claims, claim: str, what: str) -> str:
     if claim not in claims:
-        raise _fault(f"parse {what} {gotext.quote(claim)}: claim not present")
+        raise _error(f"parse {what} {gotext.quote(claim)}: claim not present")
     value = claims[claim]
     if not isinstance(value, str):
-        raise _fault(f"parse {what} {gotext.quote(claim)}: not a string")
+        raise _error(f"parse {what} {gotext.quote(claim)}: not a string")
     return value
 
 
@@ -104,5 +104,5 @@ def _number(claims: Claims, claim: str) -> float:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else 0
 
 
-def _fault(text: str) -> TokenFault:
-    return TokenFault(f"oidc: {text}")
+def _error(text: str) -> TokenError:
+    return TokenError(f"oidc: {text}")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from sampan.api import gotext
-from sampan.apiserver.authn.authenticator import TokenFault
+from sampan.apiserver.authn.authenticator import TokenError
 from sampan.apiserver.authn.jwt_keys import issuer_of
 from sampan.apiserver.authn.oidc import claim_mapping as reading
 from sampan.apiserver.authn.oidc.issuers import JwtIssuer
@@ -37,8 +37,8 @@ class DistributedGroups:
             if source is None:
                 return claims
             return {**claims, self._claim: await self._fetched(source)}
-        except TokenFault as error:
-            raise TokenFault(f"oidc: could not expand distributed claims: {error}") from None
+        except TokenError as error:
+            raise TokenError(f"oidc: could not expand distributed claims: {error}") from None
 
     async def _fetched(self, source: Mapping[str, Any]) -> Any:
         url, claim = str(source["endpoint"]), self._claim
@@ -48,7 +48,7 @@ class DistributedGroups:
         reading.check(claims, issuer, self._clock.now())
         if claim not in claims:
             message = f"jwt returned by distributed claim endpoint {gotext.quote(url)} did not contain claim: {claim}"
-            raise TokenFault(message)
+            raise TokenError(message)
         return claims[claim]
 
     def _signer(self, url: str, endpoint: str) -> tuple[JwtIssuer, IssuerKeys]:
@@ -56,7 +56,7 @@ class DistributedGroups:
         issuer vouches for the endpoint."""
         if not url:
             claim = gotext.quote(self._claim)
-            raise TokenFault(f"getting untrusted issuer from endpoint {endpoint} failed for claim {claim}")
+            raise TokenError(f"getting untrusted issuer from endpoint {endpoint} failed for claim {claim}")
         if url not in self._keys:
             if len(self._keys) >= _MOST_ISSUERS:
                 self._keys.clear()
@@ -74,7 +74,7 @@ class DistributedGroups:
                 return answer.body().decode("ascii", "replace").strip()
         except (ConnectionFailed, errors.ApiError, TimeoutError, ValueError) as error:
             reason = str(error) or "timeout"
-            raise TokenFault(f"while getting distributed claim {gotext.quote(self._claim)}: {reason}") from None
+            raise TokenError(f"while getting distributed claim {gotext.quote(self._claim)}: {reason}") from None
 
 
 def source_of(claims: Mapping[str, Any], claim: str) -> Mapping[str, Any] | None:
@@ -83,15 +83,15 @@ def source_of(claims: Mapping[str, Any], claim: str) -> Mapping[str, Any] | None
         return None
     names, sources = claims[_NAMES], claims.get(_SOURCES)
     if not isinstance(names, Mapping):
-        raise TokenFault("oidc: error parsing distributed claim names: want an object")
+        raise TokenError("oidc: error parsing distributed claim names: want an object")
     if sources is None:
-        raise TokenFault("oidc: no claim sources")
+        raise TokenError("oidc: no claim sources")
     if not isinstance(sources, Mapping):
-        raise TokenFault("oidc: could not parse claim sources: want an object")
+        raise TokenError("oidc: could not parse claim sources: want an object")
     if claim not in names:
         return None
     name = names[claim]
     source = sources.get(name) if isinstance(name, str) else None
     if not isinstance(source, Mapping):
-        raise TokenFault(f"id token _claim_names contained a source {name} missing in _claims_sources")
+        raise TokenError(f"id token _claim_names contained a source {name} missing in _claims_sources")
     return source if source.get("endpoint") else None

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sampan.apiserver.authn.authenticator import TokenFault
-from sampan.apiserver.request.call import User
+from sampan.apiserver.authn.authenticator import TokenError
+from sampan.apiserver.request.call import UserInfo
 from sampan.machinery.cel.errors import CelError
 from sampan.machinery.cel.escapes import reachable
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _NOT_TEXTS = "expression must return a string or a list of strings"
 
 
-class Rule(NamedTuple):
+class ValidationRule(NamedTuple):
     expression: Program
     message: str = ""
     """The error message if the rule is violated."""
@@ -32,8 +32,8 @@ class ClaimExpressions:
     groups: Program | None = None
     uid: Program | None = None
     extra: Mapping[str, Program] = field(default_factory=dict)
-    claim_rules: Sequence[Rule] = ()
-    user_rules: Sequence[Rule] = ()
+    claim_rules: Sequence[ValidationRule] = ()
+    user_rules: Sequence[ValidationRule] = ()
 
     @property
     def need_claims(self) -> bool:
@@ -68,7 +68,7 @@ def claims_value(claims: Mapping[str, Any]) -> dict[str, Any]:
 def username_of(expression: Program, values: Mapping[str, Any]) -> str:
     username = _text(expression, values, "username")
     if not username:
-        raise _fault("empty username via CEL expression is not allowed")
+        raise _error("empty username via CEL expression is not allowed")
     return username
 
 
@@ -80,35 +80,35 @@ def groups_of(expression: Program, values: Mapping[str, Any]) -> list[str]:
     try:
         return _texts(_evaluated(expression, values))
     except CelError as error:
-        raise _fault(f"error evaluating group claim expression: {error}") from None
+        raise _error(f"error evaluating group claim expression: {error}") from None
 
 
 def extra_of(extra: Mapping[str, Program], values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     try:
         results = {key: _evaluated(expression, values) for key, expression in extra.items()}
     except CelError as error:
-        raise TokenFault(str(error)) from None
+        raise TokenError(str(error)) from None
     texts: dict[str, tuple[str, ...]] = {}
     for key, value in results.items():
         try:
             texts[key] = tuple(_texts(value))
         except CelError as error:
-            raise _fault(f"error evaluating extra claim expression: {extra[key].text}: {error}") from None
+            raise _error(f"error evaluating extra claim expression: {extra[key].text}: {error}") from None
     return {key: strings for key, strings in texts.items() if strings}
 
 
-def check_claims(rules: Sequence[Rule], values: Mapping[str, Any]) -> None:
+def check_claims(rules: Sequence[ValidationRule], values: Mapping[str, Any]) -> None:
     _check(rules, values, "claim validation expression")
 
 
-def check_user(rules: Sequence[Rule], user: User) -> None:
+def check_user(rules: Sequence[ValidationRule], user: UserInfo) -> None:
     extra = {key: list(strings) for key, strings in user.extra.items()}
     about = {"username": user.name, "uid": user.uid, "groups": list(user.groups), "extra": extra}
     _check(rules, {"user": reachable(about)}, "user info validation rule")
 
 
-def _check(rules: Sequence[Rule], values: Mapping[str, Any], what: str) -> None:
-    """Raise `TokenFault` for the first violated rule. All rules are evaluated first, so evaluation errors come before
+def _check(rules: Sequence[ValidationRule], values: Mapping[str, Any], what: str) -> None:
+    """Raise `TokenError` for the first violated rule. All rules are evaluated first, so evaluation errors come before
     it."""
     try:
         results = [(_evaluated(rule.expression, values), rule) for rule in rules]
@@ -118,16 +118,16 @@ def _check(rules: Sequence[Rule], values: Mapping[str, Any], what: str) -> None:
             if not holds:
                 raise CelError(f"validation expression '{rule.expression.text}' failed: {rule.message}")
     except CelError as error:
-        raise _fault(f"error evaluating {what}: {error}") from None
+        raise _error(f"error evaluating {what}: {error}") from None
 
 
 def _text(expression: Program, values: Mapping[str, Any], what: str) -> str:
     try:
         result = _evaluated(expression, values)
     except CelError as error:
-        raise _fault(f"error evaluating {what} claim expression: {error}") from None
+        raise _error(f"error evaluating {what} claim expression: {error}") from None
     if not isinstance(result, str):
-        raise _fault(f"error evaluating {what} claim expression: {what} claim expression must return a string")
+        raise _error(f"error evaluating {what} claim expression: {what} claim expression must return a string")
     return result
 
 
@@ -156,9 +156,17 @@ def _numbers(value: Any) -> Any:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _fault(text: str) -> TokenFault:
-    return TokenFault(f"oidc: {text}")
+def _error(text: str) -> TokenError:
+    return TokenError(f"oidc: {text}")
 
 
-__all__ = ["ClaimExpressions", "Rule", "check_claims", "check_user", "claims_environment", "claims_value", "extra_of"]
+__all__ = [
+    "ClaimExpressions",
+    "ValidationRule",
+    "check_claims",
+    "check_user",
+    "claims_environment",
+    "claims_value",
+    "extra_of",
+]
 __all__ += ["groups_of", "uid_of", "user_environment", "username_of"]

@@ -36,7 +36,7 @@ class JwtIssuer:
         return self.discovery_url or f"{self.url.rstrip('/')}/.well-known/openid-configuration"
 
 
-def url_faults(url: str) -> list[str]:
+def url_errors(url: str) -> list[str]:
     """Return why a URL is not a valid issuer URL."""
     try:
         parts = urlsplit(url)

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from sampan.apiserver.authn.authenticator import TokenFault
+from sampan.apiserver.authn.authenticator import TokenError
 from sampan.apiserver.authn.jwt_keys import SIGNATURE_ONLY
 from sampan.apiserver.authn.oidc.issuers import JwtIssuer
 from sampan.machinery import errors
@@ -49,7 +49,7 @@ class IssuerKeys:
 
     async def find(self, name: str) -> Sequence[IssuerKey]:
         """Return the keys that may have signed a token with this key ID; all keys for "". Concurrent requests share one
-        fetch: the keys are checked again once the lock is held. Raise `TokenFault` while the discovery document could
+        fetch: the keys are checked again once the lock is held. Raise `TokenError` while the discovery document could
         not be fetched."""
         keys = self._named(name)
         if not keys:
@@ -59,7 +59,7 @@ class IssuerKeys:
                     await self._fetch()
                     keys = self._named(name)
         if not keys and not self._address:
-            raise TokenFault(_NOT_READY)
+            raise TokenError(_NOT_READY)
         return keys
 
     def _named(self, name: str) -> Sequence[IssuerKey]:
@@ -125,19 +125,19 @@ def _read(found: dict[str, Any]) -> list[IssuerKey]:
 
 
 async def verified(token: str, issuer: JwtIssuer, keys: IssuerKeys) -> dict[str, Any]:
-    """Return the claims. Raise `TokenFault` if no key of the issuer verifies the signature."""
+    """Return the claims. Raise `TokenError` if no key of the issuer verifies the signature."""
     import jwt
 
     try:
         header = jwt.get_unverified_header(token)
     except jwt.PyJWTError as error:
-        raise TokenFault(f"oidc: verify token: {error}") from None
+        raise TokenError(f"oidc: verify token: {error}") from None
     algorithm = str(header.get("alg"))
     if algorithm not in issuer.algorithms:
-        raise TokenFault(f"oidc: verify token: signed with unsupported algorithm {algorithm!r}")
+        raise TokenError(f"oidc: verify token: signed with unsupported algorithm {algorithm!r}")
     for key in await keys.find(str(header.get("kid") or "")):
         try:
             return jwt.decode(token, key.key, algorithms=[algorithm], options=SIGNATURE_ONLY)
         except (jwt.PyJWTError, TypeError):  # a key of another type than the algorithm's raises TypeError
             continue
-    raise TokenFault("oidc: verify token: failed to verify signature: failed to verify id token signature")
+    raise TokenError("oidc: verify token: failed to verify signature: failed to verify id token signature")

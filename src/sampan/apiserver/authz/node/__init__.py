@@ -2,6 +2,6 @@
 `plugin/pkg/auth/authorizer/node`."""
 
 from sampan.apiserver.authz.node.authorizer import NodeAuthorizer
-from sampan.apiserver.authz.node.graph import NodeRelations
+from sampan.apiserver.authz.node.graph import NodeGraph
 
-__all__ = ["NodeAuthorizer", "NodeRelations"]
+__all__ = ["NodeAuthorizer", "NodeGraph"]

@@ -10,15 +10,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias, get_args
 
 from sampan.api import fields
-from sampan.apiserver.authz.authorizer import ALLOWED, UNDECIDED, Attributes, Decision, Verdict
-from sampan.apiserver.authz.node.graph import Kind, NodeRelations
+from sampan.apiserver.authz.authorizer import ALLOW, NO_OPINION, Attributes, AuthzDecision, AuthzResult
+from sampan.apiserver.authz.node.graph import Kind, NodeGraph
 from sampan.apiserver.authz.rbac.authorizer import Grants
 from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects
 
 if TYPE_CHECKING:
     from sampan.storage.cacher import Cacher
 
-Verdicts: TypeAlias = "Decision | Awaitable[Decision]"
+ResultOrAwaitable: TypeAlias = "AuthzResult | Awaitable[AuthzResult]"
 
 _USER, _NODES = "system:node:", "system:nodes"
 _LEASES = "kube-node-lease"
@@ -27,10 +27,10 @@ _OWN_VERBS = frozenset({"get", "create", "update", "patch", "delete"})
 
 
 class NodeAuthorizer:
-    def __init__(self, *, relations: NodeRelations) -> None:
+    def __init__(self, *, relations: NodeGraph) -> None:
         self._relations = relations
         self._rules: Grants | None = None
-        self._judges: dict[tuple[str, str], Callable[[str, Attributes], Verdicts]] = {
+        self._judges: dict[tuple[str, str], Callable[[str, Attributes], ResultOrAwaitable]] = {
             ("", "secrets"): self._read_one,
             ("", "configmaps"): self._read_one,
             ("", "persistentvolumeclaims"): self._claim,
@@ -45,140 +45,142 @@ class NodeAuthorizer:
             ("storage.k8s.io", "volumeattachments"): self._get,
         }
 
-    def decide(self, asked: Attributes) -> Verdicts:
-        user = asked.user
+    def authorize(self, attributes: Attributes) -> ResultOrAwaitable:
+        user = attributes.user
         if _NODES not in user.groups or not user.name.startswith(_USER):
-            return UNDECIDED
+            return NO_OPINION
         node = user.name.removeprefix(_USER)
         if not node:
             return _no(f'unknown node for user "{user.name}"')
-        judge = self._judges.get((asked.group, asked.resource)) if asked.is_resource else None
-        return judge(node, asked) if judge is not None else self._by_rules(asked)
+        judge = self._judges.get((attributes.group, attributes.resource)) if attributes.is_resource else None
+        return judge(node, attributes) if judge is not None else self._by_rules(attributes)
 
-    def _by_rules(self, asked: Attributes) -> Decision:
+    def _by_rules(self, attributes: Attributes) -> AuthzResult:
         if self._rules is None:
             self._rules = Grants()
             (role,) = (
                 obj for obj in default_objects() if (obj.kind, obj.metadata.name) == ("ClusterRole", "system:node")
             )
-            self._rules.add(role.rules, ALLOWED)
-        return self._rules.decide(asked) or UNDECIDED
+            self._rules.add(role.rules, ALLOW)
+        return self._rules.authorize(attributes) or NO_OPINION
 
     # -- objects that pods use ---------------------------------------------------------------------------------------
 
-    def _related(self, node: str, asked: Attributes) -> Verdicts:
-        if not asked.name:
+    def _related(self, node: str, attributes: Attributes) -> ResultOrAwaitable:
+        if not attributes.name:
             return _no("No Object name found")
-        if self._is_related(node, asked):
-            return ALLOWED
-        if waiting := self._relations.unfilled(asked.resource):
-            return self._once_filled(waiting, node, asked)
+        if self._is_related(node, attributes):
+            return ALLOW
+        if waiting := self._relations.unfilled(attributes.resource):
+            return self._once_filled(waiting, node, attributes)
         return _unrelated(node)
 
-    async def _once_filled(self, caches: Sequence[Cacher], node: str, asked: Attributes) -> Decision:
+    async def _once_filled(self, caches: Sequence[Cacher], node: str, attributes: Attributes) -> AuthzResult:
         for cache in caches:
             await cache.wait_ready()
-        return ALLOWED if self._is_related(node, asked) else _unrelated(node)
+        return ALLOW if self._is_related(node, attributes) else _unrelated(node)
 
-    def _is_related(self, node: str, asked: Attributes) -> bool:
-        if asked.resource == "volumeattachments":
-            return self._relations.is_attached(node, asked.name)
-        if asked.resource == "resourceslices":
-            return self._relations.is_slice_of(node, asked.name)
-        return self._relations.has(node, _kind(asked.resource), asked.namespace, asked.name)
+    def _is_related(self, node: str, attributes: Attributes) -> bool:
+        if attributes.resource == "volumeattachments":
+            return self._relations.is_attached(node, attributes.name)
+        if attributes.resource == "resourceslices":
+            return self._relations.is_slice_of(node, attributes.name)
+        return self._relations.has(node, _kind(attributes.resource), attributes.namespace, attributes.name)
 
-    def _read_one(self, node: str, asked: Attributes) -> Verdicts:
-        if asked.verb not in ("get", "list", "watch"):
+    def _read_one(self, node: str, attributes: Attributes) -> ResultOrAwaitable:
+        if attributes.verb not in ("get", "list", "watch"):
             return _no("can only read resources of this type")
-        if asked.subresource:
+        if attributes.subresource:
             return _no("cannot read subresource")
-        if not asked.namespace:
+        if not attributes.namespace:
             return _no("can only read namespaced object of this type")
-        return self._related(node, asked)
+        return self._related(node, attributes)
 
-    def _get(self, node: str, asked: Attributes) -> Verdicts:
-        if asked.verb != "get":
+    def _get(self, node: str, attributes: Attributes) -> ResultOrAwaitable:
+        if attributes.verb != "get":
             return _no("can only get individual resources of this type")
-        if asked.subresource:
+        if attributes.subresource:
             return _no("cannot get subresource")
-        return self._related(node, asked)
+        return self._related(node, attributes)
 
-    def _claim(self, node: str, asked: Attributes) -> Verdicts:
-        if asked.subresource != "status":
-            return self._get(node, asked)
-        if asked.verb not in ("update", "patch"):
+    def _claim(self, node: str, attributes: Attributes) -> ResultOrAwaitable:
+        if attributes.subresource != "status":
+            return self._get(node, attributes)
+        if attributes.verb not in ("update", "patch"):
             return _no("can only get/update/patch this type")
-        return self._related(node, asked)
+        return self._related(node, attributes)
 
-    def _account(self, node: str, asked: Attributes) -> Verdicts:
-        if asked.verb == "get" and not asked.subresource:
-            return self._read_one(node, asked)
-        if asked.verb != "create" or not asked.name:
+    def _account(self, node: str, attributes: Attributes) -> ResultOrAwaitable:
+        if attributes.verb == "get" and not attributes.subresource:
+            return self._read_one(node, attributes)
+        if attributes.verb != "create" or not attributes.name:
             return _no("can only create tokens for individual service accounts")
-        if asked.subresource != "token":
+        if attributes.subresource != "token":
             return _no("can only create token subresource of serviceaccount")
-        return self._related(node, asked)
+        return self._related(node, attributes)
 
     # -- objects of the node itself ----------------------------------------------------------------------------------
 
-    def _lease(self, node: str, asked: Attributes) -> Decision:
-        if asked.verb not in _OWN_VERBS:
+    def _lease(self, node: str, attributes: Attributes) -> AuthzResult:
+        if attributes.verb not in _OWN_VERBS:
             return _no("can only get, create, update, patch, or delete a node lease")
-        if asked.namespace != _LEASES:
+        if attributes.namespace != _LEASES:
             return _no(f'can only access leases in the "{_LEASES}" system namespace')
-        if asked.verb != "create" and asked.name != node:
+        if attributes.verb != "create" and attributes.name != node:
             return _no("can only access node lease with the same name as the requesting node")
-        return ALLOWED
+        return ALLOW
 
-    def _csi_node(self, node: str, asked: Attributes) -> Decision:
-        if asked.verb not in _OWN_VERBS:
+    def _csi_node(self, node: str, attributes: Attributes) -> AuthzResult:
+        if attributes.verb not in _OWN_VERBS:
             return _no("can only get, create, update, patch, or delete a CSINode")
-        if asked.subresource:
+        if attributes.subresource:
             return _no("cannot authorize CSINode subresources")
-        if asked.verb != "create" and asked.name != node:
+        if attributes.verb != "create" and attributes.name != node:
             return _no("can only access CSINode with the same name as the requesting node")
-        return ALLOWED
+        return ALLOW
 
-    def _slice(self, node: str, asked: Attributes) -> Verdicts:
-        if asked.subresource:
+    def _slice(self, node: str, attributes: Attributes) -> ResultOrAwaitable:
+        if attributes.subresource:
             return _no("cannot authorize ResourceSlice subresources")
-        if asked.verb == "create":
-            return ALLOWED
-        if asked.verb in ("get", "update", "patch", "delete"):
-            return self._related(node, asked)
-        if asked.verb not in ("watch", "list", "deletecollection"):
+        if attributes.verb == "create":
+            return ALLOW
+        if attributes.verb in ("get", "update", "patch", "delete"):
+            return self._related(node, attributes)
+        if attributes.verb not in ("watch", "list", "deletecollection"):
             verbs = "get, watch, list, create, update, patch, delete, deletecollection"
             return _no(f"only the following verbs are allowed for a ResourceSlice: {verbs}")
-        if _selects(asked, "spec.nodeName", node):
-            return ALLOWED
+        if _selects(attributes, "spec.nodeName", node):
+            return ALLOW
         return _no("can only list/watch/deletecollection resourceslices with nodeName field selector")
 
-    def _node(self, node: str, asked: Attributes) -> Decision:
-        if asked.subresource:
-            return ALLOWED if asked.subresource == "status" and asked.verb in ("update", "patch") else UNDECIDED
-        if asked.verb in ("create", "update", "patch"):
-            return ALLOWED
-        if asked.verb not in ("get", "list", "watch"):
-            return UNDECIDED
-        if asked.name == node:
-            return ALLOWED
-        what = f"'{asked.name}'" if asked.name else "all nodes"
+    def _node(self, node: str, attributes: Attributes) -> AuthzResult:
+        if attributes.subresource:
+            return (
+                ALLOW if attributes.subresource == "status" and attributes.verb in ("update", "patch") else NO_OPINION
+            )
+        if attributes.verb in ("create", "update", "patch"):
+            return ALLOW
+        if attributes.verb not in ("get", "list", "watch"):
+            return NO_OPINION
+        if attributes.name == node:
+            return ALLOW
+        what = f"'{attributes.name}'" if attributes.name else "all nodes"
         return _no(f"node '{node}' cannot read {what}, only its own Node object")
 
-    def _pod(self, node: str, asked: Attributes) -> Verdicts:
-        verb, part = asked.verb, asked.subresource
+    def _pod(self, node: str, attributes: Attributes) -> ResultOrAwaitable:
+        verb, part = attributes.verb, attributes.subresource
         if part:
             allowed = (part == "status" and verb in ("update", "patch")) or (part == "eviction" and verb == "create")
-            return ALLOWED if allowed else UNDECIDED
+            return ALLOW if allowed else NO_OPINION
         if verb == "get":
-            return self._related(node, asked)
+            return self._related(node, attributes)
         if verb in ("list", "watch"):
-            if _selects(asked, "spec.nodeName", node):
-                return ALLOWED
-            if asked.name:
-                return self._related(node, asked)
+            if _selects(attributes, "spec.nodeName", node):
+                return ALLOW
+            if attributes.name:
+                return self._related(node, attributes)
             return _no("can only list/watch pods with spec.nodeName field selector")
-        return ALLOWED if verb in ("create", "delete") else UNDECIDED
+        return ALLOW if verb in ("create", "delete") else NO_OPINION
 
 
 def _kind(resource: str) -> Kind:
@@ -187,17 +189,17 @@ def _kind(resource: str) -> Kind:
     return resource  # type: ignore[return-value]
 
 
-def _unrelated(node: str) -> Decision:
+def _unrelated(node: str) -> AuthzResult:
     return _no(f"no relationship found between node '{node}' and this object")
 
 
-def _no(why: str) -> Decision:
+def _no(why: str) -> AuthzResult:
     """Return no opinion: another authorizer may still allow the request."""
-    return Decision(Verdict.UNDECIDED, why)
+    return AuthzResult(AuthzDecision.NO_OPINION, why)
 
 
-def _selects(asked: Attributes, field: str, value: str) -> bool:
+def _selects(attributes: Attributes, field: str, value: str) -> bool:
     try:
-        return (field, value) in fields.parse(asked.field_selector).exact()
+        return (field, value) in fields.parse(attributes.field_selector).exact()
     except fields.FieldSelectorError:
         return False

@@ -30,7 +30,7 @@ _SOURCES = {
 """The kinds that determine the relation to a resource, if it is not pods alone."""
 
 
-class NodeRelations:
+class NodeGraph:
     def __init__(self, *, registry: Registry) -> None:
         self._registry = registry
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sampan.api import gotext
 from sampan.api.types.rbac_v1 import PolicyRule, RoleRef, Subject
-from sampan.apiserver.authz.authorizer import UNDECIDED, Attributes, Decision, Rights, Verdict
-from sampan.apiserver.request.call import User
+from sampan.apiserver.authz.authorizer import NO_OPINION, Attributes, AuthzDecision, AuthzResult, ResolvedRules
+from sampan.apiserver.request.call import UserInfo
 from sampan.storage.backend import StorageError
 from sampan.storage.cacher import BOOKMARK, DELETED, CacheError, Watcher, WatchQuery
 
@@ -34,7 +34,7 @@ class _Grant:
     """The API groups; None matches all."""
     names: frozenset[str]
     """The resource names; empty matches all."""
-    decision: Decision
+    result: AuthzResult
 
     def holds_verb(self, verb: str) -> bool:
         return self.verbs is None or verb in self.verbs
@@ -44,19 +44,19 @@ class _Grant:
 class Grants:
     rules: list[PolicyRule] = field(default_factory=list)
     """All rules, in the order of their bindings."""
-    faults: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
     """Errors for bindings to roles that do not exist."""
     _by_resource: dict[str, list[_Grant]] = field(default_factory=dict)
     """Grants by resource alone: a rule with many groups and resources has only one entry per resource."""
     _by_path: dict[str, list[_Grant]] = field(default_factory=dict)
     _by_prefix: list[tuple[str, _Grant]] = field(default_factory=list)
 
-    def add(self, rules: Iterable[PolicyRule], decision: Decision) -> None:
-        """Add rules; `decision` is returned for requests that they allow."""
+    def add(self, rules: Iterable[PolicyRule], result: AuthzResult) -> None:
+        """Add rules; `result` is returned for requests that they allow."""
         for rule in rules:
             self.rules.append(rule)
             verbs, groups = _words(rule.verbs or ()), _words(rule.apiGroups)
-            grant = _Grant(verbs, groups, frozenset(rule.resourceNames), decision)
+            grant = _Grant(verbs, groups, frozenset(rule.resourceNames), result)
             if rule.apiGroups:
                 for resource in dict.fromkeys(rule.resources):
                     self._by_resource.setdefault(resource, []).append(grant)
@@ -69,15 +69,15 @@ class Grants:
         else:
             self._by_path.setdefault(url, []).append(grant)
 
-    def decide(self, asked: Attributes) -> Decision | None:
+    def authorize(self, attributes: Attributes) -> AuthzResult | None:
         """Return the decision, or None if no rule allows the request."""
-        return self._for_resource(asked) if asked.is_resource else self._for_path(asked)
+        return self._for_resource(attributes) if attributes.is_resource else self._for_path(attributes)
 
-    def _for_resource(self, asked: Attributes) -> Decision | None:
-        group, verb, name = asked.group, asked.verb, asked.name
-        resources = [asked.whole_resource, ALL]
-        if asked.subresource:
-            resources.append(f"*/{asked.subresource}")
+    def _for_resource(self, attributes: Attributes) -> AuthzResult | None:
+        group, verb, name = attributes.group, attributes.verb, attributes.name
+        resources = [attributes.whole_resource, ALL]
+        if attributes.subresource:
+            resources.append(f"*/{attributes.subresource}")
         for resource in resources:
             for grant in self._by_resource.get(resource, ()):
                 if (
@@ -85,17 +85,17 @@ class Grants:
                     and (grant.groups is None or group in grant.groups)
                     and (not grant.names or name in grant.names)
                 ):
-                    return grant.decision
+                    return grant.result
         return None
 
-    def _for_path(self, asked: Attributes) -> Decision | None:
-        verb, path = asked.verb, asked.path
+    def _for_path(self, attributes: Attributes) -> AuthzResult | None:
+        verb, path = attributes.verb, attributes.path
         for grant in self._by_path.get(path, ()):
             if grant.holds_verb(verb):
-                return grant.decision
+                return grant.result
         for prefix, grant in self._by_prefix:
             if path.startswith(prefix) and grant.holds_verb(verb):
-                return grant.decision
+                return grant.result
         return None
 
 
@@ -170,7 +170,7 @@ class RbacIndex:
             if bound is not None and bound.pop(key[1], None) is not None and not bound:
                 del self._by_subject[subject_key]
 
-    def grants(self, user: User, namespace: str) -> Grants:
+    def grants(self, user: UserInfo, namespace: str) -> Grants:
         """Return the rules that the user has by bindings in this namespace; by cluster role bindings if it is empty."""
         key = (user.name, user.groups, namespace)
         grants = self._kept.get(key)
@@ -180,7 +180,7 @@ class RbacIndex:
             grants = self._kept[key] = self._collect(user, namespace)
         return grants
 
-    def _collect(self, user: User, namespace: str) -> Grants:
+    def _collect(self, user: UserInfo, namespace: str) -> Grants:
         grants, bound = Grants(), dict[str, Subject]()
         for name in (f"u:{user.name}", *(f"g:{group}" for group in user.groups)):
             for binding, subject in self._by_subject.get((namespace, name), {}).items():
@@ -190,7 +190,7 @@ class RbacIndex:
             try:
                 rules = self.rules_of(ref, namespace)
             except MissingRole as missing:
-                grants.faults.append(str(missing))
+                grants.errors.append(str(missing))
             else:
                 grants.add(rules, _allowed(name, namespace, ref, bound[name]))
         return grants
@@ -214,39 +214,39 @@ def subject_name(subject: Subject, namespace: str) -> str:
     return f"u:system:serviceaccount:{where}:{subject.name}" if subject.kind == "ServiceAccount" and where else ""
 
 
-def _allowed(name: str, namespace: str, ref: RoleRef, subject: Subject) -> Decision:
+def _allowed(name: str, namespace: str, ref: RoleRef, subject: Subject) -> AuthzResult:
     """Return the decision for requests that a binding allows to one of its subjects."""
     kind, whole = ("RoleBinding", f"{name}/{namespace}") if namespace else ("ClusterRoleBinding", name)
     subject_text = f"{subject.name}/{subject.namespace}" if subject.kind == "ServiceAccount" else subject.name
     by = f"{kind} {gotext.quote(whole)} of {ref.kind} {gotext.quote(ref.name)}"
-    return Decision(Verdict.ALLOWED, f"RBAC: allowed by {by} to {subject.kind} {gotext.quote(subject_text)}")
+    return AuthzResult(AuthzDecision.ALLOW, f"RBAC: allowed by {by} to {subject.kind} {gotext.quote(subject_text)}")
 
 
 class RbacAuthorizer:
     def __init__(self, *, index: RbacIndex) -> None:
         self._index = index
 
-    def decide(self, asked: Attributes) -> Decision:
+    def authorize(self, attributes: Attributes) -> AuthzResult:
         """Return the decision. Cluster role bindings apply in every namespace."""
-        index, namespace = self._index, asked.namespace
-        decision = index.grants(asked.user, "").decide(asked)
-        if decision is None and namespace:
-            decision = index.grants(asked.user, namespace).decide(asked)
-        return decision if decision is not None else self._not_allowed(asked)
+        index, namespace = self._index, attributes.namespace
+        result = index.grants(attributes.user, "").authorize(attributes)
+        if result is None and namespace:
+            result = index.grants(attributes.user, namespace).authorize(attributes)
+        return result if result is not None else self._not_allowed(attributes)
 
-    def rights_of(self, user: User, namespace: str) -> Rights:
+    def rules_for(self, user: UserInfo, namespace: str) -> ResolvedRules:
         grants = (self._index.grants(user, ""), self._index.grants(user, namespace))
         rules = [rule for grant in grants for rule in grant.rules]
-        return Rights(rules, [error for grant in grants for error in grant.faults])
+        return ResolvedRules(rules, [error for grant in grants for error in grant.errors])
 
-    def _not_allowed(self, asked: Attributes) -> Decision:
-        faults = self._faults(asked)
-        return Decision(Verdict.UNDECIDED, f"RBAC: {faults}") if faults else UNDECIDED
+    def _not_allowed(self, attributes: Attributes) -> AuthzResult:
+        faults = self._faults(attributes)
+        return AuthzResult(AuthzDecision.NO_OPINION, f"RBAC: {faults}") if faults else NO_OPINION
 
-    def _faults(self, asked: Attributes) -> str:
-        faults = list(self._index.grants(asked.user, "").faults)
-        if asked.namespace:
-            faults += self._index.grants(asked.user, asked.namespace).faults
+    def _faults(self, attributes: Attributes) -> str:
+        faults = list(self._index.grants(attributes.user, "").errors)
+        if attributes.namespace:
+            faults += self._index.grants(attributes.user, attributes.namespace).errors
         messages = list(dict.fromkeys(faults))
         return f"[{', '.join(messages)}]" if len(messages) > 1 else "".join(messages)
 
@@ -256,7 +256,7 @@ log = logging.getLogger(__name__)
 _RETRY_S = 0.2
 
 
-class RbacFeed:
+class RbacIndexUpdater:
     def __init__(self, *, index: RbacIndex, registry: Registry) -> None:
         self._index, self._registry = index, registry
         self._filled = {kind: asyncio.Event() for kind in KINDS}

@@ -30,7 +30,7 @@ from sampan.api.types.rbac_v1 import (
 )
 from sampan.apiserver.authz.rbac import policy_rules
 from sampan.apiserver.authz.rbac.authorizer import GROUP, RbacIndex
-from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, User
+from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, UserInfo
 from sampan.apiserver.request.negotiation import JSON
 from sampan.machinery import errors
 from sampan.machinery.copies import copy_of
@@ -134,17 +134,17 @@ def _subject(kind: str, whole: str) -> Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BootstrapChanges:
     create: list[Any]
     update: list[Any]
     recreate: list[Any]
     """Bindings to another role, whose roleRef is immutable."""
 
 
-def plan(index: RbacIndex, served: Callable[[str, str], Any] | None = None) -> Plan:
+def plan_changes(index: RbacIndex, served: Callable[[str, str], Any] | None = None) -> BootstrapChanges:
     """Return what must be written to reconcile the default roles and bindings. Additions by users are kept; objects
     with the annotation autoupdate=false are left alone."""
-    changes = Plan([], [], [])
+    changes = BootstrapChanges([], [], [])
     for desired in default_objects(served):
         present = index.get(desired.kind, desired.metadata.namespace, desired.metadata.name)
         if present is None:
@@ -184,14 +184,14 @@ def _missing(present: list[PolicyRule], wanted: list[PolicyRule]) -> list[Policy
         return wanted
 
 
-_SYSTEM = User("system:apiserver", groups=(MASTERS, AUTHENTICATED))
+_SYSTEM = UserInfo("system:apiserver", groups=(MASTERS, AUTHENTICATED))
 
 
 async def reconcile(pipeline: Pipeline, index: RbacIndex) -> None:
     """Write missing and outdated objects concurrently, so that the writes share a commit. `index` must be filled, and
     contains the new objects afterwards. Conflicts are ignored, because another server that shares the storage writes
     the same."""
-    changes = plan(index, pipeline.endpoints.registry.scheme.resources)
+    changes = plan_changes(index, pipeline.endpoints.registry.scheme.resources)
     await asyncio.gather(
         *(_create(pipeline, obj) for obj in changes.create),
         *(_update(pipeline, obj) for obj in changes.update),

@@ -11,11 +11,11 @@ from sampan.api.types.rbac_v1 import PolicyRule, RoleRef
 from sampan.apiserver.authz.authorizer import Attributes
 from sampan.apiserver.authz.rbac import policy_rules
 from sampan.apiserver.authz.rbac.authorizer import GROUP, MissingRole, RbacIndex
-from sampan.apiserver.request.call import MASTERS, User
+from sampan.apiserver.request.call import MASTERS, UserInfo
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
-    from sampan.apiserver.auth_services import Security
+    from sampan.apiserver.auth_services import AuthServices
     from sampan.apiserver.registry.strategy import Context
 
 _EVERYTHING = (
@@ -36,7 +36,7 @@ async def check(ctx: Context, obj: Any, old: Any | None) -> None:
         await _check_role(security, ctx, obj, old)
 
 
-async def _check_role(security: Security, ctx: Context, obj: Any, old: Any | None) -> None:
+async def _check_role(security: AuthServices, ctx: Context, obj: Any, old: Any | None) -> None:
     plural, meta = f"{obj.kind.lower()}s", obj.metadata
     name = meta.name if old is not None else ""
     if await security.authorizer.is_allowed(_asked(ctx, "escalate", GROUP, plural, name)):
@@ -48,7 +48,7 @@ async def _check_role(security: Security, ctx: Context, obj: Any, old: Any | Non
         raise errors.forbidden(plural, meta.name, _AGGREGATES, group=GROUP)
 
 
-async def _check_binding(security: Security, ctx: Context, obj: Any) -> None:
+async def _check_binding(security: AuthServices, ctx: Context, obj: Any) -> None:
     plural, ref = f"{obj.kind.lower()}s", obj.roleRef
     if ref.kind in ("Role", "ClusterRole"):
         request = _asked(ctx, "bind", ref.apiGroup, f"{ref.kind.lower()}s", ref.name)
@@ -66,7 +66,7 @@ def _rules(index: RbacIndex, ref: RoleRef, namespace: str, plural: str) -> Seque
         raise errors.not_found(plural, ref.name, group=GROUP) from None
 
 
-def fault_of(index: RbacIndex, user: User, namespace: str, rules: Sequence[PolicyRule]) -> str:
+def fault_of(index: RbacIndex, user: UserInfo, namespace: str, rules: Sequence[PolicyRule]) -> str:
     """Return why the user may not grant these rules in the namespace; empty if it may."""
     grants = [index.grants(user, "")] + ([index.grants(user, namespace)] if namespace else [])
     who = f"user {gotext.quote(user.name)} (groups={policy_rules.quoted(user.groups)})"
@@ -77,10 +77,10 @@ def fault_of(index: RbacIndex, user: User, namespace: str, rules: Sequence[Polic
     if not missing:
         return ""
     descriptions = sorted({policy_rules.described(rule) for rule in missing.rules})
-    if not missing.is_whole:
+    if not missing.is_complete:
         descriptions.append("...")
     text = "\n".join(descriptions)
-    resolution_errors = [error for grant in grants for error in grant.faults]
+    resolution_errors = [error for grant in grants for error in grant.errors]
     more = f"; resolution errors: [{' '.join(resolution_errors)}]" if resolution_errors else ""
     return f"{who} is attempting to grant RBAC permissions not currently held:\n{text}{more}"
 

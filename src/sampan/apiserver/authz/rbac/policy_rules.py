@@ -30,7 +30,7 @@ class Missing:
 
     rules: list[PolicyRule]
     """The URLs with one verb each, then the missing verbs for each group, resource and name."""
-    is_whole: bool = True
+    is_complete: bool = True
     """False if there is more than a response has room for."""
 
     def __bool__(self) -> bool:
@@ -51,13 +51,13 @@ def missing(held: Sequence[PolicyRule], wanted: Sequence[PolicyRule]) -> Missing
             groups, resources = comparison.groups.classes(rule.apiGroups), comparison.resources.classes(rule.resources)
             for parts in _Box((groups, resources, names, verbs), comparison.spend).uncovered():
                 if not collected.add_resources(rule, parts):
-                    return collected.result(is_whole=False)
+                    return collected.result(is_complete=False)
         if rule.nonResourceURLs:
             urls = comparison.urls.classes(rule.nonResourceURLs)
             for parts in _Box((urls, verbs), comparison.spend).uncovered():
                 if not collected.add_urls(parts):
-                    return collected.result(is_whole=False)
-    return collected.result(is_whole=True)
+                    return collected.result(is_complete=False)
+    return collected.result(is_complete=True)
 
 
 Parts = list[list[str]]
@@ -253,7 +253,7 @@ class _Collected:
         self.room -= sum(map(len, words)) + 4 * len(words)
         return self.room > 0
 
-    def result(self, *, is_whole: bool) -> Missing:
+    def result(self, *, is_complete: bool) -> Missing:
         return Missing(
             [
                 *(PolicyRule(verbs=[verb], nonResourceURLs=[url]) for url, verb in self.urls),
@@ -262,7 +262,7 @@ class _Collected:
                     for (group, resource, names), verbs in self.verbs.items()
                 ),
             ],
-            is_whole,
+            is_complete,
         )
 
 

@@ -10,7 +10,7 @@ from sampan.apiserver.nonresource.openapi.components import META, Definitions, P
 from sampan.apiserver.nonresource.openapi.operations import TEXT, Operation, Operations, PathItem, single, title_and_tag
 from sampan.apiserver.nonresource.server_info import MAJOR, MINOR
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.request.negotiation import JSON, OBJECT_FORMS
+from sampan.apiserver.request.negotiation import JSON, OBJECT_MEDIA_TYPES
 
 INFO = {"title": "Kubernetes", "version": f"{MAJOR}.{MINOR}"}
 CUSTOM_INFO = {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
@@ -84,10 +84,10 @@ class Contents:
 
 _ROOTS = {
     "api": single(
-        "/api/", "getCoreAPIVersions", "get available API versions", "core", f"{META}.APIVersions", OBJECT_FORMS
+        "/api/", "getCoreAPIVersions", "get available API versions", "core", f"{META}.APIVersions", OBJECT_MEDIA_TYPES
     ),
     "apis": single(
-        "/apis/", "getAPIVersions", "get available API versions", "apis", f"{META}.APIGroupList", OBJECT_FORMS
+        "/apis/", "getAPIVersions", "get available API versions", "apis", f"{META}.APIGroupList", OBJECT_MEDIA_TYPES
     ),
     "version": single("/version/", "getCodeVersion", "get the version of this server", "version", _VERSION, (JSON,)),
 }
@@ -116,14 +116,14 @@ _ISSUER = {
 def _group(group: str) -> PathItem:
     title, tag = title_and_tag(group)
     description = "get information of a group"
-    return single(f"/apis/{group}/", f"get{title}APIGroup", description, tag, f"{META}.APIGroup", OBJECT_FORMS)
+    return single(f"/apis/{group}/", f"get{title}APIGroup", description, tag, f"{META}.APIGroup", OBJECT_MEDIA_TYPES)
 
 
 def _resource_list(group: str, version: str) -> PathItem:
     title, tag = title_and_tag(group, version)
     path = f"/apis/{group}/{version}/" if group else f"/api/{version}/"
     description = "get available resources"
-    return single(path, f"get{title}APIResources", description, tag, f"{META}.APIResourceList", OBJECT_FORMS)
+    return single(path, f"get{title}APIResources", description, tag, f"{META}.APIResourceList", OBJECT_MEDIA_TYPES)
 
 
 def document(contents: Contents, name: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from sampan.apiserver.request import negotiation
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.negotiation import JSON
 from sampan.apiserver.response import encoding
-from sampan.apiserver.response.responses import Answer, BytesAnswer, no_such_path
+from sampan.apiserver.response.responses import ApiResponse, RawResponse, path_not_found
 
 if TYPE_CHECKING:
     from sampan.apiserver.nonresource.openapi.documents import Contents
@@ -47,38 +47,38 @@ class OpenApi:
         """Generated documents, compressed; the most recently used last."""
         self._hashes: dict[str, str] = {}
 
-    async def handle(self, call: Call) -> Answer:
+    async def handle(self, call: Call) -> ApiResponse:
         if call.path == "/openapi/v2":
             return await self._v2(call)
         if call.path == "/openapi/v3":
             return self._index(call)
         if call.path.startswith("/openapi/v3/"):
             return await self._v3(call, call.path.removeprefix("/openapi/v3/"))
-        return no_such_path()
+        return path_not_found()
 
-    def _index(self, call: Call) -> Answer:
+    def _index(self, call: Call) -> ApiResponse:
         paths = {name: {"serverRelativeURL": _url(name, self._hash(name))} for name in self._now().names()}
         raw = msgspec.json.encode({"paths": paths})
         return _cached(call, raw, JSON, {"ETag": f'"{_digest(raw)}"'})
 
-    async def _v3(self, call: Call, name: str) -> Answer:
+    async def _v3(self, call: Call, name: str) -> ApiResponse:
         headers, contents = {"Vary": "Accept"}, self._now()
         if name not in contents.names():
-            return BytesAnswer(b"", code=404)
+            return RawResponse(b"", code=404)
         if not _accepts(call, JSON):
-            return BytesAnswer(b"", code=406, headers=headers)
+            return RawResponse(b"", code=406, headers=headers)
         hash = self._hash(name)
         headers["ETag"] = f'"{hash}"'
         if requested_hash := call.query.get("hash"):
             if requested_hash != hash:
-                return BytesAnswer(b"", code=301, headers={**headers, "Location": _url(name, hash)})
+                return RawResponse(b"", code=301, headers={**headers, "Location": _url(name, hash)})
             headers |= {"Cache-Control": "public, immutable", "Expires": _next_year(self._registry.clock.now())}
         if _is_current(call, headers):
-            return BytesAnswer(b"", JSON, 304, headers)
+            return RawResponse(b"", JSON, 304, headers)
         packed = await self._document(f"v3 {name}", lambda: _v3_document(contents, name))
         return _packed(call, packed, JSON, headers)
 
-    async def _v2(self, call: Call) -> Answer:
+    async def _v2(self, call: Call) -> ApiResponse:
         contents = self._now()
         hash = _digest("".join(self._hash(name) for name in contents.names()).encode())
         headers = {"Vary": "Accept", "ETag": f'"{hash}"'}
@@ -90,9 +90,9 @@ class OpenApi:
                 content_type, make = _PROTOBUF_2[1], _v2_message
                 break
         else:
-            return BytesAnswer(b"", code=406, headers={"Vary": "Accept"})
+            return RawResponse(b"", code=406, headers={"Vary": "Accept"})
         if _is_current(call, headers):
-            return BytesAnswer(b"", content_type, 304, headers)
+            return RawResponse(b"", content_type, 304, headers)
         packed = await self._document(f"v2 {content_type}", lambda: make(contents))
         return _packed(call, packed, content_type, headers)
 
@@ -149,10 +149,10 @@ def _accepts(call: Call, media: str) -> bool:
     return any(clause.takes(media) for clause in negotiation.clauses(call.headers.get("Accept", "") or "*/*"))
 
 
-def _cached(call: Call, raw: bytes, content_type: str, headers: dict[str, str]) -> BytesAnswer:
+def _cached(call: Call, raw: bytes, content_type: str, headers: dict[str, str]) -> RawResponse:
     if _is_current(call, headers):
-        return BytesAnswer(b"", content_type, 304, headers)
-    return BytesAnswer(raw, content_type, 200, headers)
+        return RawResponse(b"", content_type, 304, headers)
+    return RawResponse(raw, content_type, 200, headers)
 
 
 def _is_current(call: Call, headers: dict[str, str]) -> bool:
@@ -160,11 +160,11 @@ def _is_current(call: Call, headers: dict[str, str]) -> bool:
     return headers["ETag"] in [tag.strip() for tag in call.headers.get("If-None-Match", "").split(",")]
 
 
-def _packed(call: Call, packed: bytes, content_type: str, headers: dict[str, str]) -> BytesAnswer:
+def _packed(call: Call, packed: bytes, content_type: str, headers: dict[str, str]) -> RawResponse:
     """Return the compressed document to clients that accept gzip, decompressed otherwise."""
     if encoding.wants_gzip(call.headers.get("Accept-Encoding", "")):
-        return BytesAnswer(packed, content_type, 200, {**headers, "Content-Encoding": "gzip"})
-    return BytesAnswer(zlib.decompress(packed, 16 + zlib.MAX_WBITS), content_type, 200, headers)
+        return RawResponse(packed, content_type, 200, {**headers, "Content-Encoding": "gzip"})
+    return RawResponse(zlib.decompress(packed, 16 + zlib.MAX_WBITS), content_type, 200, headers)
 
 
 def _url(name: str, hash: str) -> str:

@@ -9,7 +9,7 @@ from typing import Protocol
 from sampan.api.resource import GroupVersionKind, Resource, Subresource
 from sampan.apiserver.nonresource.openapi import components
 from sampan.apiserver.nonresource.openapi.components import NAME, NAMESPACE, PATH_BEYOND, PRETTY, Parameter
-from sampan.apiserver.request.negotiation import CUSTOM_FORMS, OBJECT_FORMS, STREAM_FORMS
+from sampan.apiserver.request.negotiation import CUSTOM_FORMS, OBJECT_MEDIA_TYPES, STREAM_MEDIA_TYPES
 from sampan.apiserver.request.patches import APPLY_YAML, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
@@ -33,7 +33,7 @@ class Operation:
     body_required: bool = True
     answers: tuple[tuple[int, str], ...] = ()
     """Pairs of a status code and a schema name."""
-    forms: tuple[str, ...] = OBJECT_FORMS
+    forms: tuple[str, ...] = OBJECT_MEDIA_TYPES
     kind: GroupVersionKind | None = None
 
 
@@ -61,8 +61,8 @@ class Operations:
         self._resource, self._names, self._is_returned = resource, names, is_returned
         self._title, self._tag = title_and_tag(resource.group, resource.version)
         self._scope = "Namespaced" if resource.namespaced else ""
-        self._forms = CUSTOM_FORMS if resource.is_custom else OBJECT_FORMS
-        self._stream_forms = CUSTOM_FORMS if resource.is_custom else STREAM_FORMS
+        self._forms = CUSTOM_FORMS if resource.is_custom else OBJECT_MEDIA_TYPES
+        self._stream_forms = CUSTOM_FORMS if resource.is_custom else STREAM_MEDIA_TYPES
         start = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
         self._start, self._below = start, f"/namespaces/{{namespace}}/{resource.plural}"
         if not resource.namespaced:
@@ -196,7 +196,7 @@ class Operations:
     def _log(self) -> Operation:
         name = f"{self._title}{self._scope}{self._resource.kind}Log"
         description = f"read log of the specified {self._resource.kind}"
-        forms = ("text/plain", *OBJECT_FORMS)
+        forms = ("text/plain", *OBJECT_MEDIA_TYPES)
         answers = ((200, TEXT),)
         return self._operation(
             "get", f"read{name}", description, action="get", parameters=components.LOG, answers=answers, forms=forms
@@ -244,7 +244,7 @@ class Operations:
             action=action,
             parameters=components.LIST,
             answers=((200, f"{META}.WatchEvent"),),
-            forms=STREAM_FORMS,
+            forms=STREAM_MEDIA_TYPES,
         )
 
     def _patch_forms(self) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from sampan.apiserver.registry.allocation.addresses import GROUP, MANAGER, MANAG
 from sampan.apiserver.registry.allocation.failures import AllocationError
 from sampan.apiserver.registry.allocation.port_bitmap import PortBitmap
 from sampan.apiserver.registry.strategy import Context
-from sampan.apiserver.request.call import MASTERS, User
+from sampan.apiserver.request.call import MASTERS, UserInfo
 from sampan.machinery import errors
 from sampan.machinery.clock import Clock
 from sampan.storage.backend import StorageError
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 K = TypeVar("K", int, str)
 
-_USER = User("system:apiserver", groups=(MASTERS,))
+_USER = UserInfo("system:apiserver", groups=(MASTERS,))
 _EVERYTHING = ListQuery(Selection())
 
 

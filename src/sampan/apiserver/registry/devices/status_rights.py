@@ -14,9 +14,9 @@ import msgspec
 from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.types.resource_v1 import AllocatedDeviceStatus, AllocationResult, ResourceClaimStatus
-from sampan.apiserver.authn.user_names import is_account_on
-from sampan.apiserver.authz.authorizer import Attributes, Decision, Verdict, refusal
-from sampan.apiserver.authz.union import Chain
+from sampan.apiserver.authn.user_names import is_service_account_on
+from sampan.apiserver.authz.authorizer import Attributes, AuthzDecision, AuthzResult, forbidden_error
+from sampan.apiserver.authz.union import UnionAuthorizer
 from sampan.apiserver.registry.devices.allocations import device_id
 from sampan.apiserver.registry.sameness import is_same
 
@@ -32,23 +32,23 @@ class Need:
     attributes: Sequence[Attributes]
 
 
-async def validate_status_permissions(authorizer: Chain, needs: Iterator[Need]) -> list[FieldError]:
+async def validate_status_permissions(authorizer: UnionAuthorizer, needs: Iterator[Need]) -> list[FieldError]:
     errors = [await _refusal(authorizer, need) for need in needs]
     return [error for error in errors if error is not None]
 
 
-async def _refusal(authorizer: Chain, need: Need) -> FieldError | None:
+async def _refusal(authorizer: UnionAuthorizer, need: Need) -> FieldError | None:
     missed = []
     for attributes in need.attributes:
-        decision = await authorizer.decide(attributes)
-        if decision.verdict is Verdict.ALLOWED:
+        result = await authorizer.authorize(attributes)
+        if result.decision is AuthzDecision.ALLOW:
             return None
-        missed.append(refusal(attributes, _reason(decision)).message)
+        missed.append(forbidden_error(attributes, _reason(result)).message)
     return FieldError.forbidden(need.at, f"{need.why} permission: {missed[0]}")
 
 
-def _reason(decision: Decision) -> str:
-    return ": ".join(part for part in (decision.fault, decision.reason) if part)
+def _reason(result: AuthzResult) -> str:
+    return ": ".join(part for part in (result.error, result.reason) if part)
 
 
 def needs_of(request: Attributes, new: ResourceClaimStatus, old: ResourceClaimStatus) -> Iterator[Need]:
@@ -68,7 +68,7 @@ def _binding(request: Attributes) -> Need:
 
 
 def _driver(request: Attributes, driver: str, node: str) -> Need:
-    is_there = not names.dns1123_subdomain(node) and is_account_on(request.user, node)
+    is_there = not names.dns1123_subdomain(node) and is_service_account_on(request.user, node)
     verbs = [f"{prefix}{request.verb}" for prefix in ([_OF_NODE, _OF_ANY] if is_there else [_OF_ANY])]
     requests = [msgspec.structs.replace(request, verb=verb, subresource="driver", name=driver) for verb in verbs]
     why = f'changing status.devices requires resource="resourceclaims/driver", verb="[{" ".join(verbs)}]"'

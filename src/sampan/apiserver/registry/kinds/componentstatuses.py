@@ -19,16 +19,16 @@ from sampan.apiserver.registry.strategy import Column, Strategy
 from sampan.apiserver.request import options
 from sampan.apiserver.request.negotiation import TABLE
 from sampan.apiserver.response import json_bytes
-from sampan.apiserver.response.responses import ObjectAnswer, ValueAnswer
+from sampan.apiserver.response.responses import ObjectResponse, ValueResponse
 from sampan.apiserver.tables.columns import NAME
 from sampan.apiserver.tables.table import TableWriter, include_of
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
-    from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.endpoints import ApiEndpoints
     from sampan.apiserver.registry.registry import Registry
     from sampan.apiserver.request.call import Call
-    from sampan.apiserver.response.responses import Answer
+    from sampan.apiserver.response.responses import ApiResponse
     from sampan.storage.cacher.selection import Selection
 
 Probe = Callable[[], Awaitable[None]]
@@ -39,7 +39,7 @@ _HEALTHY = "Healthy"
 _TIMEOUT_S = 2.0
 
 
-async def serve(endpoints: Endpoints, call: Call) -> Answer:
+async def serve(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
     if call.resource is None:
         raise ValueError("the call names no resource")
     probes = _probes(endpoints.registry)
@@ -47,7 +47,7 @@ async def serve(endpoints: Endpoints, call: Call) -> Answer:
         if call.name not in probes:
             raise errors.not_found("componentstatus", call.name)
         component_status = await _status(call.name, probes[call.name])
-        return ObjectAnswer(call.resource, json.encode(component_status), obj=component_status)
+        return ObjectResponse(call.resource, json.encode(component_status), obj=component_status)
     selection = options.selection_of(call)
     statuses = await asyncio.gather(*(_status(name, probe) for name, probe in sorted(probes.items())))
     return _list(endpoints, call, [status for status in statuses if _matches(status, selection)])
@@ -77,25 +77,27 @@ def _matches(status: ComponentStatus, selection: Selection) -> bool:
     return all(term.matches(fields) for term in selection.fields)
 
 
-def _list(endpoints: Endpoints, call: Call, statuses: list[ComponentStatus]) -> ValueAnswer:
+def _list(endpoints: ApiEndpoints, call: Call, statuses: list[ComponentStatus]) -> ValueResponse:
     assert call.resource is not None
-    if call.form.as_kind == TABLE:
+    if call.output_format.as_kind == TABLE:
         writer = TableWriter(
             columns=COLUMNS,
             kind=call.resource.gvk,
-            form=call.form,
+            output_format=call.output_format,
             include=include_of(call),
             now=endpoints.registry.clock.now(),
         )
         rows = [writer.row(status, bound(json.encode, status)) for status in statuses]
-        return ValueAnswer(json.read_any(writer.table({}, rows)))
+        return ValueResponse(json.read_any(writer.table({}, rows)))
     items: list[Any] = [json.to_value(status) for status in statuses]
-    if call.form.as_kind:
-        json_bytes.check_partial_kind(call.form, call.resource, is_list=True)
-        title = {"kind": call.form.as_kind, "apiVersion": call.form.api_version}
-        parts = [json.read_any(json_bytes.partial_object(json.encode(status), call.form)) for status in statuses]
-        return ValueAnswer({**title, "metadata": {}, "items": parts or None})
-    return ValueAnswer({"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": items})
+    if call.output_format.as_kind:
+        json_bytes.check_partial_kind(call.output_format, call.resource, is_list=True)
+        title = {"kind": call.output_format.as_kind, "apiVersion": call.output_format.api_version}
+        parts = [
+            json.read_any(json_bytes.partial_object(json.encode(status), call.output_format)) for status in statuses
+        ]
+        return ValueResponse({**title, "metadata": {}, "items": parts or None})
+    return ValueResponse({"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": items})
 
 
 # -- table columns -----------------------------------------------------------------------------------------------------

@@ -12,11 +12,11 @@ from sampan.apiserver.registry import preconditions
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.request import bodies, options
-from sampan.apiserver.response.responses import ValueAnswer, created
+from sampan.apiserver.response.responses import ValueResponse, created_status
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
-    from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.endpoints import ApiEndpoints
     from sampan.apiserver.request.call import Call
 
 _BINDING = GroupVersionKind(group="", version="v1", kind="Binding")
@@ -29,7 +29,7 @@ class _BindingStrategy(Strategy):
 _STRATEGY = _BindingStrategy()
 
 
-async def bind(endpoints: Endpoints, call: Call) -> ValueAnswer:
+async def bind(endpoints: ApiEndpoints, call: Call) -> ValueResponse:
     opts = options.write_options("CreateOptions", call.query)
     binding: Binding = await endpoints.read_object(call, endpoints.registry.codec(_BINDING), opts.field_validation)
     bodies.match_namespace(call, binding)
@@ -41,7 +41,7 @@ async def bind(endpoints: Endpoints, call: Call) -> ValueAnswer:
         raise errors.unexpected(joined([str(error) for error in field_errors]))
     await endpoints.admission.validate(endpoints.attributes("CREATE", call, binding, None, ctx))
     await _assign(endpoints, ctx, binding)
-    return created()
+    return created_status()
 
 
 def _validate_binding(binding: Binding) -> list[FieldError]:
@@ -53,7 +53,7 @@ def _validate_binding(binding: Binding) -> list[FieldError]:
     return field_errors
 
 
-async def _assign(endpoints: Endpoints, ctx: Context, binding: Binding) -> None:
+async def _assign(endpoints: ApiEndpoints, ctx: Context, binding: Binding) -> None:
     store = endpoints.registry.store_of("", "v1", "Pod")
     meta = binding.metadata
 

@@ -15,31 +15,31 @@ from sampan.api.types.core_v1 import Pod
 from sampan.apiserver.proxy import logs
 from sampan.apiserver.registry.podspec.formats import NEGATIVE
 from sampan.apiserver.request import options
-from sampan.apiserver.response.responses import Answer, BytesAnswer, StreamAnswer
+from sampan.apiserver.response.responses import ApiResponse, RawResponse, StreamedResponse
 from sampan.machinery import errors
 from sampan.machinery.multiplex import handshake
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.endpoints import ApiEndpoints
     from sampan.apiserver.proxy.upstream import Upstream
     from sampan.apiserver.request.call import Call, Query
 
 
-async def read_log(endpoints: Endpoints, call: Call) -> Answer:
+async def read_log(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
     """Stream the log of a container; empty for a pod without a node."""
     if field_errors := _validate_log_options(call.query):
         raise errors.invalid("PodLogOptions", call.name, field_errors)
     pod = await _pod(endpoints, call.namespace, call.name)
     container = _container(pod, call.query.get("container"))
     if not pod.spec.nodeName:
-        return BytesAnswer(b"", code=204)
+        return RawResponse(b"", code=204)
     upstream = await _to_node(endpoints, pod)
-    return StreamAnswer(lambda request: logs.serve(request, upstream, pod, container, log_query(call.query)))
+    return StreamedResponse(lambda request: logs.serve(request, upstream, pod, container, log_query(call.query)))
 
 
-async def connect(endpoints: Endpoints, call: Call) -> Answer:
+async def connect(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
     await endpoints.authorize_create(call)
     pod = await _pod(endpoints, call.namespace, call.name)
     path = [call.namespace, call.name]
@@ -57,7 +57,7 @@ async def connect(endpoints: Endpoints, call: Call) -> Answer:
             raise errors.bad_request("Upgrade request required")
         return await upstream.to_kubelet(request, pod.spec.nodeName, target)
 
-    return StreamAnswer(serve)
+    return StreamedResponse(serve)
 
 
 _KUBELET_PATHS = {"exec": "exec", "attach": "attach", "portforward": "portForward"}
@@ -83,14 +83,14 @@ def log_query(query: Query) -> dict[str, str]:
     return parameters | {name: query.get(name) for name in names if query.get(name)}
 
 
-async def _pod(endpoints: Endpoints, namespace: str, name: str) -> Pod:
+async def _pod(endpoints: ApiEndpoints, namespace: str, name: str) -> Pod:
     store = endpoints.registry.store_of("", "v1", "Pod")
     item = await store.get(namespace, name)
     pod: Pod = item.object(store.codec.decode)
     return pod
 
 
-async def _to_node(endpoints: Endpoints, pod: Pod) -> Upstream:
+async def _to_node(endpoints: ApiEndpoints, pod: Pod) -> Upstream:
     node = pod.spec.nodeName
     nodes = endpoints.registry.store_of("", "v1", "Node")
     if await nodes.cacher.get("", node) is None:

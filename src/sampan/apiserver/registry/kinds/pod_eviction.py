@@ -18,12 +18,12 @@ from sampan.apiserver.registry.deletion import DeleteOptions
 from sampan.apiserver.registry.kinds.disruption import allow_disruption, is_guarded, still_processed
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.request import bodies, options
-from sampan.apiserver.response.responses import ValueAnswer, created
+from sampan.apiserver.response.responses import ValueResponse, created_status
 from sampan.machinery import errors
 from sampan.storage.cacher import ListQuery, Selection
 
 if TYPE_CHECKING:
-    from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.endpoints import ApiEndpoints
     from sampan.apiserver.request.call import Call
 
 _EVICTION = GroupVersionKind(group="policy", version="v1", kind="Eviction")
@@ -39,7 +39,7 @@ class _OwnWrite(Strategy):
 _STRATEGY = _OwnWrite()
 
 
-async def evict(endpoints: Endpoints, call: Call) -> ValueAnswer:
+async def evict(endpoints: ApiEndpoints, call: Call) -> ValueResponse:
     opts = options.write_options("CreateOptions", call.query)
     eviction: Eviction = await endpoints.read_object(call, endpoints.registry.codec(_EVICTION), opts.field_validation)
     bodies.match_namespace(call, eviction)
@@ -48,7 +48,7 @@ async def evict(endpoints: Endpoints, call: Call) -> ValueAnswer:
     await endpoints.admission.admit(endpoints.attributes("CREATE", call, eviction, None, ctx))
     await endpoints.admission.validate(endpoints.attributes("CREATE", call, eviction, None, ctx))
     await _evict(endpoints, ctx, call.name, deletion)
-    return created()
+    return created_status()
 
 
 def _delete_options(eviction: Eviction, name: str, is_dry_run: bool) -> DeleteOptions:
@@ -65,7 +65,7 @@ def _delete_options(eviction: Eviction, name: str, is_dry_run: bool) -> DeleteOp
     return replace(delete_options, dry_run=delete_options.dry_run or is_dry_run)
 
 
-async def _evict(endpoints: Endpoints, ctx: Context, name: str, deletion: DeleteOptions) -> None:
+async def _evict(endpoints: ApiEndpoints, ctx: Context, name: str, deletion: DeleteOptions) -> None:
     """Evict the pod.
 
     A pod to which budgets do not apply is deleted, with retries if it changes in the meantime: nothing was taken from a
@@ -85,7 +85,7 @@ async def _evict(endpoints: Endpoints, ctx: Context, name: str, deletion: Delete
                 raise
 
 
-async def _evict_serving(endpoints: Endpoints, ctx: Context, pod: Pod, deletion: DeleteOptions) -> None:
+async def _evict_serving(endpoints: ApiEndpoints, ctx: Context, pod: Pod, deletion: DeleteOptions) -> None:
     """Evict a pod to which a budget may apply.
 
     If its budget guards it, one disruption is taken first. Otherwise the pod is not ready, and only that state of it
@@ -120,7 +120,7 @@ def _ignores_budgets(pod: Pod) -> bool:
     return pod.metadata.deletionTimestamp is not None or pod.status.phase in ("Pending", *_ENDED)
 
 
-async def _budget(endpoints: Endpoints, pod: Pod) -> PodDisruptionBudget | None:
+async def _budget(endpoints: ApiEndpoints, pod: Pod) -> PodDisruptionBudget | None:
     store = endpoints.registry.store_of("policy", "v1", "PodDisruptionBudget")
     result = await store.cacher.list(ListQuery(Selection(namespace=pod.metadata.namespace)))
     budgets: list[PodDisruptionBudget] = [item.object(store.codec.decode) for item in result.items]
@@ -137,7 +137,7 @@ def _selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
         return False
 
 
-async def _decrement(endpoints: Endpoints, ctx: Context, pod: str, name: str) -> None:
+async def _decrement(endpoints: ApiEndpoints, ctx: Context, pod: str, name: str) -> None:
     store = endpoints.registry.store_of("policy", "v1", "PodDisruptionBudget")
 
     async def change(budget: Any) -> Any:
@@ -147,7 +147,7 @@ async def _decrement(endpoints: Endpoints, ctx: Context, pod: str, name: str) ->
     await store.update(ctx, name, change, strategy=_STRATEGY)
 
 
-async def _delete(endpoints: Endpoints, ctx: Context, name: str, deletion: DeleteOptions) -> None:
+async def _delete(endpoints: ApiEndpoints, ctx: Context, name: str, deletion: DeleteOptions) -> None:
     """Set the DisruptionTarget condition in the pod's status, then delete the pod."""
     store = endpoints.registry.store_of("", "v1", "Pod")
 

@@ -13,11 +13,11 @@ from sampan.api.resource import GroupVersionKind
 from sampan.api.types.authentication_v1 import BoundObjectReference, TokenRequest, TokenRequestStatus
 from sampan.api.types.core_v1 import Node, Pod, ServiceAccount
 from sampan.apiserver.request import options
-from sampan.apiserver.response.responses import ValueAnswer
+from sampan.apiserver.response.responses import ValueResponse
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
-    from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.endpoints import ApiEndpoints
     from sampan.apiserver.request.call import Call
     from sampan.machinery.token_signer import TokenSigner
 
@@ -41,7 +41,7 @@ class _Bound:
     node: Node | None = None
 
 
-async def create_token(endpoints: Endpoints, call: Call) -> ValueAnswer:
+async def create_token(endpoints: ApiEndpoints, call: Call) -> ValueResponse:
     signer = endpoints.registry.token_signer
     if signer is None:
         raise errors.generic(404)
@@ -61,10 +61,10 @@ async def create_token(endpoints: Endpoints, call: Call) -> ValueAnswer:
     claims = _claims(request, account, bound, signer, now)
     ends = times.format_time(now + request.spec.expirationSeconds)
     request.status = TokenRequestStatus(token=signer.sign(claims), expirationTimestamp=ends)
-    return ValueAnswer(json.to_value(request), 201)
+    return ValueResponse(json.to_value(request), 201)
 
 
-async def _account(endpoints: Endpoints, call: Call, request: TokenRequest) -> ServiceAccount:
+async def _account(endpoints: ApiEndpoints, call: Call, request: TokenRequest) -> ServiceAccount:
     meta = request.metadata
     for field, value, expected in (("name", meta.name, call.name), ("namespace", meta.namespace, call.namespace)):
         if value and value != expected:
@@ -77,7 +77,7 @@ async def _account(endpoints: Endpoints, call: Call, request: TokenRequest) -> S
     return account
 
 
-async def _read(endpoints: Endpoints, kind: str, namespace: str, name: str) -> Any:
+async def _read(endpoints: ApiEndpoints, kind: str, namespace: str, name: str) -> Any:
     """Return the current object, read-only."""
     store = endpoints.registry.store_of("", "v1", kind)
     return (await store.get(namespace, name)).object(store.codec.decode)
@@ -112,7 +112,7 @@ def _invalid(name: str, error: FieldError) -> errors.ApiError:
     return errors.invalid(_KIND.kind, name, [error], group=_KIND.group)
 
 
-async def _bound(endpoints: Endpoints, call: Call, ref: BoundObjectReference) -> _Bound:
+async def _bound(endpoints: ApiEndpoints, call: Call, ref: BoundObjectReference) -> _Bound:
     group, _, version = ref.apiVersion.rpartition("/")
     if group or ref.kind not in ("Pod", "Node", "Secret"):
         raise errors.bad_request(f"cannot bind token to object of type {group}/{version}, Kind={ref.kind}")
@@ -124,7 +124,7 @@ async def _bound(endpoints: Endpoints, call: Call, ref: BoundObjectReference) ->
     return _Bound(ref.kind.lower(), obj, node)
 
 
-async def _node_of(endpoints: Endpoints, pod: Pod, account: str) -> Node | None:
+async def _node_of(endpoints: ApiEndpoints, pod: Pod, account: str) -> Node | None:
     if pod.spec.serviceAccountName != account:
         why = "to pod running with different serviceaccount name."
         raise errors.bad_request(f'cannot bind token for serviceaccount "{account}" {why}')

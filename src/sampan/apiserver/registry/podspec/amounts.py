@@ -61,7 +61,7 @@ def may_overcommit(name: str) -> bool:
     return is_native(name) and not is_huge_pages(name)
 
 
-def is_whole(name: str) -> bool:
+def is_complete(name: str) -> bool:
     """Whether the resource is counted in integers."""
     return name in _COUNTED or is_extended(name)
 

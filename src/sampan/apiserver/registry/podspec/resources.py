@@ -52,7 +52,7 @@ def _validate_pod_resource_name(name: str, at: str) -> FieldErrors:
 def validate_quantity(name: str, amount: Quantity, at: str) -> FieldErrors:
     if amount.sign < 0:
         yield FieldError.invalid(at, str(amount), NEGATIVE)
-    if amounts.is_whole(name) and amount.milli_value() % 1000:
+    if amounts.is_complete(name) and amount.milli_value() % 1000:
         yield FieldError.invalid(at, str(amount), "must be an integer")
 
 

@@ -19,30 +19,30 @@ from sampan.api.types.authorization_v1 import (
     SubjectAccessReviewStatus,
 )
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.apiserver.authz import Attributes, Chain, Verdict
-from sampan.apiserver.request.call import User
+from sampan.apiserver.authz import Attributes, AuthzDecision, UnionAuthorizer
+from sampan.apiserver.request.call import UserInfo
 
 GROUP = "authorization.k8s.io"
 _RESOURCE, _PATH = "spec.resourceAttributes", "spec.nonResourceAttributes"
 Spec = SubjectAccessReviewSpec | SelfSubjectAccessReviewSpec
 
 
-async def status_of(authorizer: Chain, spec: Spec, user: User) -> SubjectAccessReviewStatus:
-    decision = await authorizer.decide(_attributes_of(spec, user))
+async def status_of(authorizer: UnionAuthorizer, spec: Spec, user: UserInfo) -> SubjectAccessReviewStatus:
+    result = await authorizer.authorize(_attributes_of(spec, user))
     return SubjectAccessReviewStatus(
-        allowed=decision.verdict is Verdict.ALLOWED,
-        denied=decision.verdict is Verdict.REFUSED,
-        reason=decision.reason,
-        evaluationError=decision.fault,
+        allowed=result.decision is AuthzDecision.ALLOW,
+        denied=result.decision is AuthzDecision.DENY,
+        reason=result.reason,
+        evaluationError=result.error,
     )
 
 
-def subject(spec: SubjectAccessReviewSpec) -> User:
+def subject(spec: SubjectAccessReviewSpec) -> UserInfo:
     extra = {key: tuple(values) for key, values in spec.extra.items()}
-    return User(spec.user, spec.uid, tuple(spec.groups), extra)
+    return UserInfo(spec.user, spec.uid, tuple(spec.groups), extra)
 
 
-def _attributes_of(spec: Spec, user: User) -> Attributes:
+def _attributes_of(spec: Spec, user: UserInfo) -> Attributes:
     path, attributes = spec.nonResourceAttributes, spec.resourceAttributes
     if attributes is None:
         path = path or NonResourceAttributes()

@@ -10,16 +10,16 @@ from sampan.api.codec import json
 from sampan.api.faults import FieldError
 from sampan.apiserver.fieldmanager import manager_name
 from sampan.apiserver.request import bodies, options
-from sampan.apiserver.response.responses import ValueAnswer
+from sampan.apiserver.response.responses import ValueResponse
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
-    from sampan.apiserver.auth_services import Security
-    from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.auth_services import AuthServices
+    from sampan.apiserver.endpoints import ApiEndpoints
     from sampan.apiserver.request.call import Call
 
 
-async def posted(endpoints: Endpoints, call: Call) -> Any:
+async def posted(endpoints: ApiEndpoints, call: Call) -> Any:
     """Return the review in the request body after admission."""
     resource = call.resource
     assert resource is not None
@@ -35,11 +35,11 @@ async def posted(endpoints: Endpoints, call: Call) -> Any:
     return review
 
 
-async def answer(endpoints: Endpoints, call: Call, review: Any) -> ValueAnswer:
-    return ValueAnswer(await endpoints.compute(call, json.to_value, review), 201)
+async def answer(endpoints: ApiEndpoints, call: Call, review: Any) -> ValueResponse:
+    return ValueResponse(await endpoints.compute(call, json.to_value, review), 201)
 
 
-async def check(endpoints: Endpoints, call: Call, group: str, validate: Callable[[], Iterable[FieldError]]) -> None:
+async def check(endpoints: ApiEndpoints, call: Call, group: str, validate: Callable[[], Iterable[FieldError]]) -> None:
     """Raise Invalid if validation yields errors; like kube-apiserver, without naming the kind."""
 
     def run() -> None:
@@ -49,7 +49,7 @@ async def check(endpoints: Endpoints, call: Call, group: str, validate: Callable
     await endpoints.compute(call, run)
 
 
-def security_of(endpoints: Endpoints) -> Security:
+def security_of(endpoints: ApiEndpoints) -> AuthServices:
     security = endpoints.registry.security
     if security is None:
         raise errors.generic(404)

@@ -13,12 +13,12 @@ from sampan.apiserver.registry.kinds.reviews import access
 from sampan.apiserver.registry.kinds.reviews.posted import answer, check, posted, security_of
 
 if TYPE_CHECKING:
-    from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.endpoints import ApiEndpoints
     from sampan.apiserver.request.call import Call
-    from sampan.apiserver.response.responses import ValueAnswer
+    from sampan.apiserver.response.responses import ValueResponse
 
 
-async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:
+async def review(endpoints: ApiEndpoints, call: Call) -> ValueResponse:
     access_review: SelfSubjectAccessReview = await posted(endpoints, call)
     await check(endpoints, call, access.GROUP, partial(_validate_review, access_review))
     access_review.status = await access.status_of(security_of(endpoints).authorizer, access_review.spec, call.user)

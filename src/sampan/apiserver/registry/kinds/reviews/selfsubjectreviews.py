@@ -12,12 +12,12 @@ from sampan.apiserver.registry.kinds.reviews.posted import answer, posted
 from sampan.apiserver.registry.kinds.reviews.users import user_info
 
 if TYPE_CHECKING:
-    from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.endpoints import ApiEndpoints
     from sampan.apiserver.request.call import Call
-    from sampan.apiserver.response.responses import ValueAnswer
+    from sampan.apiserver.response.responses import ValueResponse
 
 
-async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:
+async def review(endpoints: ApiEndpoints, call: Call) -> ValueResponse:
     posted_review = await posted(endpoints, call)
     now = times.format_time(endpoints.registry.clock.now())
     status = SelfSubjectReviewStatus(userInfo=user_info(call.user))

@@ -12,27 +12,27 @@ from sampan.api.types.authorization_v1 import (
     SelfSubjectRulesReviewSpec,
     SubjectRulesReviewStatus,
 )
-from sampan.apiserver.authz.authorizer import Rights
+from sampan.apiserver.authz.authorizer import ResolvedRules
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.reviews.posted import answer, posted, security_of
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
-    from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.endpoints import ApiEndpoints
     from sampan.apiserver.request.call import Call
-    from sampan.apiserver.response.responses import ValueAnswer
+    from sampan.apiserver.response.responses import ValueResponse
 
 
-async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:
+async def review(endpoints: ApiEndpoints, call: Call) -> ValueResponse:
     rules_review: SelfSubjectRulesReview = await posted(endpoints, call)
     if not rules_review.spec.namespace:
         raise errors.bad_request("no namespace on request")
-    rules_review.status = _status(security_of(endpoints).authorizer.rights_of(call.user, rules_review.spec.namespace))
+    rules_review.status = _status(security_of(endpoints).authorizer.rules_for(call.user, rules_review.spec.namespace))
     rules_review.spec = SelfSubjectRulesReviewSpec()
     return await answer(endpoints, call, rules_review)
 
 
-def _status(rights: Rights) -> SubjectRulesReviewStatus:
+def _status(rights: ResolvedRules) -> SubjectRulesReviewStatus:
     rules = rights.rules
     return SubjectRulesReviewStatus(
         resourceRules=[
@@ -50,8 +50,8 @@ def _status(rights: Rights) -> SubjectRulesReviewStatus:
             for rule in rules
             if rule.nonResourceURLs
         ],
-        incomplete=not rights.is_whole,
-        evaluationError=_join_errors(rights.faults),
+        incomplete=not rights.is_complete,
+        evaluationError=_join_errors(rights.errors),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sampan.api.types.authentication_v1 import TokenReview, TokenReviewStatus
-from sampan.apiserver.authn.authenticator import TokenFault, Tokens
+from sampan.apiserver.authn.authenticator import TokenError, UnionTokenAuthenticator
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.reviews.posted import answer, posted, security_of
 from sampan.apiserver.registry.kinds.reviews.users import user_info
@@ -14,12 +14,12 @@ from sampan.machinery import errors
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.endpoints import ApiEndpoints
     from sampan.apiserver.request.call import Call
-    from sampan.apiserver.response.responses import ValueAnswer
+    from sampan.apiserver.response.responses import ValueResponse
 
 
-async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:
+async def review(endpoints: ApiEndpoints, call: Call) -> ValueResponse:
     token_review: TokenReview = await posted(endpoints, call)
     if token_review.metadata.namespace:
         raise errors.bad_request("namespace is not allowed on this type: default")
@@ -32,10 +32,10 @@ async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:
     return await answer(endpoints, call, token_review)
 
 
-async def _status(tokens: Tokens, token: str, audiences: Sequence[str]) -> TokenReviewStatus:
+async def _status(tokens: UnionTokenAuthenticator, token: str, audiences: Sequence[str]) -> TokenReviewStatus:
     try:
-        identity = await tokens.identify(token, audiences)
-    except TokenFault as error:
+        identity = await tokens.authenticate_token(token, audiences)
+    except TokenError as error:
         return TokenReviewStatus(error=str(error))
     return TokenReviewStatus(
         authenticated=True, user=user_info(identity.user), audiences=list(identity.audiences or audiences)
