@@ -13,8 +13,7 @@ from sampan.cli import flags
 from sampan.cli.component_port import tls_of
 from sampan.cli.renewal import BEFORE_S, Renewals
 from sampan.kubelet.agent.config import AgentConfig
-from sampan.kubelet.server.listening import tls_context
-from sampan.kubelet.server.ports import PortsConfig
+from sampan.kubelet.server.ports import PortsConfig, tls_context
 from sampan.kubelet.server.view import ServerSettings
 from sampan.machinery.private_files import write_private
 

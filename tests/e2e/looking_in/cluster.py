@@ -30,8 +30,8 @@ from sampan.apiserver.proxy.kubelets import KubeletAccess
 from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, UserInfo
 from sampan.apiserver.server import ApiServer, own_address
 from sampan.cli.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
-from sampan.kubelet.server.access import Access
-from sampan.kubelet.server.listening import listening, tls_context
+from sampan.kubelet.server.auth import KubeletAuth
+from sampan.kubelet.server.ports import listen, tls_context
 from sampan.kubelet.server.server import KubeletServer
 from sampan.machinery.client import Client
 from sampan.machinery.clock import RealClock
@@ -109,10 +109,10 @@ class LookedInto:
             kubelet = KubeletServer(
                 view=self.node,
                 clock=clock,
-                access=Access(node="plain", delegation=Delegation(client=self.client, clock=clock)),
+                auth=KubeletAuth(node="plain", delegation=Delegation(client=self.client, clock=clock)),
             )
             context = tls_context(tls.certificate, tls.key, tls.client_ca)
-            async with listening(kubelet.answer, host="0.0.0.0", port=0, tls=context) as self.kubelet_port:
+            async with listen(kubelet.handle, host="0.0.0.0", port=0, tls=context) as self.kubelet_port:
                 await self._populate()
                 await asyncio.to_thread(int)  # its thread is the cluster's, not that of the first test to need one
                 self._ready.set()

@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from sampan.kubelet.logs.rotation import Plan, plan, rotate
+from sampan.kubelet.logs.rotation import RotationPlan, plan_rotation, rotate
 
 
 @pytest.mark.parametrize(
     ("names", "files", "steps"),
     [
-        ([], 5, Plan([], [])),
-        (["l.1", "l.2.gz"], 5, Plan([], ["l.1"])),
-        (["l.1", "l.1.gz", "l.2.tmp"], 5, Plan(["l.1", "l.2.tmp"], [])),
-        (["l.1.gz", "l.2.gz", "l.3.gz", "l.4"], 5, Plan(["l.1.gz"], ["l.4"])),
-        (["l.1.gz", "l.2"], 2, Plan(["l.1.gz", "l.2"], [])),
+        ([], 5, RotationPlan([], [])),
+        (["l.1", "l.2.gz"], 5, RotationPlan([], ["l.1"])),
+        (["l.1", "l.1.gz", "l.2.tmp"], 5, RotationPlan(["l.1", "l.2.tmp"], [])),
+        (["l.1.gz", "l.2.gz", "l.3.gz", "l.4"], 5, RotationPlan(["l.1.gz"], ["l.4"])),
+        (["l.1.gz", "l.2"], 2, RotationPlan(["l.1.gz", "l.2"], [])),
     ],
 )
-def test_what_is_done_with_older_logs(names: list[str], files: int, steps: Plan) -> None:
-    assert plan(names, files) == steps
+def test_what_is_done_with_older_logs(names: list[str], files: int, steps: RotationPlan) -> None:
+    assert plan_rotation(names, files) == steps
 
 
 def _names(directory: Path) -> list[str]:

@@ -22,12 +22,12 @@ from sampan.api.types.core_v1 import (
     PodStatus,
 )
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.kubelet.server.access import Access
-from sampan.kubelet.server.listening import listening
+from sampan.kubelet.server.auth import KubeletAuth
+from sampan.kubelet.server.ports import listen
 from sampan.kubelet.server.server import KubeletServer
 from sampan.kubelet.server.view import ServerSettings
-from sampan.kubelet.stats.collector import NodeFigures, StatsCollector
-from sampan.kubelet.stats.machine import Machine
+from sampan.kubelet.stats.collector import NodeStats, StatsCollector
+from sampan.kubelet.stats.machine import MachineReader
 from sampan.machinery.clock import RealClock
 from sampan.runtimes.contract import EXITED, RUNNING, ContainerReport, PodReport, Usage
 from sampan.runtimes.hollow import HollowRuntime, World
@@ -116,9 +116,9 @@ class PlainNode:
         self.node = name
         self.runtime = PlainRuntime(directory)
         self.known: dict[tuple[str, str], Pod] = {}
-        machine = Machine(directory=directory)
+        machine = MachineReader(directory=directory)
         self._collector = StatsCollector(
-            node=name, runtime=self.runtime, pods=self.pods, machine=machine.figures, clock=RealClock()
+            node=name, runtime=self.runtime, pods=self.pods, machine=machine.read, clock=RealClock()
         )
 
     def pods(self) -> Sequence[Pod]:
@@ -130,11 +130,11 @@ class PlainNode:
     def configuration(self) -> Mapping[str, Any]:
         return {"kind": "KubeletConfiguration", "port": 10250}
 
-    def fault(self) -> str:
+    def sync_loop_error(self) -> str:
         return ""
 
-    async def figures(self) -> NodeFigures:
-        return await self._collector.figures()
+    async def stats(self) -> NodeStats:
+        return await self._collector.stats()
 
     def metrics_text(self) -> str:
         return "# TYPE kubelet_running_pods gauge\nkubelet_running_pods 1\n"
@@ -196,9 +196,9 @@ async def plain_node(directory: Path, name: str = "plain") -> AsyncIterator[Plai
 
 @asynccontextmanager
 async def serving(
-    node: PlainNode, *, access: Access | None = None, settings: ServerSettings | None = None
+    node: PlainNode, *, access: KubeletAuth | None = None, settings: ServerSettings | None = None
 ) -> AsyncIterator[str]:
     """Where its server is."""
-    server = KubeletServer(view=node, clock=RealClock(), access=access, settings=settings)
-    async with listening(server.answer, host="127.0.0.1", port=0, tls=None) as port:
+    server = KubeletServer(view=node, clock=RealClock(), auth=access, settings=settings)
+    async with listen(server.handle, host="127.0.0.1", port=0, tls=None) as port:
         yield f"http://127.0.0.1:{port}"

@@ -11,8 +11,8 @@ import pytest
 
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.kubelet.server.cadvisor import CadvisorPort
-from sampan.kubelet.server.health import HealthPort
-from sampan.kubelet.server.listening import listening
+from sampan.kubelet.server.handlers import HealthPort
+from sampan.kubelet.server.ports import listen
 from sampan.kubelet.server.view import ServerSettings
 from sampan.machinery.multiplex import remote_command_client, upgrading
 from sampan.machinery.multiplex.channels import V5
@@ -80,7 +80,7 @@ def test_exec(tmp_path: Path) -> None:
 
 def test_a_port_for_its_health(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
-        async with listening(HealthPort(view=node).answer, host="127.0.0.1", port=0, tls=None) as port:
+        async with listen(HealthPort(view=node).handle, host="127.0.0.1", port=0, tls=None) as port:
             at = f"http://127.0.0.1:{port}"
             assert await _text(session, f"{at}/healthz") == (200, "ok")
             assert await _text(session, f"{at}/healthz/syncloop") == (200, "ok")
@@ -279,7 +279,7 @@ def test_nobody_looks_in_where_that_is_off(tmp_path: Path) -> None:
 def test_cadvisors_port(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
         await node.run(a_pod("sleep", "1000"))
-        async with listening(CadvisorPort(view=node).answer, host="127.0.0.1", port=0, tls=None) as port:
+        async with listen(CadvisorPort(view=node).handle, host="127.0.0.1", port=0, tls=None) as port:
             base = f"http://127.0.0.1:{port}"
             status, page = await _text(session, f"{base}/")
             assert (status, "/kubepods/poduid-p" in page, "Processes" in page) == (200, True, True)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.kubelet.stats import cadvisor, texts
-from sampan.kubelet.stats.collector import NodeFigures, PodFigures
-from sampan.kubelet.stats.machine import Machine, MachineFigures, interfaces
+from sampan.kubelet.stats import cadvisor, metrics_text
+from sampan.kubelet.stats.collector import NodeStats, PodStats
+from sampan.kubelet.stats.machine import MachineReader, MachineStats, interfaces
+from sampan.kubelet.stats.metrics_text import export_volumes
 from sampan.kubelet.stats.summary import summary, total
-from sampan.kubelet.stats.volume_texts import export_volumes
 from sampan.kubelet.volumes.usage import VolumeUsage
 from sampan.machinery.metrics import Metrics
 from sampan.runtimes.contract import RUNNING, ContainerReport, PodReport, Usage
@@ -18,9 +18,9 @@ _POD = Pod(metadata=ObjectMeta(name='p"1', namespace="ns", uid="u"))
 _REPORT = PodReport(containers=[ContainerReport("c", "x://id", RUNNING, 0, "image", "", started_at=5.0)])
 
 
-def _figures(*usages: Usage) -> NodeFigures:
-    machine = MachineFigures(at=10.0, cores=2, cpu_cores=0.5, cpu_s=100.0, memory=1 << 30, working_set=1 << 20)
-    return NodeFigures(node="n", machine=machine, pods=[PodFigures(pod=_POD, report=_REPORT, usages=usages, at=10.0)])
+def _figures(*usages: Usage) -> NodeStats:
+    machine = MachineStats(at=10.0, cores=2, cpu_cores=0.5, cpu_s=100.0, memory=1 << 30, working_set=1 << 20)
+    return NodeStats(node="n", machine=machine, pods=[PodStats(pod=_POD, report=_REPORT, usages=usages, at=10.0)])
 
 
 def test_a_pod_is_its_sandbox_or_the_sum_of_its_containers() -> None:
@@ -47,7 +47,7 @@ def test_volumes() -> None:
     """Those of claims are told by the claim's name, once however many pods use it."""
     sizes = {"used_bytes": 1, "capacity_bytes": 2, "available_bytes": 3, "used_inodes": 4, "inodes": 5}
     volumes = [VolumeUsage(name="v", claim=claim, free_inodes=6, **sizes) for claim in ("", "c")]
-    pods = [PodFigures(pod=_POD, report=_REPORT, usages=[], at=10.0, volumes=volumes)] * 2
+    pods = [PodStats(pod=_POD, report=_REPORT, usages=[], at=10.0, volumes=volumes)] * 2
     figures = replace(_figures(), pods=pods)
     found = summary(figures)["pods"][0]["volume"]
     assert (found[0]["name"], found[0]["usedBytes"], found[0]["inodesFree"]) == ("v", 1, 6)
@@ -60,11 +60,11 @@ def test_volumes() -> None:
 
 def test_the_texts() -> None:
     figures = _figures(Usage("c", 0.25, 2048, cpu_s=3.0, received_bytes=1))
-    text = texts.resource_text(figures)
+    text = metrics_text.resource_text(figures)
     assert 'container_cpu_usage_seconds_total{container="c",namespace="ns",pod="p\\"1"} 3.0 10000\n' in text
     assert 'container_start_time_seconds{container="c",namespace="ns",pod="p\\"1"} 5.0 10000\n' in text
     assert text.count("# TYPE container_cpu_usage_seconds_total counter") == 1
-    assert 'id="/kubepods/podu/id",image="image",name="id"' in texts.cadvisor_text(figures)
+    assert 'id="/kubepods/podu/id",image="image",name="id"' in metrics_text.cadvisor_text(figures)
 
 
 def test_cadvisors_form() -> None:
@@ -75,11 +75,11 @@ def test_cadvisors_form() -> None:
 
 
 def test_this_machine(tmp_path: Path) -> None:
-    machine = Machine(directory=tmp_path)
-    first = machine.figures(1000.0)
+    machine = MachineReader(directory=tmp_path)
+    first = machine.read(1000.0)
     assert first.memory > first.working_set > 0
     assert (first.cpu_cores, first.cores > 0, first.processes > 0, first.root.capacity > 0) == (0.0, True, True, True)
-    assert machine.figures(1010.0).cpu_cores >= 0
+    assert machine.read(1010.0).cpu_cores >= 0
 
 
 def test_interfaces() -> None:

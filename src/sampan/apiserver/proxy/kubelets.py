@@ -75,7 +75,7 @@ class LocalKubelet(Protocol):
     """A kubelet in this process. If it rejects a request it raises, before the first piece, an exception with `code`
     and `text`."""
 
-    async def answer(self, request: web.BaseRequest) -> web.StreamResponse: ...
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse: ...
 
     def log(
         self, namespace: str, pod: str, container: str, query: Mapping[str, str]

@@ -94,7 +94,7 @@ class Upstream:
     async def to_kubelet(self, request: web.BaseRequest, node: str, target: str) -> web.StreamResponse:
         """Forward a request to a path of a node's kubelet."""
         if (local := self.kubelets.local(node)) is not None:
-            return await local.answer(request.clone(rel_url=URL(target, encoded=True)))
+            return await local.handle(request.clone(rel_url=URL(target, encoded=True)))
         return await self.forward(request, await self.kubelets.location(node), target, None)
 
     async def read_from_kubelet(self, node: str, target: str, name: str) -> AsyncGenerator[bytes, None]:

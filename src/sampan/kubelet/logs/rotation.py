@@ -40,26 +40,28 @@ class RotationPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RotationPlan:
     """The older files to remove and to compress before the current log is renamed."""
 
     remove: Sequence[str]
     compress: Sequence[str]
 
 
-def plan(names: Iterable[str], files: int) -> Plan:
+def plan_rotation(names: Iterable[str], files: int) -> RotationPlan:
     """Decide what to do with the older files. Pure."""
     all_names = set(names)
     unused = {name for name in all_names if name.endswith(_SCRATCH) or name + _COMPRESSED in all_names}
     kept = sorted(all_names - unused)
     too_many = max(len(kept) - max(files - 2, 0), 0)
     remaining = kept[too_many:]
-    return Plan([*sorted(unused), *kept[:too_many]], [name for name in remaining if not name.endswith(_COMPRESSED)])
+    return RotationPlan(
+        [*sorted(unused), *kept[:too_many]], [name for name in remaining if not name.endswith(_COMPRESSED)]
+    )
 
 
 async def rotate(path: Path, *, files: int, now: float, reopen: Callable[[], Awaitable[None]]) -> None:
     """Rename the log and call `reopen`, which makes the runtime open a new one. If that fails, the name is restored."""
-    await asyncio.to_thread(_make_room, path, files)
+    await asyncio.to_thread(_remove_and_compress, path, files)
     aside = path.with_name(f"{path.name}.{time.strftime(_STAMP, time.gmtime(now))}")
     os.rename(path, aside)
     try:
@@ -74,9 +76,9 @@ def _put_back(aside: Path, path: Path) -> None:
         aside.rename(path)
 
 
-def _make_room(path: Path, files: int) -> None:
+def _remove_and_compress(path: Path, files: int) -> None:
     older = [entry.name for entry in path.parent.iterdir() if entry.name.startswith(f"{path.name}.")]
-    steps = plan(older, files)
+    steps = plan_rotation(older, files)
     for name in steps.remove:
         path.with_name(name).unlink(missing_ok=True)
     for name in steps.compress:
@@ -96,7 +98,7 @@ def _compress(path: Path) -> None:
         scratch.unlink(missing_ok=True)
 
 
-class LogKeeper:
+class LogRotator:
     """Checks the logs of running containers periodically."""
 
     def __init__(self, *, runtime: Runtime, running: Running, clock: Clock, policy: RotationPolicy) -> None:
@@ -107,17 +109,17 @@ class LogKeeper:
             return
         while True:
             await self._clock.sleep(self._policy.period_s)
-            await self.look()
+            await self.check()
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         for pod, container in list(self._running()):
             try:
-                await self._look_at(pod, container)
+                await self._check(pod, container)
             except (OSError, RuntimeFailure) as error:
                 where = f"{pod.metadata.namespace}/{pod.metadata.name}/{container}"
                 log.warning("cannot rotate the log of %s: %s", where, error)
 
-    async def _look_at(self, pod: Pod, container: str) -> None:
+    async def _check(self, pod: Pod, container: str) -> None:
         path = self._runtime.log_file(pod, container)
         if path is None:
             return

@@ -7,9 +7,9 @@ from typing import Any
 
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.agent.kubelet import Kubelet
-from sampan.kubelet.stats.collector import NodeFigures, StatsCollector
-from sampan.kubelet.stats.machine import Machine
-from sampan.kubelet.stats.volume_texts import export_volumes
+from sampan.kubelet.stats.collector import NodeStats, StatsCollector
+from sampan.kubelet.stats.machine import MachineReader
+from sampan.kubelet.stats.metrics_text import export_volumes
 from sampan.kubelet.volumes.usage import VolumeUsageCache
 from sampan.machinery.metrics import Metrics
 from sampan.machinery.process_metrics import export_process
@@ -21,13 +21,13 @@ class AgentView:
 
     def __init__(self, kubelet: Kubelet) -> None:
         self._kubelet = kubelet
-        machine = Machine(directory=kubelet.config.root)
-        machine.figures(kubelet.clock.now())  # The first reading is the reference for CPU usage.
+        machine = MachineReader(directory=kubelet.config.root)
+        machine.read(kubelet.clock.now())  # The first reading is the reference for CPU usage.
         self._collector = StatsCollector(
             node=self.node,
             runtime=kubelet.runtime,
             pods=kubelet.pods,
-            machine=machine.figures,
+            machine=machine.read,
             clock=kubelet.clock,
             volumes=VolumeUsageCache(usage=lambda pod: kubelet.volumes.usage(pod), clock=kubelet.clock),
         )
@@ -47,11 +47,11 @@ class AgentView:
     def find(self, namespace: str, name: str) -> Pod | None:
         return self._kubelet.find(namespace, name)
 
-    def fault(self) -> str:
+    def sync_loop_error(self) -> str:
         return "" if self._kubelet.begun.is_set() else "the sync loop has not begun"
 
-    async def figures(self) -> NodeFigures:
-        return await self._collector.figures()
+    async def stats(self) -> NodeStats:
+        return await self._collector.stats()
 
     def metrics_text(self) -> str:
         return self._metrics.text()

@@ -1,4 +1,4 @@
-"""The former cAdvisor port (4194): usage figures as HTML and JSON, without authentication."""
+"""The former cAdvisor port (4194): usage as HTML and JSON, without authentication."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 from aiohttp import web
 
-from sampan.kubelet.server.figures import as_json, as_metrics
+from sampan.kubelet.server.handlers import as_json, as_metrics
 from sampan.kubelet.server.view import KubeletView
-from sampan.kubelet.stats import cadvisor, texts
+from sampan.kubelet.stats import cadvisor, metrics_text
 
 _VERSIONS = ("v1.0", "v1.1", "v1.2", "v1.3", "v2.0", "v2.1")
 _MIB = 1 << 20
@@ -21,7 +21,7 @@ class CadvisorPort:
     def __init__(self, *, view: KubeletView) -> None:
         self._view = view
 
-    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.method not in ("GET", "HEAD"):
             return web.Response(status=405, text="405: Method Not Allowed")
         first, _, rest = request.path.lstrip("/").partition("/")
@@ -30,7 +30,7 @@ class CadvisorPort:
         if first == "healthz":
             return web.Response(text="ok")
         if first == "metrics":
-            return as_metrics(texts.cadvisor_text(await self._view.figures()))
+            return as_metrics(metrics_text.cadvisor_text(await self._view.stats()))
         if first == "containers":
             return await self._page(f"/{rest.strip('/')}")
         if first == "api":
@@ -44,37 +44,37 @@ class CadvisorPort:
             return as_json({"versions": list(_VERSIONS)})
         if version not in _VERSIONS:
             return _no_page()
-        figures = await self._view.figures()
+        node_stats = await self._view.stats()
         if kind == "machine":
-            return as_json(cadvisor.machine_info(figures.machine))
+            return as_json(cadvisor.machine_info(node_stats.machine))
         if kind == "attributes":
-            return as_json(cadvisor.attributes(figures.machine))
+            return as_json(cadvisor.attributes(node_stats.machine))
         if kind == "ps":
             return as_json(list(cadvisor.processes()))
         if kind in ("containers", "subcontainers", "stats", "spec", "summary"):
-            return _of_containers(kind, f"/{path}", cadvisor.containers(figures))
+            return _of_containers(kind, f"/{path}", cadvisor.containers(node_stats))
         return _no_page()
 
     async def _page(self, path: str) -> web.StreamResponse:
-        figures = await self._view.figures()
-        containers = cadvisor.containers(figures)
+        node_stats = await self._view.stats()
+        containers = cadvisor.containers(node_stats)
         if path not in containers:
             return _no_page()
         return web.Response(
-            text=_page(path, containers[path], path == "/", figures.machine.cores), content_type="text/html"
+            text=_page(path, containers[path], path == "/", node_stats.machine.cores), content_type="text/html"
         )
 
 
-def _of_containers(kind: str, path: str, found: Mapping[str, dict[str, Any]]) -> web.StreamResponse:
-    if path not in found:
+def _of_containers(kind: str, path: str, containers: Mapping[str, dict[str, Any]]) -> web.StreamResponse:
+    if path not in containers:
         return _no_page()
     if kind == "containers":
-        return as_json(found[path])
-    below = [info for name, info in found.items() if name == path or name.startswith(f"{path.rstrip('/')}/")]
+        return as_json(containers[path])
+    below = [info for name, info in containers.items() if name == path or name.startswith(f"{path.rstrip('/')}/")]
     if kind == "subcontainers":
         return as_json(below)
     key = "spec" if kind == "spec" else "stats"
-    return as_json({path: found[path][key]})
+    return as_json({path: containers[path][key]})
 
 
 def _no_page() -> web.Response:

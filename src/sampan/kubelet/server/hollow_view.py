@@ -8,8 +8,8 @@ from typing import Any
 from sampan.api import quantity, times
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.records import NodeRecord
-from sampan.kubelet.stats.collector import NodeFigures, StatsCollector
-from sampan.kubelet.stats.machine import MachineFigures
+from sampan.kubelet.stats.collector import NodeStats, StatsCollector
+from sampan.kubelet.stats.machine import MachineStats
 from sampan.machinery.clock import Clock
 from sampan.runtimes.contract import Runtime
 
@@ -41,15 +41,15 @@ class HollowView:
     def configuration(self) -> Mapping[str, Any]:
         return {"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1", "registerNode": True}
 
-    def fault(self) -> str:
+    def sync_loop_error(self) -> str:
         return ""
 
-    async def figures(self) -> NodeFigures:
-        collected = await self._collector.figures()
+    async def stats(self) -> NodeStats:
+        collected = await self._collector.stats()
         usages = [usage for pod in collected.pods for usage in pod.usages]
         cores = sum(usage.cpu_cores for usage in usages)
         memory = sum(usage.memory_bytes for usage in usages)
-        return NodeFigures(
+        return NodeStats(
             node=self.node, machine=self._machine(collected.machine.at, cores, memory), pods=collected.pods
         )
 
@@ -59,11 +59,11 @@ class HollowView:
     def probe_metrics_text(self) -> str:
         return ""
 
-    def _machine(self, now: float, cores: float = 0.0, used: int = 0) -> MachineFigures:
+    def _machine(self, now: float, cores: float = 0.0, used: int = 0) -> MachineStats:
         node = self._record.node
         booted = times.parse_time(node.metadata.creationTimestamp) if node.metadata.creationTimestamp else 0.0
         memory = int(_amount(node.status.capacity.get("memory", "0")))
-        return MachineFigures(
+        return MachineStats(
             at=now,
             cores=int(_amount(node.status.capacity.get("cpu", "1"))) or 1,
             cpu_cores=cores,

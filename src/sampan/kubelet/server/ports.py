@@ -5,19 +5,61 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from aiohttp import web
 
 from sampan.kubelet.agent.kubelet import Kubelet
-from sampan.kubelet.logs.rotation import LogKeeper, RotationPolicy
-from sampan.kubelet.server.access import Access
+from sampan.kubelet.logs.rotation import LogRotator, RotationPolicy
 from sampan.kubelet.server.agent_view import AgentView
+from sampan.kubelet.server.auth import KubeletAuth
 from sampan.kubelet.server.cadvisor import CadvisorPort
-from sampan.kubelet.server.health import HealthPort
-from sampan.kubelet.server.listening import listening
+from sampan.kubelet.server.handlers import HealthPort
 from sampan.kubelet.server.server import KubeletServer
 from sampan.kubelet.server.view import ServerSettings
 from sampan.machinery.delegation import Delegation
+
+_MAX_LINE = 1 << 20
+"""Maximum length of the request line in bytes, which contains the command to execute."""
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+@asynccontextmanager
+async def listen(handler: Handler, *, host: str, port: int, tls: ssl.SSLContext | None) -> AsyncIterator[int]:
+    """Serve within the context. Yield the actual port number."""
+    server = web.Server(
+        handler,
+        access_log=None,
+        keepalive_timeout=75,
+        handler_cancellation=True,
+        max_line_size=_MAX_LINE,
+        max_field_size=_MAX_LINE,
+    )
+    runner = web.ServerRunner(server, shutdown_timeout=1)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port, ssl_context=tls)
+        await site.start()
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()
+
+
+def tls_context(certificate: Path, key: Path, client_ca: Path | None) -> ssl.SSLContext:
+    """Return the server context. Client certificates are optional and must be signed by `client_ca`."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(certificate, key)
+    context.set_alpn_protocols(["http/1.1"])
+    if client_ca is not None:
+        context.load_verify_locations(client_ca)
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
 
 log = logging.getLogger(__name__)
 
@@ -44,25 +86,25 @@ async def serve_kubelet(kubelet: Kubelet, config: PortsConfig) -> None:
     await kubelet.begun.wait()
     view, clock = AgentView(kubelet), kubelet.clock
     delegation = Delegation(client=kubelet.client, clock=clock)
-    access = Access(node=view.node, delegation=delegation, allows_anonymous=config.allows_anonymous)
-    main = KubeletServer(view=view, clock=clock, access=access, settings=config.settings)
+    auth = KubeletAuth(node=view.node, delegation=delegation, allows_anonymous=config.allows_anonymous)
+    main = KubeletServer(view=view, clock=clock, auth=auth, settings=config.settings)
     plain = KubeletServer(view=view, clock=clock, settings=ServerSettings(has_debugging=False))
     policy = RotationPolicy(
         max_bytes=kubelet.config.container_log_max_bytes, files=kubelet.config.container_log_max_files
     )
-    keeper = LogKeeper(runtime=view.runtime, running=view.running, clock=clock, policy=policy)
+    rotator = LogRotator(runtime=view.runtime, running=view.running, clock=clock, policy=policy)
     async with AsyncExitStack() as stack:
-        for answer, address, port, tls in (
-            (main.answer, config.address, config.port, config.tls),
-            (plain.answer, config.address, config.read_only_port, None),
-            (CadvisorPort(view=view).answer, config.address, config.cadvisor_port, None),
-            (HealthPort(view=view).answer, config.health_address, config.health_port, None),
+        for handler, address, port, tls in (
+            (main.handle, config.address, config.port, config.tls),
+            (plain.handle, config.address, config.read_only_port, None),
+            (CadvisorPort(view=view).handle, config.address, config.cadvisor_port, None),
+            (HealthPort(view=view).handle, config.health_address, config.health_port, None),
         ):
             if not port:
                 continue
             try:
-                await stack.enter_async_context(listening(answer, host=address, port=port, tls=tls))
+                await stack.enter_async_context(listen(handler, host=address, port=port, tls=tls))
             except OSError as error:
                 log.error("node %s: cannot listen on port %d: %s", view.node, port, error.strerror or error)
-        await keeper.run()
+        await rotator.run()
         await asyncio.Event().wait()  # Reached if log rotation is disabled: keep serving the ports.

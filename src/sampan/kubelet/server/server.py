@@ -11,11 +11,11 @@ from aiohttp import web
 from sampan.api.codec import json as json_codec
 from sampan.api.types.core_v1 import Pod, PodList
 from sampan.api.types.meta_v1 import ListMeta
-from sampan.kubelet.server import figures, node_logs, profiling, streaming
-from sampan.kubelet.server.access import Access
-from sampan.kubelet.server.container_logs import container_log
-from sampan.kubelet.server.health import healthz
-from sampan.kubelet.server.view import KubeletView, Refusal, ServerSettings
+from sampan.kubelet.server import handlers, pprof, streaming
+from sampan.kubelet.server.auth import KubeletAuth
+from sampan.kubelet.server.handlers import healthz
+from sampan.kubelet.server.logs import container_log, node_log
+from sampan.kubelet.server.view import ErrorResponse, KubeletView, ServerSettings
 from sampan.kubelet.stats.summary import summary
 from sampan.machinery.clock import Clock
 from sampan.runtimes.contract import RUNNING
@@ -27,22 +27,27 @@ _READERS = ("GET", "HEAD")
 
 
 class KubeletServer:
-    """Without `access` every request is allowed: for callers in this process, which have authorized it themselves, and
+    """Without `auth` every request is allowed: for callers in this process, which have authorized it themselves, and
     for the read-only port.
     """
 
     def __init__(
-        self, *, view: KubeletView, clock: Clock, access: Access | None = None, settings: ServerSettings | None = None
+        self,
+        *,
+        view: KubeletView,
+        clock: Clock,
+        auth: KubeletAuth | None = None,
+        settings: ServerSettings | None = None,
     ) -> None:
-        self._view, self._clock, self._access = view, clock, access
+        self._view, self._clock, self._auth = view, clock, auth
         self._settings = settings or ServerSettings()
 
-    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
-            if self._access is not None:
-                await self._access.check(request)
-            return await self._handled(request)
-        except Refusal as refusal:
+            if self._auth is not None:
+                await self._auth.check(request)
+            return await self._dispatch(request)
+        except ErrorResponse as refusal:
             return web.Response(status=refusal.code, text=refusal.text)
         except ConnectionError:
             log.debug("%s %s: the client closed the connection", request.method, request.path)
@@ -56,60 +61,60 @@ class KubeletServer:
             yield piece
 
     async def summary(self) -> Mapping[str, Any]:
-        return summary(await self._view.figures(), only_cpu_and_memory=True)
+        return summary(await self._view.stats(), only_cpu_and_memory=True)
 
     # -- dispatch ----------------------------------------------------------------------------------------------------
 
-    async def _handled(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _dispatch(self, request: web.BaseRequest) -> web.StreamResponse:
         first, _, rest = request.path.lstrip("/").partition("/")
         if first in _DEBUGGING:
             if not self._settings.has_debugging:
-                raise Refusal(405, "Debug endpoints are disabled.\n")
-            return await self._debugged(first, rest, request)
+                raise ErrorResponse(405, "Debug endpoints are disabled.\n")
+            return await self._dispatch_debugging(first, rest, request)
         if request.method not in _READERS:
-            raise Refusal(405, "405: Method Not Allowed")
+            raise ErrorResponse(405, "405: Method Not Allowed")
         return await self._read(first, rest.rstrip("/"), request)
 
     async def _read(self, first: str, rest: str, request: web.BaseRequest) -> web.StreamResponse:
         if first == "pods" and not rest:
-            return as_list(self._view.pods())
+            return pod_list(self._view.pods())
         if first == "healthz":
             return healthz(self._view, rest, request)
         if first == "stats":
-            return await figures.stats(self._view, rest, request)
+            return await handlers.stats(self._view, rest, request)
         if first == "spec" and not rest:
-            return await figures.spec(self._view)
+            return await handlers.spec(self._view)
         if first == "metrics":
-            return await figures.metrics(self._view, rest)
+            return await handlers.metrics(self._view, rest)
         if first == "configz" and not rest:
-            return figures.as_json({"kubeletconfig": self._view.configuration()})
-        raise Refusal(404, "404 page not found\n")
+            return handlers.as_json({"kubeletconfig": self._view.configuration()})
+        raise ErrorResponse(404, "404 page not found\n")
 
-    async def _debugged(self, first: str, rest: str, request: web.BaseRequest) -> web.StreamResponse:
+    async def _dispatch_debugging(self, first: str, rest: str, request: web.BaseRequest) -> web.StreamResponse:
         view, where = self._view, rest.split("/")
         if first == "exec" and len(where) in (3, 4):
-            return await streaming.exec_in(view, request, where)
+            return await streaming.handle_exec(view, request, where)
         if first == "attach" and len(where) in (3, 4):
-            return await streaming.attach_to(view, request, where)
+            return await streaming.handle_attach(view, request, where)
         if first == "portForward" and len(where) in (2, 3):
-            return await streaming.forward(view, request, where)
+            return await streaming.handle_port_forward(view, request, where)
         if first == "run" and len(where) in (3, 4) and request.method == "POST":
-            return await streaming.run_in(view, request, where)
+            return await streaming.handle_run(view, request, where)
         if request.method not in _READERS:
-            raise Refusal(405, "405: Method Not Allowed")
+            raise ErrorResponse(405, "405: Method Not Allowed")
         if first == "containerLogs":
             return await self._container_log(where, request)
         if first == "runningpods":
-            return as_list([pod for pod in view.pods() if self._runs(pod)])
+            return pod_list([pod for pod in view.pods() if self._runs(pod)])
         if first == "logs":
             if not self._settings.has_node_logs:
-                raise Refusal(405, "logs endpoint is disabled.\n")
-            return node_logs.node_log(self._settings.node_logs, rest, request)
+                raise ErrorResponse(405, "logs endpoint is disabled.\n")
+            return node_log(self._settings.node_logs, rest, request)
         if first == "debug" and where[0] == "pprof":
             if not self._settings.has_profiling:
-                raise Refusal(405, "profiling endpoint is disabled.\n")
-            return await profiling.profile("/".join(where[1:]), request)
-        raise Refusal(404, "404 page not found\n")
+                raise ErrorResponse(405, "profiling endpoint is disabled.\n")
+            return await pprof.profile("/".join(where[1:]), request)
+        raise ErrorResponse(404, "404 page not found\n")
 
     def _runs(self, pod: Pod) -> bool:
         return any(container.state == RUNNING for container in self._view.runtime.pod_report(pod).containers)
@@ -118,7 +123,7 @@ class KubeletServer:
         missing = ("podNamespace", "podID", "container name")
         if len(where) != 3 or not all(where):
             position = next((position for position in range(3) if position >= len(where) or not where[position]), 2)
-            raise Refusal(400, f'{{"message": "Missing {missing[position]}."}}')
+            raise ErrorResponse(400, f'{{"message": "Missing {missing[position]}."}}')
         namespace, pod, container = where
         pieces = self.log(namespace, pod, container, dict(reversed(list(request.query.items()))))
         first = await anext(pieces)
@@ -136,6 +141,6 @@ class KubeletServer:
         return response
 
 
-def as_list(pods: Any) -> web.Response:
-    pod_list = PodList(metadata=ListMeta(), items=list(pods))
-    return web.Response(body=json_codec.encode(pod_list), content_type="application/json")
+def pod_list(pods: Any) -> web.Response:
+    body = json_codec.encode(PodList(metadata=ListMeta(), items=list(pods)))
+    return web.Response(body=body, content_type="application/json")

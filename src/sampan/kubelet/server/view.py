@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from sampan.api.semantics.pods import find_container
 from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod
-from sampan.kubelet.stats.collector import NodeFigures
+from sampan.kubelet.stats.collector import NodeStats
 from sampan.runtimes.contract import Runtime
 
 
@@ -29,10 +29,10 @@ class KubeletView(Protocol):
     def configuration(self) -> Mapping[str, Any]:
         """Return the effective KubeletConfiguration for /configz."""
 
-    def fault(self) -> str:
+    def sync_loop_error(self) -> str:
         """Return the error of the sync loop, or an empty string if it is healthy."""
 
-    async def figures(self) -> NodeFigures: ...
+    async def stats(self) -> NodeStats: ...
 
     def metrics_text(self) -> str:
         """Return the kubelet's metrics in Prometheus format."""
@@ -49,7 +49,7 @@ class ServerSettings:
     node_logs: Path = Path("/var/log")
 
 
-class Refusal(Exception):
+class ErrorResponse(Exception):
     """An error response with the status code and text of the Kubernetes kubelet."""
 
     def __init__(self, code: int, text: str) -> None:
@@ -60,7 +60,7 @@ class Refusal(Exception):
 def pod_of(view: KubeletView, namespace: str, name: str, uid: str = "") -> Pod:
     pod = view.find(namespace, name)
     if pod is None or (uid and pod.metadata.uid != uid):
-        raise Refusal(404, "pod does not exist" if pod is None else "pod not found")
+        raise ErrorResponse(404, "pod does not exist" if pod is None else "pod not found")
     return pod
 
 

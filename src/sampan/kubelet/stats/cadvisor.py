@@ -1,4 +1,4 @@
-"""The usage figures in the format of cAdvisor's API: machine, containers by path, processes."""
+"""Resource usage in the format of cAdvisor's API: machine, containers by path, processes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from sampan.api import times
-from sampan.kubelet.stats.collector import NodeFigures
-from sampan.kubelet.stats.machine import MachineFigures
+from sampan.kubelet.stats.collector import NodeStats
+from sampan.kubelet.stats.machine import MachineStats
 from sampan.kubelet.stats.summary import total
 from sampan.runtimes.contract import Usage
 
 _NANO = 1_000_000_000
 
 
-def machine_info(machine: MachineFigures) -> dict[str, Any]:
+def machine_info(machine: MachineStats) -> dict[str, Any]:
     root = {"device": "/", "capacity": machine.root.capacity, "type": "vfs", "inodes": machine.root.inodes}
     return {
         "timestamp": times.format_time(machine.at),
@@ -41,14 +41,14 @@ def machine_info(machine: MachineFigures) -> dict[str, Any]:
     }
 
 
-def attributes(machine: MachineFigures) -> dict[str, Any]:
+def attributes(machine: MachineStats) -> dict[str, Any]:
     """Return the attributes of the v2 API: the machine information with versions."""
     return {"kernel_version": platform.release(), "container_os_version": platform.system(), **machine_info(machine)}
 
 
-def containers(figures: NodeFigures) -> dict[str, dict[str, Any]]:
+def containers(node_stats: NodeStats) -> dict[str, dict[str, Any]]:
     """Return the usage by path: the machine is /, pods are below /kubepods, containers below their pod."""
-    machine = figures.machine
+    machine = node_stats.machine
     infos = {"/": _info("/", Usage("", machine.cpu_cores, machine.working_set, machine.cpu_s), machine.at)}
     stats = infos["/"]["stats"][0]
     stats["network"] = {
@@ -60,7 +60,7 @@ def containers(figures: NodeFigures) -> dict[str, dict[str, Any]]:
     stats["filesystem"] = [
         {"device": "/", "capacity": machine.root.capacity, "usage": machine.root.used, "type": "vfs"}
     ]
-    for pod in figures.pods:
+    for pod in node_stats.pods:
         path, meta = f"/kubepods/pod{pod.pod.metadata.uid}", pod.pod.metadata
         labels = {"io.kubernetes.pod.name": meta.name, "io.kubernetes.pod.namespace": meta.namespace}
         infos[path] = _info(path, total(pod.usages), pod.at, labels=labels)

@@ -1,4 +1,4 @@
-"""Collects the usage figures of all pods of a node, and caches them briefly."""
+"""Collects the usage of all pods of a node, and caches them briefly."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sampan.api.types.core_v1 import Pod
-from sampan.kubelet.stats.machine import MachineFigures
+from sampan.kubelet.stats.machine import MachineStats
 from sampan.kubelet.volumes.usage import VolumeUsage, VolumeUsageCache
 from sampan.machinery.clock import Clock
 from sampan.runtimes.contract import RUNNING, PodReport, Runtime, RuntimeFailure, Usage
 
 log = logging.getLogger(__name__)
 
-_KEPT_S = 2.0
-_AT_ONCE = 16
+_MAX_AGE_S = 2.0
+_MAX_CONCURRENT = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodFigures:
+class PodStats:
     pod: Pod
     report: PodReport
     usages: Sequence[Usage]
@@ -29,10 +29,10 @@ class PodFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeFigures:
+class NodeStats:
     node: str
-    machine: MachineFigures
-    pods: Sequence[PodFigures]
+    machine: MachineStats
+    pods: Sequence[PodStats]
 
 
 class StatsCollector:
@@ -42,32 +42,32 @@ class StatsCollector:
         node: str,
         runtime: Runtime,
         pods: Callable[[], Sequence[Pod]],
-        machine: Callable[[float], MachineFigures],
+        machine: Callable[[float], MachineStats],
         clock: Clock,
         volumes: VolumeUsageCache | None = None,
     ) -> None:
-        """`machine` returns the figures of the node at a time."""
+        """`machine` returns the stats of the node at a time."""
         self._volumes = volumes
         self._node, self._runtime, self._pods, self._machine, self._clock = node, runtime, pods, machine, clock
-        self._kept: NodeFigures | None = None
-        self._asking = asyncio.Lock()
+        self._cached: NodeStats | None = None
+        self._lock = asyncio.Lock()
 
     @property
-    def latest(self) -> NodeFigures | None:
-        """The cached figures, without a new query."""
-        return self._kept
+    def latest(self) -> NodeStats | None:
+        """The cached stats, without a new query."""
+        return self._cached
 
-    async def figures(self) -> NodeFigures:
-        async with self._asking:
+    async def stats(self) -> NodeStats:
+        async with self._lock:
             now = self._clock.now()
-            if self._kept is None or not 0 <= now - self._kept.machine.at < _KEPT_S:
-                self._kept = await self._collected(now)
-            return self._kept
+            if self._cached is None or not 0 <= now - self._cached.machine.at < _MAX_AGE_S:
+                self._cached = await self._collect(now)
+            return self._cached
 
-    async def _collected(self, now: float) -> NodeFigures:
-        limit = asyncio.Semaphore(_AT_ONCE)
+    async def _collect(self, now: float) -> NodeStats:
+        limit = asyncio.Semaphore(_MAX_CONCURRENT)
 
-        async def of(pod: Pod) -> PodFigures | None:
+        async def of(pod: Pod) -> PodStats | None:
             async with limit:
                 return await self._of(pod, now)
 
@@ -75,11 +75,13 @@ class StatsCollector:
         if self._volumes is not None:
             self._volumes.keep_only({pod.metadata.uid for pod in pods})
         collected = await asyncio.gather(*(of(pod) for pod in pods))
-        return NodeFigures(
-            node=self._node, machine=self._machine(now), pods=[figures for figures in collected if figures is not None]
+        return NodeStats(
+            node=self._node,
+            machine=self._machine(now),
+            pods=[pod_stats for pod_stats in collected if pod_stats is not None],
         )
 
-    async def _of(self, pod: Pod, now: float) -> PodFigures | None:
+    async def _of(self, pod: Pod, now: float) -> PodStats | None:
         report = self._runtime.pod_report(pod)
         if not any(container.state == RUNNING for container in report.containers):
             return None
@@ -89,4 +91,4 @@ class StatsCollector:
             log.debug("no metrics for pod %s/%s: %s", pod.metadata.namespace, pod.metadata.name, error)
             return None
         volumes = await self._volumes.of(pod) if self._volumes is not None else ()
-        return PodFigures(pod=pod, report=report, usages=usages, at=now, volumes=volumes)
+        return PodStats(pod=pod, report=report, usages=usages, at=now, volumes=volumes)

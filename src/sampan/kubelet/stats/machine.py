@@ -1,4 +1,4 @@
-"""Usage figures of the machine from /proc and the file system."""
+"""Resource usage of the machine from /proc and the file system."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Interface:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MachineFigures:
+class MachineStats:
     at: float
     cores: int = 1
     cpu_s: float = 0.0
@@ -47,33 +47,33 @@ class MachineFigures:
     swap: int = 0
     swap_used: int = 0
     processes: int = 0
-    most_processes: int = 0
+    max_processes: int = 0
     booted_at: float = 0.0
     root: FileSystem = field(default_factory=FileSystem)
     """File system of the kubelet's data."""
     interfaces: Sequence[Interface] = ()
 
 
-class Machine:
-    """Reads current figures at every call. CPU usage is available from the second call on."""
+class MachineReader:
+    """Reads the current usage at every call. CPU usage is available from the second call on."""
 
     def __init__(self, *, directory: Path, proc: Path = _PROC) -> None:
         self._directory, self._proc = directory, proc
         self._last: tuple[float, float] | None = None
         self._cores_used = 0.0
 
-    def figures(self, now: float) -> MachineFigures:
+    def read(self, now: float) -> MachineStats:
         stat, memory, vmstat = self._stat(), self._pairs("meminfo"), self._pairs("vmstat")
         cpu_s = _cpu_s(stat.get("cpu", []))
         total, free = memory.get("MemTotal:", 0) * _KIB, memory.get("MemFree:", 0) * _KIB
         inactive = memory.get("Inactive(file):", 0) * _KIB
         working_set = max(total - free - inactive, 0)
         swap = memory.get("SwapTotal:", 0) * _KIB
-        return MachineFigures(
+        return MachineStats(
             at=now,
             cores=os.cpu_count() or 1,
             cpu_s=cpu_s,
-            cpu_cores=self._busy(now, cpu_s),
+            cpu_cores=self._cores_in_use(now, cpu_s),
             memory=total,
             memory_used=total - free,
             memory_available=max(total - working_set, 0),
@@ -84,13 +84,13 @@ class Machine:
             swap=swap,
             swap_used=swap - memory.get("SwapFree:", 0) * _KIB,
             processes=sum(name.isdecimal() for name in os.listdir(self._proc)),
-            most_processes=self._number("sys/kernel/pid_max"),
+            max_processes=self._number("sys/kernel/pid_max"),
             booted_at=float(stat.get("btime", ["0"])[0]),
             root=file_system(self._directory),
             interfaces=interfaces(self._text("net/dev")),
         )
 
-    def _busy(self, now: float, cpu_s: float) -> float:
+    def _cores_in_use(self, now: float, cpu_s: float) -> float:
         if self._last is not None and now > self._last[0]:
             self._cores_used = max((cpu_s - self._last[1]) / (now - self._last[0]), 0.0)
         if self._last is None or now != self._last[0]:  # Also if the clock was set back.

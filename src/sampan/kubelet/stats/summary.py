@@ -1,4 +1,4 @@
-"""The usage figures in the format of /stats/summary, which metrics-server and others read."""
+"""Resource usage in the format of /stats/summary, which metrics-server and others read."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sampan.api import times
-from sampan.kubelet.stats.collector import NodeFigures, PodFigures
-from sampan.kubelet.stats.machine import FileSystem, Interface, MachineFigures
+from sampan.kubelet.stats.collector import NodeStats, PodStats
+from sampan.kubelet.stats.machine import FileSystem, Interface, MachineStats
 from sampan.kubelet.volumes.usage import VolumeUsage
 from sampan.runtimes.contract import Usage
 
 _NANO = 1_000_000_000
 
 
-def summary(figures: NodeFigures, *, only_cpu_and_memory: bool = False) -> dict[str, Any]:
+def summary(node_stats: NodeStats, *, only_cpu_and_memory: bool = False) -> dict[str, Any]:
     return {
-        "node": _node(figures.node, figures.machine, only_cpu_and_memory),
-        "pods": [_pod(pod, figures.machine, only_cpu_and_memory) for pod in figures.pods],
+        "node": _node(node_stats.node, node_stats.machine, only_cpu_and_memory),
+        "pods": [_pod(pod, node_stats.machine, only_cpu_and_memory) for pod in node_stats.pods],
     }
 
 
-def _node(name: str, machine: MachineFigures, is_short: bool) -> dict[str, Any]:
+def _node(name: str, machine: MachineStats, is_short: bool) -> dict[str, Any]:
     time = times.format_time(machine.at)
     stats: dict[str, Any] = {"nodeName": name, "startTime": times.format_time(machine.booted_at)}
     stats["cpu"] = _cpu(time, machine.cpu_cores, machine.cpu_s)
@@ -39,7 +39,7 @@ def _node(name: str, machine: MachineFigures, is_short: bool) -> dict[str, Any]:
     stats["network"] = _network(time, machine.interfaces)
     stats["fs"] = _file_system(time, machine.root)
     stats["runtime"] = {key: _file_system(time, machine.root) for key in ("imageFs", "containerFs")}
-    stats["rlimit"] = {"time": time, "maxpid": machine.most_processes, "curproc": machine.processes}
+    stats["rlimit"] = {"time": time, "maxpid": machine.max_processes, "curproc": machine.processes}
     stats["swap"] = {
         "time": time,
         "swapAvailableBytes": machine.swap - machine.swap_used,
@@ -48,14 +48,14 @@ def _node(name: str, machine: MachineFigures, is_short: bool) -> dict[str, Any]:
     return stats
 
 
-def _pod(figures: PodFigures, machine: MachineFigures, is_short: bool) -> dict[str, Any]:
-    meta, time = figures.pod.metadata, times.format_time(figures.at)
-    started = {report.name: report.started_at for report in figures.report.containers}
-    containers = [usage for usage in figures.usages if usage.name]
-    whole = total(figures.usages)
+def _pod(pod_stats: PodStats, machine: MachineStats, is_short: bool) -> dict[str, Any]:
+    meta, time = pod_stats.pod.metadata, times.format_time(pod_stats.at)
+    started = {report.name: report.started_at for report in pod_stats.report.containers}
+    containers = [usage for usage in pod_stats.usages if usage.name]
+    whole = total(pod_stats.usages)
     stats: dict[str, Any] = {
         "podRef": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
-        "startTime": figures.pod.status.startTime or meta.creationTimestamp,
+        "startTime": pod_stats.pod.status.startTime or meta.creationTimestamp,
         "containers": [
             _container(usage, time, started.get(usage.name, 0.0), machine, is_short) for usage in containers
         ],
@@ -69,29 +69,29 @@ def _pod(figures: PodFigures, machine: MachineFigures, is_short: bool) -> dict[s
         stats["network"] = _network(time, [Interface(name="eth0", received=whole.received_bytes, sent=sent)])
     disk = [usage.disk_bytes or 0 for usage in containers] + [usage.log_bytes or 0 for usage in containers]
     stats["ephemeral-storage"] = _file_system(time, machine.root) | {"usedBytes": sum(disk)}
-    if figures.volumes:
-        stats["volume"] = [_volume(time, meta.namespace, volume) for volume in figures.volumes]
+    if pod_stats.volumes:
+        stats["volume"] = [_volume(time, meta.namespace, volume) for volume in pod_stats.volumes]
     if whole.processes is not None:
         stats["process_stats"] = {"process_count": whole.processes}
     return stats
 
 
-def _volume(time: str, namespace: str, found: VolumeUsage) -> dict[str, Any]:
-    claim = {"pvcRef": {"name": found.claim, "namespace": namespace}} if found.claim else {}
+def _volume(time: str, namespace: str, volume: VolumeUsage) -> dict[str, Any]:
+    claim = {"pvcRef": {"name": volume.claim, "namespace": namespace}} if volume.claim else {}
     return {
         "time": time,
-        "availableBytes": found.available_bytes,
-        "capacityBytes": found.capacity_bytes,
-        "usedBytes": found.used_bytes,
-        "inodesFree": found.free_inodes,
-        "inodes": found.inodes,
-        "inodesUsed": found.used_inodes,
-        "name": found.name,
+        "availableBytes": volume.available_bytes,
+        "capacityBytes": volume.capacity_bytes,
+        "usedBytes": volume.used_bytes,
+        "inodesFree": volume.free_inodes,
+        "inodes": volume.inodes,
+        "inodesUsed": volume.used_inodes,
+        "name": volume.name,
         **claim,
     }
 
 
-def _container(usage: Usage, time: str, started_at: float, machine: MachineFigures, is_short: bool) -> dict[str, Any]:
+def _container(usage: Usage, time: str, started_at: float, machine: MachineStats, is_short: bool) -> dict[str, Any]:
     stats: dict[str, Any] = {
         "name": usage.name,
         "startTime": times.format_time(started_at),
@@ -149,29 +149,29 @@ def _memory(time: str, usage: Usage) -> dict[str, Any]:
     return stats | {key: value for key, value in more.items() if value is not None}
 
 
-def _network(time: str, found: Sequence[Interface]) -> dict[str, Any]:
-    interfaces = [_interface(interface) for interface in found]
+def _network(time: str, all_interfaces: Sequence[Interface]) -> dict[str, Any]:
+    interfaces = [_interface(interface) for interface in all_interfaces]
     busiest = max(interfaces, key=lambda candidate: candidate["rxBytes"], default={"name": ""})
     return {"time": time, **busiest, **({"interfaces": interfaces} if interfaces else {})}
 
 
-def _interface(found: Interface) -> Mapping[str, Any]:
+def _interface(interface: Interface) -> Mapping[str, Any]:
     return {
-        "name": found.name,
-        "rxBytes": found.received,
-        "rxErrors": found.receive_errors,
-        "txBytes": found.sent,
-        "txErrors": found.send_errors,
+        "name": interface.name,
+        "rxBytes": interface.received,
+        "rxErrors": interface.receive_errors,
+        "txBytes": interface.sent,
+        "txErrors": interface.send_errors,
     }
 
 
-def _file_system(time: str, found: FileSystem) -> dict[str, Any]:
+def _file_system(time: str, file_system: FileSystem) -> dict[str, Any]:
     return {
         "time": time,
-        "availableBytes": found.available,
-        "capacityBytes": found.capacity,
-        "usedBytes": found.used,
-        "inodesFree": found.inodes_free,
-        "inodes": found.inodes,
-        "inodesUsed": found.inodes - found.inodes_free,
+        "availableBytes": file_system.available,
+        "capacityBytes": file_system.capacity,
+        "usedBytes": file_system.used,
+        "inodesFree": file_system.inodes_free,
+        "inodes": file_system.inodes,
+        "inodesUsed": file_system.inodes - file_system.inodes_free,
     }

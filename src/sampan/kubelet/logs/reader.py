@@ -1,16 +1,19 @@
-"""Reads a log file from a number of lines before its end, and follows it as it grows."""
+"""Reads a log file from a number of lines before its end, and follows it as it grows: changes of the file or its
+replacement are detected by inotify, or by polling.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import errno
 import os
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
-from sampan.kubelet.logs.shown import LogOptions, Shown
-from sampan.kubelet.logs.watching import Watch, watch
+from sampan.kubelet.logs.lines import LineFilter, LogOptions
 from sampan.runtimes.safe_paths import UnsafePath, open_file
 
 _BLOCK = 64 << 10
@@ -22,40 +25,40 @@ async def read(path: Path, options: LogOptions, *, is_running: Callable[[], bool
     """Yield the log in pieces. If it is followed, stop once the container no longer runs and everything has been read.
     Raise FileNotFoundError if there is no file.
     """
-    shown = Shown(options)
+    line_filter = LineFilter(options)
     if options.limit_bytes is not None and options.limit_bytes <= 0:
         return
-    source = _Source(path)
-    watching = watch(path) if options.is_following else None
+    source = _LogSource(path)
+    file_watch = watch(path) if options.is_following else None
     try:
-        source.begin(options.tail_lines)
-        async for piece in _pieces(source, shown, watching, is_running):
+        source.start(options.tail_lines)
+        async for piece in _pieces(source, line_filter, file_watch, is_running):
             yield piece
     finally:
         source.close()
-        if watching is not None:
-            watching.close()
+        if file_watch is not None:
+            file_watch.close()
 
 
 async def _pieces(
-    source: _Source, shown: Shown, watching: Watch | None, is_running: Callable[[], bool]
+    source: _LogSource, line_filter: LineFilter, file_watch: FileWatch | None, is_running: Callable[[], bool]
 ) -> AsyncIterator[bytes]:
     while True:
         # Asked before reading, so that the last output of a container that has exited is not missed.
-        runs = watching is not None and is_running()
+        runs = file_watch is not None and is_running()
         while lines := source.lines():
-            if out := shown.feed(lines):
+            if out := line_filter.feed(lines):
                 yield out
-            if shown.is_full:
+            if line_filter.is_full:
                 return
             await asyncio.sleep(0)
-        if source.was_replaced():
+        if source.switch_to_new_file():
             continue
-        if watching is None or not runs:
-            if (out := shown.feed(source.rest())) and not shown.is_full:
+        if file_watch is None or not runs:
+            if (out := line_filter.feed(source.rest())) and not line_filter.is_full:
                 yield out
             return
-        await watching.wait(_CHECK_S)
+        await file_watch.wait(_CHECK_S)
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -66,7 +69,7 @@ def _opened(path: Path) -> BinaryIO:
         raise FileNotFoundError(errno.ENOENT, str(error), str(path)) from None
 
 
-class _Source:
+class _LogSource:
     """The file that is read, and after a rotation its successor of the same name."""
 
     def __init__(self, path: Path) -> None:
@@ -74,7 +77,7 @@ class _Source:
         self._file = _opened(path)
         self._rest = b""
 
-    def begin(self, tail_lines: int | None) -> None:
+    def start(self, tail_lines: int | None) -> None:
         if tail_lines is not None:
             self._file.seek(tail_start(self._file, tail_lines))
 
@@ -95,7 +98,7 @@ class _Source:
         rest, self._rest = self._rest, b""
         return [rest] if rest else []
 
-    def was_replaced(self) -> bool:
+    def switch_to_new_file(self) -> bool:
         """Switch to the new file if there is one and the old one has been read to its end. Return whether to continue
         reading.
         """
@@ -103,14 +106,14 @@ class _Source:
             status = os.stat(self._path)
         except FileNotFoundError:
             return False
-        mine = os.fstat(self._file.fileno())
-        if (status.st_dev, status.st_ino) == (mine.st_dev, mine.st_ino):
+        opened = os.fstat(self._file.fileno())
+        if (status.st_dev, status.st_ino) == (opened.st_dev, opened.st_ino):
             if status.st_size < self._file.tell():  # The file was truncated.
                 self._file.seek(0)
                 self._rest = b""
                 return True
             return False
-        if mine.st_size > self._file.tell():
+        if opened.st_size > self._file.tell():
             return True
         self._file.close()
         self._file = _opened(self._path)
@@ -150,3 +153,71 @@ def tail_start(file: BinaryIO, lines: int) -> int:
             end = block.rindex(b"\n", 0, end)
         return start + end + 1
     return 0
+
+
+_MODIFY, _CREATE, _MOVED_TO, _DELETE_SELF = 0x2, 0x100, 0x80, 0x400
+_NONBLOCK = os.O_NONBLOCK | os.O_CLOEXEC
+_POLL_S = 0.2
+
+
+class FileWatch(Protocol):
+    async def wait(self, timeout_s: float) -> None:
+        """Wait until something has changed since the last call, or until the timeout."""
+
+    def close(self) -> None: ...
+
+
+class InotifyWatch:
+    """Watches the directory with inotify, because the file may be renamed and created again."""
+
+    def __init__(self, path: Path) -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._file = libc.inotify_init1(_NONBLOCK)
+        if self._file < 0:
+            raise OSError(ctypes.get_errno(), "inotify_init1")
+        mask = _MODIFY | _CREATE | _MOVED_TO | _DELETE_SELF
+        directory = os.path.realpath(path.parent if not path.is_symlink() else os.path.realpath(path) + "/..")
+        if libc.inotify_add_watch(self._file, os.fsencode(directory), mask) < 0:
+            os.close(self._file)
+            raise OSError(ctypes.get_errno(), "inotify_add_watch")
+        self._changed = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._file, self._on_change)
+
+    def _on_change(self) -> None:
+        try:
+            os.read(self._file, 1 << 16)
+        except BlockingIOError:
+            return
+        self._changed.set()
+
+    async def wait(self, timeout_s: float) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+        self._changed.clear()
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._file)
+        os.close(self._file)
+
+
+class PollingWatch:
+    """Polls where inotify is not available."""
+
+    async def wait(self, timeout_s: float) -> None:
+        await asyncio.sleep(min(timeout_s, _POLL_S))
+
+    def close(self) -> None:
+        return
+
+
+def watch(path: Path) -> FileWatch:
+    if sys.platform == "linux":
+        try:
+            return InotifyWatch(path)
+        except OSError:
+            return PollingWatch()
+    return PollingWatch()

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from sampan.api.types.authentication_v1 import UserInfo
 from sampan.api.types.authorization_v1 import ResourceAttributes
-from sampan.kubelet.server.view import Refusal
+from sampan.kubelet.server.view import ErrorResponse
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
 from sampan.machinery.delegation import ANONYMOUS, Delegation
@@ -44,7 +44,7 @@ def _is_below(path: str, start: str) -> bool:
     return path == start or path.startswith(f"{start}/")
 
 
-class Access:
+class KubeletAuth:
     def __init__(
         self,
         *,
@@ -63,7 +63,7 @@ class Access:
             if await self._may(user, verb, subresource):
                 return
         what = f"user={user.username}, verb={verb}, resource=nodes, subresource(s)=[{' '.join(names)}]"
-        raise Refusal(403, f"Forbidden ({what})\n")
+        raise ErrorResponse(403, f"Forbidden ({what})\n")
 
     async def _user(self, request: web.BaseRequest) -> UserInfo:
         transport = request.transport
@@ -76,13 +76,13 @@ class Access:
         if scheme.lower() != "bearer" or not token.strip():
             if self._allows_anonymous and not is_expired:
                 return ANONYMOUS
-            raise Refusal(401, "Unauthorized")
+            raise ErrorResponse(401, "Unauthorized")
         try:
             user = await self._delegation.user_of(token.strip())
         except (errors.ApiError, ConnectionFailed):
             user = None
         if user is None:
-            raise Refusal(401, "Unauthorized")
+            raise ErrorResponse(401, "Unauthorized")
         return user
 
     async def _may(self, user: UserInfo, verb: str, subresource: str) -> bool:
@@ -93,4 +93,4 @@ class Access:
             return (await self._delegation.may_use(user, attributes)).is_allowed
         except (errors.ApiError, ConnectionFailed):
             what = f"user={user.username}, verb={verb}, resource=nodes, subresource={subresource}"
-            raise Refusal(500, f"Authorization error ({what})") from None
+            raise ErrorResponse(500, f"Authorization error ({what})") from None

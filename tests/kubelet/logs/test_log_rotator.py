@@ -3,9 +3,9 @@
 import asyncio
 from pathlib import Path
 
-from sampan.kubelet.logs.reading import read
-from sampan.kubelet.logs.rotation import LogKeeper, RotationPolicy
-from sampan.kubelet.logs.shown import LogOptions
+from sampan.kubelet.logs.lines import LogOptions
+from sampan.kubelet.logs.reader import read
+from sampan.kubelet.logs.rotation import LogRotator, RotationPolicy
 from sampan.machinery.clock import RealClock
 from tests.kubelet.server.plain import a_pod, plain_node
 
@@ -18,7 +18,7 @@ async def test_nothing_is_lost_to_who_follows(tmp_path: Path) -> None:
         runtime = node.runtime
         path = runtime.log_file(pod, "main")
         assert path is not None
-        keeper = LogKeeper(
+        keeper = LogRotator(
             runtime=runtime,
             running=lambda: [(pod, "main")],
             clock=RealClock(),
@@ -27,7 +27,7 @@ async def test_nothing_is_lost_to_who_follows(tmp_path: Path) -> None:
         said = b""
         async for piece in read(path, LogOptions(is_following=True), is_running=lambda: True):
             said += piece
-            await keeper.look()
+            await keeper.check()
             if said.endswith(b"line 2999\n"):
                 break
         assert said == b"".join(b"line %d\n" % number for number in range(3000))

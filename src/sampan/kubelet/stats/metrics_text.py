@@ -1,14 +1,15 @@
-"""The usage figures in Prometheus format for /metrics/resource and /metrics/cadvisor, with the metric names of
+"""Resource usage in Prometheus format for /metrics/resource and /metrics/cadvisor, with the metric names of
 Kubernetes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
-from sampan.kubelet.stats.collector import NodeFigures, PodFigures
+from sampan.kubelet.stats.collector import NodeStats, PodStats
 from sampan.kubelet.stats.summary import total
-from sampan.machinery.metrics import escape_label
+from sampan.machinery.metrics import Metrics, escape_label
 from sampan.runtimes.contract import Usage
 
 Sample = tuple[str, Mapping[str, str], float]
@@ -36,20 +37,20 @@ _HELP = {
 }
 
 
-def resource_text(figures: NodeFigures) -> str:
-    return written(_resource(figures), figures.machine.at)
+def resource_text(node_stats: NodeStats) -> str:
+    return written(_resource(node_stats), node_stats.machine.at)
 
 
-def cadvisor_text(figures: NodeFigures) -> str:
-    return written(_cadvisor(figures), figures.machine.at)
+def cadvisor_text(node_stats: NodeStats) -> str:
+    return written(_cadvisor(node_stats), node_stats.machine.at)
 
 
-def _resource(figures: NodeFigures) -> Iterator[Sample]:
-    machine = figures.machine
+def _resource(node_stats: NodeStats) -> Iterator[Sample]:
+    machine = node_stats.machine
     yield "node_cpu_usage_seconds_total", {}, machine.cpu_s
     yield "node_memory_working_set_bytes", {}, machine.working_set
     yield "node_swap_usage_bytes", {}, machine.swap_used
-    for pod in figures.pods:
+    for pod in node_stats.pods:
         about = _about(pod)
         for usage in _containers(pod.usages):
             labels = {"container": usage.name, **about}
@@ -67,8 +68,8 @@ def _cpu_and_memory(prefix: str, labels: Mapping[str, str], usage: Usage) -> Ite
     yield f"{prefix}_memory_working_set_bytes", labels, usage.memory_bytes
 
 
-def _cadvisor(figures: NodeFigures) -> Iterator[Sample]:
-    machine = figures.machine
+def _cadvisor(node_stats: NodeStats) -> Iterator[Sample]:
+    machine = node_stats.machine
     yield "machine_cpu_cores", {}, machine.cores
     yield "machine_memory_bytes", {}, machine.memory
     root = {"container": "", "id": "/", "image": "", "name": "", "namespace": "", "pod": ""}
@@ -78,11 +79,11 @@ def _cadvisor(figures: NodeFigures) -> Iterator[Sample]:
         labels = {**root, "interface": interface.name}
         yield "container_network_receive_bytes_total", labels, interface.received
         yield "container_network_transmit_bytes_total", labels, interface.sent
-    for pod in figures.pods:
+    for pod in node_stats.pods:
         yield from _of_pod(pod)
 
 
-def _of_pod(pod: PodFigures) -> Iterator[Sample]:
+def _of_pod(pod: PodStats) -> Iterator[Sample]:
     about, uid = _about(pod), pod.pod.metadata.uid
     for usage in _containers(pod.usages):
         report = pod.report.container(usage.name)
@@ -122,7 +123,7 @@ def _containers(usages: Sequence[Usage]) -> Iterator[Usage]:
     return (usage for usage in usages if usage.name)
 
 
-def _about(pod: PodFigures) -> dict[str, str]:
+def _about(pod: PodStats) -> dict[str, str]:
     return {"namespace": pod.pod.metadata.namespace, "pod": pod.pod.metadata.name}
 
 
@@ -138,3 +139,33 @@ def written(samples: Iterator[Sample], at: float) -> str:
         kind, help = _HELP[name]
         lines += (f"# HELP {name} {help}", f"# TYPE {name} {kind}", *families[name])
     return "\n".join(lines) + "\n"
+
+
+_FIELDS = (
+    ("capacity_bytes", "Capacity in bytes of the volume", "capacity_bytes"),
+    ("available_bytes", "Number of available bytes in the volume", "available_bytes"),
+    ("used_bytes", "Number of used bytes in the volume", "used_bytes"),
+    ("inodes", "Maximum number of inodes in the volume", "inodes"),
+    ("inodes_free", "Number of free inodes in the volume", "free_inodes"),
+    ("inodes_used", "Number of used inodes in the volume", "used_inodes"),
+)
+
+
+def export_volumes(metrics: Metrics, latest_stats: Callable[[], NodeStats | None]) -> None:
+    """Register the metrics. `latest_stats` returns the latest usage. A claim that several pods use is reported once."""
+    for name, help, field in _FIELDS:
+        metrics.function(
+            f"kubelet_volume_stats_{name}",
+            help,
+            partial(_values, latest_stats, field),
+            ("namespace", "persistentvolumeclaim"),
+        )
+
+
+def _values(latest_stats: Callable[[], NodeStats | None], field: str) -> list[tuple[tuple[str, ...], float]]:
+    latest, values = latest_stats(), dict[tuple[str, ...], float]()
+    for pod in latest.pods if latest is not None else ():
+        for volume in pod.volumes:
+            if volume.claim:
+                values.setdefault((pod.pod.metadata.namespace, volume.claim), getattr(volume, field))
+    return list(values.items())

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.kubelet.logs.lines import nanoseconds
-from sampan.kubelet.logs.reading import read, tail_start
-from sampan.kubelet.logs.shown import LogOptions
+from sampan.kubelet.logs.lines import LogOptions, nanoseconds
+from sampan.kubelet.logs.reader import read, tail_start
 
 
 def _line(second: int, text: str, stream: str = "stdout", tag: str = "F") -> str:

@@ -17,8 +17,8 @@ from cryptography.x509.oid import NameOID
 from sampan.api.types.authentication_v1 import TokenReview, TokenReviewStatus, UserInfo
 from sampan.api.types.authorization_v1 import SubjectAccessReview, SubjectAccessReviewStatus
 from sampan.cli.pki import CA, SERVER, Pki
-from sampan.kubelet.server.access import Access, subresources
-from sampan.kubelet.server.listening import listening, tls_context
+from sampan.kubelet.server.auth import KubeletAuth, subresources
+from sampan.kubelet.server.ports import listen, tls_context
 from sampan.kubelet.server.server import KubeletServer
 from sampan.machinery import errors
 from sampan.machinery.clock import VirtualClock
@@ -72,7 +72,7 @@ async def test_over_the_wire(tmp_path: Path) -> None:
     async with (
         asyncio.timeout(60),
         plain_node(tmp_path) as node,
-        serving(node, access=Access(node="plain", delegation=delegation)) as url,
+        serving(node, access=KubeletAuth(node="plain", delegation=delegation)) as url,
         aiohttp.ClientSession() as session,
     ):
         for token, path, code, text in (
@@ -106,15 +106,15 @@ async def test_a_connection_does_not_outlive_the_callers_certificate_and_its_las
 
     pki = KEYS.write(tmp_path / "pki")
     delegation = Delegation(client=_Reviews(), clock=VirtualClock())  # type: ignore[arg-type]
-    access = Access(node="plain", delegation=delegation, allows_anonymous=True, now=lambda: time.time() + later_s)
+    access = KubeletAuth(node="plain", delegation=delegation, allows_anonymous=True, now=lambda: time.time() + later_s)
     names = [x509.NameAttribute(NameOID.COMMON_NAME, name) for name in ("admin", "reader")]
     caller = ssl.create_default_context(cafile=str(pki.certificate(CA)))
     caller.load_cert_chain(_issued(pki, x509.Name(names), tmp_path / "caller.pem"))
     async with asyncio.timeout(60), plain_node(tmp_path) as node:
-        kubelet = KubeletServer(view=node, clock=VirtualClock(), access=access)
+        kubelet = KubeletServer(view=node, clock=VirtualClock(), auth=access)
         tls = tls_context(pki.certificate(SERVER), pki.key(SERVER), pki.certificate(CA))
         async with (
-            listening(kubelet.answer, host="127.0.0.1", port=0, tls=tls) as port,
+            listen(kubelet.handle, host="127.0.0.1", port=0, tls=tls) as port,
             aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=caller, limit=1)) as session,
         ):
             codes = []

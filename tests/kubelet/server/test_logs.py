@@ -10,7 +10,7 @@ from sampan.api.types.core_v1 import (
     ContainerStatus,
     PodStatus,
 )
-from sampan.kubelet.logs.source import LogUnavailable, log_container
+from sampan.kubelet.server.logs import LogUnavailable, log_container
 
 
 def _status(state: ContainerState, last: str | None = None, id: str = "x://now") -> PodStatus:

@@ -1,4 +1,10 @@
-"""The /debug/pprof endpoint: CPU and memory profiles of this process as text, with the kinds that Python provides."""
+"""The /debug/pprof endpoint: profiles of this process as text.
+
+It is kept although tools such as py-spy show more, because it is reachable through the API server's node proxy, with
+RBAC and without a shell on the node (`kubectl get --raw /api/v1/nodes/NODE/proxy/debug/pprof/goroutine`). The paths are
+those of Go; the content is text that people read: `profile` has folded stacks for flame graphs. `go tool pprof` needs
+Go's binary format and cannot read it.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +19,11 @@ from types import FrameType
 from aiohttp import web
 
 from sampan.api.integers import parse_int64
-from sampan.kubelet.server.view import Refusal
+from sampan.kubelet.server.view import ErrorResponse
 
-_LONGEST_S = 60
+_MAX_S = 60
 _SAMPLES_PER_S = 100
-_KINDS = {
+_PROFILES = {
     "cmdline": "the command line",
     "goroutine": "tasks",
     "heap": "objects",
@@ -28,34 +34,34 @@ _KINDS = {
 
 async def profile(kind: str, request: web.BaseRequest) -> web.StreamResponse:
     if not kind:
-        rows = "".join(f'<tr><td><a href="{name}">{name}</a><td>{about}\n' for name, about in _KINDS.items())
+        rows = "".join(f'<tr><td><a href="{name}">{name}</a><td>{about}\n' for name, about in _PROFILES.items())
         return web.Response(
             text=f"<!doctype html>\n<title>/debug/pprof/</title>\n<table>\n{rows}</table>\n", content_type="text/html"
         )
     if kind == "profile":
-        return web.Response(text=await _sampled(_seconds(request)))
-    words = {"cmdline": lambda: "\0".join(sys.argv), "goroutine": _tasks, "heap": _objects, "threadcreate": _threads}
-    if kind not in words:
-        raise Refusal(404, "Unknown profile\n")
-    return web.Response(text=words[kind]())
+        return web.Response(text=await _cpu_profile(_seconds(request)))
+    dumps = {"cmdline": lambda: "\0".join(sys.argv), "goroutine": _tasks, "heap": _objects, "threadcreate": _threads}
+    if kind not in dumps:
+        raise ErrorResponse(404, "Unknown profile\n")
+    return web.Response(text=dumps[kind]())
 
 
 def _seconds(request: web.BaseRequest) -> int:
     text = request.query.get("seconds", "30")
     seconds = parse_int64(text)
     if seconds is None or seconds < 0:
-        raise Refusal(400, "seconds must be a number\n")
-    return min(seconds, _LONGEST_S)
+        raise ErrorResponse(400, "seconds must be a number\n")
+    return min(seconds, _MAX_S)
 
 
-async def _sampled(seconds: int) -> str:
+async def _cpu_profile(seconds: int) -> str:
     """Sample the stacks of the event loop's thread. Return one stack per line with its count, as flame graphs
     use them.
     """
     thread, over = threading.get_ident(), threading.Event()
     counts: collections.Counter[str] = collections.Counter()
 
-    def look() -> None:
+    def sample() -> None:
         for _ in range(seconds * _SAMPLES_PER_S):
             if over.wait(1 / _SAMPLES_PER_S):
                 return
@@ -63,7 +69,7 @@ async def _sampled(seconds: int) -> str:
             counts[_stack(frame)] += 1
 
     try:
-        await asyncio.to_thread(look)
+        await asyncio.to_thread(sample)
     finally:
         over.set()
     return "".join(f"{stack} {count}\n" for stack, count in counts.most_common())
