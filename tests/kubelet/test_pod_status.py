@@ -20,7 +20,7 @@ from sampan.api.types.core_v1 import (
     VolumeMount,
 )
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.kubelet.pod_status import Facts, Verdict, generate, may_run, merge
+from sampan.kubelet.pod_status import PodFailure, StatusInputs, generate, may_run, merge
 from sampan.runtimes.contract import CREATED, EXITED, RUNNING, ContainerReport, PodReport, User
 
 NOW = 1_767_225_600.0
@@ -42,7 +42,7 @@ def pod(**spec: Any) -> Pod:
 
 def status_of(found: Pod, *reports: ContainerReport, has_sandbox: bool = True, **facts: Any) -> PodStatus:
     known = PodReport(is_sandbox_ready=has_sandbox, sandboxes=1, ips=("10.0.0.7",), containers=reports)
-    return generate(found, Facts(report=known, old=found.status, host_ips=("192.0.2.1",), **facts), NOW)
+    return generate(found, StatusInputs(report=known, old=found.status, host_ips=("192.0.2.1",), **facts), NOW)
 
 
 def said(status: PodStatus, type: str) -> tuple[str, str, str]:
@@ -129,7 +129,7 @@ def test_conditions_keep_their_time_while_they_stay() -> None:
     later = pod()
     later.status = first
     known = PodReport(is_sandbox_ready=True, containers=(report(),))
-    second = generate(later, Facts(report=known, old=first), NOW + 60)
+    second = generate(later, StatusInputs(report=known, old=first), NOW + 60)
     times = {condition.type: condition.lastTransitionTime for condition in second.conditions}
     assert times["PodScheduled"] == "2026-01-01T00:00:00Z"
     assert times["Ready"] == "2026-01-01T00:01:00Z"
@@ -168,9 +168,9 @@ def test_ephemeral_containers_count_for_nothing() -> None:
     assert said(status, "Ready")[0] == "True"
 
 
-def test_a_verdict_waits_until_nothing_runs() -> None:
-    verdict = Verdict(reason="DeadlineExceeded", message="late")
-    running = status_of(pod(), report(), verdict=verdict)
+def test_a_failure_waits_until_nothing_runs() -> None:
+    failure = PodFailure(reason="DeadlineExceeded", message="late")
+    running = status_of(pod(), report(), failure=failure)
     assert (running.phase, running.reason) == ("Failed", "DeadlineExceeded")
     old = PodStatus(phase="Running")
     assert merge(old, running, may_run=True).phase == "Running"
@@ -184,7 +184,7 @@ states = st.sampled_from([None, CREATED, RUNNING, EXITED])
 
 
 @st.composite
-def steps(draw: st.DrawFn) -> list[tuple[PodReport, bool, Verdict | None]]:
+def steps(draw: st.DrawFn) -> list[tuple[PodReport, bool, PodFailure | None]]:
     """Whatever a runtime may report, in any order."""
     found = []
     for _ in range(draw(st.integers(1, 8))):
@@ -194,20 +194,20 @@ def steps(draw: st.DrawFn) -> list[tuple[PodReport, bool, Verdict | None]]:
             if (state := draw(states)) is not None
         ]
         known = PodReport(is_sandbox_ready=draw(st.booleans()), containers=reports)
-        verdict = draw(st.none() | st.just(Verdict(reason="Evicted", message="")))
-        found.append((known, draw(st.booleans()), verdict))
+        failure = draw(st.none() | st.just(PodFailure(reason="Evicted", message="")))
+        found.append((known, draw(st.booleans()), failure))
     return found
 
 
 @given(steps(), st.sampled_from(["Always", "OnFailure", "Never"]))
-def test_a_status_never_goes_back(course: list[tuple[PodReport, bool, Verdict | None]], policy: str) -> None:
+def test_a_status_never_goes_back(course: list[tuple[PodReport, bool, PodFailure | None]], policy: str) -> None:
     inits = [Container(name="first"), Container(name="side", restartPolicy="Always")]
     found = pod(
         restartPolicy=policy, initContainers=inits, containers=[Container(name="main"), Container(name="other")]
     )
     old = found.status
-    for known, is_terminal, verdict in course:
-        facts = Facts(report=known, old=old, is_terminal=is_terminal, verdict=verdict)
+    for known, is_terminal, failure in course:
+        facts = StatusInputs(report=known, old=old, is_terminal=is_terminal, failure=failure)
         new = merge(old, generate(found, facts, NOW), may_run=may_run(known))
         if old.phase in TERMINAL:
             assert new.phase == old.phase

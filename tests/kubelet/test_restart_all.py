@@ -4,7 +4,7 @@ from typing import Any
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.kubelet.restarts import may_restart_all, restarts_all
+from sampan.kubelet.pod_actions import may_restart_all, restarts_all
 from sampan.runtimes import contract
 from sampan.runtimes.contract import ContainerReport, PodReport
 from tests.controllers.cluster import Cluster, cluster

@@ -156,7 +156,7 @@ async def _run(
     config: AgentConfig, identity: Identity, runtime: Choice, given: Mapping[str, Any], ports: PortsConfig
 ) -> None:
     from sampan.cli.node_runtime import RuntimePlaces, runtime_maker
-    from sampan.kubelet.agent.kubelet import Kubelet
+    from sampan.kubelet.agent.kubelet import build_kubelet
     from sampan.kubelet.server.ports import serve_kubelet
 
     loop, task, clock = asyncio.get_running_loop(), asyncio.current_task(), RealClock()
@@ -172,14 +172,14 @@ async def _run(
     try:
         async with (
             HttpTransport(identity.access, is_nobody=identity.is_nobody) as transport,
-            asyncio.TaskGroup() as group,
-        ):
-            kubelet = Kubelet(
+            build_kubelet(
                 config=config,
                 client=Client(transport=transport, clock=clock, component=NAME),
                 clock=clock,
                 make_runtime=runtime_maker(runtime.runtime, places, clock),
-            )
+            ) as kubelet,
+            asyncio.TaskGroup() as group,
+        ):
             on_signals(loop, stop.set)
             for work in (
                 keep_client_certificate(identity, kubelet, transport),
@@ -196,5 +196,5 @@ async def _run(
 
 
 async def _tell(kubelet: Any) -> None:
-    await kubelet.begun.wait()
+    await kubelet.started.wait()
     click.echo(f"kubelet has started: node {kubelet.config.name}, runtime {kubelet.runtime.name} (pid {os.getpid()})")

@@ -158,7 +158,7 @@ async def keep_client_certificate(identity: Identity, kubelet: Kubelet, transpor
 async def keep_serving_certificate(identity: Identity, kubelet: Kubelet, context: ssl.SSLContext) -> None:
     if not (identity.serving or identity.serving_by_name):
         return
-    await kubelet.begun.wait()
+    await kubelet.started.wait()
     store, machine, node = (
         CertificateStore(identity.folder, "kubelet-server"),
         kubelet.node.machine,

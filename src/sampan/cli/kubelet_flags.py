@@ -19,7 +19,7 @@ from sampan.cli.failures import CliError
 from sampan.cli.kubelet_config_fields import UNHEEDED
 from sampan.cli.kubelet_values import READERS
 from sampan.kubelet.agent.config import HARD_EVICTION, AgentConfig
-from sampan.kubelet.agent.image_access import PRELOADED
+from sampan.kubelet.agent.image_pull_records import PRELOADED
 from sampan.kubelet.config import KubeletConfig
 
 log = logging.getLogger(__name__)
@@ -548,7 +548,7 @@ def agent_config(found: Mapping[str, Any], root: Path, logs: Path) -> AgentConfi
         listed_images=found["preloadedImagesVerificationAllowlist"],
         cgroup_root=found["cgroup-root"],
         has_cgroups_per_qos=found["cgroups-per-qos"],
-        static_folder=Path(found["pod-manifest-path"]) if found["pod-manifest-path"] else None,
+        static_pod_path=Path(found["pod-manifest-path"]) if found["pod-manifest-path"] else None,
         static_url=found["manifest-url"],
         static_url_headers=found["manifest-url-header"],
         static_period_s=found["file-check-frequency"],
@@ -566,7 +566,7 @@ def agent_config(found: Mapping[str, Any], root: Path, logs: Path) -> AgentConfi
         allowed_unsafe_sysctls=found["allowed-unsafe-sysctls"],
         pod_pids=max(found["pod-max-pids"], 0),
         has_default_seccomp=found["seccomp-default"],
-        max_told_images=found["nodeStatusMaxImages"],
+        max_status_images=found["nodeStatusMaxImages"],
         provider_id=found["provider-id"],
         allows_privileged=found["allow-privileged"],
         host_network_sources=found["host-network-sources"],

@@ -10,7 +10,7 @@ from sampan.api.types.core_v1 import Taint
 from sampan.cli import flags
 from sampan.cli.failures import CliError
 from sampan.kubelet.agent.config import ShutdownGroup
-from sampan.kubelet.agent.image_access import POLICIES
+from sampan.kubelet.agent.image_pull_records import POLICIES
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 

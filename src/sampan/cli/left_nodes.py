@@ -49,12 +49,12 @@ async def _end(folder: Path, note: RuntimeNote, images: Path) -> None:
     """Take over the containers as the kubelet of the node would, and stop them."""
     from sampan.cli.node_runtime import RuntimePlaces, runtime_maker
     from sampan.cli.real_node_config import group_of
-    from sampan.kubelet.agent.orphans import remove_folder
+    from sampan.kubelet.agent.housekeeping import remove_directory
     from sampan.kubelet.cgroups.hierarchy import Hierarchy
     from sampan.machinery.clock import RealClock
 
     places = RuntimePlaces(node=folder.name, folder=folder, images=images, endpoint=note.endpoint, ends=True)
     async with runtime_maker(note.runtime, places, RealClock())(lambda uid: None):
         pass
-    await asyncio.to_thread(remove_folder, folder / "kubelet" / "pods")
+    await asyncio.to_thread(remove_directory, folder / "kubelet" / "pods")
     await asyncio.to_thread(Hierarchy().remove, group_of(folder.parent, folder.name))

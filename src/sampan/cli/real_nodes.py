@@ -16,8 +16,9 @@ from sampan.cli.kubelet_ports import MakePorts
 from sampan.cli.node_runtime import runtime_maker
 from sampan.cli.nodes_config import NodesConfig
 from sampan.cli.real_node_config import agent_config, places_of
-from sampan.kubelet.agent.kubelet import Kubelet
-from sampan.kubelet.agent.orphans import remove_folder
+from sampan.kubelet.agent.config import AgentConfig
+from sampan.kubelet.agent.housekeeping import remove_directory
+from sampan.kubelet.agent.kubelet import Kubelet, build_kubelet
 from sampan.kubelet.hollow_nodes import NAME_PREFIX, RUNTIME, is_on
 from sampan.kubelet.server.ports import serve_kubelet
 from sampan.machinery.activity import Activity
@@ -59,7 +60,9 @@ class RealNodes:
         """The initial nodes, which are run even before they have Node objects."""
         self._unseen = set(self._first)
         """Initial nodes that have never had a Node object."""
-        self._running: dict[str, tuple[Kubelet, asyncio.Task[None]]] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._kubelets: dict[str, asyncio.Future[Kubelet]] = {}
+        """The kubelets of the running nodes, each once it is built."""
         self._queue: WorkQueue[str] = WorkQueue(clock=clock, backoff=Backoff(0.1, 10), activity=activity)
         self._begun = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
@@ -67,7 +70,7 @@ class RealNodes:
     @property
     def kubelets(self) -> list[Kubelet]:
         """The kubelets of the running nodes."""
-        return [kubelet for kubelet, _ in self._running.values()]
+        return [kubelet.result() for kubelet in self._kubelets.values() if kubelet.done() and not kubelet.cancelled()]
 
     async def run(self) -> None:
         async with self._informers, asyncio.TaskGroup() as self._group:
@@ -83,8 +86,8 @@ class RealNodes:
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await self._begun.wait()
-                for kubelet in self.kubelets:
-                    await kubelet.ready.wait()
+                for kubelet in list(self._kubelets.values()):
+                    await (await asyncio.shield(kubelet)).ready.wait()
         except TimeoutError:
             log.warning("some nodes are not running yet")
 
@@ -117,34 +120,41 @@ class RealNodes:
         elif is_wanted and not is_running:
             self._start(name)
         if node is None and not is_wanted:
-            await asyncio.to_thread(remove_folder, self._root / name)
+            await asyncio.to_thread(remove_directory, self._root / name)
 
     def _start(self, name: str) -> None:
         assert self._group is not None
-        kubelet = Kubelet(
-            config=agent_config(self._config, self._root, name, self._claims),
-            client=self._client_for(name),
-            clock=self._clock,
-            activity=self._activity,
-            recorder=self._recorder,
-            make_runtime=runtime_maker(self._config.runtime, places_of(self._config, self._root / name), self._clock),
-        )
-        self._running[name] = kubelet, self._group.create_task(self._live(kubelet))
+        config = agent_config(self._config, self._root, name, self._claims)
+        kubelet = self._kubelets[name] = asyncio.get_running_loop().create_future()
+        self._running[name] = self._group.create_task(self._run_node(config, kubelet))
 
     async def _stop(self, name: str) -> None:
         """Stop a node as a power failure would: its containers are stopped, and the API server is not notified."""
-        _, task = self._running.pop(name)
+        task, kubelet = self._running.pop(name), self._kubelets.pop(name)
         task.cancel()
         await asyncio.wait([task])
+        kubelet.cancel()
 
-    async def _live(self, kubelet: Kubelet) -> None:
-        async with asyncio.TaskGroup() as group:
+    async def _run_node(self, config: AgentConfig, built: asyncio.Future[Kubelet]) -> None:
+        places = places_of(self._config, self._root / config.name)
+        async with (
+            build_kubelet(
+                config=config,
+                client=self._client_for(config.name),
+                clock=self._clock,
+                activity=self._activity,
+                recorder=self._recorder,
+                make_runtime=runtime_maker(self._config.runtime, places, self._clock),
+            ) as kubelet,
+            asyncio.TaskGroup() as group,
+        ):
+            built.set_result(kubelet)
             group.create_task(kubelet.run())
             if self._make_ports is not None:
                 group.create_task(self._serve(kubelet, self._make_ports))
 
     async def _serve(self, kubelet: Kubelet, make_ports: MakePorts) -> None:
         await kubelet.ready.wait()
-        status = kubelet.node.node.status
+        status = kubelet.node.api_node.status
         addresses = [address.address for address in status.addresses if address.type == "InternalIP"]
         await serve_kubelet(kubelet, await asyncio.to_thread(make_ports, kubelet.config, addresses))

@@ -23,11 +23,11 @@ COMPLETED, POD_FAILED, UNKNOWN = "PodCompleted", "PodFailed", "UnknownContainerS
 TRUE, FALSE = "True", "False"
 
 Statuses = Mapping[str, ContainerStatus]
-Said = tuple[str, str, str]
+ConditionValue = tuple[str, str, str]
 """Status, reason and message of a condition."""
 
 
-def own_conditions(pod: Pod, statuses: Statuses, phase: str, *, has_sandbox: bool) -> dict[str, Said]:
+def own_conditions(pod: Pod, statuses: Statuses, phase: str, *, has_sandbox: bool) -> dict[str, ConditionValue]:
     """Return the conditions that the kubelet sets on every pod, by type."""
     containers = containers_ready(pod, statuses, phase)
     return {
@@ -39,7 +39,7 @@ def own_conditions(pod: Pod, statuses: Statuses, phase: str, *, has_sandbox: boo
     }
 
 
-def containers_ready(pod: Pod, statuses: Statuses, phase: str) -> Said:
+def containers_ready(pod: Pod, statuses: Statuses, phase: str) -> ConditionValue:
     if not statuses:
         return FALSE, UNKNOWN, ""
     sidecars = [container.name for container in sidecars_of(pod.spec)]
@@ -54,7 +54,7 @@ def containers_ready(pod: Pod, statuses: Statuses, phase: str) -> Said:
     return (FALSE, NOT_READY, message) if message else (TRUE, "", "")
 
 
-def ready(pod: Pod, containers: Said) -> Said:
+def ready(pod: Pod, containers: ConditionValue) -> ConditionValue:
     """Return the Ready condition, which combines ContainersReady with the readiness gates."""
     if containers[0] != TRUE or not pod.spec.readinessGates:
         return containers
@@ -74,7 +74,7 @@ def _closed(gate: str, status: str | None) -> str:
     return f'the status of pod readiness gate {name} is not "True", but {status}'
 
 
-def initialized(pod: Pod, statuses: Statuses, phase: str) -> Said:
+def initialized(pod: Pod, statuses: Statuses, phase: str) -> ConditionValue:
     inits = pod.spec.initContainers
     if not statuses and inits:
         return FALSE, UNKNOWN, ""
@@ -104,13 +104,15 @@ def _message(unknown: Sequence[str], what: str, others: Sequence[str]) -> str:
     return ", ".join(parts)
 
 
-def merged(pod: Pod, old: Sequence[PodCondition], said: Mapping[str, Said], now: float) -> list[PodCondition]:
+def merged(
+    pod: Pod, old: Sequence[PodCondition], own_conditions: Mapping[str, ConditionValue], now: float
+) -> list[PodCondition]:
     """Return the pod's conditions: those of other writers unchanged, then the kubelet's own. The transition time is
     kept where the status did not change.
     """
     before = {condition.type: condition for condition in old}
     conditions = [condition for condition in pod.status.conditions if condition.type not in (*OWN, *OWN_TOO, *PASSING)]
-    for type, (status, reason, message) in said.items():
+    for type, (status, reason, message) in own_conditions.items():
         last = before.get(type)
         since = last.lastTransitionTime if last is not None and last.status == status else times.format_time(now)
         conditions.append(

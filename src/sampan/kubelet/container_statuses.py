@@ -18,7 +18,7 @@ from sampan.api.types.core_v1 import (
     ResourceRequirements,
     VolumeMountStatus,
 )
-from sampan.kubelet.restarts import restarts
+from sampan.kubelet.pod_actions import restarts
 from sampan.runtimes import contract
 from sampan.runtimes.contract import ContainerReport, PodReport
 

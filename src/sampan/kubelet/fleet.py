@@ -15,8 +15,10 @@ from sampan.api.types.core_v1 import Node, Pod
 from sampan.kubelet import hollow_nodes
 from sampan.kubelet.config import KubeletConfig
 from sampan.kubelet.heartbeat import Heartbeat
+from sampan.kubelet.hollow_pod_lifecycle import HollowPodLifecycle
 from sampan.kubelet.node_status import Machine
 from sampan.kubelet.pod_events import PodEvents
+from sampan.kubelet.pod_queue import PodQueue
 from sampan.kubelet.pod_sources import from_api
 from sampan.kubelet.records import NodeRecord, Records
 from sampan.kubelet.status_manager import StatusManager
@@ -76,11 +78,12 @@ class Fleet:
         events, records, workers = PodEvents(self._recorder), Records(), self._config.workers
         self.statuses = StatusManager(records=records, clock=clock, activity=self.activity, workers=workers)
         self.sync_loop = SyncLoop(
+            lifecycle=HollowPodLifecycle(events=events, clock=clock),
             records=records,
+            queue=PodQueue(records=records, clock=clock, activity=self.activity),
             statuses=self.statuses,
             events=events,
             clock=clock,
-            activity=self.activity,
             workers=workers,
         )
         self._heartbeat = Heartbeat(clock=clock, config=self._config, events=events)
@@ -161,25 +164,25 @@ class Fleet:
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         """Route a pod change to the sync loop if the pod is bound to a running node."""
         pod = new if new is not None else old
-        if pod is not None and (kubelet := self._running.get(pod.spec.nodeName)) is not None:
-            self.sync_loop.iteration(kubelet, old, from_api(new) if new is not None else None)
+        if pod is not None and (record := self._running.get(pod.spec.nodeName)) is not None:
+            self.sync_loop.iteration(record, old, from_api(new) if new is not None else None)
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:
         name = (new or old).metadata.name  # type: ignore[union-attr]
-        kubelet = self._running.get(name)
+        record = self._running.get(name)
         if new is not None and not hollow_nodes.is_on(new):
             self._were_off.add(name)
-        if kubelet is None or not self._is_wanted(new):
-            if kubelet is not None or self._is_wanted(new):
+        if record is None or not self._is_wanted(new):
+            if record is not None or self._is_wanted(new):
                 self._queue.add(name)
             return
         assert new is not None
-        if new.metadata.uid != kubelet.node.metadata.uid:
+        if new.metadata.uid != record.api_node.metadata.uid:
             self._queue.add(name)
             return
-        kubelet.is_changed = kubelet.is_changed or new.status != kubelet.node.status
-        kubelet.node = new
-        kubelet.runtime.use_pod_cidrs(new.spec.podCIDRs)
+        record.is_changed = record.is_changed or new.status != record.api_node.status
+        record.api_node = new
+        record.runtime.use_pod_cidrs(new.spec.podCIDRs)
 
     # -- workers -----------------------------------------------------------------------------------------------------
 
@@ -200,19 +203,19 @@ class Fleet:
         """Start, stop or renew the node. Return the seconds until the next heartbeat, or None if the node should not
         run.
         """
-        node, kubelet = self._nodes.lister.get(name), self._running.get(name)
-        if kubelet is not None and not self._is_same(node, kubelet.node):
-            self._stop(kubelet)
-            kubelet = None
+        node, record = self._nodes.lister.get(name), self._running.get(name)
+        if record is not None and not self._is_same(node, record.api_node):
+            self._stop(record)
+            record = None
         if node is None or not self._is_wanted(node):
             return None
-        if kubelet is None:
-            kubelet = await self._start(name, node)
-            kubelet.beats_at = self._clock.monotonic() + self._first_beat_s()
-        elif (now := self._clock.monotonic()) >= kubelet.beats_at:
-            await self._heartbeat.beat(kubelet)
-            kubelet.beats_at = max(kubelet.beats_at + self._config.renew_s, now + self._config.renew_s / 2)
-        return kubelet.beats_at - self._clock.monotonic()
+        if record is None:
+            record = await self._start(name, node)
+            record.beats_at = self._clock.monotonic() + self._first_beat_s()
+        elif (now := self._clock.monotonic()) >= record.beats_at:
+            await self._heartbeat.beat(record)
+            record.beats_at = max(record.beats_at + self._config.renew_s, now + self._config.renew_s / 2)
+        return record.beats_at - self._clock.monotonic()
 
     async def _taint(self, node: Node) -> Node:
         """Taint the node with the fleet's client: a node may not change its own taints."""
@@ -227,22 +230,22 @@ class Fleet:
         has_booted = name in self._were_off
         runtime = HollowRuntime(world=self._world, booted_at=now if has_booted else 0)
         runtime.use_pod_cidrs(node.spec.podCIDRs)
-        kubelet = NodeRecord(
+        record = NodeRecord(
             name=name,
             client=self._client_for(name),
             runtime=runtime,
             machine=self._machine(hollow_nodes.capacity_of(node), self._address(node), str(now) if has_booted else ""),
-            node=node,
+            api_node=node,
         )
-        await self._heartbeat.register(kubelet)
+        await self._heartbeat.register(record)
         pods = await self._pod_source()
         self._were_off.discard(name)
-        self._running[name] = kubelet
+        self._running[name] = record
         for pod in pods.lister.find(by_node, name):
-            self.sync_loop.iteration(kubelet, None, from_api(pod))
+            self.sync_loop.iteration(record, None, from_api(pod))
         self.activity.step()
         self._changed.set()
-        return kubelet
+        return record
 
     async def _pod_source(self) -> Informer[Pod]:
         """Return the shared pod informer once it has synced."""
@@ -254,11 +257,11 @@ class Fleet:
         await self._pods.synced.wait()
         return self._pods
 
-    def _stop(self, kubelet: NodeRecord) -> None:
+    def _stop(self, record: NodeRecord) -> None:
         """Drop the node as if its machine had vanished."""
-        del self._running[kubelet.name]
-        self._addresses.give_back(kubelet.machine.address)
-        self.sync_loop.forget(kubelet)
+        del self._running[record.name]
+        self._addresses.give_back(record.machine.address)
+        self.sync_loop.forget(record)
 
     # -- internals ---------------------------------------------------------------------------------------------------
 

@@ -38,83 +38,83 @@ class Heartbeat:
     def __init__(self, *, clock: Clock, config: KubeletConfig, events: PodEvents) -> None:
         self._clock, self._config, self._events = clock, config, events
 
-    async def register(self, kubelet: NodeRecord) -> None:
+    async def register(self, record: NodeRecord) -> None:
         """Ensure the node's labels, status and lease."""
-        labels, current_labels = own_labels(kubelet.name), kubelet.node.metadata.labels
+        labels, current_labels = own_labels(record.name), record.api_node.metadata.labels
         missing = {key: value for key, value in labels.items() if current_labels.get(key) != value}
         if missing:
             patch = {"metadata": {"labels": missing}}
-            kubelet.node = await kubelet.client.of(Node).patch(kubelet.name, patch)
-        self._events.node(kubelet, "Starting", "Starting kubelet.")
-        await self._update_status(kubelet)
-        await self.renew(kubelet)
+            record.api_node = await record.client.of(Node).patch(record.name, patch)
+        self._events.node(record, "Starting", "Starting record.")
+        await self._update_status(record)
+        await self.renew(record)
 
-    async def beat(self, kubelet: NodeRecord) -> None:
-        await self.renew(kubelet)
-        await self.report(kubelet)
+    async def beat(self, record: NodeRecord) -> None:
+        await self.renew(record)
+        await self.report(record)
 
-    async def report(self, kubelet: NodeRecord) -> None:
+    async def report(self, record: NodeRecord) -> None:
         """Write the node status if it has changed or the report interval has passed."""
-        last = kubelet.reported_at
+        last = record.reported_at
         is_due = last is None or self._clock.monotonic() - last >= self._config.report_s
-        if kubelet.is_changed or is_due:
-            await self._update_status(kubelet, is_due=is_due)
+        if record.is_changed or is_due:
+            await self._update_status(record, is_due=is_due)
 
     # -- status ------------------------------------------------------------------------------------------------------
 
-    async def _update_status(self, kubelet: NodeRecord, *, is_due: bool = False) -> None:
-        monotonic, node = self._clock.monotonic(), kubelet.node
-        kubelet.is_changed = False
-        status = node_status(node, kubelet.machine, self._clock.now())
+    async def _update_status(self, record: NodeRecord, *, is_due: bool = False) -> None:
+        monotonic, node = self._clock.monotonic(), record.api_node
+        record.is_changed = False
+        status = node_status(node, record.machine, self._clock.now())
         if not (is_due or has_changed(node.status, status)):
-            kubelet.reported_at = monotonic if kubelet.reported_at is None else kubelet.reported_at
+            record.reported_at = monotonic if record.reported_at is None else record.reported_at
             return
-        self._tell(kubelet, node.status, status)
+        self._record_transitions(record, node.status, status)
         patch = {"status": status_patch(node.status, status)}
-        kubelet.node = await kubelet.client.of(Node).patch(kubelet.name, patch, subresource="status")
-        kubelet.reported_at = monotonic
+        record.api_node = await record.client.of(Node).patch(record.name, patch, subresource="status")
+        record.reported_at = monotonic
 
-    def _tell(self, kubelet: NodeRecord, old: NodeStatus, new: NodeStatus) -> None:
+    def _record_transitions(self, record: NodeRecord, old: NodeStatus, new: NodeStatus) -> None:
         if old.nodeInfo.bootID and old.nodeInfo.bootID != new.nodeInfo.bootID:
-            text = f"Node {kubelet.name} has been rebooted, boot id: {new.nodeInfo.bootID}"
-            self._events.node(kubelet, "Rebooted", text, "Warning")
+            text = f"Node {record.name} has been rebooted, boot id: {new.nodeInfo.bootID}"
+            self._events.node(record, "Rebooted", text, "Warning")
         if old.conditions and is_ready(old) != is_ready(new):
-            self._events.node_status(kubelet, "NodeReady" if is_ready(new) else "NodeNotReady")
+            self._events.node_status(record, "NodeReady" if is_ready(new) else "NodeNotReady")
         before = {condition.type: condition.status for condition in old.conditions}
         for condition in new.conditions:
             if (names := _PRESSURE.get(condition.type)) is not None and before.get(
                 condition.type, condition.status
             ) != condition.status:
-                self._events.node_status(kubelet, names[condition.status == "True"])
+                self._events.node_status(record, names[condition.status == "True"])
 
     # -- lease -------------------------------------------------------------------------------------------------------
 
-    async def renew(self, kubelet: NodeRecord) -> None:
+    async def renew(self, record: NodeRecord) -> None:
         """Renew the lease based on the last known version. After a conflict, or if it is gone, read or create
         it again.
         """
-        leases = kubelet.client.of(Lease)
-        if kubelet.lease is not None:
+        leases = record.client.of(Lease)
+        if record.lease is not None:
             try:
-                kubelet.lease = await leases.update(self._renewed(kubelet, kubelet.lease))
+                record.lease = await leases.update(self._renewed(record, record.lease))
                 return
             except (errors.Conflict, errors.NotFound):
-                kubelet.lease = None
+                record.lease = None
         try:
-            lease = await leases.get(kubelet.name, LEASES)
+            lease = await leases.get(record.name, LEASES)
         except errors.NotFound:
-            kubelet.lease = await leases.create(self._renewed(kubelet, None))
+            record.lease = await leases.create(self._renewed(record, None))
         else:
-            kubelet.lease = await leases.update(self._renewed(kubelet, lease))
+            record.lease = await leases.update(self._renewed(record, lease))
 
-    def _renewed(self, kubelet: NodeRecord, base: Lease | None) -> Lease:
-        node = kubelet.node
+    def _renewed(self, record: NodeRecord, base: Lease | None) -> Lease:
+        node = record.api_node
         owner = OwnerReference(apiVersion="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid)
-        meta = ObjectMeta(name=kubelet.name, namespace=LEASES, ownerReferences=[owner])
+        meta = ObjectMeta(name=record.name, namespace=LEASES, ownerReferences=[owner])
         lease = copy_of(base) if base is not None else Lease(metadata=meta)
         lease.metadata.ownerReferences = [owner]
         lease.spec = LeaseSpec(
-            holderIdentity=kubelet.name,
+            holderIdentity=record.name,
             leaseDurationSeconds=self._config.lease_duration_s,
             renewTime=times.format_micro_time(self._clock.now()),
             leaseTransitions=lease.spec.leaseTransitions,

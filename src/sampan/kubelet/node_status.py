@@ -49,7 +49,7 @@ DECLARED = (
 )
 """Features that not every kubelet supports, sorted. Scheduling and admission of pods that need them depend on these."""
 
-Said = tuple[str, str, str]
+ConditionValue = tuple[str, str, str]
 """Status, reason and message of a condition."""
 
 
@@ -72,7 +72,7 @@ class Machine:
     port: int = PORT
     info: NodeSystemInfo | None = None
     """System information of a real machine; None for a hollow node."""
-    conditions: Mapping[str, Said] = field(default_factory=dict)
+    conditions: Mapping[str, ConditionValue] = field(default_factory=dict)
     """Conditions that deviate from those of a healthy node, by type."""
     images: Sequence[ContainerImage] | None = None
     handlers: Sequence[NodeRuntimeHandler] = ()
@@ -118,7 +118,7 @@ def node_status(node: Node, machine: Machine, now: float) -> NodeStatus:
     )
 
 
-def _conditions(old: NodeStatus, bad: Mapping[str, Said], now: float) -> list[NodeCondition]:
+def _conditions(old: NodeStatus, bad: Mapping[str, ConditionValue], now: float) -> list[NodeCondition]:
     """Return the conditions of other writers first, then the kubelet's own with Ready last."""
     before = {condition.type: condition for condition in old.conditions}
     moment = times.format_time(now)
@@ -176,11 +176,12 @@ def has_changed(old: NodeStatus, new: NodeStatus) -> bool:
         or old.features != new.features
         or old.volumesInUse != new.volumesInUse
         or old.declaredFeatures != new.declaredFeatures
-        or [_said(condition) for condition in old.conditions] != [_said(condition) for condition in new.conditions]
+        or [_without_times(condition) for condition in old.conditions]
+        != [_without_times(condition) for condition in new.conditions]
     )
 
 
-def _said(condition: NodeCondition) -> tuple[str, str, str, str]:
+def _without_times(condition: NodeCondition) -> tuple[str, str, str, str]:
     return condition.type, condition.status, condition.reason, condition.message
 
 

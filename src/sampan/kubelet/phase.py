@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sampan.api.semantics.pods import is_sidecar
 from sampan.api.types.core_v1 import Container, ContainerStatus, Pod
-from sampan.kubelet.restarts import restarts
+from sampan.kubelet.pod_actions import restarts
 
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
 TERMINAL = frozenset({SUCCEEDED, FAILED})

@@ -1,4 +1,6 @@
-"""Events about pods and nodes, with the reasons and messages of the Kubernetes kubelet."""
+"""Events about pods and nodes, with the reasons and messages of the Kubernetes kubelet, and traces of pods."""
+
+from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +11,7 @@ from sampan.api.types.core_v1 import ObjectReference, Pod
 from sampan.kubelet.records import NodeRecord
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.events.recorder import reference
+from sampan.machinery.flight_recorder import FlightRecorder
 
 
 class PodEvents:
@@ -19,7 +22,7 @@ class PodEvents:
 
     def pod(
         self,
-        kubelet: NodeRecord,
+        node: NodeRecord,
         pod: Pod,
         type: str,
         reason: str,
@@ -27,64 +30,64 @@ class PodEvents:
         annotations: Mapping[str, str] | None = None,
     ) -> None:
         if self._recorder is not None:
-            self._recorder.event(pod, type, reason, message, annotations=annotations, host=kubelet.name)
+            self._recorder.event(pod, type, reason, message, annotations=annotations, host=node.name)
 
-    def about(self, kubelet: NodeRecord, obj: Any, type: str, reason: str, message: str) -> None:
+    def about(self, node: NodeRecord, obj: Any, type: str, reason: str, message: str) -> None:
         """Record an event about an arbitrary object."""
         if self._recorder is not None:
-            self._recorder.event(obj, type, reason, message, host=kubelet.name)
+            self._recorder.event(obj, type, reason, message, host=node.name)
 
-    def node(self, kubelet: NodeRecord, reason: str, message: str, type: str = NORMAL) -> None:
+    def node(self, node: NodeRecord, reason: str, message: str, type: str = NORMAL) -> None:
         if self._recorder is not None:
-            about = ObjectReference(kind="Node", name=kubelet.name, uid=kubelet.name, apiVersion="")
-            self._recorder.event(about, type, reason, message, host=kubelet.name)
+            about = ObjectReference(kind="Node", name=node.name, uid=node.name, apiVersion="")
+            self._recorder.event(about, type, reason, message, host=node.name)
 
-    def node_status(self, kubelet: NodeRecord, reason: str) -> None:
-        self.node(kubelet, reason, f"Node {kubelet.name} status is now: {reason}")
+    def node_status(self, node: NodeRecord, reason: str) -> None:
+        self.node(node, reason, f"Node {node.name} status is now: {reason}")
 
-    def pulled(self, kubelet: NodeRecord, pod: Pod, container: AnyContainer) -> None:
+    def pulled(self, node: NodeRecord, pod: Pod, container: AnyContainer) -> None:
         text = f"Container image {gotext.quote(container.image)} already present on machine"
-        self._container(kubelet, pod, container, NORMAL, "Pulled", text)
+        self._container(node, pod, container, NORMAL, "Pulled", text)
 
-    def created(self, kubelet: NodeRecord, pod: Pod, container: AnyContainer) -> None:
-        self._container(kubelet, pod, container, NORMAL, "Created", "Container created")
+    def created(self, node: NodeRecord, pod: Pod, container: AnyContainer) -> None:
+        self._container(node, pod, container, NORMAL, "Created", "Container created")
 
-    def started(self, kubelet: NodeRecord, pod: Pod, container: AnyContainer) -> None:
-        self._container(kubelet, pod, container, NORMAL, "Started", "Container started")
+    def started(self, node: NodeRecord, pod: Pod, container: AnyContainer) -> None:
+        self._container(node, pod, container, NORMAL, "Started", "Container started")
 
-    def killing(self, kubelet: NodeRecord, pod: Pod, container: AnyContainer, why: str = "") -> None:
-        self._container(kubelet, pod, container, NORMAL, "Killing", why or f"Stopping container {container.name}")
+    def killing(self, node: NodeRecord, pod: Pod, container: AnyContainer, why: str = "") -> None:
+        self._container(node, pod, container, NORMAL, "Killing", why or f"Stopping container {container.name}")
 
     def container(
-        self, kubelet: NodeRecord, pod: Pod, container: AnyContainer, type: str, reason: str, message: str
+        self, node: NodeRecord, pod: Pod, container: AnyContainer, type: str, reason: str, message: str
     ) -> None:
-        self._container(kubelet, pod, container, type, reason, message)
+        self._container(node, pod, container, type, reason, message)
 
-    def back_off(self, kubelet: NodeRecord, pod: Pod, container: AnyContainer) -> None:
+    def back_off(self, node: NodeRecord, pod: Pod, container: AnyContainer) -> None:
         text = f"Back-off restarting failed container {container.name} in pod {full_name(pod)}"
-        self._container(kubelet, pod, container, WARNING, "BackOff", text)
+        self._container(node, pod, container, WARNING, "BackOff", text)
 
-    def pulling(self, kubelet: NodeRecord, pod: Pod, container: AnyContainer) -> None:
+    def pulling(self, node: NodeRecord, pod: Pod, container: AnyContainer) -> None:
         text = f"Pulling image {gotext.quote(container.image)}"
-        self._container(kubelet, pod, container, NORMAL, "Pulling", text)
+        self._container(node, pod, container, NORMAL, "Pulling", text)
 
-    def pull_failed(self, kubelet: NodeRecord, pod: Pod, container: AnyContainer, why: str) -> None:
+    def pull_failed(self, node: NodeRecord, pod: Pod, container: AnyContainer, why: str) -> None:
         text = f"Failed to pull image {gotext.quote(container.image)}: {why}"
-        self._container(kubelet, pod, container, WARNING, "Failed", text)
+        self._container(node, pod, container, WARNING, "Failed", text)
 
-    def failed(self, kubelet: NodeRecord, pod: Pod, container: AnyContainer, why: str) -> None:
-        self._container(kubelet, pod, container, WARNING, "Failed", f"Error: {why}")
+    def failed(self, node: NodeRecord, pod: Pod, container: AnyContainer, why: str) -> None:
+        self._container(node, pod, container, WARNING, "Failed", f"Error: {why}")
 
-    def pull_back_off(self, kubelet: NodeRecord, pod: Pod, container: AnyContainer) -> None:
+    def pull_back_off(self, node: NodeRecord, pod: Pod, container: AnyContainer) -> None:
         text = f"Back-off pulling image {gotext.quote(container.image)}"
-        self._container(kubelet, pod, container, NORMAL, "BackOff", text)
+        self._container(node, pod, container, NORMAL, "BackOff", text)
 
     def _container(
-        self, kubelet: NodeRecord, pod: Pod, container: AnyContainer, type: str, reason: str, message: str
+        self, node: NodeRecord, pod: Pod, container: AnyContainer, type: str, reason: str, message: str
     ) -> None:
         if self._recorder is not None:
             about = reference(pod, _field_path(pod, container.name))
-            self._recorder.event(about, type, reason, message, host=kubelet.name)
+            self._recorder.event(about, type, reason, message, host=node.name)
 
 
 def _field_path(pod: Pod, name: str) -> str:
@@ -100,3 +103,16 @@ def _field_path(pod: Pod, name: str) -> str:
 def full_name(pod: Pod) -> str:
     meta = pod.metadata
     return f"{meta.name}_{meta.namespace}({meta.uid})"
+
+
+class PodTrace:
+    """Records the steps of pods in the flight recorder, if there is one."""
+
+    def __init__(self, *, recorder: FlightRecorder | None, node: str) -> None:
+        self._recorder, self._component = recorder, f"kubelet/{node}"
+
+    def note(self, pod: Pod, action: str, outcome: object = "") -> None:
+        if self._recorder is not None:
+            meta = pod.metadata
+            subject = f"pods/{meta.namespace}/{meta.name}"
+            self._recorder.note(self._component, action, subject, uid=meta.uid, outcome=str(outcome or ""))

@@ -26,7 +26,7 @@ from sampan.api.types.core_v1 import (
 from sampan.kubelet import conditions
 from sampan.kubelet.container_statuses import Waiting, container_statuses
 from sampan.kubelet.phase import FAILED, PENDING, RUNNING, SUCCEEDED, TERMINAL, pod_phase
-from sampan.kubelet.restarts import may_restart_all
+from sampan.kubelet.pod_actions import may_restart_all
 from sampan.runtimes import contract
 from sampan.runtimes.contract import PodReport
 
@@ -38,8 +38,8 @@ _NOT_FOUND = "The container could not be located when the pod was terminated"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """Why the kubelet terminates a pod on its own: rejection, exceeded deadline, eviction, preemption."""
+class PodFailure:
+    """Why the kubelet fails a pod on its own: rejection, exceeded deadline, eviction, preemption, node shutdown."""
 
     reason: str
     message: str
@@ -50,7 +50,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class StatusInputs:
     """Everything besides the spec that determines the status of a pod."""
 
     report: PodReport
@@ -60,27 +60,29 @@ class Facts:
     host_ips: Sequence[str] = ()
     is_terminal: bool = False
     """Whether no container of the pod will be started again."""
-    verdict: Verdict | None = None
+    failure: PodFailure | None = None
     actuated: Mapping[str, ResourceRequirements] = field(default_factory=dict)
     """Resources that containers actually run with where they differ from the spec; WHOLE_POD is the key of pod-level
     resources.
     """
     resize: tuple[str, str, str] | None = None
     """Condition type, reason and message of a pending or ongoing resize."""
-    is_resetting: bool = False
+    is_restarting_all: bool = False
     """Whether all containers are being stopped in order to be restarted together."""
 
 
-def generate(pod: Pod, facts: Facts, now: float) -> PodStatus:
-    report, old, spec = facts.report, facts.old, pod.spec
+def generate(pod: Pod, inputs: StatusInputs, now: float) -> PodStatus:
+    report, old, spec = inputs.report, inputs.old, pod.spec
     inits = container_statuses(
-        pod, spec.initContainers, report, old.initContainerStatuses, facts.waiting, facts.actuated, is_init=True
+        pod, spec.initContainers, report, old.initContainerStatuses, inputs.waiting, inputs.actuated, is_init=True
     )
-    mains = container_statuses(pod, spec.containers or (), report, old.containerStatuses, facts.waiting, facts.actuated)
+    mains = container_statuses(
+        pod, spec.containers or (), report, old.containerStatuses, inputs.waiting, inputs.actuated
+    )
     statuses = {status.name: status for status in (*inits, *mains)}
-    phase = pod_phase(pod, statuses, is_terminal=facts.is_terminal, has_started=_has_started(pod, report))
+    phase = pod_phase(pod, statuses, is_terminal=inputs.is_terminal, has_started=_has_started(pod, report))
     reason, message = "", ""
-    if (facts.is_resetting and phase in TERMINAL) or (
+    if (inputs.is_restarting_all and phase in TERMINAL) or (
         may_restart_all(spec) and old.phase == RUNNING and phase == PENDING
     ):
         phase = RUNNING
@@ -88,8 +90,8 @@ def generate(pod: Pod, facts: Facts, now: float) -> PodStatus:
         phase = old.phase
     if phase == old.phase:
         reason, message = old.reason, old.message
-    if facts.verdict is not None:
-        phase, reason, message = FAILED, facts.verdict.reason, facts.verdict.message
+    if inputs.failure is not None:
+        phase, reason, message = FAILED, inputs.failure.reason, inputs.failure.message
     status = msgspec.structs.replace(
         pod.status,
         observedGeneration=max(pod.metadata.generation, old.observedGeneration),
@@ -103,26 +105,26 @@ def generate(pod: Pod, facts: Facts, now: float) -> PodStatus:
     )
     if spec.ephemeralContainers:
         status.ephemeralContainerStatuses = container_statuses(
-            pod, spec.ephemeralContainers, report, old.ephemeralContainerStatuses, facts.waiting
+            pod, spec.ephemeralContainers, report, old.ephemeralContainerStatuses, inputs.waiting
         )
     if spec.resources is not None and (spec.resources.requests or spec.resources.limits):
-        status.resources = facts.actuated.get(WHOLE_POD, spec.resources)
+        status.resources = inputs.actuated.get(WHOLE_POD, spec.resources)
         status.allocatedResources = status.resources.requests
-    if facts.is_resetting:
-        _reset(status, facts)
-    _set_addresses(status, pod, facts)
-    _set_conditions(status, pod, facts, statuses, now)
+    if inputs.is_restarting_all:
+        _reset(status, inputs)
+    _set_addresses(status, pod, inputs)
+    _set_conditions(status, pod, inputs, statuses, now)
     return status
 
 
-def _reset(status: PodStatus, facts: Facts) -> None:
+def _reset(status: PodStatus, inputs: StatusInputs) -> None:
     """Set containers that the runtime has already removed to waiting for their restart."""
     before = {
-        container.name: container for container in (*facts.old.initContainerStatuses, *facts.old.containerStatuses)
+        container.name: container for container in (*inputs.old.initContainerStatuses, *inputs.old.containerStatuses)
     }
     for container in (*status.initContainerStatuses, *status.containerStatuses):
         last = before.get(container.name)
-        if last is None or last.state.waiting is not None or facts.report.container(container.name) is not None:
+        if last is None or last.state.waiting is not None or inputs.report.container(container.name) is not None:
             continue
         ended = ContainerStateTerminated(reason=RESTARTING_ALL, message=_REMOVED, exitCode=137)
         container.lastState = ContainerState(terminated=ended)
@@ -138,35 +140,35 @@ def _has_started(pod: Pod, report: PodReport) -> bool:
     )
 
 
-def _set_addresses(status: PodStatus, pod: Pod, facts: Facts) -> None:
-    hosts, ips = facts.host_ips, facts.report.ips
+def _set_addresses(status: PodStatus, pod: Pod, inputs: StatusInputs) -> None:
+    hosts, ips = inputs.host_ips, inputs.report.ips
     if hosts:
         status.hostIP, status.hostIPs = hosts[0], [HostIP(ip=ip) for ip in hosts]
         if pod.spec.hostNetwork:
             ips = hosts
     if ips:
         status.podIP, status.podIPs = ips[0], [PodIP(ip=ip) for ip in ips]
-    elif facts.old.podIP:
-        status.podIP, status.podIPs = facts.old.podIP, facts.old.podIPs
+    elif inputs.old.podIP:
+        status.podIP, status.podIPs = inputs.old.podIP, inputs.old.podIPs
 
 
 def _set_conditions(
-    status: PodStatus, pod: Pod, facts: Facts, statuses: dict[str, ContainerStatus], now: float
+    status: PodStatus, pod: Pod, inputs: StatusInputs, statuses: dict[str, ContainerStatus], now: float
 ) -> None:
-    own_conditions = conditions.own_conditions(pod, statuses, status.phase, has_sandbox=facts.report.is_sandbox_ready)
-    if facts.verdict is not None and facts.verdict.disruption:
-        own_conditions["DisruptionTarget"] = ("True", "TerminationByKubelet", facts.verdict.disruption)
+    own_conditions = conditions.own_conditions(pod, statuses, status.phase, has_sandbox=inputs.report.is_sandbox_ready)
+    if inputs.failure is not None and inputs.failure.disruption:
+        own_conditions["DisruptionTarget"] = ("True", "TerminationByKubelet", inputs.failure.disruption)
     if may_restart_all(pod.spec):
-        own_conditions["AllContainersRestarting"] = _restarting(status.phase, facts.is_resetting)
-    if facts.resize is not None:
-        own_conditions[facts.resize[0]] = ("True", *facts.resize[1:])
-    status.conditions = conditions.merged(pod, facts.old.conditions, own_conditions, now)
+        own_conditions["AllContainersRestarting"] = _restarting(status.phase, inputs.is_restarting_all)
+    if inputs.resize is not None:
+        own_conditions[inputs.resize[0]] = ("True", *inputs.resize[1:])
+    status.conditions = conditions.merged(pod, inputs.old.conditions, own_conditions, now)
 
 
-def _restarting(phase: str, is_resetting: bool) -> tuple[str, str, str]:
+def _restarting(phase: str, is_restarting_all: bool) -> tuple[str, str, str]:
     if phase in TERMINAL:
         return "False", "PodCompleted" if phase == SUCCEEDED else "PodFailed", ""
-    if not is_resetting:
+    if not is_restarting_all:
         return "False", "", ""
     return "True", "RestartAllContainersStarted", "container exited with restart policy rule"
 
@@ -225,14 +227,26 @@ def may_run(report: PodReport) -> bool:
     return any(container.state in (contract.RUNNING, contract.CREATED) for container in report.containers)
 
 
-def rejected(pod: Pod, verdict: Verdict, now: float) -> PodStatus:
+def rejected(pod: Pod, failure: PodFailure, now: float) -> PodStatus:
     """Return the status of a pod that the node rejects."""
     return msgspec.structs.replace(
         pod.status,
         observedGeneration=max(pod.metadata.generation, pod.status.observedGeneration),
         phase=FAILED,
-        reason=verdict.reason,
-        message=f"Pod was rejected: {verdict.message}",
+        reason=failure.reason,
+        message=f"Pod was rejected: {failure.message}",
         qosClass=pod.status.qosClass or qos_class(pod.spec),
         startTime=pod.status.startTime or times.format_time(now),
     )
+
+
+DEADLINE_EXCEEDED = PodFailure(
+    reason="DeadlineExceeded", message="Pod was active on the node longer than the specified deadline"
+)
+
+
+def deadline_left_s(pod: Pod, status: PodStatus, now: float) -> float | None:
+    """Return the seconds until the pod exceeds its deadline, at most 0 once it has, or None without a deadline."""
+    if pod.spec.activeDeadlineSeconds is None or status.startTime is None:
+        return None
+    return times.parse_time(status.startTime) + pod.spec.activeDeadlineSeconds - now

@@ -1,34 +1,69 @@
-"""State that a kubelet keeps per node and per pod. It is small, because one process may run many nodes."""
+"""State that a kubelet keeps per node and per pod. It is small, because one process may run many nodes.
+
+A PodRecord has five parts: the node, what is wanted of the pod (`spec`), where it is in its life on the node (`state`),
+what has been done so far (`progress`), and what the API server has received (`published`). The state changes only
+along `TRANSITIONS`; everything else that the kubelet learns about a pod is a field of one of the other parts.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Node, Pod, PodStatus, ResourceRequirements
 from sampan.kubelet.admission import Amounts
-from sampan.kubelet.backoff import BackOff
+from sampan.kubelet.backoff import MOST_S, BackOff
 from sampan.kubelet.node_status import Machine
-from sampan.kubelet.pod_status import Verdict
+from sampan.kubelet.pod_status import PodFailure
 from sampan.machinery.client import Client
-from sampan.runtimes.contract import PodReport, Runtime
-
-if TYPE_CHECKING:
-    from sampan.kubelet.provision import Provision
+from sampan.runtimes.contract import Runtime
 
 
-class Stage(Enum):
-    """Stage of a pod on its node. It never goes backwards."""
+class PodState(Enum):
+    """Where a pod is in its life on a node (compare `podSyncStatus` in `pkg/kubelet/pod_workers.go`)."""
 
-    SYNC = 1
-    """The pod should run."""
-    TERMINATING = 2
-    """Its containers are being stopped."""
-    TERMINATED = 3
-    """None of its containers runs or will run."""
+    NEW = "New"
+    """The pod source has delivered the pod, and the node has not decided about it."""
+    ADMITTED = "Admitted"
+    """The node has admitted the pod; its requests count against the node's resources."""
+    SYNCING = "Syncing"
+    """The devices of the pod are allocated; `sync_pod` starts whatever should run."""
+    TERMINATING = "Terminating"
+    """The containers of the pod are being stopped, and none is started again."""
+    TERMINATED = "Terminated"
+    """No container of the pod runs or will run; its volumes, cgroups and containers may still be there."""
+    FINISHED = "Finished"
+    """Nothing is left on the node for which the API object has to remain."""
+    REMOVED = "Removed"
+    """The pod source no longer has the pod, and its record is dropped."""
+
+
+_NEW, _ADMITTED, _SYNCING, _TERMINATING, _TERMINATED, _FINISHED, _REMOVED = PodState
+
+TRANSITIONS: Mapping[PodState, frozenset[PodState]] = {
+    # A pod that the node rejects, or that was complete before this kubelet started, goes straight to TERMINATED.
+    _NEW: frozenset({_ADMITTED, _TERMINATED, _REMOVED}),
+    # TERMINATING: the pod must stop before its devices were allocated. TERMINATED: their allocation was rejected.
+    _ADMITTED: frozenset({_SYNCING, _TERMINATING, _TERMINATED, _REMOVED}),
+    _SYNCING: frozenset({_TERMINATING, _REMOVED}),
+    _TERMINATING: frozenset({_TERMINATED, _REMOVED}),
+    _TERMINATED: frozenset({_FINISHED, _REMOVED}),
+    _FINISHED: frozenset({_REMOVED}),
+    _REMOVED: frozenset(),
+}
+"""The legal transitions. A state never goes back; a pod can be removed from its source at any time."""
+
+ACTIVE = frozenset({_NEW, _ADMITTED, _SYNCING})
+"""States in which the pod should run."""
+ENDED = frozenset({_TERMINATED, _FINISHED, _REMOVED})
+"""States in which no container of the pod runs or will run."""
+
+
+class IllegalTransition(RuntimeError):
+    """A change of a pod's state that `TRANSITIONS` does not contain; a bug of the kubelet."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -40,8 +75,8 @@ class NodeRecord:
     """Client with the identity of this node."""
     runtime: Runtime
     machine: Machine
-    node: Node
-    """The node as last seen; shared and read-only."""
+    api_node: Node
+    """The Node object as last seen; shared and read-only."""
     pods: set[str] = field(default_factory=set)
     """UIDs of the pods that count against the node's resources."""
     used: Amounts = field(default_factory=dict)
@@ -53,85 +88,137 @@ class NodeRecord:
     """Monotonic time at which the status was last written or first seen unchanged; None before that."""
     is_changed: bool = False
     """Whether the node's status may differ from the one last computed."""
-    provision: Provision | None = None
-    """Work around the containers of pods on a real node; None for a hollow node."""
-
-    def report(self, pod: Pod) -> PodReport:
-        return self.runtime.pod_report(pod) if self.provision is None else self.provision.report(pod)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class PodRecord:
-    kubelet: NodeRecord
+class PodIntent:
+    """What the pod source and the node want of a pod."""
+
     pod: Pod
     """The pod as last seen; shared and read-only."""
-    stage: Stage = Stage.SYNC
-    wanted: Amounts | None = None
+    is_static: bool = False
+    """Whether this is a static pod, of which the API server has only a mirror pod."""
+    mirror: Pod | None = None
+    is_removed: bool = False
+    """Whether the pod source no longer has the pod, so that whatever still runs is killed."""
+    is_withdrawn: bool = False
+    """Whether the manifest of a static pod is gone or replaced, so that the pod must terminate."""
+    failure: PodFailure | None = None
+    """Why the kubelet terminates the pod on its own initiative."""
+    stop_by: float = 0.0
+    """Monotonic time by which all containers must have stopped; 0 while the pod should run."""
+
+    @property
+    def is_deleted(self) -> bool:
+        return self.pod.metadata.deletionTimestamp is not None
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class PodProgress:
+    """What has been done for a pod so far, and what is under way."""
+
+    requests: Amounts | None = None
     """Requests of the pod while they are included in the node's `used`."""
     waiting: dict[str, tuple[str, str]] | None = None
     """Reason and message of containers that could not be started at the last attempt."""
     back_offs: dict[str, BackOff] | None = None
-    verdict: Verdict | None = None
-    stop_by: float = 0.0
-    """Monotonic time by which all containers must have stopped; 0 while the pod should run."""
-    stopped: dict[str, float] | None = None
+    stop_deadlines: dict[str, float] | None = None
     """Containers that are being stopped, with their deadline in monotonic time."""
+    killed: set[str] | None = None
+    """IDs of containers that are being stopped while the pod keeps running."""
     actuated: dict[str, ResourceRequirements] | None = None
     """Resources that containers actually run with, where known; otherwise those of the spec apply."""
     resize: tuple[str, str, str] | None = None
     """Condition type, reason and message of a pending or ongoing resize."""
-    restarts: set[str] | None = None
+    resize_restarts: set[str] | None = None
     """Containers that must be restarted for a change of their resources."""
-    is_resetting: bool = False
+    is_restarting_all: bool = False
     """Whether all containers are being stopped in order to be restarted together."""
-    killed: set[str] | None = None
-    """IDs of containers that are being stopped while the pod keeps running."""
-    is_admitted: bool = False
-    """Whether the devices of the pod have been allocated."""
-    is_finished: bool = False
-    """Whether nothing is left on the node for which the API object has to remain."""
-    is_gone: bool = False
-    """Whether the pod has been removed from its source."""
-    is_static: bool = False
-    """Whether this is a static pod, of which the API server has only a mirror pod."""
-    mirror: Pod | None = None
-    is_ending: bool = False
-    """Whether the pod must terminate although its API object is not being deleted."""
-    ending: asyncio.Event | None = None
+    interruption: asyncio.Event | None = None
     """Set when the pod has to terminate, in order to interrupt work in progress; None if there was none."""
-    said: PodStatus | None = None
+
+    def back_off(self, container_name: str, most_s: float = MOST_S) -> BackOff:
+        """Return the restart back-off of a container, which is created when it is first needed."""
+        if self.back_offs is None:
+            self.back_offs = {}
+        return self.back_offs.setdefault(container_name, BackOff(most_s=most_s))
+
+    def pull_back_off(self, image: str) -> BackOff:
+        return self.back_off(f"image {image}")
+
+    def wait(self, container_name: str, reason: str, message: str) -> None:
+        self.waiting = (self.waiting or {}) | {container_name: (reason, message)}
+
+    def interrupt(self) -> None:
+        """Wake up work that waits for what the pod needs in order to run: the pod is terminating."""
+        if self.interruption is not None:
+            self.interruption.set()
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class PublishedStatus:
+    """The status of a pod between the sync loop, the status manager and the API server."""
+
+    pending: PodStatus | None = None
     """The latest status until `pod` reflects it."""
     written: PodStatus | None = None
     """The last status that the API server has accepted, until `pod` reflects it."""
     version: int = 0
     """Resource version of `written`."""
 
+
+class PodRecord:
+    __slots__ = ("node", "progress", "published", "spec", "state")
+
+    def __init__(self, *, node: NodeRecord, pod: Pod, mirror: Pod | None = None, is_static: bool = False) -> None:
+        self.node = node
+        self.spec = PodIntent(pod=pod, mirror=mirror, is_static=is_static)
+        self.state = PodState.NEW
+        self.progress = PodProgress()
+        self.published = PublishedStatus()
+
+    def move_to(self, state: PodState) -> None:
+        """Change the state. Nothing happens if the pod is in it already. Raise IllegalTransition if `TRANSITIONS` does
+        not allow the change.
+        """
+        if state is self.state:
+            return
+        if state not in TRANSITIONS[self.state]:
+            raise IllegalTransition(f"pod {self.uid}: {self.state.value} to {state.value}")
+        self.state = state
+
+    @property
+    def pod(self) -> Pod:
+        """The pod as last seen; shared and read-only."""
+        return self.spec.pod
+
     @property
     def uid(self) -> str:
-        return self.pod.metadata.uid
+        return self.spec.pod.metadata.uid
 
     @property
     def status(self) -> PodStatus:
         """The last computed status of the pod."""
-        return self.said if self.said is not None else self.pod.status
+        return self.published.pending if self.published.pending is not None else self.spec.pod.status
 
     @property
-    def shown(self) -> Pod | None:
+    def api_pod(self) -> Pod | None:
         """The pod as the API server has it: for a static pod its mirror pod."""
-        return self.mirror if self.is_static else self.pod
+        return self.spec.mirror if self.spec.is_static else self.spec.pod
+
+    def count(self, requests: Amounts) -> None:
+        """Count the pod against the resources of its node."""
+        self.node.pods.add(self.uid)
+        self.progress.requests = requests
+        for name, amount in requests.items():
+            self.node.used[name] = self.node.used.get(name, 0) + amount
 
     def free(self) -> None:
         """Stop counting the pod against the resources of its node."""
-        self.kubelet.pods.discard(self.uid)
-        for name, amount in (self.wanted or {}).items():
-            self.kubelet.used[name] -= amount
-        self.wanted = None
-
-    def count(self, wanted: Amounts) -> None:
-        self.kubelet.pods.add(self.uid)
-        self.wanted = wanted
-        for name, amount in wanted.items():
-            self.kubelet.used[name] = self.kubelet.used.get(name, 0) + amount
+        self.node.pods.discard(self.uid)
+        for name, amount in (self.progress.requests or {}).items():
+            self.node.used[name] -= amount
+        self.progress.requests = None
 
 
 Records = dict[str, PodRecord]

@@ -5,11 +5,16 @@ final status has been written.
 """
 
 import logging
+from collections.abc import Sequence
+from typing import Any
 
-from sampan.api.types.core_v1 import Pod, PodStatus
+import msgspec
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Pod, PodCondition, PodStatus
+from sampan.kubelet.conditions import PASSING
 from sampan.kubelet.pod_status import merge
-from sampan.kubelet.records import PodRecord, Records
-from sampan.kubelet.status_patch import status_patch
+from sampan.kubelet.records import PodRecord, PodState, Records
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import ConnectionFailed, Delete
@@ -22,37 +27,41 @@ log = logging.getLogger(__name__)
 class StatusManager:
     def __init__(self, *, records: Records, clock: Clock, activity: Activity, workers: int) -> None:
         self._records, self._workers = records, workers
-        self.queue: WorkQueue[str] = WorkQueue(clock=clock, backoff=Backoff(0.1, 10), activity=activity)
+        self._queue: WorkQueue[str] = WorkQueue(clock=clock, backoff=Backoff(0.1, 10), activity=activity)
 
     def set_pod_status(self, record: PodRecord, status: PodStatus, *, may_run: bool = False) -> None:
         """Set the status to publish. `may_run` tells whether a container of the pod may still run."""
         old = record.status
         status = merge(old, status, may_run=may_run)
         if status != old:
-            record.said = status
-            self.queue.add(record.uid)
+            record.published.pending = status
+            self._queue.add(record.uid)
+
+    def request_write(self, uid: str) -> None:
+        """Write the status again, for example to a new mirror pod."""
+        self._queue.add(uid)
 
     def finish(self, record: PodRecord) -> None:
         """Allow the API object to be removed: nothing of the pod is left on the node."""
-        record.is_finished = True
+        record.move_to(PodState.FINISHED)
         if record.pod.metadata.deletionTimestamp is not None:
-            self.queue.add(record.uid)
+            self._queue.add(record.uid)
 
-    def seen(self, record: PodRecord) -> bool:
+    def acknowledge(self, record: PodRecord) -> bool:
         """Note that `record.pod` has been updated. Return whether the update only reflects what this manager wrote."""
-        if not record.version:
+        if not record.published.version:
             return False
         version = int(record.pod.metadata.resourceVersion)
-        if version < record.version:
+        if version < record.published.version:
             return False
-        is_echo = version == record.version
-        if record.said is record.written:
-            record.said = None
-        record.written, record.version = None, 0
+        is_echo = version == record.published.version
+        if record.published.pending is record.published.written:
+            record.published.pending = None
+        record.published.written, record.published.version = None, 0
         return is_echo
 
     async def run(self) -> None:
-        await self.queue.serve(self._sync, self._workers)
+        await self._queue.serve(self._sync, self._workers)
 
     async def _sync(self, uid: str) -> None:
         record = self._records.get(uid)
@@ -60,42 +69,86 @@ class StatusManager:
             return
         try:
             await self._write(record)
-            if record.is_finished and record.pod.metadata.deletionTimestamp is not None:
+            if record.state is PodState.FINISHED and record.pod.metadata.deletionTimestamp is not None:
                 await self._remove(record)
         except errors.NotFound:
             pass  # The pod source will report the removal.
         except (errors.ApiError, ConnectionFailed) as error:
-            pause_s = self.queue.retry(uid)
+            pause_s = self._queue.retry(uid)
             log.warning(
                 "cannot update the status of pod %s: %s; retrying in %g s", record.pod.metadata.name, error, pause_s
             )
         else:
-            self.queue.forget(uid)
+            self._queue.forget(uid)
 
     async def _write(self, record: PodRecord) -> None:
         """Patch the status if it has changed. Until the watch delivers the patched pod, `written` and `version` keep
         the result, so that the status does not seem to go back; if the watch was faster, nothing has to be kept. For a
         static pod `written` stays, because `record.pod` is not the API object.
         """
-        status, pod = record.said, record.shown
-        if status is None or status is record.written or pod is None:
+        status, pod = record.published.pending, record.api_pod
+        if status is None or status is record.published.written or pod is None:
             return
         meta = pod.metadata
-        patch = status_patch(record.written or pod.status, status)
+        patch = status_patch(record.published.written or pod.status, status)
         if not patch:
-            record.said = status if record.is_static else record.written
+            record.published.pending = status if record.spec.is_static else record.published.written
             return
         body = {"metadata": {"uid": meta.uid}, "status": patch}
-        shown = await record.kubelet.client.of(Pod).patch(meta.name, body, meta.namespace, subresource="status")
-        version = int(shown.metadata.resourceVersion)
-        if record.is_static:
-            record.written = status
+        patched = await record.node.client.of(Pod).patch(meta.name, body, meta.namespace, subresource="status")
+        version = int(patched.metadata.resourceVersion)
+        if record.spec.is_static:
+            record.published.written = status
         elif version > int(record.pod.metadata.resourceVersion):
-            record.written, record.version = status, version
-        elif record.said is status:
-            record.said = None
+            record.published.written, record.published.version = status, version
+        elif record.published.pending is status:
+            record.published.pending = None
 
     async def _remove(self, record: PodRecord) -> None:
         meta = record.pod.metadata
         options = Delete(grace_period_s=0, uid=meta.uid)
-        await record.kubelet.client.of(Pod).delete(meta.name, meta.namespace, options=options)
+        await record.node.client.of(Pod).delete(meta.name, meta.namespace, options=options)
+
+
+_FIELDS = msgspec.structs.fields(PodStatus)
+_BY_IP = ("podIPs", "hostIPs")
+_OTHERS = ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses")
+"""Status fields that other components write."""
+
+
+def status_patch(old: PodStatus, new: PodStatus) -> dict[str, Any]:
+    """Return a strategic merge patch, empty if nothing has changed."""
+    patch: dict[str, Any] = {}
+    for field in _FIELDS:
+        name = field.name
+        before, after = getattr(old, name), getattr(new, name)
+        if before == after or name in _OTHERS:
+            continue
+        if name == "conditions":
+            patch.update(_conditions(before, after))
+        elif name in _BY_IP:
+            removed = {address.ip for address in before} - {address.ip for address in after}
+            patch[name] = [json.to_value(address) for address in after]
+            patch[name] += [{"$patch": "delete", "ip": ip} for ip in sorted(removed)]
+        else:
+            patch[name] = json.to_value(after) if after or after == 0 else None
+    return patch
+
+
+def _conditions(old: Sequence[PodCondition], new: Sequence[PodCondition]) -> dict[str, Any]:
+    before = {condition.type: condition for condition in old}
+    changed: list[dict[str, Any]] = [
+        _changed(before.get(condition.type), condition) for condition in new if before.get(condition.type) != condition
+    ]
+    removed = [name for name in PASSING if name in before and all(condition.type != name for condition in new)]
+    changed += [{"$patch": "delete", "type": name} for name in removed]
+    if not changed:
+        return {}
+    return {"$setElementOrder/conditions": [{"type": condition.type} for condition in new], "conditions": changed}
+
+
+def _changed(old: PodCondition | None, new: PodCondition) -> dict[str, Any]:
+    """Return the new condition, with null for every field that only the old one has."""
+    value: dict[str, Any] = json.to_value(new)
+    removed = set(json.to_value(old)) - set(value) if old is not None else ()
+    return value | dict.fromkeys(removed)

@@ -9,7 +9,7 @@ from typing import Any
 from sampan.cli.node_runtime import RuntimePlaces, runtime_maker
 from sampan.cli.nodes import node_user
 from sampan.kubelet.agent.config import AgentConfig
-from sampan.kubelet.agent.kubelet import Kubelet
+from sampan.kubelet.agent.kubelet import Kubelet, build_kubelet
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock, RealClock
 from sampan.machinery.flight_recorder import FlightRecorder
@@ -38,20 +38,22 @@ async def real_node(
         "node_ips": ["127.0.0.1"],
         "port": 0,
     } | config
-    kubelet = Kubelet(
-        config=AgentConfig(
-            name=NAME, root=folder / "kubelet", logs=folder / "logs", ends_pods=ends_pods, relist_s=2.0, **settings
-        ),
-        client=Client(transport=transport, clock=clock, component="kubelet"),
-        clock=clock,
-        make_runtime=runtime_maker(
-            runtime,
-            RuntimePlaces(node=NAME, folder=folder / "runtime", images=folder / "images", ends=ends_pods),
-            clock,
-        ),
-        recorder=FlightRecorder(clock=clock),
-    )
-    async with asyncio.TaskGroup() as group:
+    async with (
+        build_kubelet(
+            config=AgentConfig(
+                name=NAME, root=folder / "kubelet", logs=folder / "logs", ends_pods=ends_pods, relist_s=2.0, **settings
+            ),
+            client=Client(transport=transport, clock=clock, component="kubelet"),
+            clock=clock,
+            make_runtime=runtime_maker(
+                runtime,
+                RuntimePlaces(node=NAME, folder=folder / "runtime", images=folder / "images", ends=ends_pods),
+                clock,
+            ),
+            recorder=FlightRecorder(clock=clock),
+        ) as kubelet,
+        asyncio.TaskGroup() as group,
+    ):
         task = group.create_task(kubelet.run())
         try:
             yield kubelet

@@ -50,7 +50,7 @@ async def test_a_node_runs_its_own_pods_before_there_is_an_api_server(tmp_path: 
     line, port = Line(), free_port()
     ports = PortsConfig(tls=tls_of(None, None, name=NAME), address="127.0.0.1", port=0, read_only_port=port)
     async with (
-        real_node(tmp_path, line, static_folder=directory_with(tmp_path, "own")) as kubelet,
+        real_node(tmp_path, line, static_pod_path=directory_with(tmp_path, "own")) as kubelet,
         asyncio.TaskGroup() as group,
     ):
         serving = group.create_task(serve_kubelet(kubelet, ports))
@@ -65,7 +65,7 @@ async def test_a_node_runs_its_own_pods_before_there_is_an_api_server(tmp_path: 
                 await kubelet.ready.wait()
             node = await cluster.client.of(Node).get(NAME)
             assert node.status.nodeInfo.containerRuntimeVersion.startswith("process://")
-            await until(lambda: kubelet.records[next(iter(kubelet.records))].mirror is not None)
+            await until(lambda: kubelet.records[next(iter(kubelet.records))].spec.mirror is not None)
             mirror = await cluster.client.of(Pod).get(OWN, "default")
             assert mirror.metadata.ownerReferences[0].uid == node.metadata.uid
             await line.cut()
@@ -76,7 +76,7 @@ async def test_what_runs_goes_on_while_the_api_server_is_away(tmp_path: Path) ->
     line = Line()
     async with Cluster(components=("apiserver", "controllers")) as cluster:
         line.open(cluster.assembly.transport)
-        async with real_node(tmp_path, line, static_folder=tmp_path / "manifests") as kubelet:
+        async with real_node(tmp_path, line, static_pod_path=tmp_path / "manifests") as kubelet:
             await kubelet.ready.wait()
             for name in ("stays", "goes"):
                 await cluster.client.of(Pod).create(pod(name))

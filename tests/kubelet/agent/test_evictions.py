@@ -12,7 +12,7 @@ import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Event, Node, Pod
-from sampan.kubelet.agent.image_access import PulledImages, recorded
+from sampan.kubelet.agent.image_pull_records import PulledImages, recorded
 from sampan.kubelet.agent.kubelet import Kubelet
 from sampan.machinery.client import Client
 from sampan.runtimes import kernel
@@ -177,7 +177,7 @@ def test_images_that_nobody_uses_go_when_their_disk_fills_up(folder: Path) -> No
             image_gc_low=40,
             image_min_age_s=0.0,
         ) as kubelet:
-            await kubelet.begun.wait()
+            await kubelet.started.wait()
             async with asyncio.timeout(60):
                 while await kubelet.runtime.image("large:1") is not None:  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(0.05)

@@ -1,6 +1,6 @@
 """The images in a node's status."""
 
-from sampan.kubelet.agent.node_images import node_images
+from sampan.kubelet.agent.node_status_updater import node_images
 from sampan.runtimes.contract import ImageInfo
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from sampan.api.types.core_v1 import Node
-from sampan.kubelet.agent import pod_ranges
+from sampan.kubelet.agent.node_status_updater import read_pod_cidrs
 from sampan.machinery.client import Client
 from sampan.testing import Cluster
 from tests.e2e.chaos.line import Line
@@ -43,9 +43,9 @@ def played(tmp_path: Path, given: str = "", **config: Any) -> Node:
 
 def test_a_node_that_nobody_gives_a_range_takes_one(tmp_path: Path) -> None:
     assert played(tmp_path, own_pod_cidrs=[OWN]).spec.podCIDRs == [OWN]
-    assert pod_ranges.kept(tmp_path / "kubelet") == [OWN]
+    assert read_pod_cidrs(tmp_path / "kubelet") == [OWN]
 
 
 def test_what_the_cluster_gives_goes_before(tmp_path: Path) -> None:
     assert played(tmp_path, "10.9.8.0/24", own_pod_cidrs=[OWN]).spec.podCIDRs == ["10.9.8.0/24"]
-    assert pod_ranges.kept(tmp_path / "kubelet") == ["10.9.8.0/24"]
+    assert read_pod_cidrs(tmp_path / "kubelet") == ["10.9.8.0/24"]

@@ -4,7 +4,7 @@ import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Container, Node, Pod, ResourceRequirements
-from sampan.kubelet.agent.resizing import DEFERRED, INFEASIBLE, changed, needs_restart, refusal
+from sampan.kubelet.agent.pod_resizer import DEFERRED, INFEASIBLE, changed_resources, needs_restart, resize_rejection
 
 NODE = json.from_value({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "2", "memory": "1Gi"}}}, Node)
 
@@ -23,7 +23,7 @@ def amounts(**found: str) -> ResourceRequirements:
     ],
 )
 def test_what_changes(wanted: ResourceRequirements, present: ResourceRequirements, expected: set[str]) -> None:
-    assert changed(wanted, present) == expected
+    assert changed_resources(wanted, present) == expected
 
 
 def test_who_is_restarted() -> None:
@@ -38,12 +38,12 @@ def pod(cpu: str) -> Pod:
 
 
 def test_what_can_never_be_and_what_can_later() -> None:
-    assert refusal(pod("1"), NODE, {}) is None
-    assert refusal(pod("3"), NODE, {}) == (
+    assert resize_rejection(pod("1"), NODE, {}) is None
+    assert resize_rejection(pod("3"), NODE, {}) == (
         INFEASIBLE,
         "Node didn't have enough capacity: cpu, requested: 3000, capacity: 2000",
     )
-    assert refusal(pod("1"), NODE, {"cpu": 1500}) == (
+    assert resize_rejection(pod("1"), NODE, {"cpu": 1500}) == (
         DEFERRED,
         "Node didn't have enough resource: cpu, requested: 1000, used: 1500, capacity: 2000",
     )

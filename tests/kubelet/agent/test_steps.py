@@ -110,7 +110,7 @@ async def test_steps_in_order(tmp_path: Path) -> None:
     manifests.mkdir()
     async with Cluster(components=("apiserver", "controllers")) as cluster:
         line.open(cluster.assembly.transport)
-        async with real_node(tmp_path, line, static_folder=manifests) as kubelet:
+        async with real_node(tmp_path, line, static_pod_path=manifests) as kubelet:
             await kubelet.ready.wait()
             await scenario(cluster, kubelet)
             await failures(cluster, kubelet)

@@ -6,7 +6,7 @@ import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod
-from sampan.kubelet.agent.storage_limits import excess, has_limit
+from sampan.kubelet.agent.eviction_rules import has_storage_limit, storage_excess
 from sampan.kubelet.volumes.usage import VolumeUsage
 from sampan.runtimes.contract import Usage
 
@@ -56,9 +56,9 @@ ONE = 'Container c0 exceeded its local ephemeral storage limit "{}". '
     ],
 )
 def test_excess(found: Pod, usages: list[Usage], volumes: list[VolumeUsage], told: str | None) -> None:
-    assert excess(found, usages, volumes) == told
+    assert storage_excess(found, usages, volumes) == told
 
 
 def test_only_those_with_a_limit_need_to_be_measured() -> None:
-    assert has_limit(pod("", "1Ki"))
-    assert not has_limit(pod("", ""))
+    assert has_storage_limit(pod("", "1Ki"))
+    assert not has_storage_limit(pod("", ""))

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from sampan.kubelet.agent.config import AgentConfig
-from sampan.kubelet.agent.eviction import Eviction
-from sampan.kubelet.agent.image_gc import ImageCollector
-from sampan.kubelet.agent.pressure import Observation
+from sampan.kubelet.agent.eviction_manager import EvictionManager
+from sampan.kubelet.agent.eviction_rules import Observation
+from sampan.kubelet.agent.garbage_collection import ImageGarbageCollector
 from sampan.machinery.clock import VirtualClock
 from sampan.runtimes.contract import ImageInfo, RuntimeFailure
 
@@ -35,12 +35,12 @@ class Engine:
 async def test_an_image_that_cannot_be_removed_keeps_no_other() -> None:
     engine: Any = Engine()
     clock, told, kept = VirtualClock(), list[str](), list[set[str]]()
-    collector = ImageCollector(
+    collector = ImageGarbageCollector(
         config=CONFIG,
         runtime=engine,
         clock=clock,
         in_use=set,
-        tell=lambda reason, message: told.append(reason),
+        record_event=lambda reason, message: told.append(reason),
         forget=lambda present, before: kept.append(set(present)),
         disk=lambda folder: (1, 100),
     )
@@ -49,7 +49,7 @@ async def test_an_image_that_cannot_be_removed_keeps_no_other() -> None:
     assert kept == [{"stuck"}]
     await clock.advance(3600)
     with pytest.raises(RuntimeFailure):
-        await collector.look()
+        await collector.collect()
     assert told == ["FreeDiskSpaceFailed"]
 
 
@@ -63,22 +63,22 @@ def test_it_is_looked_again_whatever_happened(caplog: pytest.LogCaptureFixture) 
                 raise OSError("too many open files")
             return {"nodefs.available": Observation(1, 100)}
 
-        async def make_room(signal: str) -> None:
+        async def reclaim_disk(signal: str) -> None:
             looks.append("room")
             raise RuntimeFailure("ImageError", "the engine is away")
 
         anything: Any = None
-        eviction = Eviction(
+        eviction = EvictionManager(
             config=CONFIG,
             runtime=anything,
             clock=clock,
             pods=list,
             volumes=anything,
             evict=anything,
-            tell=lambda message: None,
-            make_room=make_room,
-            changed=lambda: None,
-            has_ended=lambda pod: True,
+            record_event=lambda message: None,
+            reclaim_disk=reclaim_disk,
+            on_change=lambda: None,
+            has_terminated=lambda pod: True,
             observe=observe,
         )
         async with asyncio.timeout(60), asyncio.TaskGroup() as group:

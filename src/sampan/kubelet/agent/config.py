@@ -68,7 +68,7 @@ class AgentConfig:
     cgroup_root: str = ""
     """Parent of all cgroups of this kubelet; empty for the top of the hierarchy."""
     has_cgroups_per_qos: bool = True
-    static_folder: Path | None = None
+    static_pod_path: Path | None = None
     static_url: str = ""
     static_url_headers: Mapping[str, str] = field(default_factory=dict)
     static_period_s: float = 20.0
@@ -90,13 +90,13 @@ class AgentConfig:
     """Grace periods by priority, which replace `shutdown_grace_s` and `shutdown_grace_critical_s`."""
     system_bus: str = ""
     """Address of the D-Bus on which logind announces shutdowns; empty for the system bus."""
-    logind_folder: Path = Path("/etc/systemd/logind.conf.d")
+    logind_directory: Path = Path("/etc/systemd/logind.conf.d")
     allowed_unsafe_sysctls: Sequence[str] = ()
     pod_pids: int = 0
     """Maximum number of processes per pod; 0 for unlimited."""
     has_default_seccomp: bool = False
     """Whether containers without a seccomp profile use RuntimeDefault."""
-    max_told_images: int = 50
+    max_status_images: int = 50
     """Maximum number of images in the node status; -1 for all."""
     provider_id: str = ""
     allows_privileged: bool = True

@@ -21,7 +21,7 @@ _NO_WAY_OUT = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class MachineFacts:
     cores: int
     memory_bytes: int
     disk_bytes: int
@@ -32,9 +32,9 @@ class Facts:
     """System information without the version of the container runtime."""
 
 
-def read_facts(root: Path) -> Facts:
+def read_facts(root: Path) -> MachineFacts:
     disk = os.statvfs(root)
-    return Facts(
+    return MachineFacts(
         cores=os.cpu_count() or 1,
         memory_bytes=memory_total(),
         disk_bytes=disk.f_blocks * disk.f_frsize,
@@ -78,11 +78,11 @@ def _os_image() -> str:
     return "Linux"
 
 
-def _huge_pages(folder: Path) -> dict[str, int]:
+def _huge_pages(directory: Path) -> dict[str, int]:
     sizes = {}
-    for directory in folder.glob("hugepages-*kB") if folder.is_dir() else ():
-        size_kb = int(directory.name.removeprefix("hugepages-").removesuffix("kB"))
-        count = int((directory / "nr_hugepages").read_text())
+    for pool in directory.glob("hugepages-*kB") if directory.is_dir() else ():
+        size_kb = int(pool.name.removeprefix("hugepages-").removesuffix("kB"))
+        count = int((pool / "nr_hugepages").read_text())
         sizes[_page_size(size_kb)] = count * size_kb * 1024
     return sizes
 
@@ -94,7 +94,7 @@ def _page_size(size_kb: int) -> str:
     return f"{size_kb}Ki"
 
 
-def capacity(facts: Facts, *, max_pods: int, pods_per_core: int = 0) -> dict[str, str]:
+def capacity(facts: MachineFacts, *, max_pods: int, pods_per_core: int = 0) -> dict[str, str]:
     pods = min(max_pods, pods_per_core * facts.cores) if pods_per_core else max_pods
     return {
         "cpu": str(facts.cores),

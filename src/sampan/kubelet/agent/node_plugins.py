@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,21 +12,16 @@ from sampan.api.semantics.pods import AnyContainer
 from sampan.api.types.core_v1 import Container, ContainerStatus, Pod, PodStatus
 from sampan.kubelet.devices import DeviceManager, DeviceRunOptions, merge_options
 from sampan.kubelet.devices.dra import ClaimNotPrepared, DraManager
-from sampan.kubelet.devices.dra.manager import TYPE as DYNAMIC
-from sampan.kubelet.devices.manager import TYPE as DEVICES
 from sampan.kubelet.devices.pod_resources import PodResources
 from sampan.kubelet.plugin_registry import PluginRegistry
 from sampan.kubelet.plugin_registry.calls import RpcError
-from sampan.kubelet.pod_status import Verdict
-from sampan.kubelet.records import Stage
-from sampan.kubelet.volumes.csi.registration import TYPE as CSI
+from sampan.kubelet.pod_status import PodFailure
 from sampan.runtimes.contract import RuntimeFailure
 
 if TYPE_CHECKING:
-    from sampan.kubelet.agent.kubelet import Kubelet
-    from sampan.kubelet.volumes import VolumeManager
+    pass
 
-NOT_PREPARED, NOT_GIVEN_BACK = "FailedPrepareDynamicResources", "FailedUnprepareDynamicResources"
+NOT_PREPARED, NOT_GIVEN_BACK = "FailedPrepareDraManager", "FailedUnprepareDraManager"
 _CREATE = "CreateContainerConfigError"
 
 
@@ -45,7 +40,7 @@ class NodePlugins:
         """Return capacity and allocatable amount of each device resource."""
         return self._devices.capacity()
 
-    async def admit(self, pod: Pod, *, is_running: bool) -> Verdict | None:
+    async def admit(self, pod: Pod, *, is_running: bool) -> PodFailure | None:
         """Allocate the devices that the pod requests. Return the rejection if that fails."""
         return await self._devices.admit(pod, is_running=is_running)
 
@@ -56,7 +51,7 @@ class NodePlugins:
         except ClaimNotPrepared as error:
             raise RuntimeFailure(NOT_PREPARED, f"Failed to prepare dynamic resources: {error}") from None
 
-    async def given(self, pod: Pod, container: AnyContainer) -> DeviceRunOptions:
+    async def run_options(self, pod: Pod, container: AnyContainer) -> DeviceRunOptions:
         """Return what the container's devices and claims add to its configuration. Raise RuntimeFailure on errors."""
         try:
             parts = [await self._devices.run_options(pod, container.name)]
@@ -79,41 +74,22 @@ class NodePlugins:
         self._devices.keep_only(uids)
         await self._dynamic.keep_only(uids)
 
-    def told(self, pod: Pod, status: PodStatus) -> PodStatus:
+    def extend_status(self, pod: Pod, status: PodStatus) -> PodStatus:
         """Return the status extended by the health of the containers' devices."""
         containers = {container.name: container for container in pod.spec.containers or ()}
         statuses = [
-            self._told(pod, containers.get(container.name), container) for container in status.containerStatuses
+            self._extend_container_status(pod, containers.get(container.name), container)
+            for container in status.containerStatuses
         ]
         is_same = all(old is new for old, new in zip(status.containerStatuses, statuses, strict=True))
         return status if is_same else msgspec.structs.replace(status, containerStatuses=statuses)
 
-    def _told(self, pod: Pod, container: Container | None, status: ContainerStatus) -> ContainerStatus:
+    def _extend_container_status(
+        self, pod: Pod, container: Container | None, status: ContainerStatus
+    ) -> ContainerStatus:
         if container is None:
             return status
         statuses = [*self._devices.statuses(pod, container.name), *self._dynamic.statuses(pod, container)]
         if statuses == status.allocatedResourcesStatus:
             return status
         return msgspec.structs.replace(status, allocatedResourcesStatus=statuses)
-
-
-def make_plugins(kubelet: Kubelet, volumes: VolumeManager, on_change: Callable[[], None]) -> NodePlugins:
-    """`on_change` is called when the devices of the node have changed."""
-    config, clock = kubelet.config, kubelet.clock
-    devices = DeviceManager(root=config.root, clock=clock, on_change=on_change, look_at=kubelet.look_at)
-    dynamic = DraManager(
-        root=config.root, node_name=config.name, client=kubelet.client, clock=clock, look_at=kubelet.look_at
-    )
-    registry = PluginRegistry(
-        directory=config.root / "plugins_registry",
-        handlers={CSI: volumes.csi_handler, DEVICES: devices, DYNAMIC: dynamic},
-        clock=clock,
-    )
-    resources = PodResources(
-        root=config.root,
-        devices=devices,
-        claims=dynamic.claims,
-        clock=clock,
-        pods=lambda: [record.pod for record in kubelet.records.values() if record.stage is not Stage.TERMINATED],
-    )
-    return NodePlugins(registry=registry, devices=devices, dynamic=dynamic, resources=resources)

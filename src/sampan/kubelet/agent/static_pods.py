@@ -1,146 +1,162 @@
-"""Pure conversion of manifests to static pods, and of static pods to mirror pods (`pkg/kubelet/config/common.go`)."""
+"""Runs static pods from their sources and maintains their mirror pods (`pkg/kubelet/pod/mirror_client.go`)."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Mapping
-from typing import Any
+import contextlib
+import logging
+from collections.abc import Sequence
 
-import msgspec
-import yaml
+from sampan.api.types.core_v1 import Pod
+from sampan.kubelet.agent.static_pod_sources import is_mirror_of, mirror_of
+from sampan.kubelet.records import ENDED, NodeRecord, PodRecord, PodState, Records
+from sampan.kubelet.status_manager import StatusManager
+from sampan.kubelet.sync_loop import SyncLoop
+from sampan.machinery import errors
+from sampan.machinery.client import ConnectionFailed, Delete
+from sampan.machinery.clock import Clock
+from sampan.machinery.workqueue import Backoff, WorkQueue
 
-from sampan.api import times
-from sampan.api.codec import json
-from sampan.api.semantics.pod_references import (
-    CONFIG_HASH,
-    CONFIG_MIRROR,
-    CONFIG_SEEN,
-    CONFIG_SOURCE,
-    referenced_resource,
-)
-from sampan.api.types.core_v1 import Node, Pod
-from sampan.api.types.meta_v1 import OwnerReference
+log = logging.getLogger(__name__)
 
-FILE, HTTP = "file", "http"
+_Name = tuple[str, str]
 
 
-class BadManifest(ValueError):
-    """The manifest is not a valid pod; the message says why."""
+class MirrorPods:
+    """The mirror pods of a node's static pods. `run()` creates and deletes them."""
 
+    def __init__(self, *, node: NodeRecord, records: Records, statuses: StatusManager, clock: Clock) -> None:
+        self._node, self._records, self._statuses = node, records, statuses
+        self._static_pods: dict[str, dict[_Name, Pod]] = {}
+        """Static pods by source and name."""
+        self._mirrors: dict[_Name, Pod] = {}
+        self._queue: WorkQueue[_Name] = WorkQueue(clock=clock, backoff=Backoff(1, 30))
 
-def read_pods(text: str, source: str, node: str, now: float) -> list[Pod]:
-    """Parse one pod, several YAML documents, or a PodList. Raise BadManifest if any of it is invalid."""
-    try:
-        documents = list(yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-    except (yaml.YAMLError, RecursionError) as error:
-        raise BadManifest(f"neither JSON nor YAML: {error}") from None
-    try:
-        return [_static(item, source, node, now) for document in documents for item in _items(document)]
-    except BadManifest:
-        raise
-    except (
-        AttributeError,
-        TypeError,
-        ValueError,
-        RecursionError,
-    ) as error:  # A field has the wrong type, for example a string instead of a map.
-        raise BadManifest(f"this is not a pod: {error}") from None
+    # -- static pods -------------------------------------------------------------------------------------------------
 
+    def replace(self, source: str, pods: Sequence[Pod]) -> set[_Name]:
+        """Replace the static pods of a source by `pods`. Return the names of the old and the new ones."""
+        old = self._static_pods.get(source, {})
+        new = self._static_pods[source] = {pod_name(pod): pod for pod in pods}
+        return {*old, *new}
 
-def _items(document: Any) -> Iterator[dict[str, Any]]:
-    if document is None:
-        return
-    if not isinstance(document, dict) or document.get("apiVersion") != "v1":
-        raise BadManifest("want a Pod or a PodList of v1")
-    match document.get("kind"):
-        case "Pod":
-            yield document
-        case "PodList":
-            yield from ({**item, "kind": "Pod", "apiVersion": "v1"} for item in document.get("items") or ())
-        case other:
-            raise BadManifest(f"want a Pod or a PodList, not a {other}")
+    def static_pod(self, name: _Name) -> Pod | None:
+        return next((pods[name] for pods in self._static_pods.values() if name in pods), None)
 
+    def record(self, name: _Name) -> PodRecord | None:
+        """Return the record of the static pod, unless it has terminated because it was withdrawn."""
+        records = (
+            record for record in self._records.values() if record.spec.is_static and pod_name(record.pod) == name
+        )
+        return next((record for record in records if record.state not in ENDED or not record.spec.is_withdrawn), None)
 
-def _static(item: dict[str, Any], source: str, node: str, now: float) -> Pod:
-    meta, spec = dict(item.get("metadata") or {}), _defaulted(item.get("spec") or {})
-    digest = hashlib.md5(
-        msgspec.json.encode([node, source, meta, spec], order="sorted"), usedforsecurity=False
-    ).hexdigest()
-    uid = str(meta.get("uid") or digest)
-    if not meta.get("name"):
-        raise BadManifest("the pod has no name")
-    meta |= {"name": f"{meta['name']}-{node}", "namespace": meta.get("namespace") or "default", "uid": uid}
-    for key in ("name", "namespace", "uid"):
-        if "/" in str(meta[key]) or str(meta[key]).startswith("."):  # These become names of directories.
-            raise BadManifest(f"metadata.{key}: Invalid value: {meta[key]!r}")
-    own = {CONFIG_SOURCE: source, CONFIG_HASH: digest, CONFIG_SEEN: times.format_time(now)}
-    meta["annotations"] = {**(meta.get("annotations") or {}), **own}
-    spec["nodeName"] = node
-    spec["tolerations"] = [*(spec.get("tolerations") or ()), {"operator": "Exists", "effect": "NoExecute"}]
-    try:
-        pod, strict = json.decode_value({**item, "metadata": meta, "spec": spec, "status": {}}, Pod)
-    except (ValueError, TypeError) as error:
-        raise BadManifest(f"pod {meta['name']}: {error}") from None
-    if strict:
-        raise BadManifest(f"pod {meta['name']}: {'; '.join(strict)}")
-    if not pod.spec.containers:
-        raise BadManifest(f"pod {meta['name']}: spec.containers: Required value")
-    if kind := referenced_resource(pod.spec):
-        raise BadManifest(f"pod {meta['name']}: static pods may not reference {kind}")
-    return pod
+    # -- mirror pods -------------------------------------------------------------------------------------------------
 
+    def mirror(self, name: _Name) -> Pod | None:
+        return self._mirrors.get(name)
 
-def _defaulted(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Apply those defaults of the API server that matter to the kubelet."""
-    defaulted = {
-        "restartPolicy": "Always",
-        "terminationGracePeriodSeconds": 30,
-        "dnsPolicy": "ClusterFirst",
-        "enableServiceLinks": True,
-        "schedulerName": "default-scheduler",
-        "securityContext": {},
-        **spec,
-    }
-    for kind in ("containers", "initContainers"):
-        if defaulted.get(kind):
-            defaulted[kind] = [_container(container) for container in defaulted[kind]]
-    return defaulted
+    def request_sync(self, name: _Name) -> None:
+        self._queue.add(name)
 
+    def on_mirror(self, old: Pod | None, new: Pod | None) -> None:
+        """Note a change of a mirror pod on the API server."""
+        pod = new or old
+        assert pod is not None
+        name = pod_name(pod)
+        if new is not None:
+            self._mirrors[name] = new
+        else:
+            self._mirrors.pop(name, None)
+        if (record := self.record(name)) is not None:
+            before, record.spec.mirror = record.spec.mirror, new
+            if before is None or new is None or before.metadata.uid != new.metadata.uid:
+                record.published.written = None
+                self._statuses.request_write(record.uid)
+        self._queue.add(name)
 
-def _container(container: Mapping[str, Any]) -> dict[str, Any]:
-    image = str(container.get("image", ""))
-    is_latest = "@" not in image and (":" not in image.rpartition("/")[2] or image.endswith(":latest"))
-    defaulted = {
-        "terminationMessagePath": "/dev/termination-log",
-        "terminationMessagePolicy": "File",
-        "imagePullPolicy": "Always" if is_latest else "IfNotPresent",
-        "resources": {},
-        **container,
-    }
-    limits, requests = (defaulted["resources"].get(kind) or {} for kind in ("limits", "requests"))
-    if limits:
-        defaulted["resources"] = {**defaulted["resources"], "requests": {**limits, **requests}}
-    defaulted["ports"] = [{"protocol": "TCP", **port} for port in defaulted.get("ports") or ()]
-    return defaulted
+    async def show(self, pod: Pod) -> str:
+        """Ensure that the API server has the mirror pod, as a step of the pod's start. Return the outcome; if the
+        mirror pod cannot be created now, that is retried later.
+        """
+        name = pod_name(pod)
+        if name in self._mirrors:
+            return "there"
+        if not self._node.api_node.metadata.uid:
+            return "later: the node is not registered"
+        try:
+            await self._sync(name)
+        except (errors.ApiError, ConnectionFailed) as error:
+            self._queue.add(name)
+            return f"later: {error}"
+        return "made"
 
+    async def run(self) -> None:
+        await self._queue.serve(self._work, 1)
 
-# -- mirror pods -----------------------------------------------------------------------------------------------------
-
-
-def mirror_of(pod: Pod, node: Node) -> Pod:
-    """Return the mirror pod of a static pod."""
-    meta = msgspec.structs.replace(
-        pod.metadata,
-        uid="",
-        annotations={**pod.metadata.annotations, CONFIG_MIRROR: pod.metadata.annotations[CONFIG_HASH]},
-        ownerReferences=[
-            OwnerReference(
-                apiVersion="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid, controller=True
+    async def _work(self, name: _Name) -> None:
+        try:
+            await self._sync(name)
+            self._queue.forget(name)
+        except (errors.ApiError, ConnectionFailed) as error:
+            log.warning(
+                "cannot update the mirror pod of static pod %s/%s: %s; retrying in %g s",
+                *name,
+                error,
+                self._queue.retry(name),
             )
-        ],
-    )
-    return msgspec.structs.replace(pod, metadata=meta)
+
+    async def _sync(self, name: _Name) -> None:
+        """Create a missing mirror pod, and delete one that is outdated or marked for deletion; once the watch delivers
+        that deletion, it is created again. The mirror pod of a removed static pod stays until that has terminated.
+        """
+        pod, mirror = self.static_pod(name), self._mirrors.get(name)
+        pods = self._node.client.of(Pod)
+        if mirror is not None and (pod is None or not is_mirror_of(mirror, pod)):
+            if self.record(name) is not None and pod is None:
+                return  # The static pod is still terminating.
+            await self._delete(mirror)
+            return
+        if mirror is not None and mirror.metadata.deletionTimestamp is not None:
+            await self._delete(mirror)
+        elif mirror is None and pod is not None:
+            with contextlib.suppress(errors.AlreadyExists):  # The watch has not delivered it yet.
+                await pods.create(mirror_of(pod, self._node.api_node))
+
+    async def _delete(self, mirror: Pod) -> None:
+        meta, options = mirror.metadata, Delete(grace_period_s=0, uid=mirror.metadata.uid)
+        with contextlib.suppress(errors.NotFound):
+            await self._node.client.of(Pod).delete(meta.name, meta.namespace, options=options)
 
 
-def is_mirror_of(mirror: Pod, pod: Pod) -> bool:
-    return mirror.metadata.annotations.get(CONFIG_MIRROR) == pod.metadata.annotations[CONFIG_HASH]
+class StaticPodManager:
+    """Starts and terminates the static pods of a node."""
+
+    def __init__(self, *, node: NodeRecord, records: Records, sync_loop: SyncLoop, mirrors: MirrorPods) -> None:
+        self._node, self._records, self._sync_loop, self._mirrors = node, records, sync_loop, mirrors
+        sync_loop.on_terminated(self._on_terminated)
+
+    def update(self, source: str, pods: Sequence[Pod]) -> None:
+        """Replace the pods of a source by `pods`."""
+        for name in self._mirrors.replace(source, pods):
+            self._sync(name)
+
+    def _on_terminated(self, record: PodRecord) -> None:
+        """Forget a static pod that has terminated, and start its successor of the same name if there is one."""
+        if record.spec.is_static and record.spec.is_withdrawn:
+            record.move_to(PodState.REMOVED)
+            self._records.pop(record.uid, None)
+            self._sync(pod_name(record.pod))
+
+    def _sync(self, name: _Name) -> None:
+        """Start the static pod, or terminate one that is no longer wanted. Its successor of the same name starts after
+        that.
+        """
+        pod, record = self._mirrors.static_pod(name), self._mirrors.record(name)
+        if record is not None and (pod is None or record.uid != pod.metadata.uid):
+            self._sync_loop.withdraw(record)
+        elif record is None and pod is not None:
+            self._sync_loop.iteration(self._node, None, pod, is_static=True, mirror=self._mirrors.mirror(name))
+        self._mirrors.request_sync(name)
+
+
+def pod_name(pod: Pod) -> _Name:
+    return pod.metadata.namespace, pod.metadata.name

@@ -29,7 +29,7 @@ from sampan.kubelet.devices.run_options import DeviceRunOptions, merge_options, 
 from sampan.kubelet.plugin_registry import PluginError
 from sampan.kubelet.plugin_registry.calls import Message, RpcError
 from sampan.kubelet.plugin_registry.socket_server import GrpcService, ServiceError, SocketServer
-from sampan.kubelet.pod_status import Verdict
+from sampan.kubelet.pod_status import PodFailure
 from sampan.machinery.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -205,7 +205,7 @@ class DeviceManager:
 
     # -- pods --------------------------------------------------------------------------------------------------------
 
-    async def admit(self, pod: Pod, *, is_running: bool) -> Verdict | None:
+    async def admit(self, pod: Pod, *, is_running: bool) -> PodFailure | None:
         """Allocate the devices of the pod's containers. Return the rejection if that fails. Containers of a running pod
         keep the devices that they have, whatever their health.
         """
@@ -215,7 +215,7 @@ class DeviceManager:
                 await self._allocate(pod, container, reusable, is_running=is_running)
         except (NoDevices, RpcError) as error:
             self.forget([pod.metadata.uid])
-            return Verdict(reason=UNEXPECTED, message=f"Allocate failed due to {error}, which is unexpected")
+            return PodFailure(reason=UNEXPECTED, message=f"Allocate failed due to {error}, which is unexpected")
         return None
 
     async def _allocate(

@@ -48,7 +48,7 @@ class AgentView:
         return self._kubelet.find(namespace, name)
 
     def sync_loop_error(self) -> str:
-        return "" if self._kubelet.begun.is_set() else "the sync loop has not begun"
+        return "" if self._kubelet.started.is_set() else "the sync loop has not begun"
 
     async def stats(self) -> NodeStats:
         return await self._collector.stats()
@@ -85,7 +85,7 @@ class AgentView:
             "serializeImagePulls": config.serializes_pulls,
             "cgroupRoot": config.cgroup_root,
             "cgroupsPerQOS": config.has_cgroups_per_qos,
-            "staticPodPath": str(config.static_folder or ""),
+            "staticPodPath": str(config.static_pod_path or ""),
             "imageGCHighThresholdPercent": config.image_gc_high,
             "imageGCLowThresholdPercent": config.image_gc_low,
             "containerLogMaxSize": str(config.container_log_max_bytes),

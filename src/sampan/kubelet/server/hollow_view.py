@@ -60,7 +60,7 @@ class HollowView:
         return ""
 
     def _machine(self, now: float, cores: float = 0.0, used: int = 0) -> MachineStats:
-        node = self._record.node
+        node = self._record.api_node
         booted = times.parse_time(node.metadata.creationTimestamp) if node.metadata.creationTimestamp else 0.0
         memory = int(_amount(node.status.capacity.get("memory", "0")))
         return MachineStats(

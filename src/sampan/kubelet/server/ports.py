@@ -83,7 +83,7 @@ class PortsConfig:
 
 async def serve_kubelet(kubelet: Kubelet, config: PortsConfig) -> None:
     """Serve until cancelled. If a port is in use, that is logged and the node runs without it."""
-    await kubelet.begun.wait()
+    await kubelet.started.wait()
     view, clock = AgentView(kubelet), kubelet.clock
     delegation = Delegation(client=kubelet.client, clock=clock)
     auth = KubeletAuth(node=view.node, delegation=delegation, allows_anonymous=config.allows_anonymous)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sampan.kubelet.agent.certificates.asking import Refused, certificate
 from sampan.kubelet.agent.certificates.store import CertificateStore
-from sampan.kubelet.racing import GivenUp, unless
+from sampan.kubelet.cancellation import Cancelled, run_until
 from sampan.machinery import errors
 from sampan.machinery.certificates import KeyPair, Request, covers, life, make_key, make_request
 from sampan.machinery.client import Client, ConnectionFailed
@@ -113,7 +113,7 @@ class CertificateManager:
         while True:
             try:
                 return await self._in_time()
-            except GivenUp:
+            except Cancelled:
                 log.warning(
                     "the CertificateSigningRequest for %s was not signed in time", self._wanted.about.common_name
                 )
@@ -125,4 +125,4 @@ class CertificateManager:
     async def _in_time(self) -> KeyPair:
         desired, key = self._wanted, make_key().key
         asking = certificate(self._client(), make_request(key, desired.about), desired.signer, desired.usages)
-        return KeyPair(await unless(self._clock.sleep(_PATIENCE_S), asking), key)
+        return KeyPair(await run_until(self._clock.sleep(_PATIENCE_S), asking), key)

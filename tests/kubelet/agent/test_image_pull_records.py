@@ -1,0 +1,80 @@
+"""Who may have an image that was pulled with somebody's secret."""
+
+from pathlib import Path
+
+import pytest
+
+from sampan.kubelet.agent.image_pull_records import POLICIES, PulledImages, Used, is_to_verify, may_have, recorded
+
+IMAGE, REF = "registry.example/team/app:1", "sha256:abc"
+OWN = Used("u1", "a", "key", "hash-1")
+SAME, RENEWED, OTHER = Used("u2", "b", "key", "hash-1"), Used("u1", "a", "key", "hash-9"), Used("u3", "c", "k", "x")
+
+
+def test_those_who_could_have_pulled_it() -> None:
+    record = recorded(None, REF, IMAGE, [OWN], 0)
+    assert [may_have(record, IMAGE, [each]) for each in (OWN, SAME, RENEWED, OTHER)] == [True, True, True, False]
+    assert not may_have(record, IMAGE, [])
+    assert not may_have(record, "other.example/app:1", [OWN])
+    assert may_have(record, "registry.example/team/app:2", [OWN])
+    assert not may_have(None, IMAGE, [OWN])
+
+
+def test_what_was_pulled_without_a_secret_is_everybodys() -> None:
+    record = recorded(recorded(None, REF, IMAGE, [OWN], 0), REF, IMAGE, [], 1)
+    assert may_have(record, IMAGE, [])
+    assert may_have(recorded(record, REF, IMAGE, [OTHER], 2), IMAGE, [])
+
+
+def test_pulls_add_up() -> None:
+    record = recorded(recorded(None, REF, IMAGE, [OWN], 0), REF, IMAGE, [OTHER], 1)
+    assert may_have(record, IMAGE, [OWN])
+    assert may_have(record, IMAGE, [OTHER])
+    assert (record["kind"], record["imageRef"]) == ("ImagePulledRecord", REF)
+
+
+@pytest.mark.parametrize(
+    ("policy", "of_pulled", "of_others", "of_listed"),
+    [
+        (POLICIES[0], False, False, False),
+        (POLICIES[1], True, False, False),
+        (POLICIES[2], True, True, False),
+        (POLICIES[3], True, True, True),
+    ],
+)
+def test_policies(policy: str, of_pulled: bool, of_others: bool, of_listed: bool) -> None:
+    listed = ["registry.example/base/*"]
+    assert is_to_verify(policy, listed, IMAGE, is_pulled=True) is of_pulled
+    assert is_to_verify(policy, listed, IMAGE, is_pulled=False) is of_others
+    assert is_to_verify(policy, listed, "registry.example/base/os:1", is_pulled=False) is of_listed
+
+
+def test_kept_over_restarts(tmp_path: Path) -> None:
+    assert PulledImages(tmp_path).read(REF) is None
+    PulledImages(tmp_path).write(REF, recorded(None, REF, IMAGE, [OWN], 0))
+    assert may_have(PulledImages(tmp_path).read(REF), IMAGE, [OWN])
+    (file,) = (tmp_path / "image_manager" / "pulled").iterdir()
+    file.write_text("{")
+    assert PulledImages(tmp_path).read(REF) == {}  # it was pulled, by whose secret is not known
+
+
+def test_pulls_that_have_begun_are_known_over_restarts(tmp_path: Path) -> None:
+    pulled = PulledImages(tmp_path)
+    assert not pulled.has_begun(IMAGE)
+    pulled.begin(IMAGE)
+    pulled.begin(IMAGE)
+    pulled.end(IMAGE)
+    assert pulled.has_begun(IMAGE)
+    assert PulledImages(tmp_path).has_begun(IMAGE)
+    pulled.end(IMAGE)
+    assert not PulledImages(tmp_path).has_begun(IMAGE)
+
+
+def test_images_that_are_gone_are_forgotten(tmp_path: Path) -> None:
+    pulled = PulledImages(tmp_path)
+    for reference, at in (("kept", 100.0), ("gone", 100.0), ("fresh", 200.5)):
+        pulled.write(reference, recorded(None, reference, IMAGE, [OWN], at))
+    pulled.prune({"kept"}, 200.9)
+    assert [pulled.read(each) is not None for each in ("kept", "gone", "fresh")] == [True, False, True]
+    pulled.prune({"kept"}, 201.9)
+    assert pulled.read("fresh") is None

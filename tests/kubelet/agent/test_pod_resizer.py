@@ -1,0 +1,105 @@
+"""In-place resizes, carried out."""
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.kubelet import admission
+from sampan.kubelet.agent.pod_resizer import PodResizer
+from sampan.kubelet.pod_status import WHOLE_POD
+from sampan.kubelet.records import NodeRecord, PodRecord
+from sampan.runtimes import contract
+from sampan.runtimes.config import Resources
+from sampan.runtimes.contract import ContainerReport, PodReport
+
+NODE = json.from_value({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi"}}}, Node)
+
+
+def pod(cpu: str) -> Pod:
+    whole = {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}
+    spec = {"containers": [{"name": "c", "image": "i"}], "resources": whole}
+    return json.from_value({"metadata": {"name": "p", "uid": "u"}, "spec": spec}, Pod)
+
+
+class Groups:
+    def __init__(self) -> None:
+        self.ensured: list[Pod] = []
+
+    def widen(self, found: Pod) -> None:
+        return
+
+    def ensure(self, found: Pod) -> None:
+        self.ensured.append(found)
+
+
+class Events:
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    def pod(self, kubelet: object, found: Pod, type: str, reason: str, message: str) -> None:
+        self.reasons.append(reason)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "reasons", "condition"),
+    [("2", ["ResizeStarted", "ResizeCompleted"], None), ("9", ["ResizeInfeasible"], "PodResizePending")],
+)
+async def test_a_pod_as_a_whole(cpu: str, reasons: list[str], condition: str | None) -> None:
+    groups, events = Groups(), Events()
+    nobody: Any = None
+    node = NodeRecord(name="n", client=nobody, runtime=nobody, machine=nobody, api_node=NODE)
+    record = PodRecord(node=node, pod=pod("1"))
+    record.count(admission.amounts_of(record.pod))
+    running = ContainerReport("c", "id", contract.RUNNING, 0, "i", "i")
+    report = PodReport(is_sandbox_ready=True, sandboxes=1, containers=[running])
+    parts: Any = {"cgroups": groups, "events": events}
+    resizer = PodResizer(runtime=nobody, node_memory=1 << 30, **parts)
+    await resizer.sync(record, report)
+    assert (groups.ensured, events.reasons) == ([], [])
+    record.spec.pod = msgspec.structs.replace(record.pod, spec=pod(cpu).spec)
+    await resizer.sync(record, report)
+    assert events.reasons == reasons
+    assert (record.progress.resize[0] if record.progress.resize is not None else None) == condition
+    has = (record.progress.actuated or {})[WHOLE_POD].requests["cpu"]
+    assert (has, len(groups.ensured)) == ((cpu, 1) if condition is None else ("1", 0))
+
+
+class Runtime:
+    def __init__(self) -> None:
+        self.updated: list[tuple[str, int]] = []
+
+    async def update_resources(self, found: Pod, name: str, resources: Resources) -> None:
+        self.updated.append((name, resources.memory_bytes))
+
+
+async def test_an_init_container_that_runs() -> None:
+    """One that has ended, or has its turn later, has nothing to be given."""
+
+    def made(memory: str) -> Pod:
+        limits = {"limits": {"memory": memory}, "requests": {"memory": memory}}
+        inits = [{"name": name, "image": "i", "resources": limits} for name in ("past", "present", "future")]
+        spec = {"initContainers": inits, "containers": [{"name": "c", "image": "i"}]}
+        return json.from_value({"metadata": {"name": "p", "uid": "u"}, "spec": spec}, Pod)
+
+    nobody: Any = None
+    node = NodeRecord(name="n", client=nobody, runtime=nobody, machine=nobody, api_node=NODE)
+    record = PodRecord(node=node, pod=made("1Mi"))
+    record.count(admission.amounts_of(record.pod))
+    ended = ContainerReport("past", "id", contract.EXITED, 0, "i", "i")
+    report = PodReport(
+        is_sandbox_ready=True,
+        sandboxes=1,
+        containers=[ended, replace(ended, name="present", state=contract.RUNNING)],
+    )
+    events, runtime = Events(), Runtime()
+    parts: Any = {"cgroups": Groups(), "events": events, "runtime": runtime}
+    resizer = PodResizer(node_memory=1 << 30, **parts)
+    await resizer.sync(record, report)
+    record.spec.pod = made("2Mi")
+    await resizer.sync(record, report)
+    assert runtime.updated == [("present", 2 << 20)]
+    assert events.reasons == ["ResizeStarted", "ResizeCompleted"]
