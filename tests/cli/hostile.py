@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sampan.cli.pki import CA, Pki
+from sampan.cluster.pki import CA, Pki
 from sampan.machinery.certificates import KeyPair, Request, issue, make_ca
 from tests.cli.command import Sampan
 from tests.ports import free_port

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sampan.cli.assembly import Assembly, ClusterConfig
 from sampan.cli.failures import expected_message
 from sampan.cli.main import cli
+from sampan.cluster.assembly import Assembly, ClusterConfig
 from sampan.machinery.clock import RealClock
 from tests.cli.command import Sampan
 

@@ -356,7 +356,7 @@ def _template() -> dict[str, Any]:
 
 
 def test_a_certificate_of_administrators_from_an_older_version_is_replaced(tmp_path: Path) -> None:
-    from sampan.cli.pki import CA, KUBELET_CLIENT, Pki
+    from sampan.cluster.pki import CA, KUBELET_CLIENT, Pki
     from sampan.machinery.certificates import KeyPair, issue
 
     pki, now = Pki(tmp_path / "pki"), 1_700_000_000.0

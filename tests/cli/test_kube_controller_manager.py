@@ -49,9 +49,9 @@ def get(port: int, path: str, token: str = "") -> tuple[int, str]:
 
 
 async def account_made(cluster: Cluster, namespace: str) -> None:
-    from sampan.cli.assembly import default_account
+    from sampan.cluster.assembly import wait_for_default_account
 
-    await default_account(cluster.client, namespace)
+    await wait_for_default_account(cluster.client, namespace)
 
 
 @pytest.mark.parametrize("own_accounts", ["false", "true"])

@@ -10,7 +10,7 @@ from sampan.api import times
 from sampan.api.codec import json as codec
 from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.cli.terms import TermsConfig
+from sampan.cluster.leadership import LeadershipConfig
 from sampan.machinery.client import Selection
 from sampan.machinery.clock import VirtualClock
 from sampan.testing import Cluster
@@ -24,7 +24,7 @@ Scenario = Callable[[Cluster, VirtualClock], Awaitable[None]]
 def play(scenario: Scenario) -> None:
     async def main() -> None:
         clock = VirtualClock()
-        async with Cluster(clock=clock, nodes=len(NODES), leader_election=TermsConfig()) as cluster:
+        async with Cluster(clock=clock, nodes=len(NODES), leader_election=LeadershipConfig()) as cluster:
             await clock.advance(30)
             await scenario(cluster, clock)
 

@@ -16,8 +16,8 @@ from sampan.api.codec import json as codec
 from sampan.api.types.apps_v1 import Deployment
 from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Event, Pod
-from sampan.cli import kubeconfig
-from sampan.cli.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
+from sampan.cluster import kubeconfig
+from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
 from sampan.kubelet.fleet import Fleet
 from sampan.machinery import certificates
 from sampan.machinery.client import Client, Selection

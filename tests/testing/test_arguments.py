@@ -41,7 +41,7 @@ from sampan.testing.cluster import _simplified
         ({"clock": VirtualClock}, TypeError, "clock: must be a clock such as VirtualClock(), not a class"),
         ({"clock": 3}, TypeError, "clock: must be a clock such as VirtualClock(), not int"),
         ({"scheduler": {}}, TypeError, "scheduler: must be a SchedulerConfig, not dict"),
-        ({"leader_election": True}, TypeError, "leader_election: must be a TermsConfig, not bool"),
+        ({"leader_election": True}, TypeError, "leader_election: must be a LeadershipConfig, not bool"),
         ({"insecure": "no"}, TypeError, "insecure: must be True or False, not str"),
     ],
     ids=str,

@@ -9,9 +9,9 @@ from contextlib import suppress
 
 import click
 
+from sampan.cli.abandoned_nodes import stop_abandoned_nodes
 from sampan.cli.cluster_dir import ClusterDir, cluster_dir, cluster_options
 from sampan.cli.failures import CliError
-from sampan.cli.left_nodes import end_left_nodes
 
 _PATIENCE_S = 120
 """The timeout in seconds before the process is killed; stopping many pods takes a while."""
@@ -29,7 +29,7 @@ def command(data_dir: str | None, name: str, delete: bool) -> None:
     if delete and os.path.exists(where.path):
         where.check()
     stopped = stop(where)
-    if where.is_cluster and (nodes := end_left_nodes(where)):
+    if where.is_cluster and (nodes := stop_abandoned_nodes(where)):
         click.echo(f"{name}: what {', '.join(nodes)} had left running is ended")
     if not (delete and os.path.exists(where.path)):
         click.echo(f"{name}: stopped" if stopped else f"{name}: was not running")

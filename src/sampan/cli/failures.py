@@ -6,10 +6,12 @@ Exit codes: 1 for every failure, 2 for a command line that cannot be parsed (cli
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+
+from sampan.cluster.errors import leaves
 
 T = TypeVar("T")
 
@@ -58,15 +60,6 @@ def expected_message(error: Exception) -> str | None:
     if _is_deliberate(type(error)):
         return one_line(str(error)) or None
     return None
-
-
-def leaves(error: BaseException) -> Iterator[BaseException]:
-    """Yield the exceptions in nested groups; an exception that is not a group yields itself."""
-    if isinstance(error, BaseExceptionGroup):
-        for nested in error.exceptions:
-            yield from leaves(nested)
-    else:
-        yield error
 
 
 def one_line(text: str) -> str:

@@ -11,13 +11,13 @@ import click
 
 from sampan.apiserver.config.server_config import TlsFiles
 from sampan.cli import flags
-from sampan.cli.assembly import APISERVER, Assembly, ClusterConfig
 from sampan.cli.failures import CliError
-from sampan.cli.pki import CA, SERVER, KeptPki, Pki
-from sampan.cli.renewal import Renewals
 from sampan.cli.server_flags import BIND_EVERYWHERE, server_config, server_options, store_config
 from sampan.cli.serving import serve, set_up_logs
 from sampan.cli.up import server_names
+from sampan.cluster.assembly import APISERVER, Assembly, ClusterConfig
+from sampan.cluster.certificate_renewal import Renewals
+from sampan.cluster.pki import CA, SERVER, KeptPki, Pki
 
 
 @click.command("kube-apiserver")

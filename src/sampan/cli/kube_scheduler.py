@@ -11,8 +11,9 @@ import click
 
 from sampan.cli.component import Component, component_config, component_options, run_component
 from sampan.cli.failures import CliError
-from sampan.cli.scheduler_flags import SchedulerSettings, policy_of_map, scheduler_options, scheduler_settings
+from sampan.cli.scheduler_flags import scheduler_options, scheduler_settings
 from sampan.cli.serving import set_up_logs
+from sampan.cluster.scheduler_settings import SchedulerSettings, policy_of_map
 from sampan.machinery import errors
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +12,16 @@ from typing import Any
 
 import click
 
+from sampan.cli import flags
+from sampan.cli.component_port import tls_of
 from sampan.cli.failures import CliError
 from sampan.cli.kubelet_access import Identity, identity_of, keep_client_certificate, keep_serving_certificate
 from sampan.cli.kubelet_flags import agent_config, flags_file, kubelet_options, read_config, settings
-from sampan.cli.kubelet_ports import flag_ports
-from sampan.cli.pod_range import own_range
 from sampan.cli.serving import on_signals, run_loop, set_up_logs
+from sampan.cluster.cluster_cidrs import own_pod_cidr
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.server.ports import PortsConfig
+from sampan.kubelet.server.view import ServerSettings
 from sampan.machinery.client import Client
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.clock import RealClock
@@ -116,7 +119,7 @@ def command(**given: Any) -> None:
     runtime = _runtime(given["runtime"], values["container-runtime-endpoint"])
     config = _with_places(config, runtime, given)
     identity = identity_of(given, values, config)
-    ports = flag_ports(values, config, cluster_ca=(identity.bootstrap or identity.access).ca_pem)
+    ports = _ports(values, config, cluster_ca=(identity.bootstrap or identity.access).ca_pem)
     run_loop(_run(config, identity, runtime, given, ports))
 
 
@@ -127,7 +130,7 @@ def _with_places(config: AgentConfig, runtime: Choice, given: Mapping[str, Any])
         config,
         images=_images(given, config) if runtime.runtime == OCI else None,
         needs_pod_cidr=is_ours,
-        own_pod_cidrs=[own_range(config.name)] if is_ours else (),
+        own_pod_cidrs=[own_pod_cidr(config.name)] if is_ours else (),
     )
 
 
@@ -155,15 +158,15 @@ def _runtime(wanted: str, endpoint: str) -> Choice:
 async def _run(
     config: AgentConfig, identity: Identity, runtime: Choice, given: Mapping[str, Any], ports: PortsConfig
 ) -> None:
-    from sampan.cli.node_runtime import RuntimePlaces, runtime_maker
+    from sampan.cluster.node_runtime import RuntimeConfig, runtime_maker
     from sampan.kubelet.agent.kubelet import build_kubelet
     from sampan.kubelet.server.ports import serve_kubelet
 
     loop, task, clock = asyncio.get_running_loop(), asyncio.current_task(), RealClock()
     assert task is not None
-    places = RuntimePlaces(
+    places = RuntimeConfig(
         node=config.name,
-        folder=config.root / "runtime",
+        directory=config.root / "runtime",
         images=_images(given, config),
         endpoint=runtime.place,
         makes_network=given["network_plugin"] == "kubenet",
@@ -198,3 +201,31 @@ async def _run(
 async def _tell(kubelet: Any) -> None:
     await kubelet.started.wait()
     click.echo(f"kubelet has started: node {kubelet.config.name}, runtime {kubelet.runtime.name} (pid {os.getpid()})")
+
+
+def _ports(values: Mapping[str, Any], config: AgentConfig, *, cluster_ca: bytes = b"") -> PortsConfig:
+    """Return the ports defined by the flags or the configuration file of a kubelet. Unless they set a client CA,
+    clients are verified with the CA of the API server, which above all admits the API server itself."""
+    certificate, key = values["tls-cert-file"], values["tls-private-key-file"]
+    flags.key_pair("--tls-cert-file", certificate, "--tls-private-key-file", key)
+    flags.authority("--client-ca-file", values["client-ca-file"])
+    if values["rotate-server-certificates"] and not certificate:
+        # handshakes fail until the cluster has issued the certificate
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    else:
+        context = tls_of(Path(certificate) if certificate else None, Path(key) if key else None, name=config.name)
+    if values["client-ca-file"] or cluster_ca:
+        file = values["client-ca-file"]
+        context.load_verify_locations(file or None, cadata=None if file else cluster_ca.decode())
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return PortsConfig(
+        tls=context,
+        address=values["address"],
+        port=values["port"],
+        read_only_port=values["read-only-port"],
+        cadvisor_port=values["cadvisor-port"],
+        health_address=values["healthz-bind-address"],
+        health_port=values["healthz-port"],
+        allows_anonymous=values["anonymous-auth"],
+        settings=ServerSettings(has_debugging=values["enable-debugging-handlers"]),
+    )

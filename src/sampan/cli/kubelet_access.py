@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sampan.cli import kubeconfig
 from sampan.cli.failures import CliError
+from sampan.cluster import kubeconfig
 from sampan.kubelet.agent.certificates import CertificateManager, CertificateStore, client_wanted, serving_wanted
 from sampan.machinery.certificates import KeyPair, common_name, expiry, kubelet_server_name
 from sampan.machinery.client import Client

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sampan.cli import flags
-from sampan.cli.nodes_config import NodesConfig
 from sampan.cli.server_flags import advertised
+from sampan.cluster.nodes_config import NodesConfig
 from sampan.kubelet.agent.machine import own_addresses
 
 LOOPBACK, LOOPBACK_V6 = "127.0.0.1", "::1"

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sampan.cli.assembly import KUBELET
 from sampan.cli.cluster_dir import ClusterDir
 from sampan.cli.failures import CliError
-from sampan.cli.nodes_config import NodesConfig
+from sampan.cluster.assembly import KUBELET
+from sampan.cluster.nodes_config import NodesConfig
 from sampan.runtimes.names import AUTO, CRI, HOLLOW, RUNTIMES
 
 if TYPE_CHECKING:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from sampan.cli.failures import CliError
+from sampan.cluster.scheduler_settings import SchedulerSettings, checked_config, policy_config
 
 if TYPE_CHECKING:
-    from sampan.machinery.client import Client
     from sampan.scheduler.config import SchedulerConfig
 
-POLICY_KEY = "policy.cfg"
-"""The key of the policy in a ConfigMap."""
 
 _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (
@@ -48,14 +45,6 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         {"default": "kube-system", "metavar": "NS", "help": "Namespace of the ConfigMap named by --policy-configmap."},
     ),
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchedulerSettings:
-    config: SchedulerConfig | None = None
-    """None means the default configuration."""
-    policy_map: tuple[str, str] | None = None
-    """The namespace and name of the ConfigMap with the policy."""
 
 
 def scheduler_options(config_flag: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -96,24 +85,6 @@ def scheduler_settings(config_flag: str, given: Mapping[str, Any]) -> SchedulerS
     return SchedulerSettings()
 
 
-def policy_config(text: str) -> SchedulerConfig:
-    from sampan.scheduler.config.policy import config_of, parse_policy
-
-    return config_of(parse_policy(text))
-
-
-async def policy_of_map(client: Client, where: tuple[str, str]) -> SchedulerConfig:
-    """Read the policy in a ConfigMap. Raise CliError if it is invalid, and ApiError if it cannot be read."""
-    from sampan.api.types.core_v1 import ConfigMap
-
-    namespace, name = where
-    flag = f"--policy-configmap: {namespace}/{name}"
-    config_map = await client.of(ConfigMap).get(name, namespace)
-    if POLICY_KEY not in config_map.data:
-        raise CliError(f"{flag}: missing policy config map value at key {POLICY_KEY!r}")
-    return _checked(flag, config_map.data[POLICY_KEY], policy_config)
-
-
 def _provided(name: str) -> SchedulerConfig:
     from sampan.scheduler.config import SchedulerConfig
     from sampan.scheduler.config.policy import PROVIDERS
@@ -136,21 +107,4 @@ def _read(flag: str, path: str, parse: Callable[[str], SchedulerConfig]) -> Sche
     except (OSError, UnicodeDecodeError) as error:
         cause = error.strerror if isinstance(error, OSError) else error
         raise CliError(f"{flag}: cannot read {path}: {cause}") from None
-    return _checked(f"{flag}: {path}", text, parse)
-
-
-def _checked(where: str, text: str, parse: Callable[[str], SchedulerConfig]) -> SchedulerConfig:
-    """Parse a configuration, and instantiate its plug-ins once, so that invalid arguments are reported now."""
-    from sampan.scheduler.config.config_file import ConfigError
-    from sampan.scheduler.config.plugin_args import ArgumentError
-    from sampan.scheduler.config.policy import PolicyFileError
-    from sampan.scheduler.plugins.registry import UnknownSchedulerPlugin
-    from sampan.scheduler.simulation import Simulation
-
-    try:
-        config = parse(text)
-        for profile in config.profiles:
-            Simulation(profile=profile)
-    except (ConfigError, PolicyFileError, ArgumentError, UnknownSchedulerPlugin) as error:
-        raise CliError(f"{where}: {error}") from None
-    return config
+    return checked_config(f"{flag}: {path}", text, parse)

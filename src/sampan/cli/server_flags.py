@@ -21,8 +21,8 @@ from sampan.apiserver.config.server_config import ISSUER, AuditConfig, ServerCon
 from sampan.apiserver.proxy.kubelets import ADDRESS_TYPES, KubeletAccess
 from sampan.apiserver.server import own_address
 from sampan.cli import flags, identity_flags
-from sampan.cli.assembly import StoreConfig
 from sampan.cli.failures import CliError
+from sampan.cluster.assembly import StoreConfig
 
 BIND_EVERYWHERE: dict[str, Any] = {
     "default": "0.0.0.0",

@@ -19,20 +19,20 @@ import click
 from sampan.apiserver.bootstrap import first_address
 from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
 from sampan.apiserver.proxy.kubelets import KubeletAccess
-from sampan.cli import detach, flags, kubeconfig
-from sampan.cli.assembly import APISERVER, COMPONENTS, KUBELET, Assembly, ClusterConfig, StoreConfig
+from sampan.cli import detach, flags
 from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir, cluster_options
 from sampan.cli.failures import CliError
-from sampan.cli.front_proxy import with_front_proxy
 from sampan.cli.listening import certificate_names, host_port, kubelet_address, server_addresses
 from sampan.cli.node_controller_flags import node_controller_settings, range_options
 from sampan.cli.node_flags import node_options, nodes_config
-from sampan.cli.node_summary import node_summary
-from sampan.cli.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, SERVER, KeptPki, Pki
 from sampan.cli.scheduler_flags import scheduler_options, scheduler_settings
 from sampan.cli.server_flags import BIND_LOCALLY, server_config, server_options, store_config
 from sampan.cli.serving import leave, serve, set_up_logs
-from sampan.cli.terms import TermsConfig
+from sampan.cluster import kubeconfig
+from sampan.cluster.assembly import APISERVER, COMPONENTS, KUBELET, Assembly, ClusterConfig, StoreConfig
+from sampan.cluster.leadership import LeadershipConfig
+from sampan.cluster.node_summary import node_summary
+from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, SERVER, KeptPki, Pki, with_front_proxy
 
 log = logging.getLogger(__name__)
 
@@ -189,16 +189,16 @@ def _config(where: ClusterDir, given: dict[str, Any]) -> ClusterConfig:
         nodes=nodes,
         kubelet_address=kubelet_address(given),
         controller_settings={"local_volume_root": str(where.volumes), **node_controller_settings(given)},
-        has_default_class=KUBELET in components,
+        has_default_storage_class=KUBELET in components,
         scheduler=scheduler_settings("--scheduler-config", given),
         leader_election=_election(given, store),
     )
 
 
-def _election(given: dict[str, Any], store: StoreConfig) -> TermsConfig | None:
+def _election(given: dict[str, Any], store: StoreConfig) -> LeadershipConfig | None:
     """Return the leader election settings. By default it is enabled for a store that other processes may share."""
     is_wanted = given["leader_elect"] if given["leader_elect"] is not None else bool(store.etcd_servers)
-    return TermsConfig() if is_wanted else None
+    return LeadershipConfig() if is_wanted else None
 
 
 def server_names(given: dict[str, Any], service_range: str) -> list[str]:

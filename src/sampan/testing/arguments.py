@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from sampan.api import runtime_config as versions
-from sampan.cli.assembly import APISERVER, COMPONENTS, KUBELET, StoreConfig
-from sampan.cli.terms import TermsConfig
+from sampan.cluster.assembly import APISERVER, COMPONENTS, KUBELET, StoreConfig
+from sampan.cluster.leadership import LeadershipConfig
 from sampan.runtimes.names import AUTO, RUNTIMES
 
 _STORES = ("memory", "sqlite")
@@ -120,8 +120,8 @@ def check_scheduler(scheduler: Any) -> None:
 
 
 def check_leader_election(config: Any) -> None:
-    if config is not None and not isinstance(config, TermsConfig):
-        raise TypeError(f"leader_election: must be a TermsConfig, not {_type(config)}")
+    if config is not None and not isinstance(config, LeadershipConfig):
+        raise TypeError(f"leader_election: must be a LeadershipConfig, not {_type(config)}")
 
 
 def check_switch(name: str, value: Any) -> bool:

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
-from sampan.cli import kubeconfig
-from sampan.cli.assembly import COMPONENTS, Assembly, ClusterConfig, StoreConfig
-from sampan.cli.failures import leaves
-from sampan.cli.front_proxy import with_front_proxy
-from sampan.cli.nodes_config import NodesConfig
-from sampan.cli.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
-from sampan.cli.scheduler_flags import SchedulerSettings
-from sampan.cli.terms import TermsConfig
+from sampan.cluster import kubeconfig
+from sampan.cluster.assembly import COMPONENTS, Assembly, ClusterConfig, StoreConfig
+from sampan.cluster.errors import leaves
+from sampan.cluster.leadership import LeadershipConfig
+from sampan.cluster.nodes_config import NodesConfig
+from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki, with_front_proxy
+from sampan.cluster.scheduler_settings import SchedulerSettings
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock, RealClock
 from sampan.runtimes.choice import chosen
@@ -67,7 +66,7 @@ class Cluster:
         runtime: str = HOLLOW,
         hollow_stages: Path | None = None,
         scheduler: SchedulerConfig | None = None,
-        leader_election: TermsConfig | None = None,
+        leader_election: LeadershipConfig | None = None,
     ) -> None:
         """Raise TypeError or ValueError with the name of an invalid argument, or StageError for an error in
         `hollow_stages`."""
@@ -232,7 +231,7 @@ class Cluster:
             store=self._store_config(),
             components=self._components,
             controller_settings={"local_volume_root": str(self._home / "volumes")},
-            has_default_class=bool(self._nodes.real_count or self._nodes.hollow_count),
+            has_default_storage_class=bool(self._nodes.real_count or self._nodes.hollow_count),
             controllers=self._controllers,
             root_ca=pki.certificate(CA).read_bytes(),
             signing_ca=(pki.certificate(CA), pki.key(CA)),

@@ -6,7 +6,7 @@ import threading
 import time
 from pathlib import Path
 
-from sampan.cli.pki import Pki
+from sampan.cluster.pki import Pki
 
 _NAMES = (
     *("kubernetes" + end for end in ("", ".default", ".default.svc", ".default.svc.cluster.local")),

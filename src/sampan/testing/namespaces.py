@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sampan.api.types.core_v1 import Namespace
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.cli.assembly import Assembly, default_account
+from sampan.cluster.assembly import Assembly, wait_for_default_account
 from sampan.machinery.client import DELETED, Client, Selection
 
 
@@ -13,7 +13,7 @@ async def make(assembly: Assembly, prefix: str) -> str:
     client = assembly.client("test")
     namespace = await client.of(Namespace).create(Namespace(metadata=ObjectMeta(generateName=f"{prefix}-")))
     if assembly.has_controller("serviceaccount-controller"):
-        await default_account(client, namespace.metadata.name)
+        await wait_for_default_account(client, namespace.metadata.name)
     return namespace.metadata.name
 
 

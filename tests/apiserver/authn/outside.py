@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from sampan.cli.pki import ADMIN, CA, SERVER, Pki
+from sampan.cluster.pki import ADMIN, CA, SERVER, Pki
 from sampan.machinery.client.access import Access
 from sampan.testing.keys import KEYS
 

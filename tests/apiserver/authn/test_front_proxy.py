@@ -17,7 +17,7 @@ from sampan.apiserver.authn.front_proxy import FrontProxyAuthenticator, FrontPro
 from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
 from sampan.apiserver.request.call import Call, Query, UserInfo
 from sampan.apiserver.server import ApiServer
-from sampan.cli.pki import ADMIN, CA, SERVER
+from sampan.cluster.pki import ADMIN, CA, SERVER
 from sampan.machinery import errors
 from sampan.machinery.certificates import KeyPair, Request, issue, make_ca
 from sampan.machinery.clock import RealClock

@@ -21,7 +21,7 @@ from sampan.apiserver.nonresource import nonresource_handlers
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, UserInfo
 from sampan.apiserver.response.responses import ApiResponse, RawResponse
-from sampan.cli.pki import CA, SERVER, Pki
+from sampan.cluster.pki import CA, SERVER, Pki
 from sampan.machinery.client import Client
 from sampan.testing.keys import KEYS
 from tests.apiserver.http.wire import Wire

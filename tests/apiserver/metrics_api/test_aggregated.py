@@ -18,7 +18,7 @@ from sampan.apiserver.metrics_api.api import NAME, MetricsApi
 from sampan.apiserver.metrics_api.resource_metrics import Summaries
 from sampan.apiserver.request.call import Call, Query, UserInfo
 from sampan.apiserver.server import own_address
-from sampan.cli.pki import ADMIN, CA, PROXY_CA, PROXY_CLIENT
+from sampan.cluster.pki import ADMIN, CA, PROXY_CA, PROXY_CLIENT
 from sampan.machinery import errors
 from sampan.machinery.certificates import KeyPair, Request, issue
 from sampan.machinery.client.transport import Request as Asked

@@ -29,7 +29,7 @@ from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
 from sampan.apiserver.proxy.kubelets import KubeletAccess
 from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, UserInfo
 from sampan.apiserver.server import ApiServer, own_address
-from sampan.cli.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
+from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
 from sampan.kubelet.server.auth import KubeletAuth
 from sampan.kubelet.server.ports import listen, tls_context
 from sampan.kubelet.server.server import KubeletServer

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from sampan.cli.node_runtime import RuntimePlaces, runtime_maker
-from sampan.cli.nodes import node_user
+from sampan.cluster.hollow_nodes import node_user
+from sampan.cluster.node_runtime import RuntimeConfig, runtime_maker
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.kubelet import Kubelet, build_kubelet
 from sampan.machinery.client import Client
@@ -47,7 +47,7 @@ async def real_node(
             clock=clock,
             make_runtime=runtime_maker(
                 runtime,
-                RuntimePlaces(node=NAME, folder=folder / "runtime", images=folder / "images", ends=ends_pods),
+                RuntimeConfig(node=NAME, directory=folder / "runtime", images=folder / "images", stops_pods=ends_pods),
                 clock,
             ),
             recorder=FlightRecorder(clock=clock),

@@ -16,7 +16,7 @@ from cryptography.x509.oid import NameOID
 
 from sampan.api.types.authentication_v1 import TokenReview, TokenReviewStatus, UserInfo
 from sampan.api.types.authorization_v1 import SubjectAccessReview, SubjectAccessReviewStatus
-from sampan.cli.pki import CA, SERVER, Pki
+from sampan.cluster.pki import CA, SERVER, Pki
 from sampan.kubelet.server.auth import KubeletAuth, subresources
 from sampan.kubelet.server.ports import listen, tls_context
 from sampan.kubelet.server.server import KubeletServer

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from sampan.api.types.core_v1 import Pod
-from sampan.cli.assembly import StoreConfig
-from sampan.cli.terms import Terms, TermsConfig
 from sampan.cli.up import _election
+from sampan.cluster.assembly import StoreConfig
+from sampan.cluster.leadership import Leadership, LeadershipConfig
 from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.metrics import Metrics
 from sampan.testing import Cluster, builders
@@ -29,7 +29,7 @@ class Worker:
 
     def __init__(self, small: Small, name: str) -> None:
         self.metrics = Metrics()
-        self._terms = Terms(config=TermsConfig(identity=name), clock=small.clock, metrics=self.metrics)
+        self._terms = Leadership(config=LeadershipConfig(identity=name), clock=small.clock, metrics=self.metrics)
         self._transport = Cuttable(small.transport)
         self._client = Client(transport=self._transport, clock=small.clock, component=name)
         self.begun = 0
@@ -117,7 +117,7 @@ async def test_without_an_election_work_begins_at_once() -> None:
         async def work() -> None:
             done.append(1)
 
-        await Terms(config=None, clock=small.clock, metrics=Metrics()).run(NAME, small.client, work)
+        await Leadership(config=None, clock=small.clock, metrics=Metrics()).run(NAME, small.client, work)
         assert done == [1]
 
 
@@ -139,8 +139,8 @@ def eventually(holds: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def short() -> TermsConfig:
-    return TermsConfig(lease_s=12, renew_s=10.0, retry_s=0.2)
+def short() -> LeadershipConfig:
+    return LeadershipConfig(lease_s=12, renew_s=10.0, retry_s=0.2)
 
 
 def node_of(found: Cluster, name: str) -> str:
@@ -148,7 +148,7 @@ def node_of(found: Cluster, name: str) -> str:
 
 
 def leading(found: Cluster) -> set[str]:
-    return {name for name, is_leader in found.assembly.terms.leads.items() if is_leader}
+    return {name for name, is_leader in found.assembly.leadership.leads.items() if is_leader}
 
 
 @pytest.mark.skipif(find("etcd") is None, reason=NO_ETCD)

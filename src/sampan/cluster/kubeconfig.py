@@ -6,7 +6,7 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from sampan.cli.failures import CliError, one_line
+from sampan.cluster.errors import ClusterError
 from sampan.machinery.private_files import write_private
 
 _PARTS = ("clusters", "users", "contexts")
@@ -36,7 +36,7 @@ def write(path: Path, config: dict[str, Any]) -> None:
     try:
         write_private(path, yaml.safe_dump(config, sort_keys=False).encode())
     except OSError as error:
-        raise CliError(f"cannot write the kubeconfig {path}: {error.strerror}") from None
+        raise ClusterError(f"cannot write the kubeconfig {path}: {error.strerror}") from None
 
 
 def merge(path: Path, config: dict[str, Any]) -> None:
@@ -49,11 +49,11 @@ def merge(path: Path, config: dict[str, Any]) -> None:
         if path.exists():
             merged = yaml.safe_load(path.read_text()) or {}
     except OSError as error:
-        raise CliError(f"--merge-kubeconfig: cannot read {path}: {error.strerror}") from None
+        raise ClusterError(f"--merge-kubeconfig: cannot read {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise CliError(f"--merge-kubeconfig: {path} is not YAML: {one_line(str(error))}") from None
+        raise ClusterError(f"--merge-kubeconfig: {path} is not YAML: {error}") from None
     if not _is_config(merged):
-        raise CliError(f"--merge-kubeconfig: {path} is no kubeconfig")
+        raise ClusterError(f"--merge-kubeconfig: {path} is no kubeconfig")
     for part in _PARTS:
         new = config[part]
         names = {entry["name"] for entry in new}

@@ -30,7 +30,7 @@ def _identity() -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TermsConfig:
+class LeadershipConfig:
     lease_s: int = 15
     renew_s: float = 10.0
     retry_s: float = 2.0
@@ -44,10 +44,10 @@ class TermsConfig:
         )
 
 
-class Terms:
+class Leadership:
     """Runs work while this process is the leader. If `config` is None, the work runs without leader election."""
 
-    def __init__(self, *, config: TermsConfig | None, clock: Clock, metrics: Metrics) -> None:
+    def __init__(self, *, config: LeadershipConfig | None, clock: Clock, metrics: Metrics) -> None:
         self._config, self._clock = config, clock
         self._electors: dict[str, LeaderElector] = {}
         if config is not None:

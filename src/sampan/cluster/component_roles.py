@@ -14,7 +14,7 @@ from sampan.api.types.authorization_v1 import ResourceAttributes, SubjectAccessR
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.rbac_v1 import ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject
 from sampan.apiserver.request.call import AUTHENTICATED
-from sampan.cli.pki import KUBELET_CLIENT_USER
+from sampan.cluster.pki import KUBELET_CLIENT_USER
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 

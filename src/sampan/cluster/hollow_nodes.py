@@ -11,8 +11,8 @@ import logging
 
 from sampan.apiserver.loopback import LoopbackTransport
 from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
-from sampan.cli.component_roles import FLEET_USER
-from sampan.cli.nodes_config import NodesConfig
+from sampan.cluster.component_roles import FLEET_USER
+from sampan.cluster.nodes_config import NodesConfig
 from sampan.kubelet.config import KubeletConfig
 from sampan.kubelet.fleet import COMPONENT, Fleet
 from sampan.machinery.activity import Activity

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from sampan.cli import flags
-from sampan.cli.component_port import tls_of
-from sampan.cli.renewal import BEFORE_S, Renewals
+from sampan.cluster.certificate_renewal import BEFORE_S, Renewals
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.server.ports import PortsConfig, tls_context
-from sampan.kubelet.server.view import ServerSettings
 from sampan.machinery.private_files import write_private
 
 _FILE = "kubelet-server.pem"
@@ -26,14 +22,14 @@ MakePorts = Callable[[AgentConfig, list[str]], PortsConfig]
 def cluster_ports(ca: tuple[Path, Path], client_ca: Path | None, renewals: Renewals, *, address: str) -> MakePorts:
     """Return a function that creates ports on `address`, with certificates of the cluster's CA that are renewed."""
 
-    def made(config: AgentConfig, addresses: list[str]) -> PortsConfig:
+    def make(config: AgentConfig, addresses: list[str]) -> PortsConfig:
         path = config.root / "pki" / _FILE
         ends = _issue(ca, config.name, addresses, path, time.time())
         context = tls_context(path, path, client_ca)
         renewals.add(_Serving(ca=ca, name=config.name, addresses=addresses, path=path, context=context, ends=ends))
         return PortsConfig(tls=context, address=address, port=config.port)
 
-    return made
+    return make
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,31 +67,3 @@ def _issue(ca: tuple[Path, Path], name: str, addresses: list[str], path: Path, n
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_private(path, pair.certificate + pair.key)
     return certificates.expiry(pair.certificate)
-
-
-def flag_ports(found: Mapping[str, Any], config: AgentConfig, *, cluster_ca: bytes = b"") -> PortsConfig:
-    """Return the ports defined by the flags or the configuration file of a kubelet. Unless they set a client CA,
-    clients are verified with the CA of the API server, which above all admits the API server itself."""
-    certificate, key = found["tls-cert-file"], found["tls-private-key-file"]
-    flags.key_pair("--tls-cert-file", certificate, "--tls-private-key-file", key)
-    flags.authority("--client-ca-file", found["client-ca-file"])
-    if found["rotate-server-certificates"] and not certificate:
-        # handshakes fail until the cluster has issued the certificate
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    else:
-        context = tls_of(Path(certificate) if certificate else None, Path(key) if key else None, name=config.name)
-    if found["client-ca-file"] or cluster_ca:
-        file = found["client-ca-file"]
-        context.load_verify_locations(file or None, cadata=None if file else cluster_ca.decode())
-        context.verify_mode = ssl.CERT_OPTIONAL
-    return PortsConfig(
-        tls=context,
-        address=found["address"],
-        port=found["port"],
-        read_only_port=found["read-only-port"],
-        cadvisor_port=found["cadvisor-port"],
-        health_address=found["healthz-bind-address"],
-        health_port=found["healthz-port"],
-        allows_anonymous=found["anonymous-auth"],
-        settings=ServerSettings(has_debugging=found["enable-debugging-handlers"]),
-    )

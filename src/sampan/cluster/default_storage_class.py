@@ -12,19 +12,19 @@ from sampan.machinery.client import Client
 from sampan.machinery.volumes.words import DEFAULT_CLASS, LOCAL_PATH
 
 NAME = "standard"
-_MADE = "sampan.dev/default-storage-class"
-_HOME = "kube-system"
+_CREATED = "sampan.dev/default-storage-class"
+_NAMESPACE = "kube-system"
 
 
-async def default_class(client: Client) -> None:
+async def ensure_default_storage_class(client: Client) -> None:
     """Create the default storage class once in the life of a cluster, so that an administrator may delete or change
     it."""
-    home = await client.of(Namespace).get(_HOME)
-    if _MADE in home.metadata.annotations:
+    namespace = await client.of(Namespace).get(_NAMESPACE)
+    if _CREATED in namespace.metadata.annotations:
         return
     with suppress(errors.AlreadyExists):
         await client.of(StorageClass).create(_standard())
-    await client.of(Namespace).patch(_HOME, {"metadata": {"annotations": {_MADE: NAME}}})
+    await client.of(Namespace).patch(_NAMESPACE, {"metadata": {"annotations": {_CREATED: NAME}}})
 
 
 def _standard() -> StorageClass:

@@ -17,14 +17,14 @@ from sampan.apiserver.authn.user_names import service_account_user
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.apiserver.server import ApiServer
-from sampan.cli.claims import Claims
-from sampan.cli.failures import CliError
-from sampan.cli.local_kubelets import LocalKubelets
-from sampan.cli.node_summary import settle_hollow_taints
-from sampan.cli.nodes_config import NodesConfig, with_pod_ranges
-from sampan.cli.renewal import Renewals
-from sampan.cli.scheduler_flags import SchedulerSettings, policy_of_map
-from sampan.cli.terms import Terms, TermsConfig
+from sampan.cluster.certificate_renewal import Renewals
+from sampan.cluster.errors import ClusterError
+from sampan.cluster.host_locks import HostLocks
+from sampan.cluster.leadership import Leadership, LeadershipConfig
+from sampan.cluster.local_kubelets import LocalKubelets
+from sampan.cluster.node_summary import settle_hollow_taints
+from sampan.cluster.nodes_config import NodesConfig, with_pod_cidrs
+from sampan.cluster.scheduler_settings import SchedulerSettings, policy_of_map
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import ADDED, Client, Selection
@@ -34,8 +34,8 @@ from sampan.storage.backend import Backend
 if TYPE_CHECKING:
     from sampan.apiserver.request.call import Call
     from sampan.apiserver.response.responses import ApiResponse
-    from sampan.cli.kubelet_ports import MakePorts
-    from sampan.cli.real_nodes import RealNodes
+    from sampan.cluster.kubelet_ports import MakePorts
+    from sampan.cluster.real_nodes import RealNodes
     from sampan.controllers.manager import ControllerManager
     from sampan.kubelet.fleet import Fleet
     from sampan.scheduler.config import SchedulerConfig
@@ -104,14 +104,14 @@ class ClusterConfig:
     controller_settings: Mapping[str, Any] = field(default_factory=dict)
     """Fields of ControllerConfig."""
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
-    has_default_class: bool = False
-    """Whether to create a default storage class with local volumes, for claims without a storage class."""
+    has_default_storage_class: bool = False
+    """Whether to create a default storage class with local volumes, for locks without a storage class."""
     renewals: Renewals = field(default_factory=Renewals)
     """The certificates that are renewed while the cluster runs."""
     kubelet_address: str = "127.0.0.1"
     """The address on which the kubelets of real nodes listen. The API server of this process calls them directly,
     without a connection."""
-    leader_election: TermsConfig | None = None
+    leader_election: LeadershipConfig | None = None
     """Leader election of the controllers and the scheduler, for several processes that share a store."""
 
 
@@ -123,8 +123,8 @@ class Assembly:
     """
 
     def __init__(self, *, config: ClusterConfig, clock: Clock) -> None:
-        self._claims = Claims()
-        self.config, self.clock = _with_pod_ranges(config, self._claims), clock
+        self._locks = HostLocks()
+        self.config, self.clock = _with_pod_cidrs(config, self._locks), clock
         self.backend = config.store.open(clock)
         self.server = ApiServer(config=config.server, backend=self.backend, clock=clock)
         self.transport = self.server.loopback()
@@ -136,21 +136,21 @@ class Assembly:
         """None until the code of the scheduler is loaded, and while it is not the leader."""
         self.controllers: ControllerManager | None = None
         """None while the controllers are not the leader."""
-        self.terms = Terms(config=config.leader_election, clock=clock, metrics=self.server.metrics)
+        self.leadership = Leadership(config=config.leader_election, clock=clock, metrics=self.server.metrics)
         self.server.kubelets.local = LocalKubelets(clock=clock, fleet=lambda: self.fleet, real=lambda: self.real_nodes)
         self._running = AsyncExitStack()
 
     async def __aenter__(self) -> Assembly:
         async with AsyncExitStack() as running:
-            running.callback(self._claims.close)
+            running.callback(self._locks.close)
             await running.enter_async_context(self.backend)
             await running.enter_async_context(self.server)
-            await running.enter_async_context(_beside(self.config.renewals.run(RealClock())))
+            await running.enter_async_context(_in_background(self.config.renewals.run(RealClock())))
             await self._make_roles()
-            self._tell_clock(running, self.transport.activity.idle)
+            self._hold_clock_while_busy(running, self.transport.activity.idle)
             # etcd is another process, with a clock of its own
             if (idle := getattr(self.backend, "idle", None)) is not None:
-                self._tell_clock(running, idle)
+                self._hold_clock_while_busy(running, idle)
             if KUBELET in self.config.components:
                 await settle_hollow_taints(self.client("up"), self.config.nodes)
             if CONTROLLERS in self.config.components:
@@ -166,7 +166,7 @@ class Assembly:
         await self._running.aclose()
 
     async def _make_roles(self) -> None:
-        from sampan.cli.component_roles import ensure_component_roles
+        from sampan.cluster.component_roles import ensure_component_roles
 
         await ensure_component_roles(self.client("up"))
 
@@ -185,16 +185,16 @@ class Assembly:
 
         selected(self.config.controllers)  # raises UnknownController before anything is started
         export_controllers(self.server.metrics, lambda: self.controllers.runners if self.controllers else ())
-        self._tell_clock(running, self._controllers_idle)
-        work = self.terms.run(COMPONENT, self._controller_client(""), self._control)
-        await running.enter_async_context(_beside(work))
+        self._hold_clock_while_busy(running, self._controllers_idle)
+        work = self.leadership.run(COMPONENT, self._controller_client(""), self._control)
+        await running.enter_async_context(_in_background(work))
         self.server.registry.components["controller-manager"] = _is_running
         if self.has_controller("serviceaccount-controller"):
-            await default_account(self.client("up"), "default")
-        if self.config.has_default_class:
-            from sampan.cli.default_class import default_class
+            await wait_for_default_account(self.client("up"), "default")
+        if self.config.has_default_storage_class:
+            from sampan.cluster.default_storage_class import ensure_default_storage_class
 
-            await default_class(self.client("up"))
+            await ensure_default_storage_class(self.client("up"))
 
     async def _control(self) -> None:
         """Run the controllers for one term of leadership."""
@@ -246,32 +246,32 @@ class Assembly:
         """Start the nodes, and wait until the initial ones are running. Without initial nodes do not wait for their
         code to load."""
         self.server.serve_metrics()
-        activity, begun = Activity(), asyncio.Event()
-        self._tell_clock(running, activity.idle)
-        await running.enter_async_context(_beside(self._run_fleet(activity, begun)))
+        activity, is_created = Activity(), asyncio.Event()
+        self._hold_clock_while_busy(running, activity.idle)
+        await running.enter_async_context(_in_background(self._run_fleet(activity, is_created)))
         if self.config.nodes.real_count:
             await self._run_real_nodes(running)
         if self.config.nodes.hollow_count:
-            await begun.wait()
-            from sampan.cli.nodes import start_nodes
+            await is_created.wait()
+            from sampan.cluster.hollow_nodes import start_nodes
 
             assert self.fleet is not None
             await start_nodes(self.fleet, self.config.nodes)
 
-    async def _run_fleet(self, activity: Activity, begun: asyncio.Event) -> None:
+    async def _run_fleet(self, activity: Activity, is_created: asyncio.Event) -> None:
         with activity:
-            module = await asyncio.to_thread(import_module, "sampan.cli.nodes")
+            module = await asyncio.to_thread(import_module, "sampan.cluster.hollow_nodes")
         self.fleet = module.fleet_of(self.config.nodes, transport=self.transport, clock=self.clock, activity=activity)
-        begun.set()
+        is_created.set()
         await self.fleet.run()
 
     async def _run_real_nodes(self, running: AsyncExitStack) -> None:
         """Start the real nodes, and wait until they are ready."""
-        from sampan.cli.nodes import FLEET, node_user
+        from sampan.cluster.hollow_nodes import FLEET, node_user
 
-        module = await asyncio.to_thread(import_module, "sampan.cli.real_nodes")
+        module = await asyncio.to_thread(import_module, "sampan.cluster.real_nodes")
         activity = Activity()
-        self._tell_clock(running, activity.idle)
+        self._hold_clock_while_busy(running, activity.idle)
 
         def client_of(user: UserInfo) -> Client:
             return Client(transport=self.transport.acting_as(user), clock=self.clock, component=KUBELET)
@@ -283,16 +283,16 @@ class Assembly:
             clock=self.clock,
             activity=activity,
             recorder=self.server.recorder,
-            claims=self._claims,
+            locks=self._locks,
             make_ports=self._make_ports(),
         )
-        await running.enter_async_context(_beside(self.real_nodes.run()))
+        await running.enter_async_context(_in_background(self.real_nodes.run()))
         await self.real_nodes.ready()
 
     def _make_ports(self) -> MakePorts | None:
         if self.config.signing_ca is None or self.config.server.tls is None:
             return None
-        from sampan.cli.kubelet_ports import cluster_ports
+        from sampan.cluster.kubelet_ports import cluster_ports
 
         return cluster_ports(
             self.config.signing_ca,
@@ -305,8 +305,8 @@ class Assembly:
         """Start the scheduler. Its code is loaded in a thread, so that the start of the cluster does not wait for
         it."""
         activity = Activity()
-        self._tell_clock(running, activity.idle)
-        await running.enter_async_context(_beside(self._schedule(activity)))
+        self._hold_clock_while_busy(running, activity.idle)
+        await running.enter_async_context(_in_background(self._schedule(activity)))
         self.server.registry.components["scheduler"] = _is_running
 
     async def _schedule(self, activity: Activity) -> None:
@@ -315,8 +315,8 @@ class Assembly:
         transport = self.transport.acting_as(UserInfo(_SCHEDULER_USER, groups=(AUTHENTICATED,)))
         client = Client(transport=transport, clock=self.clock, component=module.COMPONENT)
         metrics = measuring.SchedulerMetrics(self.server.metrics)
-        desk = serving.ExplainEndpoint(lambda: self.scheduler, self.clock.now)
-        self.server.debug |= dict.fromkeys((serving.WHY, serving.DECISIONS), functools.partial(_told, desk))
+        explain = serving.ExplainEndpoint(lambda: self.scheduler, self.clock.now)
+        self.server.debug |= dict.fromkeys((serving.WHY, serving.DECISIONS), functools.partial(_explain, explain))
 
         async def term() -> None:
             self.scheduler = module.Scheduler(
@@ -333,7 +333,7 @@ class Assembly:
             finally:
                 self.scheduler = metrics.scheduler = None
 
-        await self.terms.run(module.COMPONENT, client, term)
+        await self.leadership.run(module.COMPONENT, client, term)
 
     async def _scheduler_config(self) -> SchedulerConfig | None:
         """Return the scheduler configuration, waiting for a policy ConfigMap, which can be created only after the API
@@ -343,12 +343,12 @@ class Assembly:
         while settings.policy_map is not None:
             try:
                 return await policy_of_map(self.client("up"), settings.policy_map)
-            except (errors.ApiError, CliError) as error:
+            except (errors.ApiError, ClusterError) as error:
                 log.warning("the scheduler is not running: %s", error)
                 await self.clock.sleep(_POLICY_RETRY_S)
         return settings.config
 
-    def _tell_clock(self, running: AsyncExitStack, idle: Idle) -> None:
+    def _hold_clock_while_busy(self, running: AsyncExitStack, idle: Idle) -> None:
         """Keep a virtual clock from advancing while something is in progress."""
         if isinstance(self.clock, VirtualClock):
             running.callback(self.clock.on_idle(idle))
@@ -363,21 +363,21 @@ def _scheduler_modules() -> list[Any]:
     return [import_module(f"sampan.scheduler.{name}") for name in ("scheduler", "metrics", "explain.explain_endpoint")]
 
 
-async def _told(desk: Any, call: Call) -> ApiResponse:
+async def _explain(endpoint: Any, call: Call) -> ApiResponse:
     """Return the scheduler's response about a pod as a response of the API server."""
     from sampan.apiserver.response.responses import RawResponse
 
-    answer = await desk.handle(call.method, call.path.rstrip("/"), dict(call.query.pairs()), call.body)
-    return RawResponse(answer.body, answer.content_type, answer.code)
+    response = await endpoint.handle(call.method, call.path.rstrip("/"), dict(call.query.pairs()), call.body)
+    return RawResponse(response.body, response.content_type, response.code)
 
 
-def _with_pod_ranges(config: ClusterConfig, claims: Claims) -> ClusterConfig:
+def _with_pod_cidrs(config: ClusterConfig, locks: HostLocks) -> ClusterConfig:
     if not config.nodes.real_count:
         return config
     from sampan.controllers.manager import selected
 
     has_ipam = CONTROLLERS in config.components and "node-ipam-controller" in selected(config.controllers)
-    nodes, settings = with_pod_ranges(config.nodes, config.controller_settings, has_ipam, claims)
+    nodes, settings = with_pod_cidrs(config.nodes, config.controller_settings, has_ipam, locks)
     return replace(config, nodes=nodes, controller_settings=settings)
 
 
@@ -385,7 +385,7 @@ async def _is_running() -> None:
     """Report a component as healthy: it runs in this process, so that a response proves that it runs."""
 
 
-async def default_account(client: Client, namespace: str) -> None:
+async def wait_for_default_account(client: Client, namespace: str) -> None:
     """Wait for the default service account of a namespace; pods cannot be created there without it."""
     from sampan.api.types.core_v1 import ServiceAccount
 
@@ -403,7 +403,7 @@ async def default_account(client: Client, namespace: str) -> None:
 
 
 @asynccontextmanager
-async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+async def _in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     """Run a coroutine for the duration of the block. Its failure cancels the block; an exception of the block is raised
     as it is, without an exception group."""
     failure: Exception | None = None

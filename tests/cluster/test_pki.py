@@ -10,8 +10,7 @@ from sampan.api.types.core_v1 import ConfigMap
 from sampan.apiserver.authn.front_proxy import FrontProxySettings
 from sampan.apiserver.config.config_reload import reloading_proxy_client
 from sampan.apiserver.config.server_config import ServerConfig
-from sampan.cli.front_proxy import with_front_proxy
-from sampan.cli.pki import ADMIN, PROXY_CA, PROXY_CLIENT, Pki
+from sampan.cluster.pki import ADMIN, PROXY_CA, PROXY_CLIENT, Pki, with_front_proxy
 from sampan.testing import Cluster
 from sampan.testing.keys import KEYS, KeyRing
 

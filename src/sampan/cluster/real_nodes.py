@@ -7,18 +7,23 @@ is stopped. If it is deleted, all of its pods are stopped.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
+import os
+import socket
 from collections.abc import Callable
+from pathlib import Path
 
 from sampan.api.types.core_v1 import Node
-from sampan.cli.claims import Claims
-from sampan.cli.kubelet_ports import MakePorts
-from sampan.cli.node_runtime import runtime_maker
-from sampan.cli.nodes_config import NodesConfig
-from sampan.cli.real_node_config import agent_config, places_of
+from sampan.cluster.cluster_cidrs import cluster_cidr, pod_cidr_of
+from sampan.cluster.host_locks import HostLocks
+from sampan.cluster.kubelet_ports import MakePorts
+from sampan.cluster.node_runtime import RuntimeConfig, runtime_maker
+from sampan.cluster.nodes_config import NodesConfig
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.housekeeping import remove_directory
 from sampan.kubelet.agent.kubelet import Kubelet, build_kubelet
+from sampan.kubelet.config import PORT
 from sampan.kubelet.hollow_nodes import NAME_PREFIX, RUNTIME, is_on
 from sampan.kubelet.server.ports import serve_kubelet
 from sampan.machinery.activity import Activity
@@ -34,6 +39,12 @@ _PATIENCE_S = 60
 _AT_A_TIME = 4
 
 
+_EVICTION = {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"}
+"""Low eviction thresholds, as the disk of a personal machine is often rather full."""
+_NAMED = 100
+"""The first number for nodes whose names do not contain one."""
+
+
 class RealNodes:
     """Runs real nodes. `run()` returns only when it is cancelled, after stopping everything that the nodes run."""
 
@@ -46,13 +57,13 @@ class RealNodes:
         clock: Clock,
         activity: Activity,
         recorder: FlightRecorder | None,
-        claims: Claims,
+        locks: HostLocks,
         make_ports: MakePorts | None = None,
     ) -> None:
         """`client` watches all nodes; those of `client_for` have the permissions of one node. Without `make_ports` only
         the API server of the same process can reach the kubelets."""
         assert config.root is not None
-        self._config, self._root, self._claims, self._make_ports = config, config.root, claims, make_ports
+        self._config, self._root, self._locks, self._make_ports = config, config.root, locks, make_ports
         self._client_for, self._clock, self._activity, self._recorder = client_for, clock, activity, recorder
         self._informers = InformerFactory(client=client, activity=activity)
         self._nodes = self._informers.of(Node)
@@ -64,7 +75,7 @@ class RealNodes:
         self._kubelets: dict[str, asyncio.Future[Kubelet]] = {}
         """The kubelets of the running nodes, each once it is built."""
         self._queue: WorkQueue[str] = WorkQueue(clock=clock, backoff=Backoff(0.1, 10), activity=activity)
-        self._begun = asyncio.Event()
+        self._has_started = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
 
     @property
@@ -78,14 +89,14 @@ class RealNodes:
             self._nodes.subscribe(self._on_node)
             for name in self._first:
                 await self._sync(name)
-            self._begun.set()
+            self._has_started.set()
             await self._queue.serve(self._work, _AT_A_TIME)
 
     async def ready(self) -> None:
         """Wait until the nodes are registered, up to a limit."""
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                await self._begun.wait()
+                await self._has_started.wait()
                 for kubelet in list(self._kubelets.values()):
                     await (await asyncio.shield(kubelet)).ready.wait()
         except TimeoutError:
@@ -124,7 +135,7 @@ class RealNodes:
 
     def _start(self, name: str) -> None:
         assert self._group is not None
-        config = agent_config(self._config, self._root, name, self._claims)
+        config = agent_config(self._config, self._root, name, self._locks)
         kubelet = self._kubelets[name] = asyncio.get_running_loop().create_future()
         self._running[name] = self._group.create_task(self._run_node(config, kubelet))
 
@@ -136,7 +147,7 @@ class RealNodes:
         kubelet.cancel()
 
     async def _run_node(self, config: AgentConfig, built: asyncio.Future[Kubelet]) -> None:
-        places = places_of(self._config, self._root / config.name)
+        places = runtime_config_of(self._config, self._root / config.name)
         async with (
             build_kubelet(
                 config=config,
@@ -158,3 +169,66 @@ class RealNodes:
         status = kubelet.node.api_node.status
         addresses = [address.address for address in status.addresses if address.type == "InternalIP"]
         await serve_kubelet(kubelet, await asyncio.to_thread(make_ports, kubelet.config, addresses))
+
+
+# -- configuration of the kubelets -----------------------------------------------------------------------------------
+
+
+def runtime_config_of(config: NodesConfig, directory: Path) -> RuntimeConfig:
+    assert config.images is not None
+    return RuntimeConfig(
+        node=directory.name,
+        directory=directory,
+        images=config.images,
+        endpoint=config.endpoint,
+        cluster_cidrs=config.cluster_cidrs,
+        stops_pods=True,
+    )
+
+
+def number_of(name: str) -> int:
+    """Return the number in the name of a node, or else one derived from a hash of its name."""
+    end = name.removeprefix(NAME_PREFIX)
+    if name.startswith(NAME_PREFIX) and end.isdecimal():
+        return int(end)
+    return _NAMED + int(hashlib.blake2b(name.encode(), digest_size=2).hexdigest(), 16) % _NAMED
+
+
+def root_cgroup_of(root: Path, name: str) -> str:
+    """Return the root cgroup of a node of the cluster whose nodes are in `root`."""
+    mark = hashlib.blake2b(str(root).encode(), digest_size=4).hexdigest()
+    return f"/sampan-{mark}-{name}"
+
+
+def agent_config(config: NodesConfig, root: Path, name: str, locks: HostLocks) -> AgentConfig:
+    number = number_of(name)
+    return AgentConfig(
+        name=name,
+        root=root / name / "kubelet",
+        logs=root / name / "logs",
+        annotations={RUNTIME: config.runtime},
+        port=_port(PORT + number, locks),
+        cgroup_root=root_cgroup_of(root, name),
+        has_cgroups_per_qos=os.geteuid() == 0,
+        eviction_hard=_EVICTION,
+        image_gc_high=99,
+        image_gc_low=98,
+        images=config.images,
+        ends_pods=True,
+        needs_pod_cidr=config.has_pod_cidrs,
+        pod_cidrs=() if config.has_pod_cidrs else (pod_cidr_of(cluster_cidr(config.root, locks), number % 256),),
+        serializes_pulls=False,
+    )
+
+
+def _port(preferred: int, locks: HostLocks) -> int:
+    """Return the default port, or any free one if another cluster of this machine uses it."""
+    for number in (preferred, 0) if locks.acquire(f"port {preferred}") else (0,):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("0.0.0.0", number))
+            except (OSError, OverflowError):  # the port of a node with a high number may be out of range
+                continue
+            return int(probe.getsockname()[1])
+    return preferred

@@ -8,23 +8,23 @@ from ipaddress import IPv4Network
 from itertools import islice
 from pathlib import Path
 
-from sampan.cli.claims import Claims
+from sampan.cluster.host_locks import HostLocks
 
 _FILE = "pod-range"
 _NODES = 256
-_RANGES = [f"10.{second}.0.0/16" for second in range(200, 256)]
+_CLUSTER_CIDRS = [f"10.{second}.0.0/16" for second in range(200, 256)]
 
 
-def pod_range(root: Path | None, claims: Claims) -> str:
+def cluster_cidr(root: Path | None, locks: HostLocks) -> str:
     """Return the cluster CIDR. It is saved in `root`, the directory with the data of the nodes."""
     file = root / _FILE if root is not None else None
     if file is not None and file.exists():
         kept = file.read_text().strip()
-        claims.take(kept)
+        locks.acquire(kept)
         return kept
     from sampan.network.pods import free_range
 
-    cidr = free_range(candidates(str(root)), "", claims.take)
+    cidr = free_range(candidates(str(root)), "", locks.acquire)
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{cidr}\n")
@@ -33,19 +33,19 @@ def pod_range(root: Path | None, claims: Claims) -> str:
 
 def candidates(identity: str) -> list[str]:
     """Return all CIDRs, starting at a position that depends on the cluster."""
-    begin = int(hashlib.sha256(identity.encode()).hexdigest(), 16) % len(_RANGES)
-    return _RANGES[begin:] + _RANGES[:begin]
+    begin = int(hashlib.sha256(identity.encode()).hexdigest(), 16) % len(_CLUSTER_CIDRS)
+    return _CLUSTER_CIDRS[begin:] + _CLUSTER_CIDRS[:begin]
 
 
-def own_range(identity: str) -> str:
+def own_pod_cidr(identity: str) -> str:
     """Return a pod CIDR for a node that has to choose one itself. It conflicts with no route of the machine, and nodes
     with other names are unlikely to choose the same."""
     from sampan.network.pods import free_range
 
     number = int(hashlib.sha256(f"{identity}/node".encode()).hexdigest(), 16) % _NODES
-    return free_range([node_range(cidr, number) for cidr in candidates(identity)], bridge="")
+    return free_range([pod_cidr_of(cidr, number) for cidr in candidates(identity)], bridge="")
 
 
-def node_range(cluster: str, number: int) -> str:
+def pod_cidr_of(cluster: str, number: int) -> str:
     """Return the pod CIDR of the node with that number, for nodes without IPAM."""
     return str(next(islice(IPv4Network(cluster).subnets(new_prefix=24), number, None)))

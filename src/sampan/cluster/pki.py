@@ -5,6 +5,7 @@ A renewed CA keeps its key, so that clients which trust the old CA certificate a
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from sampan.cli.renewal import BEFORE_S
+from sampan.apiserver.authn.front_proxy import FrontProxySettings
+from sampan.apiserver.config.server_config import ServerConfig
+from sampan.cluster.certificate_renewal import BEFORE_S
 from sampan.machinery.private_files import write_private
 
 if TYPE_CHECKING:
@@ -154,3 +157,19 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def with_front_proxy(server: ServerConfig, pki: Pki) -> ServerConfig:
+    """Add the front proxy settings of the cluster's own PKI, unless flags configure a front proxy CA or client
+    certificate."""
+    if server.front_proxy is not None or server.proxy_client is not None:
+        return server
+    settings = FrontProxySettings(
+        ca=pki.certificate(PROXY_CA),
+        allowed_names=(PROXY_CLIENT,),
+        username_headers=("X-Remote-User",),
+        group_headers=("X-Remote-Group",),
+        extra_prefixes=("X-Remote-Extra-",),
+    )
+    client = (pki.certificate(PROXY_CLIENT), pki.key(PROXY_CLIENT))
+    return dataclasses.replace(server, front_proxy=settings, proxy_client=client)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sampan.cli.claims import Claims
+from sampan.cluster.host_locks import HostLocks
 from sampan.runtimes.names import CRI, DOCKER, HOLLOW, OCI
 
-_WITH_RANGES = (CRI, DOCKER, OCI)
+_WITH_POD_CIDRS = (CRI, DOCKER, OCI)
 """Runtimes whose pods have their own addresses."""
 
 
@@ -30,7 +30,7 @@ class NodesConfig:
     """The directory with the data of real nodes."""
     images: Path | None = None
     """The image directory that real nodes share."""
-    has_pod_ranges: bool = False
+    has_pod_cidrs: bool = False
     """Whether each node has a pod CIDR."""
     cluster_cidrs: Sequence[str] = ()
     """The cluster CIDRs, from which the pod CIDRs are allocated."""
@@ -48,19 +48,19 @@ class NodesConfig:
         return self.count if self.runtime != HOLLOW else 0
 
 
-def with_pod_ranges(
-    nodes: NodesConfig, settings: Mapping[str, Any], has_ipam: bool, claims: Claims
+def with_pod_cidrs(
+    nodes: NodesConfig, settings: Mapping[str, Any], has_ipam: bool, locks: HostLocks
 ) -> tuple[NodesConfig, dict[str, Any]]:
     """Enable the allocation of pod CIDRs if the real nodes need them, that is, if Sampan provides their network. It
     requires the node IPAM controller (`has_ipam`). The cluster CIDR is chosen and remembered unless it is set."""
     settings = dict(settings)
-    if nodes.real_count and nodes.runtime in _WITH_RANGES and has_ipam and not settings.get("allocate_node_cidrs"):
-        from sampan.cli.pod_range import pod_range
+    if nodes.real_count and nodes.runtime in _WITH_POD_CIDRS and has_ipam and not settings.get("allocate_node_cidrs"):
+        from sampan.cluster.cluster_cidrs import cluster_cidr
 
         settings |= {
             "allocate_node_cidrs": True,
-            "cluster_cidr": settings.get("cluster_cidr") or [pod_range(nodes.root, claims)],
+            "cluster_cidr": settings.get("cluster_cidr") or [cluster_cidr(nodes.root, locks)],
         }
     has_ranges = bool(settings.get("allocate_node_cidrs")) and has_ipam
     cidrs = list(settings.get("cluster_cidr") or ())
-    return replace(nodes, has_pod_ranges=has_ranges, cluster_cidrs=cidrs), settings
+    return replace(nodes, has_pod_cidrs=has_ranges, cluster_cidrs=cidrs), settings

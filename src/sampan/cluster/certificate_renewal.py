@@ -31,24 +31,24 @@ class Renewals:
     def __init__(self) -> None:
         self._all: list[Renewable] = []
 
-    def add(self, one: Renewable) -> None:
-        self._all.append(one)
+    def add(self, renewable: Renewable) -> None:
+        self._all.append(renewable)
 
     async def run(self, clock: Clock) -> None:
         while True:
-            await clock.sleep(self._renewed(clock.now()))
+            await clock.sleep(self._renew_due(clock.now()))
 
-    def _renewed(self, now: float) -> float:
+    def _renew_due(self, now: float) -> float:
         """Renew what is due, and return the seconds until the next check. A failure does not affect the others."""
         soonest = min((self._next(renewable, now) for renewable in self._all), default=now + _LONGEST_S)
         return min(max(soonest - now, _RETRY_S), _LONGEST_S)
 
-    def _next(self, one: Renewable, now: float) -> float:
+    def _next(self, renewable: Renewable, now: float) -> float:
         """Renew a certificate if it is due, and return the time of the next check, which is `now` after a failure."""
         try:
-            if one.due() <= now:
-                one.renew(now)
-            return one.due()
+            if renewable.due() <= now:
+                renewable.renew(now)
+            return renewable.due()
         except (OSError, ValueError) as error:
             log.error("cannot renew a certificate: %s", error)
             return now

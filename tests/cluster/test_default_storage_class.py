@@ -8,7 +8,7 @@ from sampan.api.codec import json
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.storage_v1 import StorageClass
-from sampan.cli.default_class import NAME, default_class
+from sampan.cluster.default_storage_class import NAME, ensure_default_storage_class
 from sampan.machinery import errors
 from sampan.testing import Cluster
 
@@ -18,12 +18,12 @@ META = {"name": "data", "namespace": "default"}
 async def test_is_made_once() -> None:
     async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster:
         classes = cluster.client.of(StorageClass)
-        await default_class(cluster.client)
+        await ensure_default_storage_class(cluster.client)
         found = await classes.get(NAME)
         assert (found.provisioner, found.volumeBindingMode) == ("sampan.local/path", "WaitForFirstConsumer")
-        await default_class(cluster.client)
+        await ensure_default_storage_class(cluster.client)
         await classes.delete(NAME)
-        await default_class(cluster.client)
+        await ensure_default_storage_class(cluster.client)
         with pytest.raises(errors.NotFound):
             await classes.get(NAME)
 
@@ -32,7 +32,7 @@ async def test_one_that_is_there_stays_as_it_is() -> None:
     async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster:
         classes = cluster.client.of(StorageClass)
         await classes.create(StorageClass(metadata=ObjectMeta(name=NAME), provisioner="mine"))
-        await default_class(cluster.client)
+        await ensure_default_storage_class(cluster.client)
         assert (await classes.get(NAME)).provisioner == "mine"
 
 

@@ -1,0 +1,62 @@
+"""Stop the containers that the nodes of a killed cluster have left running, as part of `sampan down`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sampan.cli.cluster_dir import ClusterDir
+from sampan.cli.failures import CliError
+
+if TYPE_CHECKING:
+    from sampan.cluster.node_runtime import RuntimeRecord
+
+
+def stop_abandoned_nodes(where: ClusterDir) -> list[str]:
+    """Return the names of the nodes of which something was stopped. Raise CliError if that fails."""
+    from sampan.cluster.node_runtime import RuntimeRecord, recorded_runtime
+    from sampan.runtimes.contract import RuntimeFailure
+    from sampan.runtimes.names import OCI
+
+    stopped = []
+    for directory in _nodes(where.path / "nodes"):
+        note = recorded_runtime(directory) or (RuntimeRecord(OCI) if _has_pods(directory) else None)
+        if note is None:
+            continue
+        try:
+            asyncio.run(_stop(directory, note, where.images))
+        except (RuntimeFailure, OSError) as error:
+            raise CliError(f"what {directory.name} has left running cannot be stopped: {error}") from None
+        stopped.append(directory.name)
+    return stopped
+
+
+def _nodes(root: Path) -> Iterator[Path]:
+    if root.is_dir() and os.geteuid() == 0:
+        yield from (Path(entry.path) for entry in os.scandir(root) if entry.is_dir())
+
+
+def _has_pods(directory: Path) -> bool:
+    pods = directory / "oci" / "pods"
+    has_monitor = (directory / "oci" / "monitor" / "monitor.sock").exists()
+    return has_monitor or (pods.is_dir() and any(os.scandir(pods)))
+
+
+async def _stop(directory: Path, note: RuntimeRecord, images: Path) -> None:
+    """Take over the containers as the kubelet of the node would, and stop them."""
+    from sampan.cluster.node_runtime import RuntimeConfig, runtime_maker
+    from sampan.cluster.real_nodes import root_cgroup_of
+    from sampan.kubelet.agent.housekeeping import remove_directory
+    from sampan.kubelet.cgroups.hierarchy import Hierarchy
+    from sampan.machinery.clock import RealClock
+
+    config = RuntimeConfig(
+        node=directory.name, directory=directory, images=images, endpoint=note.endpoint, stops_pods=True
+    )
+    async with runtime_maker(note.runtime, config, RealClock())(lambda uid: None):
+        pass
+    await asyncio.to_thread(remove_directory, directory / "kubelet" / "pods")
+    await asyncio.to_thread(Hierarchy().remove, root_cgroup_of(directory.parent, directory.name))

@@ -1,0 +1,18 @@
+"""Failures of a cluster as a whole, and the exceptions inside a group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+
+class ClusterError(ValueError):
+    """A cluster that cannot be started or changed as configured. The message names the flag, file or port."""
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """Yield the exceptions in nested groups; an exception that is not a group yields itself."""
+    if isinstance(error, BaseExceptionGroup):
+        for nested in error.exceptions:
+            yield from leaves(nested)
+    else:
+        yield error

@@ -1,0 +1,27 @@
+import subprocess
+import sys
+
+import pytest
+
+from sampan.cluster.host_locks import HostLocks
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+
+
+def test_one_has_it_at_a_time() -> None:
+    one, other = HostLocks(), HostLocks()
+    assert one.acquire("tests: it")
+    assert one.acquire("tests: it"), "it has it"
+    assert not other.acquire("tests: it")
+    assert other.acquire("tests: another")
+    one.close()
+    assert other.acquire("tests: it")
+    other.close()
+
+
+def test_it_ends_with_its_process() -> None:
+    code = "from sampan.cluster.host_locks import HostLocks; assert HostLocks().acquire('tests: ending')"
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+    mine = HostLocks()
+    assert mine.acquire("tests: ending")
+    mine.close()
