@@ -197,25 +197,27 @@ def _warn(answer: http.client.HTTPResponse) -> None:
 
 def open_session(given: Mapping[str, Any]) -> Session:
     """Open a session with the access that the flags, $KUBECONFIG, ~/.kube/config or this user's cluster define, in this
-    order. It is closed when the command ends."""
+    order. A server of the flags replaces that of the kubeconfig, whose credentials stay. The session is closed when the
+    command ends."""
     session = _opened(given)
     click.get_current_context().call_on_close(session.close)
     return session
 
 
 def _opened(given: Mapping[str, Any]) -> Session:
-    if given["server"]:
-        access = Access(server=given["server"], token=given["token"], is_insecure=given["insecure"])
-        return Session(access, given["namespace"] or "default")
     paths = [Path(given["kubeconfig"])] if given["kubeconfig"] else kubeconfig.default_paths()
-    own = cluster_dir(None, "sampan").kubeconfig
-    if not given["kubeconfig"] and not any(path.exists() for path in paths) and own.exists():
-        paths = [own]
+    if not given["kubeconfig"] and not any(path.exists() for path in paths):
+        if given["server"]:
+            access = Access(server=given["server"], token=given["token"], is_insecure=given["insecure"])
+            return Session(access, given["namespace"] or "default")
+        if (own := cluster_dir(None, "sampan").kubeconfig).exists():
+            paths = [own]
     try:
         access = kubeconfig.load(paths, context=given["context_name"])
         namespace = given["namespace"] or kubeconfig.namespace_of(paths, context=given["context_name"])
     except kubeconfig.KubeconfigError as error:
         raise CliError(str(error)) from None
+    access.server = given["server"] or access.server
     if given["token"]:
         access.token, access.token_file = given["token"], None
     access.is_insecure |= given["insecure"]
