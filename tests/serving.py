@@ -15,7 +15,7 @@ from sampan.apiserver.authz.rbac import RbacIndex
 from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects
 from sampan.apiserver.endpoints import ApiEndpoints
 from sampan.apiserver.http.server import HttpServer, Listener
-from sampan.apiserver.loopback import LoopbackTransport, altered
+from sampan.apiserver.loopback import LoopbackTransport, modified_shared_objects
 from sampan.apiserver.nonresource import nonresource_handlers
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.registry import Registry
@@ -83,7 +83,7 @@ async def serving(
             endpoints=ApiEndpoints(registry=registry, admission=AdmissionChain(plugins)),
             nonresource_handlers=nonresource_handlers(registry),
         )
-        http = HttpServer(pipeline=pipeline)
+        http = HttpServer(pipeline=pipeline, start_task=start)
         (port,) = await http.listen([Listener("127.0.0.1", 0)])
         url = f"http://127.0.0.1:{port}"
         loopback = LoopbackTransport(pipeline=pipeline, user=ADMIN)
@@ -91,7 +91,7 @@ async def serving(
         try:
             async with HttpTransport(Access(server=url)) as web:
                 yield Server(clock, scheme, registry, pipeline, backend, http, url, loopback, web)
-            assert altered(registry) == []
+            assert modified_shared_objects(registry) == []
         finally:
             forget()
             await http.close(0.01)

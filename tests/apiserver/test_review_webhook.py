@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from sampan.apiserver.review_webhook import Patience, RemoteReviewer, ReviewFailed
+from sampan.apiserver.review_webhook import RemoteReviewer, RetryPolicy, ReviewFailed
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.kept_answers import KeptAnswers
 from tests.apiserver.authn.outside import outside
@@ -38,8 +38,8 @@ class Service:
 def asked(tmp_path: Path, service: Service, timeout_s: float = 60) -> dict[str, Any]:
     async def main() -> dict[str, Any]:
         async with outside(tmp_path, service.answer) as there:
-            patience = Patience(timeout_s=timeout_s, attempts=3, pause_s=0.001)
-            reviewer = RemoteReviewer(there.access(), patience=patience)
+            retry_policy = RetryPolicy(timeout_s=timeout_s, attempts=3, pause_s=0.001)
+            reviewer = RemoteReviewer(there.access(), retry_policy=retry_policy)
             try:
                 return await reviewer.status(REVIEW)
             finally:

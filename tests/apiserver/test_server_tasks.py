@@ -2,11 +2,11 @@
 
 import asyncio
 
-from sampan.apiserver.server import _Background
+from sampan.apiserver.server import _BackgroundTasks
 
 
 async def test_also_what_is_begun_while_it_ends() -> None:
-    async with asyncio.timeout(60), _Background() as background:
+    async with asyncio.timeout(60), _BackgroundTasks() as background:
 
         async def begins_another() -> None:
             try:

@@ -68,10 +68,10 @@ def test_its_certificate_is_loaded_again_when_it_is_renewed(tmp_path: Path) -> N
     old, new, told = KEYS.write(tmp_path / "old"), KeyRing().write(tmp_path / "new"), list[str]()
     files = (old.certificate(PROXY_CLIENT), old.key(PROXY_CLIENT))
     followed = reloading_proxy_client(files, lambda: told.append("renewed"))
-    followed.look()
+    followed.check()
     files[0].write_bytes(new.certificate(PROXY_CLIENT).read_bytes())
-    followed.look()
+    followed.check()
     assert told == [], "the certificate and its key do not belong together yet"
     files[1].write_bytes(new.key(PROXY_CLIENT).read_bytes())
-    followed.look()
+    followed.check()
     assert told == ["renewed"]

@@ -10,7 +10,7 @@ from sampan.api.types.core_v1 import Binding, Node, ObjectReference, Pod
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.authn.user_names import service_account_user
 from sampan.apiserver.config.server_config import ServerConfig
-from sampan.apiserver.loopback import LoopbackTransport, altered
+from sampan.apiserver.loopback import LoopbackTransport, modified_shared_objects
 from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.apiserver.server import ApiServer
 from sampan.controllers.descriptor import ControllerConfig
@@ -194,7 +194,7 @@ async def cluster(runtime_config: Mapping[str, bool] | None = None) -> AsyncIter
         forget = clock.on_idle(transport.activity.idle)
         try:
             yield Cluster(clock, backend, server, transport)
-            assert altered(server.registry) == []
+            assert modified_shared_objects(server.registry) == []
         finally:
             forget()
 

@@ -23,20 +23,20 @@ def test_kill_in_a_loop(tmp_path: Path, repository: Path) -> None:
         assert writer.stdin is not None
         assert writer.stdout is not None
         for turn in range(ROUNDS):
-            patience = chance.choice([0, 1, chance.randrange(2, 40), chance.randrange(40, 400)])
+            retry_policy = chance.choice([0, 1, chance.randrange(2, 40), chance.randrange(40, 400)])
             print(path, turn, file=writer.stdin, flush=True)
-            acknowledged += _kill_after(writer.stdout, patience)
+            acknowledged += _kill_after(writer.stdout, retry_policy)
             revision = check_file(path, acknowledged, at_least=revision)
         writer.stdin.close()
     assert writer.returncode == 0
     assert len(acknowledged) > 500
 
 
-def _kill_after(told: IO[str], patience: int) -> list[Acknowledged]:
+def _kill_after(told: IO[str], retry_policy: int) -> list[Acknowledged]:
     """Kill the writer once it has told of so many writes; all that it told until it was dead."""
     pid = 0
     acknowledged: list[Acknowledged] = []
-    while not pid or len(acknowledged) < patience:
+    while not pid or len(acknowledged) < retry_policy:
         first, *rest = told.readline().split()
         if first == "pid":
             pid = int(rest[0])

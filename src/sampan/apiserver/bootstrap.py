@@ -49,7 +49,7 @@ _PRIORITIES = (
 )
 _TOKEN_TRACKING = "kube-apiserver-legacy-service-account-token-tracking"
 """The ConfigMap that records since when the use of legacy service account tokens is tracked."""
-Wanted = tuple[str, dict[str, Any]]
+SystemObject = tuple[str, dict[str, Any]]
 """The path of a collection and the object to create in it."""
 
 
@@ -79,8 +79,8 @@ class SystemObjects:
         await _ensure_service_cidr(self._pipeline, self._cluster_ip_range, self._now())
         await _ensure_service(self._pipeline, _service(first_address(self._cluster_ip_range), self._port))
         if self._has_endpoints:
-            await _follow(self._pipeline, _ENDPOINTS, _endpoints([self._address], self._port))
-            await _follow(self._pipeline, _SLICES, _endpoint_slice([self._address], self._port))
+            await _create_or_replace(self._pipeline, _ENDPOINTS, _endpoints([self._address], self._port))
+            await _create_or_replace(self._pipeline, _SLICES, _endpoint_slice([self._address], self._port))
 
     async def run(self, clock: Clock) -> None:
         """Reconcile periodically until cancelled."""
@@ -117,12 +117,12 @@ class SystemObjects:
         ours = [subset for subset in subsets if self._has_port(subset.ports)]
         addresses = [endpoint.ip for subset in ours for endpoint in subset.addresses or ()]
         if self._address not in addresses:
-            await _follow(self._pipeline, _ENDPOINTS, _endpoints([*addresses, self._address], self._port))
+            await _create_or_replace(self._pipeline, _ENDPOINTS, _endpoints([*addresses, self._address], self._port))
         part = self._peek("discovery.k8s.io", "v1", "EndpointSlice", _NAME, "default")
         members = (part.endpoints or ()) if part is not None and self._has_port(part.ports) else ()
         addresses = [address for endpoint in members for address in endpoint.addresses or ()]
         if self._address not in addresses:
-            await _follow(self._pipeline, _SLICES, _endpoint_slice([*addresses, self._address], self._port))
+            await _create_or_replace(self._pipeline, _SLICES, _endpoint_slice([*addresses, self._address], self._port))
 
     def _has_port(self, ports: Sequence[Any] | None) -> bool:
         return [port.port for port in ports or ()] == [self._port]
@@ -162,9 +162,9 @@ def first_address(cluster_ip_range: str) -> str:
     return str(ipaddress.ip_network(cluster_ip_range.partition(",")[0])[1])
 
 
-async def _ensure(pipeline: Pipeline, wanted: Iterable[Wanted]) -> None:
+async def _ensure(pipeline: Pipeline, system_objects: Iterable[SystemObject]) -> None:
     """Create missing objects concurrently, so that the writes share a commit."""
-    await asyncio.gather(*(_create(pipeline, path, body) for path, body in wanted))
+    await asyncio.gather(*(_create(pipeline, path, body) for path, body in system_objects))
 
 
 async def _ensure_service(pipeline: Pipeline, body: dict[str, Any]) -> None:
@@ -199,7 +199,7 @@ async def _create(pipeline: Pipeline, path: str, body: dict[str, Any]) -> bool:
     return True
 
 
-async def _follow(pipeline: Pipeline, path: str, body: dict[str, Any]) -> None:
+async def _create_or_replace(pipeline: Pipeline, path: str, body: dict[str, Any]) -> None:
     """Create the object, or replace an existing one."""
     if not await _create(pipeline, path, body):
         await _send(pipeline, "PUT", f"{path}/{body['metadata']['name']}", body)

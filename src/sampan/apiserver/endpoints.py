@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sampan.apiserver.proxy.upstream import Upstream
 
 T = TypeVar("T")
-_AT_A_TIME = 16
+_DELETE_BATCH = 16
 """How many objects of a collection are deleted concurrently."""
 
 
@@ -84,8 +84,8 @@ class ApiEndpoints:
         obj = await ctx.compute(bodies.read_object, call, self.codec(resource), opts.field_validation)
         metadata.wipe_system_fields(obj.metadata)
         bodies.match_namespace(call, obj)
-        obj = await ctx.compute(self._owned_new, call, ctx, opts, obj)
-        obj = await self._admitted("CREATE", call, ctx, obj, None)
+        obj = await ctx.compute(self._new_object, call, ctx, opts, obj)
+        obj = await self._admit("CREATE", call, ctx, obj, None)
         store = self.registry.store(resource)
         written = await store.create(ctx, obj, strategy=behaviour.strategy, check=self._check("CREATE", call, ctx))
         return self.written(resource, written, 201)
@@ -96,7 +96,7 @@ class ApiEndpoints:
         resource, opts = _resource(call), options.write_options("UpdateOptions", call.query)
         ctx, strategy, codec = self.context(call, opts.dry_run), self.strategy(call), self.codec(resource)
         read = partial(bodies.read_object, call, codec, opts.field_validation)
-        sent = _Sent(read, await ctx.compute(read))
+        sent = _SentObject(read, await ctx.compute(read))
         bodies.match_namespace(call, sent.first)
         bodies.match_name(call, sent.first)
 
@@ -105,23 +105,23 @@ class ApiEndpoints:
             bodies.drop_repeated_owners(call, obj)
             is_reset = not obj.metadata.managedFields and is_reset_in_body(call)
             live = self.versions.shown_value(resource, present.raw)
-            self._own(call, ctx, opts, obj, present, live, is_reset)
+            self._update_managed_fields(call, ctx, opts, obj, present, live, is_reset)
             return obj
 
-        async def wanted(present: StoredObject) -> Any:
-            self._note_size(ctx, resource, present)
+        async def updated_object(present: StoredObject) -> Any:
+            self._use_worker_if_large(ctx, resource, present)
             obj = await ctx.compute(replacement, present)
-            return await self._admitted("UPDATE", call, ctx, obj, present.obj)
+            return await self._admit("UPDATE", call, ctx, obj, present.obj)
 
         async def create() -> Any:
             await self.authorize_create(call)
-            obj = await ctx.compute(self._owned_new, call, ctx, opts, sent.take(call))
-            return await self._admitted("CREATE", call, ctx, obj, None)
+            obj = await ctx.compute(self._new_object, call, ctx, opts, sent.take(call))
+            return await self._admit("CREATE", call, ctx, obj, None)
 
         written = await self.registry.store(resource).replace(
             ctx,
             call.name,
-            wanted,
+            updated_object,
             strategy=strategy,
             check=self._check("UPDATE", call, ctx),
             create=create if strategy.allow_create_on_update else None,
@@ -143,16 +143,16 @@ class ApiEndpoints:
             bodies.match_namespace(call, obj)
             bodies.match_name(call, obj)
             obj = self._default_large(ctx, resource, obj)
-            self._own(call, ctx, opts, obj, present, live, patch.resets_managers)
+            self._update_managed_fields(call, ctx, opts, obj, present, live, patch.resets_managers)
             return obj
 
-        async def wanted(present: StoredObject) -> Any:
-            self._note_size(ctx, resource, present)
+        async def updated_object(present: StoredObject) -> Any:
+            self._use_worker_if_large(ctx, resource, present)
             obj = await ctx.compute(patched, present)
-            return await self._admitted("UPDATE", call, ctx, obj, present.obj)
+            return await self._admit("UPDATE", call, ctx, obj, present.obj)
 
         written = await self.registry.store(resource).replace(
-            ctx, call.name, wanted, strategy=self.strategy(call), check=self._check("UPDATE", call, ctx)
+            ctx, call.name, updated_object, strategy=self.strategy(call), check=self._check("UPDATE", call, ctx)
         )
         return self.written(resource, written, 200)
 
@@ -174,20 +174,20 @@ class ApiEndpoints:
             bodies.match_name(call, obj)
             return self._default_large(ctx, resource, obj)
 
-        async def wanted(present: StoredObject) -> Any:
-            self._note_size(ctx, resource, present)
+        async def updated_object(present: StoredObject) -> Any:
+            self._use_worker_if_large(ctx, resource, present)
             obj = await ctx.compute(lambda: matched(applied.over(present)))
-            return await self._admitted("UPDATE", call, ctx, obj, present.obj)
+            return await self._admit("UPDATE", call, ctx, obj, present.obj)
 
         async def create() -> Any:
             obj = await ctx.compute(lambda: matched(applied.new()))
             await self.authorize_create(call)
-            return await self._admitted("CREATE", call, ctx, obj, None)
+            return await self._admit("CREATE", call, ctx, obj, None)
 
         written = await self.registry.store(resource).replace(
             ctx,
             call.name,
-            wanted,
+            updated_object,
             strategy=self.strategy(call),
             check=self._check("UPDATE", call, ctx),
             create=None if call.subresource else create,
@@ -222,7 +222,7 @@ class ApiEndpoints:
             with suppress(errors.NotFound):
                 await store.delete(ctx, item.name, opts, strategy=strategy, check=self._check("DELETE", call, ctx))
 
-        await _together(delete, result.items)
+        await _run_in_batches(delete, result.items)
         return ListResponse(resource, result)
 
     async def delete_options(self, call: Call) -> DeleteOptions:
@@ -277,7 +277,7 @@ class ApiEndpoints:
             return False
         return self.registry.behaviour(resource).strategy.has_expressions
 
-    def _note_size(self, ctx: Context, resource: Resource, present: StoredObject) -> None:
+    def _use_worker_if_large(self, ctx: Context, resource: Resource, present: StoredObject) -> None:
         """Process a large object in a worker thread even if the request that changes it is small."""
         if len(present.raw) > limits.INLINE_OBJECT_BYTES:
             ctx.worker = self._worker
@@ -297,13 +297,13 @@ class ApiEndpoints:
             subresource=call.subresource,
             dry_run=ctx.dry_run,
             warn=call.warn,
-            annotate=call.audit.annotate if call.audit is not None else _unaudited,
+            annotate=call.audit.annotate if call.audit is not None else _discard_annotation,
         )
 
     def written(self, resource: Resource, written: WriteResult, code: int) -> ObjectResponse:
         return ObjectResponse(resource, self.versions.show(resource, written.raw), code, written.obj)
 
-    async def _admitted(self, operation: Operation, call: Call, ctx: Context, obj: Any, old: Any) -> Any:
+    async def _admit(self, operation: Operation, call: Call, ctx: Context, obj: Any, old: Any) -> Any:
         """Return the object after mutating admission."""
         managers = obj.metadata.managedFields
         await self.admission.admit(self.attributes(operation, call, obj, old, ctx))
@@ -321,7 +321,7 @@ class ApiEndpoints:
                 f"mutating admission controller; please fix your requests: {why}"
             )
 
-    def _owned_new(self, call: Call, ctx: Context, opts: options.WriteOptions, obj: Any) -> Any:
+    def _new_object(self, call: Call, ctx: Context, opts: options.WriteOptions, obj: Any) -> Any:
         """Return the storage form of a new object, with managed fields for what the client set. Fields that the server
         adds later have no manager."""
         obj = self._default_large(ctx, _resource(call), obj)
@@ -330,7 +330,7 @@ class ApiEndpoints:
         self.ownership.created(_resource(call), obj, manager=manager, now=ctx.now)
         return obj
 
-    def _own(
+    def _update_managed_fields(
         self,
         call: Call,
         ctx: Context,
@@ -389,18 +389,18 @@ class ApiEndpoints:
             await self._authorizer.check(call, "create")
 
 
-async def _together(act: Callable[[Item], Coroutine[None, None, None]], items: Sequence[Item]) -> None:
+async def _run_in_batches(act: Callable[[Item], Coroutine[None, None, None]], items: Sequence[Item]) -> None:
     """Run `act` on the items in batches, so that their writes share commits. The first error stops it and is raised."""
-    for start in range(0, len(items), _AT_A_TIME):
+    for start in range(0, len(items), _DELETE_BATCH):
         try:
             async with asyncio.TaskGroup() as group:
-                for item in items[start : start + _AT_A_TIME]:
+                for item in items[start : start + _DELETE_BATCH]:
                     group.create_task(act(item))
         except ExceptionGroup as failed:
             raise failed.exceptions[0] from None
 
 
-class _Sent:
+class _SentObject:
     """The object of a PUT. Every attempt needs its own copy, so the body is decoded again if an earlier attempt used
     it."""
 
@@ -417,7 +417,7 @@ class _Sent:
         return obj
 
 
-def _unaudited(key: str, value: str) -> None:
+def _discard_annotation(key: str, value: str) -> None:
     """Discard an audit annotation of a request that is not audited."""
 
 

@@ -65,16 +65,16 @@ class LoopbackTransport:
     @asynccontextmanager
     async def watch(self, request: Request, codec: ObjectCodec) -> AsyncIterator[Events]:
         call = self._call(request)
-        answer = await self._serve(call)
-        if not isinstance(answer, WatchResponse):
+        api_response = await self._serve(call)
+        if not isinstance(api_response, WatchResponse):
             raise errors.bad_request("the request is no watch")
         try:
-            watcher = await answer.watcher.__aenter__()
+            watcher = await api_response.watcher.__aenter__()
         except Exception as error:
-            raise _told(error, call) from error
+            raise _api_error(error, call) from error
         try:
-            shown = _Shown(self._pipeline.endpoints, answer.resource)
-            yield _LoopbackEvents(watcher, call, shown, codec)
+            converter = _RequestedVersion(self._pipeline.endpoints, api_response.resource)
+            yield _LoopbackEvents(watcher, call, converter, codec)
         finally:
             await watcher.__aexit__(None, None, None)
             if call.audit is not None:
@@ -99,41 +99,41 @@ class LoopbackTransport:
         except errors.ApiError:
             raise
         except Exception as error:
-            raise _told(error, call) from error
+            raise _api_error(error, call) from error
 
 
-def _told(fault: Exception, call: Call) -> errors.ApiError:
+def _api_error(error: Exception, call: Call) -> errors.ApiError:
     """Return the API error for an exception of the server."""
-    if (api_error := translate_storage_error(fault, call)) is not None:
+    if (api_error := translate_storage_error(error, call)) is not None:
         return api_error
-    if isinstance(fault, CacheError):  # for example a watcher that was too slow; the client may retry
-        return errors.service_unavailable(str(fault))
-    log.error("%s %s", call.method, call.path, exc_info=fault)
+    if isinstance(error, CacheError):  # for example a watcher that was too slow; the client may retry
+        return errors.service_unavailable(str(error))
+    log.error("%s %s", call.method, call.path, exc_info=error)
     return errors.internal_error("the request could not be carried out")
 
 
-def _response(endpoints: ApiEndpoints, call: Call, answer: ApiResponse) -> Response:
-    if isinstance(answer, ObjectResponse):
-        return _ObjectResponse(_Shown(endpoints, answer.resource), answer, call.warnings)
-    if isinstance(answer, ListResponse):
-        return _ListResponse(_Shown(endpoints, answer.resource), answer, call.warnings)
-    if isinstance(answer, WatchResponse):
+def _response(endpoints: ApiEndpoints, call: Call, api_response: ApiResponse) -> Response:
+    if isinstance(api_response, ObjectResponse):
+        return _ObjectResponse(_RequestedVersion(endpoints, api_response.resource), api_response, call.warnings)
+    if isinstance(api_response, ListResponse):
+        return _ListResponse(_RequestedVersion(endpoints, api_response.resource), api_response, call.warnings)
+    if isinstance(api_response, WatchResponse):
         raise errors.bad_request("the request is a watch")
-    if isinstance(answer, StreamedResponse):
+    if isinstance(api_response, StreamedResponse):
         raise errors.bad_request("the request needs a connection of its own")
-    body = answer.body if isinstance(answer, RawResponse) else json_codec.encode(answer.value)
-    if answer.code >= 400:
-        raise _failure(answer, body)
-    return _ValueResponse(answer.code, answer.headers, body, call.warnings)
+    body = api_response.body if isinstance(api_response, RawResponse) else json_codec.encode(api_response.value)
+    if api_response.code >= 400:
+        raise _failure(api_response, body)
+    return _ValueResponse(api_response.code, api_response.headers, body, call.warnings)
 
 
-def _failure(answer: ValueResponse | RawResponse, body: bytes) -> errors.ApiError:
-    if isinstance(answer, ValueResponse):
-        return errors.from_status(answer.value)
-    return errors.generic(answer.code, body.decode("utf-8", "replace"), is_unexpected=True)
+def _failure(api_response: ValueResponse | RawResponse, body: bytes) -> errors.ApiError:
+    if isinstance(api_response, ValueResponse):
+        return errors.from_status(api_response.value)
+    return errors.generic(api_response.code, body.decode("utf-8", "replace"), is_unexpected=True)
 
 
-class _Shown:
+class _RequestedVersion:
     """Converts items of the watch cache to the version of a resource."""
 
     __slots__ = ("_endpoints", "_resource")
@@ -151,55 +151,55 @@ class _Shown:
         """Return a stored object in the requested version."""
         return self._endpoints.versions.to_shown(self._resource, obj)
 
-    def list(self, answer: ListResponse) -> bytes:
-        return b"".join(json_bytes.list_chunks(answer.resource, answer.result, self._endpoints.versions))
+    def list(self, api_response: ListResponse) -> bytes:
+        return b"".join(json_bytes.list_chunks(api_response.resource, api_response.result, self._endpoints.versions))
 
 
 class _ObjectResponse:
-    __slots__ = ("_answer", "_shown", "warnings")
+    __slots__ = ("_api_response", "_converter", "warnings")
     headers: Mapping[str, str] = {}
 
-    def __init__(self, shown: _Shown, answer: ObjectResponse, warnings: Sequence[str]) -> None:
-        self._shown, self._answer, self.warnings = shown, answer, warnings
+    def __init__(self, converter: _RequestedVersion, api_response: ObjectResponse, warnings: Sequence[str]) -> None:
+        self._converter, self._api_response, self.warnings = converter, api_response, warnings
 
     @property
     def status(self) -> int:
-        return self._answer.code
+        return self._api_response.code
 
     def body(self) -> bytes:
-        return self._answer.raw
+        return self._api_response.raw
 
     def object(self, codec: ObjectCodec) -> Any:
-        answer = self._answer
-        if answer.item is not None:
-            return self._shown.object(answer.item, codec)
-        if answer.obj is not None and type(answer.obj) is codec.type:
-            return answer.obj
+        api_response = self._api_response
+        if api_response.item is not None:
+            return self._converter.object(api_response.item, codec)
+        if api_response.obj is not None and type(api_response.obj) is codec.type:
+            return api_response.obj
         if codec.type is PartialObjectMetadata:
-            return _metadata_of(answer.raw)
-        return codec.decode(answer.raw)
+            return _metadata_of(api_response.raw)
+        return codec.decode(api_response.raw)
 
     def page(self, codec: ObjectCodec) -> Page:
         raise ValueError("the answer is no list")
 
 
 class _ListResponse:
-    __slots__ = ("_answer", "_shown", "warnings")
+    __slots__ = ("_api_response", "_converter", "warnings")
     headers: Mapping[str, str] = {}
     status = 200
 
-    def __init__(self, shown: _Shown, answer: ListResponse, warnings: Sequence[str]) -> None:
-        self._shown, self._answer, self.warnings = shown, answer, warnings
+    def __init__(self, converter: _RequestedVersion, api_response: ListResponse, warnings: Sequence[str]) -> None:
+        self._converter, self._api_response, self.warnings = converter, api_response, warnings
 
     def body(self) -> bytes:
-        return self._shown.list(self._answer)
+        return self._converter.list(self._api_response)
 
     def object(self, codec: ObjectCodec) -> Any:
         raise ValueError("the answer is a list")
 
     def page(self, codec: ObjectCodec) -> Page:
-        result, shown = self._answer.result, self._shown.object
-        items = [shown(item, codec) for item in result.items]
+        result, converter = self._api_response.result, self._converter.object
+        items = [converter(item, codec) for item in result.items]
         return Page(items, str(result.revision), result.continue_token, result.remaining)
 
 
@@ -218,10 +218,10 @@ class _ValueResponse(BytesResponse):
 class _LoopbackEvent:
     """A watch event whose object is decoded on first access and then shared with all other clients."""
 
-    __slots__ = ("_codec", "_item", "_shown", "type")
+    __slots__ = ("_codec", "_converter", "_item", "type")
 
-    def __init__(self, type: str, item: Item, shown: _Shown, codec: ObjectCodec) -> None:
-        self.type, self._item, self._shown, self._codec = type, item, shown, codec
+    def __init__(self, type: str, item: Item, converter: _RequestedVersion, codec: ObjectCodec) -> None:
+        self.type, self._item, self._converter, self._codec = type, item, converter, codec
 
     @property
     def key(self) -> Key:
@@ -237,12 +237,12 @@ class _LoopbackEvent:
 
     @property
     def object(self) -> Any:
-        return self._shown.object(self._item, self._codec)
+        return self._converter.object(self._item, self._codec)
 
 
 class _LoopbackEvents:
-    def __init__(self, watcher: Watcher, call: Call, shown: _Shown, codec: ObjectCodec) -> None:
-        self._watcher, self._call, self._shown, self._codec = watcher, call, shown, codec
+    def __init__(self, watcher: Watcher, call: Call, converter: _RequestedVersion, codec: ObjectCodec) -> None:
+        self._watcher, self._call, self._converter, self._codec = watcher, call, converter, codec
 
     def __aiter__(self) -> Events:
         return self
@@ -253,9 +253,9 @@ class _LoopbackEvents:
         except StopAsyncIteration:
             raise
         except Exception as error:
-            raise _told(error, self._call) from error
-        shown, codec = self._shown, self._codec
-        return [_LoopbackEvent(event.type, event.item, shown, codec) for event in events]
+            raise _api_error(error, self._call) from error
+        converter, codec = self._converter, self._codec
+        return [_LoopbackEvent(event.type, event.item, converter, codec) for event in events]
 
 
 class _OnlyMetadata(msgspec.Struct):
@@ -276,12 +276,12 @@ def _metadata_of(raw: bytes) -> PartialObjectMetadata:
     return PartialObjectMetadata(metadata=_metadata_decoder.decode(raw).metadata)
 
 
-def altered(registry: Registry) -> list[str]:
+def modified_shared_objects(registry: Registry) -> list[str]:
     """Return the keys of cached objects that were modified although they are shared and read-only; for the end of
     tests."""
     every = ((store.codec, item) for store in registry.stores() for item in store.cacher.peek_all())
-    return [item.key for codec, item in every if _is_altered(codec, item)]
+    return [item.key for codec, item in every if _is_modified(codec, item)]
 
 
-def _is_altered(codec: ResourceCodec, item: Item) -> bool:
+def _is_modified(codec: ResourceCodec, item: Item) -> bool:
     return item.decoded is not None and codec.encode(item.decoded) != codec.encode(codec.decode(item.raw))

@@ -149,7 +149,7 @@ _LABELS = ("group", "resource")
 
 
 def export_storage(metrics: Metrics, registry: Registry) -> None:
-    def each(value: Callable[[CacherStats], float]) -> Callable[[], Iterator[Sample]]:
+    def reader_of(value: Callable[[CacherStats], float]) -> Callable[[], Iterator[Sample]]:
         def read() -> Iterator[Sample]:
             for store in registry.stores():
                 shape = store.cacher.shape
@@ -158,10 +158,12 @@ def export_storage(metrics: Metrics, registry: Registry) -> None:
         return read
 
     objects = "Objects in the watch cache."
-    metrics.function("apiserver_resource_objects", objects, each(lambda stats: stats.items), _LABELS)
+    metrics.function("apiserver_resource_objects", objects, reader_of(lambda stats: stats.items), _LABELS)
     metrics.function("apiserver_storage_objects", objects, _qualified(registry), ("resource",))
     sizes = "Bytes of the objects in the watch cache."
-    metrics.function("apiserver_resource_size_estimate_bytes", sizes, each(lambda stats: stats.item_bytes), _LABELS)
+    metrics.function(
+        "apiserver_resource_size_estimate_bytes", sizes, reader_of(lambda stats: stats.item_bytes), _LABELS
+    )
     for name, help, value, kind in (
         ("watch_cache_capacity", "Events in the history of the watch cache.", lambda s: s.history_events, "gauge"),
         ("watch_cache_resource_version", "Current resource version of the watch cache.", lambda s: s.revision, "gauge"),
@@ -173,9 +175,9 @@ def export_storage(metrics: Metrics, registry: Registry) -> None:
         ),
         ("init_events_total", "Number of times that the watch cache was filled.", lambda s: s.fills, "counter"),
     ):
-        metrics.function(f"apiserver_{name}", help, each(value), _LABELS, kind)
+        metrics.function(f"apiserver_{name}", help, reader_of(value), _LABELS, kind)
     metrics.function(
-        "apiserver_registered_watchers", "Registered watchers by resource.", each(lambda s: s.watchers), _LABELS
+        "apiserver_registered_watchers", "Registered watchers by resource.", reader_of(lambda s: s.watchers), _LABELS
     )
 
 

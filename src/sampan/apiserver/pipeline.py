@@ -76,29 +76,29 @@ class Pipeline:
         """Serve a request whose user is known."""
         self.classify(call)
         audit = self._auditor.begin(call) if self._auditor is not None else None
-        return await self._act(call) if audit is None else await self._audited(call, audit)
+        return await self._execute(call) if audit is None else await self._audited(call, audit)
 
     async def _audited(self, call: Call, audit: AuditContext) -> ApiResponse:
         call.audit = audit
         try:
-            answer = await self._act(call)
+            response = await self._execute(call)
         except BaseException as error:
             audit.record_failure(error)
             raise
-        audit.record_response(answer)
-        return answer
+        audit.record_response(response)
+        return response
 
-    async def _act(self, call: Call) -> ApiResponse:
+    async def _execute(self, call: Call) -> ApiResponse:
         sender = call.user
         await self._impersonation.apply(call)
         if call.audit is not None and call.user is not sender:
             call.audit.record_impersonation(call.user)
         if self._recorder is None or call.method == "GET":
-            await self._let_in(call)
-            return await self._carry_out(call)
+            await self._admit(call)
+            return await self._dispatch(call)
         return await self._recorded(call, self._recorder)
 
-    async def _let_in(self, call: Call) -> None:
+    async def _admit(self, call: Call) -> None:
         """Apply flow control and authorization before the body is read."""
         transport = call.transport
         if transport is not None and (turn := transport.enter(call)) is not None:
@@ -120,14 +120,14 @@ class Pipeline:
     async def _recorded(self, call: Call, recorder: FlightRecorder) -> ApiResponse:
         """Serve a write and record its outcome in the flight recorder."""
         try:
-            await self._let_in(call)
-            answer = await self._carry_out(call)
+            await self._admit(call)
+            response = await self._dispatch(call)
         except errors.ApiError as error:
             recorder.note(
                 "apiserver", call.verb, _subject(call), actor=call.user.name, outcome=f"{error.code} {error.reason}"
             )
             raise
-        metadata = getattr(getattr(answer, "obj", None), "metadata", None)
+        metadata = getattr(getattr(response, "obj", None), "metadata", None)
         recorder.note(
             "apiserver",
             call.verb,
@@ -135,9 +135,9 @@ class Pipeline:
             actor=call.user.name,
             uid=metadata.uid if metadata is not None else "",
             revision=metadata.resourceVersion if metadata is not None else "",
-            outcome=str(getattr(answer, "code", 200)),
+            outcome=str(getattr(response, "code", 200)),
         )
-        return answer
+        return response
 
     def classify(self, call: Call) -> None:
         """Set the resource, its coordinates and the verb of the request from its path and method."""
@@ -152,11 +152,11 @@ class Pipeline:
         call.is_classic_watch = path.watch
         call.verb = _verb(call)
 
-    async def _carry_out(self, call: Call) -> ApiResponse:
+    async def _dispatch(self, call: Call) -> ApiResponse:
         resource = call.resource
         if resource is None:
-            handler = self._nonresource_handlers.get(call.path.split("/", 2)[1])
-            return await handler(call) if handler is not None else path_not_found()
+            serve = self._nonresource_handlers.get(call.path.split("/", 2)[1])
+            return await serve(call) if serve is not None else path_not_found()
         behaviour = self.endpoints.registry.behaviour(resource)
         if behaviour.deprecation and call.verb == "watch":  # even if the resource has no watch: lists share its path
             call.warn(behaviour.deprecation)
@@ -165,9 +165,9 @@ class Pipeline:
             _negotiate(call, resource)
         if behaviour.deprecation and call.verb != "watch":
             call.warn(behaviour.deprecation)
-        own = behaviour.handlers.get(call.subresource)
-        if own is not None:
-            return await own(self.endpoints, call)
+        handler = behaviour.handlers.get(call.subresource)
+        if handler is not None:
+            return await handler(self.endpoints, call)
         if resource.storage is None:  # a review or binding without a handler
             raise errors.method_not_supported(resource.plural, call.verb, group=resource.group)
         return await self._verb(call)

@@ -32,7 +32,7 @@ class ReviewFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class RetryPolicy:
     """The timeout and retries of one review."""
 
     timeout_s: float = 30
@@ -45,8 +45,8 @@ class Patience:
 class RemoteReviewer:
     """Connections are opened with the first review and kept alive."""
 
-    def __init__(self, access: Access, *, patience: Patience | None = None) -> None:
-        self._access, self._patience = access, patience or Patience()
+    def __init__(self, access: Access, *, retry_policy: RetryPolicy | None = None) -> None:
+        self._access, self._patience = access, retry_policy or RetryPolicy()
         self._transport: HttpTransport | None = None
 
     async def status(self, review: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class RemoteReviewer:
             try:
                 return _status(await self._send(body), str(review["kind"]))
             except (ConnectionFailed, errors.ApiError, AccessError, TimeoutError) as error:
-                if attempt == self._patience.attempts or not _is_passing(error):
+                if attempt == self._patience.attempts or not _is_retriable(error):
                     log.warning("webhook %s failed: %s", self._access.server, error or "timeout")
                     raise ReviewFailed(str(error) or "timeout") from error
             await asyncio.sleep(pause_s * (1 + _CHANCE.random() * _JITTER))
@@ -74,8 +74,8 @@ class RemoteReviewer:
 
             self._transport = HttpTransport(self._access)
         async with asyncio.timeout(self._patience.timeout_s):
-            answer = await self._transport.send(Request(method="POST", path="", headers=_JSON, body=body))
-        return answer.body()
+            response = await self._transport.send(Request(method="POST", path="", headers=_JSON, body=body))
+        return response.body()
 
 
 def _status(body: bytes, kind: str) -> dict[str, Any]:
@@ -89,13 +89,13 @@ def _status(body: bytes, kind: str) -> dict[str, Any]:
     return status if isinstance(status, dict) else {}
 
 
-def _is_passing(fault: Exception) -> bool:
+def _is_retriable(error: Exception) -> bool:
     """Whether a retry may help: the connection was reset, or the status code says so."""
-    if isinstance(fault, ConnectionFailed):
-        return isinstance(fault.__cause__, ConnectionResetError) or type(fault.__cause__).__name__ in _BROKEN
-    if not isinstance(fault, errors.ApiError):
+    if isinstance(error, ConnectionFailed):
+        return isinstance(error.__cause__, ConnectionResetError) or type(error.__cause__).__name__ in _BROKEN
+    if not isinstance(error, errors.ApiError):
         return False
-    return fault.code in (429, 500, 504) or bool(fault.retry_after_s)
+    return error.code in (429, 500, 504) or bool(error.retry_after_s)
 
 
 _BROKEN = frozenset({"ServerDisconnectedError", "ClientConnectionResetError"})

@@ -84,7 +84,7 @@ class ApiServer:
         self.recorder = FlightRecorder(clock=clock)
         self.debug: dict[str, NonResourceHandler] = {}
         """Debug handlers of components in this process, by path below /debug."""
-        self._tasks: _Background | None = None
+        self._tasks: _BackgroundTasks | None = None
         self._running = AsyncExitStack()
         self.registry = Registry(
             scheme=self.scheme,
@@ -115,6 +115,7 @@ class ApiServer:
         self._lag = LoopLag(metrics=self.metrics, on_beat=self.watchdog.beat)
         self._http = HttpServer(
             pipeline=self.pipeline,
+            start_task=self._start,
             limits=HttpLimits(reading=config.max_in_flight, writing=config.max_mutating_in_flight),
             metrics=RequestMetrics(metrics=self.metrics),
             fairness=self.fairness if config.has_fairness else None,
@@ -125,7 +126,7 @@ class ApiServer:
 
     async def __aenter__(self) -> ApiServer:
         async with AsyncExitStack() as running:
-            self._tasks = await running.enter_async_context(_Background())
+            self._tasks = await running.enter_async_context(_BackgroundTasks())
             running.enter_context(self.watchdog.watching())
             self._start(self._lag.run())
             if self._audit_log is not None:
@@ -157,9 +158,9 @@ class ApiServer:
                 use_kubelets=self.kubelets.renew_tls,
             ):
                 self._start(certificates.run())
-            flows = FlowControlController(fairness=self.fairness, pipeline=self.pipeline)
-            await flows.ensure_defaults()
-            self._start(flows.run())
+            flow_control = FlowControlController(fairness=self.fairness, pipeline=self.pipeline)
+            await flow_control.ensure_defaults()
+            self._start(flow_control.run())
             await feed.wait_filled()
             await reconcile(self.pipeline, self.security.rules)
             self._start(AllocationRepair(registry=self.registry, clock=RealClock()).run())
@@ -200,12 +201,12 @@ class ApiServer:
     def _make_security(self) -> AuthServices:
         rules, config, relations = RbacIndex(), self.config, NodeGraph(registry=self.registry)
 
-        def made(modes: Sequence[Mode]) -> list[Authorizer]:
+        def make(modes: Sequence[Mode]) -> list[Authorizer]:
             return make_authorizers(modes, rules, relations, config.abac_policies, self.clock)
 
-        self._authorizers_of = made
+        self._authorizers_of = make
         return AuthServices(
-            authorizer=UnionAuthorizer(*made(config.authorization_modes)),
+            authorizer=UnionAuthorizer(*make(config.authorization_modes)),
             rules=rules,
             tokens=self._authenticator.tokens,
             audiences=audiences(config),
@@ -216,7 +217,7 @@ class ApiServer:
 
     def _use_modes(self, modes: Sequence[Mode]) -> None:
         old = self.security.authorizer.replace(self._authorizers_of(modes))
-        self._start(_retired(old))
+        self._start(_close_later(old))
 
     def _make_pipeline(self) -> Pipeline:
         authorizer, admission = self.security.authorizer, self._admission()
@@ -305,7 +306,7 @@ class ApiServer:
         return self._tasks.create_task(work)
 
 
-class _Background:
+class _BackgroundTasks:
     """A task group whose tasks are cancelled when its block is left, including tasks that are created during the
     shutdown."""
 
@@ -314,7 +315,7 @@ class _Background:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._is_over = False
 
-    async def __aenter__(self) -> _Background:
+    async def __aenter__(self) -> _BackgroundTasks:
         await self._group.__aenter__()
         return self
 
@@ -333,7 +334,7 @@ class _Background:
         await self._group.__aexit__(None, None, None)
 
 
-async def _retired(chain: UnionAuthorizer) -> None:
+async def _close_later(chain: UnionAuthorizer) -> None:
     """Close replaced authorizers after a delay in which the requests that still use them finish."""
     try:
         await asyncio.sleep(_RETIREMENT_S)

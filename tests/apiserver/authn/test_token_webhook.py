@@ -9,15 +9,15 @@ import pytest
 from aiohttp import web
 
 from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
-from sampan.apiserver.authn.token_webhook import TokenWebhook, TokenWebhookSettings, identity_of
+from sampan.apiserver.authn.token_webhook import TokenWebhook, TokenWebhookSettings, authentication_response
 from sampan.apiserver.request.call import UserInfo
-from sampan.apiserver.review_webhook import Patience
+from sampan.apiserver.review_webhook import RetryPolicy
 from sampan.machinery.clock import VirtualClock
 from tests.apiserver.authn.outside import Outside, outside
 
 ANN = {"username": "ann", "uid": "7", "groups": ["team"], "extra": {"colour": ["red"]}}
 ANN_USER = UserInfo("ann", "7", ("team", "system:authenticated"), {"colour": ("red",)})
-QUICK = Patience(timeout_s=60, attempts=3, pause_s=0.001)
+QUICK = RetryPolicy(timeout_s=60, attempts=3, pause_s=0.001)
 
 
 class Service:
@@ -37,7 +37,7 @@ class Service:
 
 
 def webhook(service: Outside, clock: VirtualClock, **more: Any) -> TokenWebhook:
-    settings = TokenWebhookSettings(access=service.access(), patience=QUICK, **more)
+    settings = TokenWebhookSettings(access=service.access(), retry_policy=QUICK, **more)
     return TokenWebhook(settings=settings, audiences=("api",), clock=clock)
 
 
@@ -105,7 +105,7 @@ async def test_a_service_without_our_certificate_is_not_believed(tmp_path: Path)
     async with outside(tmp_path, Service().answer) as there:
         access = there.access()
         access.ca_pem = b""
-        settings = TokenWebhookSettings(access=access, patience=QUICK)
+        settings = TokenWebhookSettings(access=access, retry_policy=QUICK)
         tokens = TokenWebhook(settings=settings, audiences=(), clock=VirtualClock())
         try:
             with pytest.raises(TokenError, match="certificate"):
@@ -130,9 +130,9 @@ async def test_a_service_without_our_certificate_is_not_believed(tmp_path: Path)
     ],
 )
 def test_audiences(status: dict[str, Any], wanted: Sequence[str], expected: AuthenticationResponse | None) -> None:
-    assert identity_of(status, wanted, ["api"]) == expected
+    assert authentication_response(status, wanted, ["api"]) == expected
 
 
 def test_what_the_service_says_is_wrong_is_told() -> None:
     with pytest.raises(TokenError, match="too old"):
-        identity_of({"authenticated": False, "error": "too old"}, ["api"], ["api"])
+        authentication_response({"authenticated": False, "error": "too old"}, ["api"], ["api"])

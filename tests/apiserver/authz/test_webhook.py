@@ -13,14 +13,14 @@ from sampan.apiserver.authz.union import AlwaysAllow
 from sampan.apiserver.authz.webhook import WebhookAuthorizer, WebhookSettings, compiled, decision_of, spec_of
 from sampan.apiserver.config.config_file import ConfigFileError
 from sampan.apiserver.request.call import UserInfo
-from sampan.apiserver.review_webhook import Patience
+from sampan.apiserver.review_webhook import RetryPolicy
 from sampan.machinery import errors
 from sampan.machinery.client.access import Access
 from sampan.machinery.clock import VirtualClock
 from tests.apiserver.authn.outside import Outside, outside
 from tests.apiserver.authz.building import ANN, asked, asked_path
 
-QUICK = Patience(timeout_s=60, attempts=2, pause_s=0.001)
+QUICK = RetryPolicy(timeout_s=60, attempts=2, pause_s=0.001)
 
 
 class Service:
@@ -38,7 +38,7 @@ class Service:
 
 
 def authorizer(there: Outside, clock: VirtualClock, **more: Any) -> WebhookAuthorizer:
-    return WebhookAuthorizer(settings=WebhookSettings(access=there.access(), patience=QUICK, **more), clock=clock)
+    return WebhookAuthorizer(settings=WebhookSettings(access=there.access(), retry_policy=QUICK, **more), clock=clock)
 
 
 async def test_it_decides_and_is_not_asked_twice(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_the_file(tmp_path: Path) -> None:
     assert node == "Node"
     assert isinstance(hook, WebhookSettings)
     assert (hook.name, hook.version, hook.allowed_s, hook.refused_s) == ("hook", "v1", 0, 7)
-    assert (hook.patience.timeout_s, hook.on_failure) == (3, AuthzDecision.DENY)
+    assert (hook.retry_policy.timeout_s, hook.on_failure) == (3, AuthzDecision.DENY)
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,9 @@ def test_what_cannot_be_used_changes_nothing(
 
     followed = ReloadingFile(file, read=read, use=use, clock=VirtualClock())
     file.write_text("bad")
-    followed.look()
+    followed.check()
     assert not used
     assert str(fault) in caplog.text
     file.write_text("better")
-    followed.look()
+    followed.check()
     assert used == ["better"]

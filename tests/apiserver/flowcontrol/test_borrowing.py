@@ -59,7 +59,7 @@ def test_a_busy_level_borrows_and_gives_back() -> None:
         borrower.enter("flow")
     borrower.seats_in_queue = 100  # as if so many were waiting
     for _ in range(SAMPLES):
-        borrowing.look(levels)
+        borrowing.sample(levels)
     assert (lender.seats, borrower.seats) == (10, 50)
     borrower.seats_in_queue = 0
     for _ in range(40):
@@ -67,7 +67,7 @@ def test_a_busy_level_borrows_and_gives_back() -> None:
     lender.seats_in_queue = 40
     lender.peak_demand = 50
     for _ in range(SAMPLES):
-        borrowing.look(levels)
+        borrowing.sample(levels)
     assert lender.seats == 50, "what it needs of its own it has back at once"
 
 
@@ -79,5 +79,5 @@ def test_a_level_that_may_not_borrow() -> None:
     levels, borrowing = {"lender": lender, "strict": strict}, Borrowing(seats=60)
     strict.seats_in_queue = 100
     for _ in range(SAMPLES):
-        borrowing.look(levels)
+        borrowing.sample(levels)
     assert strict.seats == 10

@@ -114,12 +114,12 @@ def test_schema_of_a_missing_level() -> None:
 def test_default_objects_come_back() -> None:
     async def scene(server: ApiServer, get: Get) -> None:
         feed = FlowControlController(fairness=server.fairness, pipeline=server.pipeline)
-        assert not feed.differs()
+        assert not feed.has_outdated_defaults()
         await get(f"{ROOT}/flowschemas/catch-all", "DELETE")
-        assert feed.differs()
+        assert feed.has_outdated_defaults()
         await feed.ensure_defaults()
         code, _, _ = await get(f"{ROOT}/flowschemas/catch-all")
-        assert (code, feed.differs()) == (200, False)
+        assert (code, feed.has_outdated_defaults()) == (200, False)
 
     play(scene)
 

@@ -97,7 +97,7 @@ async def site(
     """`now` is by which certificates of clients end."""
     pki, waiting = KEYS.write(folder / "pki"), Waiting()
     files = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
-    async with serving() as server:
+    async with asyncio.TaskGroup() as group, serving() as server:
         pipeline = Pipeline(
             scheme=server.scheme,
             authenticator=UnionAuthenticator([CertificateAuthenticator(now=now)], tokens=[FileTokens(USERS)]),
@@ -105,7 +105,7 @@ async def site(
             endpoints=server.pipeline.endpoints,
             nonresource_handlers={**nonresource_handlers(server.registry), "wait": waiting},
         )
-        http = HttpServer(pipeline=pipeline, limits=limits)
+        http = HttpServer(pipeline=pipeline, start_task=group.create_task, limits=limits)
         listeners = [Listener("127.0.0.1", 0, user=ADMIN), Listener("127.0.0.1", 0, tls_context(files))]
         port, tls_port = await http.listen(listeners)
         try:

@@ -38,18 +38,18 @@ async def test_certificates_are_read_again(tmp_path: Path) -> None:
         before, old = here.trusting(ADMIN), pki.certificate(CA).read_text()
         async with here.wire(context=before) as open_one:
             assert (await open_one.ask("GET", PODS)).code == 200
-            serving.look()
+            serving.check()
             assert told == []
             fresh = other_keys(tmp_path / "other")
             for name in (SERVER, ADMIN, KUBELET_CLIENT, CA):
                 pki.certificate(name).write_bytes(fresh.certificate(name).read_bytes())
-            serving.look()
+            serving.check()
             assert told == [], "the certificate and its key do not belong together yet"
             assert await _reaches(here, before)
             for name in (SERVER, ADMIN, KUBELET_CLIENT, CA):
                 pki.key(name).write_bytes(fresh.key(name).read_bytes())
-            serving.look()
-            asking.look()
+            serving.check()
+            asking.check()
             assert told == [{"client-ca-file": fresh.certificate(CA).read_text()}]
             assert len(kubelets) == 1
             assert await _reaches(here, here.trusting(ADMIN)), "by the new CA, as one of its own"
@@ -89,8 +89,8 @@ async def test_files_that_are_gone_change_nothing(tmp_path: Path, caplog: pytest
         )
         context = here.trusting(ADMIN)
         pki.certificate(SERVER).unlink()
-        serving.look()
+        serving.check()
         pki.certificate(SERVER).write_text("nonsense")
-        serving.look()
+        serving.check()
         assert "keeping the previous contents" in caplog.text
         assert await _reaches(here, context)

@@ -14,7 +14,7 @@ from sampan.api.scheme import Scheme, builtin_scheme
 from sampan.apiserver.admission.chain import AdmissionChain
 from sampan.apiserver.authz import PrivilegedGroupAuthorizer, UnionAuthorizer
 from sampan.apiserver.endpoints import ApiEndpoints
-from sampan.apiserver.loopback import altered
+from sampan.apiserver.loopback import modified_shared_objects
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request.call import Call, UserInfo
@@ -88,7 +88,7 @@ async def pipelines(
         ]
         try:
             yield [_pipeline(registry) for registry in registries]
-            assert [altered(registry) for registry in registries] == [[]] * count
+            assert [modified_shared_objects(registry) for registry in registries] == [[]] * count
         finally:
             for task in tasks:
                 task.cancel()

@@ -13,7 +13,7 @@ from sampan.api.types.apps_v1 import Deployment, StatefulSet
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.apiserver.bootstrap import SYSTEM
 from sampan.apiserver.config.server_config import ServerConfig
-from sampan.apiserver.loopback import LoopbackTransport, altered
+from sampan.apiserver.loopback import LoopbackTransport, modified_shared_objects
 from sampan.apiserver.server import ApiServer
 from sampan.kubelet import hollow_nodes
 from sampan.kubelet.fleet import Fleet
@@ -78,7 +78,7 @@ class Scene:
     async def restart_server(self) -> None:
         await self._turns()
         await self.line.cut()
-        assert altered(self.cluster.server.registry) == []
+        assert modified_shared_objects(self.cluster.server.registry) == []
         await self.stop("server")
         await self.cluster.clock.advance(self.random.choice([0, 1, 20]))
         await self.start_server()

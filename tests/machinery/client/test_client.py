@@ -12,7 +12,7 @@ from sampan.api.scheme import builtin_scheme
 from sampan.api.types.core_v1 import ConfigMap, Namespace, NamespaceCondition, Pod, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta, PartialObjectMetadata
 from sampan.api.unstructured import Unstructured
-from sampan.apiserver.loopback import altered
+from sampan.apiserver.loopback import modified_shared_objects
 from sampan.machinery import client as package
 from sampan.machinery import errors
 from sampan.machinery.client import (
@@ -296,9 +296,9 @@ def test_who_changes_a_shared_object_is_found() -> None:
     async def body(server: Server, client: Client) -> None:
         await client.of(ConfigMap).create(config_map("m", x="1"))
         shared = await client.of(ConfigMap).get("m", "a")
-        assert altered(server.registry) == []
+        assert modified_shared_objects(server.registry) == []
         shared.data["x"] = "2"
-        assert altered(server.registry) == ["/registry/configmaps/a/m"]
+        assert modified_shared_objects(server.registry) == ["/registry/configmaps/a/m"]
         shared.data["x"] = "1"
 
     run("loopback", body)

@@ -82,34 +82,34 @@ class RequestAudit:
         """Add an annotation; the first value of a key is kept."""
         self._annotations.setdefault(key, value)
 
-    def record_response(self, answer: ApiResponse) -> None:
+    def record_response(self, response: ApiResponse) -> None:
         """Record a success; a watch or stream has only started."""
-        code = 200 if isinstance(answer, ListResponse | WatchResponse | StreamedResponse) else answer.code
+        code = 200 if isinstance(response, ListResponse | WatchResponse | StreamedResponse) else response.code
         self._status = {"metadata": {}, "code": code}
-        if isinstance(answer, WatchResponse | StreamedResponse):
+        if isinstance(response, WatchResponse | StreamedResponse):
             self._emit(rules.STARTED)
             return
         if self._audit_config.level >= AuditLevel.REQUEST_RESPONSE:
-            self._response = self._body(answer)
-        self._complete_reference(answer)
+            self._response = self._body(response)
+        self._complete_reference(response)
         self.complete()
 
     def complete(self) -> None:
         """Record the end of the response or watch."""
         self._emit(rules.COMPLETE)
 
-    def record_failure(self, fault: BaseException) -> None:
+    def record_failure(self, exception: BaseException) -> None:
         """Record that the request was rejected, or that the server failed."""
-        if isinstance(fault, asyncio.CancelledError | ConnectionError):
+        if isinstance(exception, asyncio.CancelledError | ConnectionError):
             self._status = {"metadata": {}, "status": "Failure", "message": "the request was broken off", "code": 504}
             return self.complete()
-        error = fault if isinstance(fault, errors.ApiError) else _translated(fault, self._call)
+        error = exception if isinstance(exception, errors.ApiError) else _translated(exception, self._call)
         if error is None:
-            text = f"APIServer panic'd: {type(fault).__name__}"
+            text = f"APIServer panic'd: {type(exception).__name__}"
             reason = "InternalError"
             self._status = {"metadata": {}, "status": "Failure", "message": text, "reason": reason, "code": 500}
             return self._emit(rules.PANIC)
-        self._tell(error)
+        self._record_status(error)
         return self.complete()
 
     def record_authentication_failure(self, message: str) -> None:
@@ -117,25 +117,25 @@ class RequestAudit:
         self._status = {"metadata": {}, "status": "Failure", "message": message, "reason": "Unauthorized", "code": 401}
         self._emit(rules.STARTED)
 
-    def _tell(self, error: errors.ApiError) -> None:
+    def _record_status(self, error: errors.ApiError) -> None:
         status = error.status
         self._status = {"metadata": {}, **{part: status[part] for part in _STATUS_PARTS if part in status}}
         self._status["code"] = error.code
         if self._audit_config.level >= AuditLevel.REQUEST_RESPONSE:
             self._response = Body(json_codec.encode(status))
 
-    def _body(self, answer: ApiResponse) -> Body | None:
-        if isinstance(answer, ObjectResponse):
-            return Body(answer.raw)
-        if isinstance(answer, ListResponse):
-            return Body(self._as_json(answer))
-        if isinstance(answer, RawResponse | WatchResponse | StreamedResponse):
+    def _body(self, response: ApiResponse) -> Body | None:
+        if isinstance(response, ObjectResponse):
+            return Body(response.raw)
+        if isinstance(response, ListResponse):
+            return Body(self._as_json(response))
+        if isinstance(response, RawResponse | WatchResponse | StreamedResponse):
             return None
-        return Body(json_codec.encode(answer.value))
+        return Body(json_codec.encode(response.value))
 
-    def _complete_reference(self, answer: ApiResponse) -> None:
+    def _complete_reference(self, response: ApiResponse) -> None:
         """Add the name of a new object, which may have been generated."""
-        metadata = getattr(getattr(answer, "obj", None), "metadata", None)
+        metadata = getattr(getattr(response, "obj", None), "metadata", None)
         ref = self._object
         if ref is not None and metadata is not None and not ref.name and self._verb == "create":
             self._object = ObjectReference(
@@ -171,8 +171,8 @@ class RequestAudit:
         self._log.put(AuditEntry(event, request, self._response, audit_config.omits_managed_fields))
 
 
-def _translated(fault: BaseException, call: Call) -> errors.ApiError | None:
-    return translate_storage_error(fault, call) if isinstance(fault, Exception) else None
+def _translated(exception: BaseException, call: Call) -> errors.ApiError | None:
+    return translate_storage_error(exception, call) if isinstance(exception, Exception) else None
 
 
 def _reference(attributes: Attributes) -> ObjectReference | None:
@@ -244,10 +244,10 @@ class PolicyAuditor:
             as_json=self._list,
         )
 
-    def _list(self, answer: ListResponse) -> bytes:
+    def _list(self, response: ListResponse) -> bytes:
         """Return a list as JSON, truncated once it exceeds the size of a line (it is then omitted)."""
         chunks, size = [], 0
-        for chunk in json_bytes.list_chunks(answer.resource, answer.result, self._versions):
+        for chunk in json_bytes.list_chunks(response.resource, response.result, self._versions):
             chunks.append(chunk)
             size += len(chunk)
             if size > limits.AUDIT_LINE_BYTES:

@@ -67,18 +67,18 @@ class UnionTokenAuthenticator:
 
     async def authenticate_token(self, token: str, audiences: Sequence[str] = ()) -> AuthenticationResponse:
         """Return the identity of a token. Raise `TokenError` if no authenticator accepts it."""
-        faults = []
+        failures = []
         for authenticator in self._authenticators:
             try:
                 identity = await authenticator.authenticate_token(token, audiences)
             except TokenError as error:
-                faults.append(str(error))
+                failures.append(str(error))
             except RecursionError:
-                faults.append("the token's JSON is nested too deeply")
+                failures.append("the token's JSON is nested too deeply")
             else:
                 if identity is not None:
                     return identity
-        raise TokenError(f"[{', '.join([INVALID_TOKEN, *faults])}]" if faults else INVALID_TOKEN)
+        raise TokenError(f"[{', '.join([INVALID_TOKEN, *failures])}]" if failures else INVALID_TOKEN)
 
     async def close(self) -> None:
         for authenticator in self._authenticators:

@@ -50,24 +50,24 @@ def trust_data(config: ServerConfig) -> dict[str, str]:
     return {**data, **{key: msgspec.json.encode(list(words)).decode() for key, words in lists.items()}}
 
 
-def merged_data(present: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
+def merged_data(present: Mapping[str, str], desired: Mapping[str, str]) -> dict[str, str]:
     """Return the present data, extended by everything that is missing."""
     data = dict(present)
-    for key, value in wanted.items():
+    for key, value in desired.items():
         data[key] = _joined(key, present[key], value) if present.get(key) else value
     return data
 
 
-def _joined(key: str, present: str, wanted: str) -> str:
+def _joined(key: str, present: str, desired: str) -> str:
     if key in (_CLIENT_CA, _PROXY_CA):
         present_certificates = set(_certificates(present))
-        missing = [certificate for certificate in _certificates(wanted) if certificate not in present_certificates]
+        missing = [certificate for certificate in _certificates(desired) if certificate not in present_certificates]
         return "\n".join([present.rstrip("\n"), *missing, ""]) if missing else present
     try:
         words = msgspec.json.decode(present, type=list[str])
     except (msgspec.DecodeError, RecursionError):
-        return wanted
-    more = [word for word in msgspec.json.decode(wanted, type=list[str]) if word not in words]
+        return desired
+    more = [word for word in msgspec.json.decode(desired, type=list[str]) if word not in words]
     return msgspec.json.encode([*words, *more]).decode() if more else present
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from sampan.api.faults import FieldError, Path
-from sampan.apiserver.authn.jwt_config import JwtForm, JwtRules
+from sampan.apiserver.authn.jwt_config import JwtForm, JwtValidation
 from sampan.apiserver.authn.oidc.issuers import JwtIssuer
 from sampan.apiserver.config.config_file import raise_errors, read_config
 
@@ -50,9 +50,9 @@ def read_authentication(path: File, own_issuers: Sequence[str] = ()) -> Authenti
     file = read_config(path, _File, group=GROUP, versions=VERSIONS, kind=KIND)
     if len(file.jwt) > _MOST:
         raise_errors([FieldError.too_many("jwt", len(file.jwt), _MOST)])
-    rules = [JwtRules(jwt, Path("jwt")[index], own_issuers) for index, jwt in enumerate(file.jwt)]
-    faults = [error for issuer_rules in rules for error in issuer_rules.faults]
-    raise_errors([*faults, *_duplicates(file.jwt), *_anonymous_faults(file.anonymous)])
+    rules = [JwtValidation(jwt, Path("jwt")[index], own_issuers) for index, jwt in enumerate(file.jwt)]
+    jwt_errors = [error for issuer_rules in rules for error in issuer_rules.field_errors]
+    raise_errors([*jwt_errors, *_duplicates(file.jwt), *_anonymous_errors(file.anonymous)])
     issuers = [_issuer(jwt, issuer_rules) for jwt, issuer_rules in zip(file.jwt, rules, strict=True)]
     anonymous = file.anonymous
     if anonymous is None:
@@ -72,7 +72,7 @@ def _duplicates(listed: Sequence[JwtForm]) -> list[FieldError]:
     return errors
 
 
-def _anonymous_faults(anonymous: _Anonymous | None) -> list[FieldError]:
+def _anonymous_errors(anonymous: _Anonymous | None) -> list[FieldError]:
     if anonymous is None or anonymous.enabled or not anonymous.conditions:
         return []
     conditions: list[Any] = [msgspec.to_builtins(condition) for condition in anonymous.conditions]
@@ -80,7 +80,7 @@ def _anonymous_faults(anonymous: _Anonymous | None) -> list[FieldError]:
     return [FieldError.invalid("anonymous.conditions", conditions, words)]
 
 
-def _issuer(jwt: JwtForm, rules: JwtRules) -> JwtIssuer:
+def _issuer(jwt: JwtForm, rules: JwtValidation) -> JwtIssuer:
     issuer, mappings = jwt.issuer, jwt.claimMappings
     return JwtIssuer(
         url=issuer.url,

@@ -79,6 +79,6 @@ def _extra(headers: Mapping[str, str], prefixes: Iterable[str]) -> dict[str, tup
 def _without(headers: Mapping[str, str], settings: FrontProxySettings) -> Mapping[str, str]:
     """Return the headers without those that name the user."""
     names = {*settings.username_headers, *settings.uid_headers, *settings.group_headers}
-    gone, prefixes = set(map(str.lower, names)), tuple(map(str.lower, settings.extra_prefixes))
-    kept = ((key, value) for key, value in headers.items() if key.lower() not in gone)
+    dropped_headers, prefixes = set(map(str.lower, names)), tuple(map(str.lower, settings.extra_prefixes))
+    kept = ((key, value) for key, value in headers.items() if key.lower() not in dropped_headers)
     return CIMultiDict((key, value) for key, value in kept if not (prefixes and key.lower().startswith(prefixes)))

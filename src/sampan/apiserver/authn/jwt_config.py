@@ -81,15 +81,15 @@ _UNVERIFIED = (
     " claimMappings.extra[*].valueExpression or claimValidationRules[*].expression when claims.email is used in"
     " claimMappings.username.expression"
 )
-Faults = list[FieldError]
+FieldErrors = list[FieldError]
 
 
-class JwtRules:
-    """Validates one issuer: `faults` are all errors, in field order, `expressions` the compiled expressions."""
+class JwtValidation:
+    """Validates one issuer: `field_errors` are all errors, in field order, `expressions` the compiled expressions."""
 
     def __init__(self, jwt: JwtForm, at: Path, own_issuers: Sequence[str]) -> None:
         """`own_issuers` are those of service account tokens."""
-        self.faults: Faults = list(_issuer(jwt.issuer, at / "issuer", own_issuers))
+        self.field_errors: FieldErrors = list(_issuer(jwt.issuer, at / "issuer", own_issuers))
         mappings, mapped = jwt.claimMappings, at / "claimMappings"
         claim_rules = self._claim_rules(jwt.claimValidationRules, at / "claimValidationRules")
         username = self._mapped(mappings.username, mapped / "username", is_required=True)
@@ -108,8 +108,8 @@ class JwtRules:
             user_rules=tuple(self._user_rules(jwt.userValidationRules, at / "userValidationRules")),
         )
 
-    def _add(self, *faults: FieldError) -> None:
-        self.faults.extend(faults)
+    def _add(self, *field_errors: FieldError) -> None:
+        self.field_errors.extend(field_errors)
 
     def _claim_rules(self, rules: Sequence[RuleForm], within: Path) -> list[ValidationRule]:
         claims: set[str] = set()
@@ -122,7 +122,7 @@ class JwtRules:
             elif rule.claim:
                 if rule.message:
                     self._add(FieldError.invalid(at / "message", rule.message, _WITH_CLAIM))
-                self._once(rule.claim, claims, at / "claim")
+                self._check_unique(rule.claim, claims, at / "claim")
             elif not rule.expression:
                 self._add(FieldError.required(at, _EITHER))
             else:
@@ -144,8 +144,8 @@ class JwtRules:
             compiled_rules += [ValidationRule(compiled, rule.message)] if compiled else []
         return compiled_rules
 
-    def _condition(self, text: str, seen: set[str], at: Path, environment: Environment) -> Program | None:
-        if not self._once(text, seen, at):
+    def _condition(self, text: str, previous: set[str], at: Path, environment: Environment) -> Program | None:
+        if not self._check_unique(text, previous, at):
             return None
         compiled = self._compiled(text, at, environment)
         if compiled is not None and compiled.result_type.kind != "bool":
@@ -178,8 +178,8 @@ class JwtRules:
         keys: set[str] = set()
         for index, mapping in enumerate(listed):
             at = within[index]
-            self._add(*_key_faults(mapping.key, at / "key"))
-            if not self._once(mapping.key, keys, at / "key"):
+            self._add(*_key_errors(mapping.key, at / "key"))
+            if not self._check_unique(mapping.key, keys, at / "key"):
                 continue
             if not mapping.valueExpression:
                 self._add(FieldError.required(at / "valueExpression"))
@@ -188,11 +188,11 @@ class JwtRules:
             programs |= {mapping.key: compiled} if compiled else {}
         return programs
 
-    def _once(self, value: str, seen: set[str], at: Path) -> bool:
-        if value in seen:
+    def _check_unique(self, value: str, previous: set[str], at: Path) -> bool:
+        if value in previous:
             self._add(FieldError.duplicate(at, value))
             return False
-        seen.add(value)
+        previous.add(value)
         return True
 
     def _compiled(self, text: str, at: Path, environment: Environment) -> Program | None:
@@ -209,7 +209,7 @@ def _takes_unverified(username: Program, others: Iterable[Program]) -> bool:
     return not any(program.tree.selects("claims", "email_verified") for program in (username, *others))
 
 
-def _key_faults(key: str, at: Path) -> Faults:
+def _key_errors(key: str, at: Path) -> FieldErrors:
     errors = domain_prefixed_path(key, str(at))
     if key != key.lower():
         errors.append(FieldError.invalid(at, key, "must be lowercase"))

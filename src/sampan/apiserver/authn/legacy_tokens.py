@@ -97,13 +97,13 @@ class LegacyTokens:
             self._verified.popitem(last=False)
         return claims
 
-    def _common(self, claims: _LegacyClaims, wanted: Sequence[str]) -> tuple[str, ...]:
+    def _common(self, claims: _LegacyClaims, accepted: Sequence[str]) -> tuple[str, ...]:
         """Return the audiences that the token shares with the wanted ones. A token without audiences has those of the
         server."""
         own = ([claims.aud] if isinstance(claims.aud, str) else claims.aud) or self._audiences
-        common = tuple(word for word in own if word in wanted)
+        common = tuple(word for word in own if word in accepted)
         if not common:
-            raise TokenError(f"token audiences {quoted(own)} is invalid for the target audiences {quoted(wanted)}")
+            raise TokenError(f"token audiences {quoted(own)} is invalid for the target audiences {quoted(accepted)}")
         return common
 
     async def _secret(self, claims: _LegacyClaims, token: str) -> Secret:

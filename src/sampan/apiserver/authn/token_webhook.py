@@ -12,7 +12,7 @@ from typing import Any, Literal
 from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
 from sampan.apiserver.authn.user_names import authenticated_groups
 from sampan.apiserver.request.call import UserInfo
-from sampan.apiserver.review_webhook import Patience, RemoteReviewer, ReviewFailed
+from sampan.apiserver.review_webhook import RemoteReviewer, RetryPolicy, ReviewFailed
 from sampan.machinery.client.access import Access
 from sampan.machinery.clock import Clock
 from sampan.machinery.kept_answers import KeptAnswers
@@ -25,14 +25,14 @@ class TokenWebhookSettings:
     access: Access = field(repr=False)
     version: Literal["v1", "v1beta1"] = "v1beta1"
     kept_s: float = 120
-    patience: Patience = field(default_factory=Patience)
+    retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
 
 
 class TokenWebhook:
     def __init__(self, *, settings: TokenWebhookSettings, audiences: Sequence[str], clock: Clock) -> None:
         """`audiences` are those of this server."""
         self._settings, self._audiences = settings, tuple(audiences)
-        self._service = RemoteReviewer(settings.access, patience=settings.patience)
+        self._service = RemoteReviewer(settings.access, retry_policy=settings.retry_policy)
         self._kept: KeptAnswers[bytes, Mapping[str, Any]] = KeptAnswers(clock=clock, most=_MOST_KEPT)
         self._turns: dict[bytes, _Turn] = {}
         self._salt = secrets.token_bytes(16)
@@ -43,7 +43,7 @@ class TokenWebhook:
         status = self._kept.get(key)
         if status is None:
             status = await self._in_turn(key, token, targets)
-        return identity_of(status, targets, self._audiences)
+        return authentication_response(status, targets, self._audiences)
 
     async def close(self) -> None:
         await self._service.close()
@@ -59,10 +59,10 @@ class TokenWebhook:
         turn.callers += 1
         try:
             async with turn.lock:
-                if turn.answer is None:
-                    turn.answer = await self._ask(token, audiences)
-                    self._kept.keep(key, turn.answer, self._settings.kept_s)
-                return turn.answer
+                if turn.status is None:
+                    turn.status = await self._ask(token, audiences)
+                    self._kept.keep(key, turn.status, self._settings.kept_s)
+                return turn.status
         finally:
             turn.callers -= 1
             if not turn.callers:
@@ -87,15 +87,17 @@ class _Turn:
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     callers: int = 0
-    answer: Mapping[str, Any] | None = None
+    status: Mapping[str, Any] | None = None
 
 
-def identity_of(status: Mapping[str, Any], wanted: Sequence[str], own: Sequence[str]) -> AuthenticationResponse | None:
+def authentication_response(
+    status: Mapping[str, Any], audiences: Sequence[str], own: Sequence[str]
+) -> AuthenticationResponse | None:
     """Return the identity in the status of a review. A webhook that returns no audiences is assumed to have checked
     those of this server."""
     good_for = status.get("audiences") or own
-    common = tuple(word for word in wanted if word in good_for)
-    if wanted and not common:
+    common = tuple(word for word in audiences if word in good_for)
+    if audiences and not common:
         return None
     if not status.get("authenticated"):
         if status.get("error"):

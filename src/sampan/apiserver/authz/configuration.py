@@ -15,7 +15,7 @@ from sampan.apiserver.authz.authorizer import AuthzDecision
 from sampan.apiserver.authz.modes import Mode
 from sampan.apiserver.authz.webhook import WebhookSettings, compiled
 from sampan.apiserver.config.config_file import ConfigFileError, raise_errors, read_config
-from sampan.apiserver.review_webhook import Patience
+from sampan.apiserver.review_webhook import RetryPolicy
 from sampan.machinery.cel.errors import CelError
 from sampan.machinery.client.access import Access
 
@@ -68,74 +68,78 @@ def read_authorization(path: Path) -> list[Mode]:
     """Return the modes: the names of authorizers, or the settings of webhooks. Raise `ConfigFileError` with the invalid
     fields."""
     file = read_config(path, _File, group=GROUP, versions=VERSIONS, kind=KIND)
-    raise_errors(_faults(file.authorizers))
+    raise_errors(_authorizer_list_errors(file.authorizers))
     return [_mode(authorizer, f"authorizers[{index}]") for index, authorizer in enumerate(file.authorizers)]
 
 
-def _mode(one: _Authorizer, at: str) -> Mode:
-    if one.webhook is None:
-        return one.type
-    webhook = one.webhook
+def _mode(authorizer: _Authorizer, at: str) -> Mode:
+    if authorizer.webhook is None:
+        return authorizer.type
+    webhook = authorizer.webhook
     allowed_s, refused_s = (_seconds(text) for text in (webhook.authorizedTTL, webhook.unauthorizedTTL))
     return WebhookSettings(
         access=_access(webhook.connectionInfo, f"{at}.webhook.connectionInfo"),
-        name=one.name,
+        name=authorizer.name,
         version="v1" if webhook.subjectAccessReviewVersion == "v1" else "v1beta1",
         allowed_s=allowed_s if webhook.cacheAuthorizedRequests else 0,
         refused_s=refused_s if webhook.cacheUnauthorizedRequests else 0,
-        patience=Patience(timeout_s=_seconds(webhook.timeout)),
+        retry_policy=RetryPolicy(timeout_s=_seconds(webhook.timeout)),
         on_failure=_FAILURE[webhook.failurePolicy],
-        conditions=tuple(compiled(one.expression) for one in webhook.matchConditions),
+        conditions=tuple(compiled(condition.expression) for condition in webhook.matchConditions),
     )
 
 
-def _faults(listed: Sequence[_Authorizer]) -> list[FieldError]:
+def _authorizer_list_errors(listed: Sequence[_Authorizer]) -> list[FieldError]:
     within = Field("authorizers")
     if not listed:
         return [FieldError.required(within, "at least one authorization mode must be defined")]
-    types: set[str] = set()
-    called: set[str] = set()
+    used_types: set[str] = set()
+    used_names: set[str] = set()
     return [
-        error for index, authorizer in enumerate(listed) for error in _one(authorizer, within[index], types, called)
+        error
+        for index, authorizer in enumerate(listed)
+        for error in _authorizer_errors(authorizer, within[index], used_types, used_names)
     ]
 
 
-def _one(one: _Authorizer, at: Field, types: set[str], called: set[str]) -> Iterator[FieldError]:
+def _authorizer_errors(
+    authorizer: _Authorizer, at: Field, used_types: set[str], used_names: set[str]
+) -> Iterator[FieldError]:
     """Validate one authorizer and add its type and name to the sets of those seen."""
-    if not one.type:
+    if not authorizer.type:
         yield FieldError.required(at / "type")
         return
-    if one.type not in TYPES:
-        yield FieldError.not_supported(at / "type", one.type, TYPES)
+    if authorizer.type not in TYPES:
+        yield FieldError.not_supported(at / "type", authorizer.type, TYPES)
         return
-    if one.type in types and one.type != WEBHOOK:
-        yield FieldError.duplicate(at / "type", one.type)
+    if authorizer.type in used_types and authorizer.type != WEBHOOK:
+        yield FieldError.duplicate(at / "type", authorizer.type)
         return
-    types.add(one.type)
-    yield from _name_faults(one.name, at / "name", called)
-    called.add(one.name)
-    if one.type == WEBHOOK and one.webhook is None:
+    used_types.add(authorizer.type)
+    yield from _name_errors(authorizer.name, at / "name", used_names)
+    used_names.add(authorizer.name)
+    if authorizer.type == WEBHOOK and authorizer.webhook is None:
         yield FieldError.required(at / "webhook", "required when type=Webhook")
-    elif one.type == WEBHOOK and one.webhook is not None:
-        yield from _webhook_faults(one.webhook, at)
-    elif one.webhook is not None:
+    elif authorizer.type == WEBHOOK and authorizer.webhook is not None:
+        yield from _webhook_errors(authorizer.webhook, at)
+    elif authorizer.webhook is not None:
         yield FieldError.invalid(at / "webhook", "non-null", "may only be specified when type=Webhook")
 
 
-def _name_faults(name: str, at: Field, called: set[str]) -> Iterator[FieldError]:
+def _name_errors(name: str, at: Field, used_names: set[str]) -> Iterator[FieldError]:
     if not name:
         yield FieldError.required(at)
-    elif name in called:
+    elif name in used_names:
         yield FieldError.duplicate(at, name)
-    elif faults := names.dns1123_subdomain(name):
-        yield FieldError.invalid(at, name, f"authorizer name is invalid: {', '.join(faults)}")
+    elif name_errors := names.dns1123_subdomain(name):
+        yield FieldError.invalid(at, name, f"authorizer name is invalid: {', '.join(name_errors)}")
 
 
-def _webhook_faults(webhook: _Webhook, at: Field) -> Iterator[FieldError]:
+def _webhook_errors(webhook: _Webhook, at: Field) -> Iterator[FieldError]:
     """Validate a webhook. Like kube-apiserver, the errors name its fields directly below the authorizer."""
-    yield from _duration_faults(webhook.timeout, at / "timeout", "must be > 0s and <= 30s", most_s=_MOST_S)
-    yield from _duration_faults(webhook.authorizedTTL, at / "authorizedTTL", "must be > 0s")
-    yield from _duration_faults(webhook.unauthorizedTTL, at / "unauthorizedTTL", "must be > 0s")
+    yield from _duration_errors(webhook.timeout, at / "timeout", "must be > 0s and <= 30s", most_s=_MOST_S)
+    yield from _duration_errors(webhook.authorizedTTL, at / "authorizedTTL", "must be > 0s")
+    yield from _duration_errors(webhook.unauthorizedTTL, at / "unauthorizedTTL", "must be > 0s")
     yield from _choice(webhook.subjectAccessReviewVersion, at / "subjectAccessReviewVersion", ("v1", "v1beta1"))
     version, where = webhook.matchConditionSubjectAccessReviewVersion, at / "matchConditionSubjectAccessReviewVersion"
     if version:
@@ -143,13 +147,13 @@ def _webhook_faults(webhook: _Webhook, at: Field) -> Iterator[FieldError]:
     elif webhook.matchConditions:
         yield FieldError.required(where, "required if match conditions are specified")
     yield from _choice(webhook.failurePolicy, at / "failurePolicy", tuple(_FAILURE))
-    yield from _connection_faults(webhook.connectionInfo, at / "connectionInfo")
-    yield from _condition_faults(
+    yield from _connection_errors(webhook.connectionInfo, at / "connectionInfo")
+    yield from _condition_errors(
         [condition.expression for condition in webhook.matchConditions], at / "matchConditions"
     )
 
 
-def _condition_faults(expressions: Sequence[str], within: Field) -> Iterator[FieldError]:
+def _condition_errors(expressions: Sequence[str], within: Field) -> Iterator[FieldError]:
     if len(expressions) > _MOST_CONDITIONS:
         yield FieldError.too_many(within, len(expressions), _MOST_CONDITIONS)
         return
@@ -173,7 +177,7 @@ def _choice(value: str, at: Field, known: Sequence[str]) -> Iterator[FieldError]
         yield FieldError.not_supported(at, value, known)
 
 
-def _duration_faults(text: str, at: Field, words: str, most_s: float = inf) -> Iterator[FieldError]:
+def _duration_errors(text: str, at: Field, words: str, most_s: float = inf) -> Iterator[FieldError]:
     try:
         duration_s = _seconds(text)
     except ValueError as error:
@@ -189,7 +193,7 @@ def _seconds(text: str) -> float:
     return durations.parse_duration(text) / 1e9 if text else 0
 
 
-def _connection_faults(connection: _Connection, at: Field) -> Iterator[FieldError]:
+def _connection_errors(connection: _Connection, at: Field) -> Iterator[FieldError]:
     if connection.type not in CONNECTIONS:
         yield from _choice(connection.type, at / "type", CONNECTIONS)
         return

@@ -31,7 +31,7 @@ class UnionAuthorizer:
         self._authorizers: tuple[Authorizer, ...] = authorizers
 
     async def authorize(self, attributes: Attributes) -> AuthzResult:
-        reasons, faults = [], []
+        reasons, error_texts = [], []
         for authorizer in self._authorizers:
             result = authorizer.authorize(attributes)
             if not isinstance(result, AuthzResult):
@@ -41,10 +41,10 @@ class UnionAuthorizer:
             if result.reason:
                 reasons.append(result.reason)
             if result.error:
-                faults.append(result.error)
+                error_texts.append(result.error)
             if result.decision is AuthzDecision.DENY:
-                return _refused(AuthzDecision.DENY, reasons, faults)
-        return _refused(AuthzDecision.NO_OPINION, reasons, faults)
+                return _refused(AuthzDecision.DENY, reasons, error_texts)
+        return _refused(AuthzDecision.NO_OPINION, reasons, error_texts)
 
     async def is_allowed(self, attributes: Attributes) -> bool:
         return (await self.authorize(attributes)).decision is AuthzDecision.ALLOW
@@ -61,15 +61,15 @@ class UnionAuthorizer:
 
     def rules_for(self, user: UserInfo, namespace: str) -> ResolvedRules:
         """Return the combined rules of all authorizers that can list them."""
-        answers = [
+        resolved = [
             authorizer.rules_for(user, namespace)
             for authorizer in self._authorizers
             if isinstance(authorizer, RuleResolver)
         ]
         return ResolvedRules(
-            [rule for rights in answers for rule in rights.rules],
-            list(dict.fromkeys(error for rights in answers for error in rights.errors)),
-            all(rights.is_complete for rights in answers),
+            [rule for rights in resolved for rule in rights.rules],
+            list(dict.fromkeys(error for rights in resolved for error in rights.errors)),
+            all(rights.is_complete for rights in resolved),
         )
 
     def replace(self, authorizers: Sequence[Authorizer]) -> UnionAuthorizer:
@@ -85,8 +85,8 @@ class UnionAuthorizer:
                 await authorizer.close()
 
 
-def _refused(decision: AuthzDecision, reasons: list[str], faults: list[str]) -> AuthzResult:
-    message = f"[{', '.join(faults)}]" if len(faults) > 1 else "".join(faults)
+def _refused(decision: AuthzDecision, reasons: list[str], error_texts: list[str]) -> AuthzResult:
+    message = f"[{', '.join(error_texts)}]" if len(error_texts) > 1 else "".join(error_texts)
     return AuthzResult(decision, "\n".join(reasons), message)
 
 

@@ -13,7 +13,7 @@ import msgspec
 from sampan.api import fields, labels
 from sampan.apiserver.authz.authorizer import Attributes, AuthzDecision, AuthzResult, ResolvedRules
 from sampan.apiserver.request.call import UserInfo
-from sampan.apiserver.review_webhook import Patience, RemoteReviewer, ReviewFailed
+from sampan.apiserver.review_webhook import RemoteReviewer, RetryPolicy, ReviewFailed
 from sampan.machinery.cel.errors import CelError
 from sampan.machinery.cel.escapes import reachable
 from sampan.machinery.client.access import Access
@@ -108,7 +108,7 @@ class WebhookSettings:
     allowed_s: float = 300
     """How long an allowed decision is cached; 0: not at all."""
     refused_s: float = 30
-    patience: Patience = field(default_factory=Patience)
+    retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
     on_failure: AuthzDecision = AuthzDecision.NO_OPINION
     conditions: Sequence[Program] = ()
     """The webhook is only called if all match conditions are met."""
@@ -117,18 +117,18 @@ class WebhookSettings:
 class WebhookAuthorizer:
     def __init__(self, *, settings: WebhookSettings, clock: Clock) -> None:
         self._settings = settings
-        self._service = RemoteReviewer(settings.access, patience=settings.patience)
+        self._service = RemoteReviewer(settings.access, retry_policy=settings.retry_policy)
         self._kept: KeptAnswers[bytes, AuthzResult] = KeptAnswers(clock=clock, most=_MOST_KEPT)
 
     def authorize(self, attributes: Attributes) -> AuthzResult | Awaitable[AuthzResult]:
-        if self._settings.conditions and (result := self._unasked(attributes)) is not None:
+        if self._settings.conditions and (result := self._skip_result(attributes)) is not None:
             return result
         spec = spec_of(attributes, self._settings.version)
         key = msgspec.json.encode(spec)
         cached = self._kept.get(key)
         return cached if cached is not None else self._ask(attributes, spec, key)
 
-    def _unasked(self, attributes: Attributes) -> AuthzResult | None:
+    def _skip_result(self, attributes: Attributes) -> AuthzResult | None:
         """Return the decision for a request that does not meet the match conditions; None if it does."""
 
         try:
@@ -179,7 +179,10 @@ def spec_of(attributes: Attributes, version: Version) -> dict[str, Any]:
         "uid": user.uid,
     }
     if not attributes.is_resource:
-        return {"nonResourceAttributes": _given({"path": attributes.path, "verb": attributes.verb}), **_given(who)}
+        return {
+            "nonResourceAttributes": _without_empty({"path": attributes.path, "verb": attributes.verb}),
+            **_without_empty(who),
+        }
     what = {
         "namespace": attributes.namespace,
         "verb": attributes.verb,
@@ -191,10 +194,10 @@ def spec_of(attributes: Attributes, version: Version) -> dict[str, Any]:
         "fieldSelector": _requirements(attributes.field_selector),
         "labelSelector": _label_requirements(attributes.label_selector),
     }
-    return {"resourceAttributes": _given(what), **_given(who)}
+    return {"resourceAttributes": _without_empty(what), **_without_empty(who)}
 
 
-def _given(values: dict[str, Any]) -> dict[str, Any]:
+def _without_empty(values: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value}
 
 
@@ -216,7 +219,7 @@ def _label_requirements(selector: str) -> dict[str, Any]:
     except labels.SelectorError:
         return {}
     requirements = [
-        _given({"key": term.key, "operator": _OPERATORS.get(term.operator), "values": sorted(term.values)})
+        _without_empty({"key": term.key, "operator": _OPERATORS.get(term.operator), "values": sorted(term.values)})
         for term in terms
         if term.operator in _OPERATORS
     ]

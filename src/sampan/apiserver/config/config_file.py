@@ -17,9 +17,9 @@ class ConfigFileError(ValueError):
     """A configuration file is invalid. The message starts with the field."""
 
 
-def raise_errors(faults: Sequence[FieldError]) -> None:
+def raise_errors(field_errors: Sequence[FieldError]) -> None:
     """Raise a `ConfigFileError` that reports all errors, if there are any."""
-    texts = [str(error) for error in faults]
+    texts = [str(error) for error in field_errors]
     if texts:
         raise ConfigFileError(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
 
@@ -39,7 +39,7 @@ def read_config(path: Path, form: type[Content], *, group: str, versions: Sequen
     try:
         return msgspec.convert(value, form)
     except msgspec.ValidationError as error:
-        raise ConfigFileError(_told(error)) from None
+        raise ConfigFileError(_field_first(error)) from None
 
 
 def _check_kind(value: Any, group: str, versions: Sequence[str], kind: str) -> None:
@@ -51,7 +51,7 @@ def _check_kind(value: Any, group: str, versions: Sequence[str], kind: str) -> N
         raise ConfigFileError(f"want a {kind} of {' or '.join(api_versions)}, not {actual}")
 
 
-def _told(fault: msgspec.ValidationError) -> str:
+def _field_first(error: msgspec.ValidationError) -> str:
     """Return the error with the field first: `jwt[0].issuer: Expected ...`."""
-    what, _, where = str(fault).partition(" - at `$")
+    what, _, where = str(error).partition(" - at `$")
     return f"{where.rstrip('`').lstrip('.')}: {what}" if where.rstrip("`") else what

@@ -42,18 +42,18 @@ class ReloadingFile(Generic[Content]):
     ) -> None:
         self._path, self._paths = path, (path, *beside)
         self._read, self._use, self._clock = read, use, clock
-        self._seen = self._bytes()
+        self._contents = self._bytes()
 
     async def run(self) -> None:
         while True:
             await self._clock.sleep(INTERVAL_S)
-            self.look()
+            self.check()
 
-    def look(self) -> None:
+    def check(self) -> None:
         now = self._bytes()
-        if now is None or now == self._seen:
+        if now is None or now == self._contents:
             return
-        self._seen = now
+        self._contents = now
         try:
             self._use(self._read(self._path))
         except (OSError, ValueError) as error:  # ConfigFault is a ValueError
@@ -87,12 +87,12 @@ def _authentication(config: ServerConfig, path: Path, oidc: OidcTokens, clock: C
     def read(path: Path) -> Authentication:
         return read_authentication(path, [config.service_account_issuer, *config.other_service_account_issuers])
 
-    def use(found: Authentication) -> None:
+    def use(settings: Authentication) -> None:
         """Replace the issuers. The anonymous settings are fixed when the server starts, as in kube-apiserver."""
-        anonymous = (found.allows_anonymous, tuple(found.anonymous_paths))
-        if found.is_anonymous_set and anonymous != (config.allows_anonymous, tuple(config.anonymous_paths)):
+        anonymous = (settings.allows_anonymous, tuple(settings.anonymous_paths))
+        if settings.is_anonymous_set and anonymous != (config.allows_anonymous, tuple(config.anonymous_paths)):
             log.warning("%s: the change of the anonymous section takes effect after a restart of the server", path)
-        oidc.replace(found.issuers)
+        oidc.replace(settings.issuers)
 
     return ReloadingFile(path, read=read, use=use, clock=clock)
 
@@ -128,8 +128,8 @@ def reloading_certificates(
         def read(_: Path) -> tuple[ssl.SSLContext, Mapping[str, str]]:
             return tls_context(tls, proxies), trust_data(config)
 
-        def use(found: tuple[ssl.SSLContext, Mapping[str, str]]) -> None:
-            context, trust = found
+        def use(contents: tuple[ssl.SSLContext, Mapping[str, str]]) -> None:
+            context, trust = contents
             use_tls(context)
             use_trust(trust)
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 _MOST = 128
 
 
-def manager_name(asked: str, user_agent: str) -> str:
-    """Return the name. `asked` is the request's fieldManager, which has been validated."""
-    return asked or _of_client(user_agent)
+def manager_name(field_manager: str, user_agent: str) -> str:
+    """Return the name. `field_manager` is the request's fieldManager, which has been validated."""
+    return field_manager or _of_client(user_agent)
 
 
 @lru_cache(maxsize=256)
@@ -123,7 +123,7 @@ class Ownership:
 
     def created(self, resource: Resource, obj: Any, *, manager: str, now: str) -> None:
         """Set the managed fields of a new object, which is in the storage version."""
-        sent = _taken(obj)
+        sent = _take_managed_fields(obj)
         value = self._shown(resource, obj)
         obj.metadata.managedFields = self.of(resource, "").create(value, sent, manager=manager, now=now)
 
@@ -141,7 +141,7 @@ class Ownership:
     ) -> None:
         """Set the managed fields of an updated object, which is in the storage version. `old` is the object before,
         `live` its value in the version of the path."""
-        sent = _taken(obj)
+        sent = _take_managed_fields(obj)
         obj.metadata.managedFields = self.of(resource, subresource).update(
             self.complete(resource, live),
             self._shown(resource, obj),
@@ -157,10 +157,10 @@ class Ownership:
         key = (resource.group, resource.version, resource.kind, subresource)
         manager = self._managers.get(key)
         if manager is None:
-            manager = self._managers[key] = self._made(resource, subresource)
+            manager = self._managers[key] = self._make_field_manager(resource, subresource)
         return manager
 
-    def _made(self, resource: Resource, subresource: str) -> FieldManager:
+    def _make_field_manager(self, resource: Resource, subresource: str) -> FieldManager:
         forms = self._forms(resource)
         return FieldManager(
             kind=resource.gvk,
@@ -199,7 +199,7 @@ class Ownership:
         return value if resource.is_storage_version else self._forms(resource).shown(value, resource.gvk)
 
 
-def _taken(obj: Any) -> list[ManagedFieldsEntry]:
+def _take_managed_fields(obj: Any) -> list[ManagedFieldsEntry]:
     """Return the managed fields of an object and clear them."""
     entries: list[ManagedFieldsEntry] = obj.metadata.managedFields
     obj.metadata.managedFields = []

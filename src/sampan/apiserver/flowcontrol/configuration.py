@@ -150,35 +150,35 @@ class FlowControlController:
         async with asyncio.TaskGroup() as group:
             for kind in _KINDS:
                 group.create_task(self._follow(kind))
-            group.create_task(self._look())
+            group.create_task(self._sample())
             group.create_task(self._restore())
             while True:
                 await self._changed.wait()
                 self._changed.clear()
-                await self._take()
+                await self._apply_stored()
 
-    async def _look(self) -> None:
+    async def _sample(self) -> None:
         """Sample the levels. Borrowing depends on the real load, so it uses the time of the event loop and not the
         server's clock."""
         while True:
             await asyncio.sleep(PERIOD_S / SAMPLES)
-            self._fairness.look()
+            self._fairness.sample()
 
     async def _restore(self) -> None:
         """Restore default objects that were deleted or changed."""
         while True:
             await asyncio.sleep(_RESTORE_S)
             try:
-                if self.differs():
+                if self.has_outdated_defaults():
                     await self.ensure_defaults()
             except (errors.ApiError, StorageError) as error:
                 log.warning("cannot write the mandatory flow control configuration: %s", error)
 
-    def differs(self) -> bool:
+    def has_outdated_defaults(self) -> bool:
         """Whether a default object is missing, or differs and is still updated automatically."""
         for kind, desired in zip(_KINDS, (SCHEMAS, LEVELS), strict=True):
             stored = {obj.metadata.name: obj for obj in self._stored(kind)}
-            if any(_is_off(stored.get(value["metadata"]["name"]), value) for value in desired):
+            if any(_is_outdated(stored.get(value["metadata"]["name"]), value) for value in desired):
                 return True
         return False
 
@@ -193,13 +193,13 @@ class FlowControlController:
                 log.warning("flow control: watch of %s failed, listing again: %s", kind, error)
             await asyncio.sleep(_RETRY_S)
 
-    async def _take(self) -> None:
+    async def _apply_stored(self) -> None:
         schemas, levels = (self._stored(kind) for kind in _KINDS)
         self._fairness.configure(schemas, levels)
         names = {level.metadata.name for level in levels}
         for schema in schemas:
             try:
-                await self._tell(schema, names)
+                await self._update_dangling_condition(schema, names)
             except (errors.ApiError, StorageError) as error:
                 log.warning("cannot update the status of FlowSchema %s: %s", schema.metadata.name, error)
 
@@ -207,7 +207,7 @@ class FlowControlController:
         cacher = self._pipeline.endpoints.registry.store_of(GROUP, "v1", kind).cacher
         return [cacher.object(item) for item in cacher.peek_all()]
 
-    async def _tell(self, schema: Any, levels: set[str]) -> None:
+    async def _update_dangling_condition(self, schema: Any, levels: set[str]) -> None:
         """Update the Dangling condition of a schema, which is true if its priority level does not exist."""
         level = schema.spec.priorityLevelConfiguration.name
         status, reason, tail = ("False", "Found", "it exists") if level in levels else _DANGLING
@@ -229,11 +229,11 @@ class FlowControlController:
         try:
             await self._send("POST", path, value)
         except errors.AlreadyExists:
-            await self._renew(f"{path}/{value['metadata']['name']}", value)
+            await self._update_spec(f"{path}/{value['metadata']['name']}", value)
 
-    async def _renew(self, path: str, value: dict[str, Any]) -> None:
-        answer = await self._send("GET", path)
-        current = msgspec.json.decode(answer.raw)
+    async def _update_spec(self, path: str, value: dict[str, Any]) -> None:
+        response = await self._send("GET", path)
+        current = msgspec.json.decode(response.raw)
         if current["metadata"].get("annotations", {}).get(AUTO_UPDATE) == "true" and current["spec"] != value["spec"]:
             await self._send("PUT", path, {**current, "spec": value["spec"]})
 
@@ -244,11 +244,11 @@ class FlowControlController:
         return await self._pipeline.serve_as(call)
 
 
-def _is_off(found: Any | None, value: dict[str, Any]) -> bool:
-    if found is None:
+def _is_outdated(stored: Any | None, value: dict[str, Any]) -> bool:
+    if stored is None:
         return True
     return bool(
-        found.metadata.annotations.get(AUTO_UPDATE) == "true" and msgspec.to_builtins(found.spec) != value["spec"]
+        stored.metadata.annotations.get(AUTO_UPDATE) == "true" and msgspec.to_builtins(stored.spec) != value["spec"]
     )
 
 

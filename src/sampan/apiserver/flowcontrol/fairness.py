@@ -145,9 +145,9 @@ class Fairness:
         """Return the flow of a classified request; None if no schema matches, or none is loaded yet."""
         return self._schemas.flow(attributes_of(call))
 
-    def look(self) -> None:
+    def sample(self) -> None:
         """Sample the demand of the levels and adjust borrowing."""
-        self._borrowing.look(self.levels)
+        self._borrowing.sample(self.levels)
 
     def level_uid(self, flow: Flow) -> str:
         return self._uids.get(flow.level, "")
@@ -209,8 +209,8 @@ _VALUES: Sequence[tuple[str, str, str, Callable[[PriorityLevel], float]]] = (
 
 
 def export_fairness(metrics: Metrics, fairness: Fairness) -> None:
-    def each(value: Callable[[PriorityLevel], float]) -> Callable[[], Iterator[Sample]]:
+    def reader_of(value: Callable[[PriorityLevel], float]) -> Callable[[], Iterator[Sample]]:
         return lambda: (((name,), value(level)) for name, level in fairness.levels.items())
 
     for name, kind, help, value in _VALUES:
-        metrics.function(f"apiserver_flowcontrol_{name}", help, each(value), ("priority_level",), kind)
+        metrics.function(f"apiserver_flowcontrol_{name}", help, reader_of(value), ("priority_level",), kind)

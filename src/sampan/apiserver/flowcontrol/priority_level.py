@@ -238,7 +238,7 @@ class Borrowing:
         self._demands: dict[str, Demand] = {}
         self._samples = 0
 
-    def look(self, levels: dict[str, PriorityLevel]) -> None:
+    def sample(self, levels: dict[str, PriorityLevel]) -> None:
         """Take a sample; must be called SAMPLES times per period."""
         self._demands = {name: self._demands.get(name) or Demand() for name in levels}
         for name, level in levels.items():

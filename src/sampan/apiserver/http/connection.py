@@ -38,14 +38,14 @@ _MISSING_HOST = "missing required Host header"
 
 class HttpConnection(RequestHandler):
     __slots__ = (
+        "_discarded_bytes",
+        "_discards_input",
         "_head_bytes",
         "_head_timer",
-        "_is_deaf",
         "_is_lingering",
         "_last_end",
         "_limits",
         "_lost",
-        "_thrown_away",
         "has_ended",
         "on_drained",
         "on_lost",
@@ -75,13 +75,13 @@ class HttpConnection(RequestHandler):
         self._last_end = _HEAD_END
         """The last four bytes of the previous data, which tell whether the next data start a new request."""
         self._head_timer: asyncio.TimerHandle | None = None
-        self._is_deaf = False
+        self._discards_input = False
         """Whether further incoming data are discarded."""
         self._is_lingering = False
         """Whether the response is complete and the connection only waits for the client to read it."""
         self.has_ended = False
         """Whether the client has closed its side."""
-        self._thrown_away = 0
+        self._discarded_bytes = 0
         self._lost: asyncio.Event | None = None
         self.on_lost: Callable[[], None] | None = None
         """Called when the connection is lost."""
@@ -108,7 +108,7 @@ class HttpConnection(RequestHandler):
             self.transport.abort()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self._head_came()
+        self._head_received()
         super().connection_lost(exc)
         self.slot.drop = self.slot.is_busy = lambda: False
         if self._lost is not None:
@@ -118,18 +118,18 @@ class HttpConnection(RequestHandler):
             self.on_lost = None
 
     def data_received(self, data: bytes) -> None:
-        if self._is_deaf:
-            self._thrown_away += len(data)
+        if self._discards_input:
+            self._discarded_bytes += len(data)
             return
         if data[:4] not in _USUAL and self._is_idle and not self._messages and self._last_end == _HEAD_END:
             self._read_any_method(data)
         self._last_end = data[-4:]
         super().data_received(data)
         if self._messages and isinstance(self._messages[-1][0], _ErrInfo):
-            self._is_deaf = True
+            self._discards_input = True
             self._cut_bodies()
         if self._head_timer is not None and (self._messages or not self._is_idle):
-            self._head_came()
+            self._head_received()
         elif self._is_idle and not self._messages:
             self._head_grew(len(data))
 
@@ -169,7 +169,7 @@ class HttpConnection(RequestHandler):
             return None
         if self._is_lingering or (self._is_idle and not self._head_bytes):
             return None
-        self._is_deaf = self.has_ended = True
+        self._discards_input = self.has_ended = True
         if self._is_idle:
             self._refuse(http_exceptions.BadHttpMessage("the request ends within its head"))
         else:
@@ -180,9 +180,9 @@ class HttpConnection(RequestHandler):
     def _cut_bodies(self, tries: int = 5) -> None:
         """Fail pending reads of bodies, since no more usable data will arrive and the readers would wait forever."""
         for _, payload in self._messages:
-            _cut(payload)
+            _cut_body(payload)
         if self._current_request is not None:
-            _cut(self._current_request.content)
+            _cut_body(self._current_request.content)
         elif tries and not self._is_idle:  # its task may not have started yet
             self._loop.call_soon(self._cut_bodies, tries - 1)
 
@@ -197,13 +197,13 @@ class HttpConnection(RequestHandler):
     @property
     def is_last(self) -> bool:
         """Whether the current request is the last one of the connection."""
-        return self._is_deaf and not self._messages
+        return self._discards_input and not self._messages
 
     # -- heads -------------------------------------------------------------------------------------------------------
 
     def _await_head(self) -> None:
         self._head_bytes = 0
-        self._head_timer = self._loop.call_later(self._limits.head_s, self._head_is_late)
+        self._head_timer = self._loop.call_later(self._limits.head_s, self._head_timed_out)
 
     def _head_grew(self, size: int) -> None:
         if self._head_timer is None:
@@ -212,23 +212,23 @@ class HttpConnection(RequestHandler):
         if self._head_bytes > self._limits.head_bytes:
             self._refuse(http_exceptions.LineTooLong(b"", self._limits.head_bytes))
 
-    def _head_came(self) -> None:
+    def _head_received(self) -> None:
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
         self._head_bytes = 0
 
-    def _head_is_late(self) -> None:
+    def _head_timed_out(self) -> None:
         if self._head_bytes:
-            self._refuse(_Late(message="the head of the request did not arrive in time"))
+            self._refuse(_HeadTimeout(message="the head of the request did not arrive in time"))
         else:
             self.force_close()
 
-    def _refuse(self, fault: http_exceptions.HttpProcessingError) -> None:
+    def _refuse(self, error: http_exceptions.HttpProcessingError) -> None:
         """Respond with an error to a head that cannot be read completely."""
-        self._head_came()
-        self._is_deaf = True
-        self._messages.append((_ErrInfo(fault.code, fault, fault.message), EMPTY_PAYLOAD))
+        self._head_received()
+        self._discards_input = True
+        self._messages.append((_ErrInfo(error.code, error, error.message), EMPTY_PAYLOAD))
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
@@ -237,7 +237,7 @@ class HttpConnection(RequestHandler):
     def _make_error_handler(self, err_info: Any) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
         async def handler(request: web.BaseRequest) -> web.StreamResponse:
             log.debug("bad request from %s: %s", self.peername, err_info.message)
-            response = _plain(err_info.exc)
+            response = _error_response(err_info.exc)
             await response.prepare(request)
             await response.write_eof()
             await self.linger()
@@ -260,26 +260,26 @@ class HttpConnection(RequestHandler):
 
     async def linger(self) -> None:
         """Discard what the client sends until it pauses, disconnects or the time is over."""
-        self._is_deaf = self._is_lingering = True
+        self._discards_input = self._is_lingering = True
         if self.transport is None or self.has_ended:
             return
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self._lost, until = asyncio.Event(), self._loop.time() + self._limits.linger_s
         before = -1
-        while before < self._thrown_away and self._loop.time() < until and not self._lost.is_set():
-            before = self._thrown_away
+        while before < self._discarded_bytes and self._loop.time() < until and not self._lost.is_set():
+            before = self._discarded_bytes
             with suppress(TimeoutError):
                 async with asyncio.timeout(_QUIET_S):
                     await self._lost.wait()
 
 
-def _cut(payload: StreamReader) -> None:
+def _cut_body(payload: StreamReader) -> None:
     if not payload.is_eof():
         payload.set_exception(http_exceptions.PayloadEncodingError("it ends before its time"))
 
 
-class _Late(http_exceptions.HttpProcessingError):
+class _HeadTimeout(http_exceptions.HttpProcessingError):
     code = 408
 
 
@@ -328,21 +328,21 @@ class HttpConnections(web.Server):
             transport.abort()
 
 
-def _plain(fault: BaseException) -> web.Response:
-    code, why = _told(fault)
+def _error_response(error: BaseException) -> web.Response:
+    code, why = _status_of(error)
     text = f"{code} {HTTPStatus(code).phrase}"
     return _text(code, f"{text}: {why}" if why else text)
 
 
-def _told(fault: BaseException) -> tuple[int, str]:
-    message = getattr(fault, "message", "")
-    if isinstance(fault, http_exceptions.LineTooLong) or "Too many headers" in message:
+def _status_of(error: BaseException) -> tuple[int, str]:
+    message = getattr(error, "message", "")
+    if isinstance(error, http_exceptions.LineTooLong) or "Too many headers" in message:
         return 431, ""
     if "Missing 'Host'" in message:
         return 400, _MISSING_HOST
-    if isinstance(fault, _Late):
+    if isinstance(error, _HeadTimeout):
         return 408, message
-    if isinstance(fault, http_exceptions.BadStatusLine) and "Invalid HTTP version" in message:
+    if isinstance(error, http_exceptions.BadStatusLine) and "Invalid HTTP version" in message:
         return 505, "only HTTP/1.0 and HTTP/1.1 are spoken here"
     return 400, ""
 

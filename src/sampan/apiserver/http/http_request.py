@@ -224,5 +224,5 @@ def _headers(headers: Mapping[str, str]) -> Mapping[str, str]:
     return CIMultiDict([(_clean(name), _clean(value)) for name, value in headers.items()])
 
 
-def _short(fault: BaseException) -> str:
-    return str(getattr(fault, "message", fault)).partition("\n")[0].strip(" :") or type(fault).__name__
+def _short(error: BaseException) -> str:
+    return str(getattr(error, "message", error)).partition("\n")[0].strip(" :") or type(error).__name__

@@ -22,6 +22,7 @@ from sampan.apiserver.http.http_request import HttpRequest, InFlightLimiter, Inv
 from sampan.apiserver.http.watch_server import WatchServer
 from sampan.apiserver.metrics import RequestMetrics
 from sampan.apiserver.pipeline import Pipeline
+from sampan.apiserver.registry.registry import StartTask
 from sampan.apiserver.request.call import ANONYMOUS, Call, UserInfo
 from sampan.apiserver.response.renderer import Rendered, Renderer
 from sampan.apiserver.response.responses import ApiResponse, StreamedResponse, WatchResponse, translate_storage_error
@@ -51,15 +52,17 @@ class HttpServer:
         self,
         *,
         pipeline: Pipeline,
+        start_task: StartTask,
         limits: HttpLimits | None = None,
         metrics: RequestMetrics | None = None,
         fairness: Fairness | None = None,
     ) -> None:
-        self._pipeline = pipeline
+        """`start_task` starts the accept loops in a task group that outlives this server; `close` cancels them."""
+        self._pipeline, self._start_task = pipeline, start_task
         self._limits = limits or HttpLimits()
         self._metrics = metrics or RequestMetrics(metrics=Metrics())
         self._renderer = Renderer(endpoints=pipeline.endpoints)
-        self._in_flight = InFlightLimiter(limits=self._limits, metrics=self._metrics, fairness=fairness)
+        self._in_flight_limiter = InFlightLimiter(limits=self._limits, metrics=self._metrics, fairness=fairness)
         self._watch_server = WatchServer(metrics=self._metrics, budget=pipeline.endpoints.registry.watch_budget)
         self._streams: set[asyncio.Task[Any]] = set()
         """The tasks of proxied, long-running streams."""
@@ -87,7 +90,7 @@ class HttpServer:
                 limits=self._limits,
             )
             self._connections.append(connections)
-            self._acceptors.append((acceptor, asyncio.create_task(acceptor.run())))
+            self._acceptors.append((acceptor, self._start_task(acceptor.run())))
             ports.append(acceptor.port)
         return ports
 
@@ -113,9 +116,9 @@ class HttpServer:
     async def _handle(self, user: UserInfo | None, request: web.BaseRequest) -> web.StreamResponse:
         if request.version not in _VERSIONS:
             return response_writer.unsupported_version(request)
-        http_request = HttpRequest(request, in_flight=self._in_flight, limits=self._limits)
+        http_request = HttpRequest(request, in_flight=self._in_flight_limiter, limits=self._limits)
         try:
-            response = await self._answer(user, request, http_request)
+            response = await self._respond(user, request, http_request)
         except InvalidTarget:
             return response_writer.text_response(400, "400 Bad Request")
         except ConnectionError:
@@ -131,28 +134,28 @@ class HttpServer:
                 response.force_close()
         return response
 
-    async def _answer(
+    async def _respond(
         self, user: UserInfo | None, request: web.BaseRequest, http_request: HttpRequest
     ) -> web.StreamResponse:
         call, started = http_request.call(), time.perf_counter()
         try:
             async with asyncio.timeout(http_request.time_limit_s(call)) as limit:
-                answer = await self._serve(request, call, user)
-                if isinstance(answer, WatchResponse):
+                api_response = await self._serve(request, call, user)
+                if isinstance(api_response, WatchResponse):
                     limit.reschedule(None)
-                    return await self._watch(request, call, answer)
-                if isinstance(answer, StreamedResponse):
+                    return await self._watch(request, call, api_response)
+                if isinstance(api_response, StreamedResponse):
                     limit.reschedule(None)
-                    return await self._stream(request, call, answer, started)
-                rendered = _identified(
-                    await self._renderer.render(answer, call.output_format, call), call, http_request
+                    return await self._stream(request, call, api_response, started)
+                rendered = _with_request_headers(
+                    await self._renderer.render(api_response, call.output_format, call), call, http_request
                 )
                 response = await response_writer.respond(request, call, rendered)
         except errors.ApiError as error:
-            rendered = _identified(await self._renderer.error(error, call), call, http_request)
+            rendered = _with_request_headers(await self._renderer.error(error, call), call, http_request)
             response = await response_writer.respond(request, call, rendered)
         except TimeoutError:
-            rendered, response = await self._too_late(request, call)
+            rendered, response = await self._time_out(request, call)
         size = response.size if isinstance(response, response_writer.SentResponse) else response.body_length
         self._metrics.done(call, rendered.code, time.perf_counter() - started, size)
         return response
@@ -175,22 +178,22 @@ class HttpServer:
             if call.user.name != ANONYMOUS and isinstance(request.protocol, HttpConnection):
                 request.protocol.slot.prove()
 
-    async def _watch(self, request: web.BaseRequest, call: Call, answer: WatchResponse) -> web.StreamResponse:
+    async def _watch(self, request: web.BaseRequest, call: Call, api_response: WatchResponse) -> web.StreamResponse:
         try:
-            frames = self._renderer.frames(answer, call)
+            frames = self._renderer.frames(api_response, call)
             if websocket.is_upgrade(request):
-                return await self._watch_server.serve_websocket(request, call, answer, frames)
+                return await self._watch_server.serve_websocket(request, call, api_response, frames)
             response = response_writer.streamed_response(call)
             if call.audit is not None:
                 response.headers[_AUDIT_ID] = call.audit.id
-            await self._watch_server.serve(request, response, call, answer, frames)
+            await self._watch_server.serve(request, response, call, api_response, frames)
             return response
         finally:
             if call.audit is not None:
                 call.audit.complete()
 
     async def _stream(
-        self, request: web.BaseRequest, call: Call, answer: StreamedResponse, started: float
+        self, request: web.BaseRequest, call: Call, api_response: StreamedResponse, started: float
     ) -> web.StreamResponse:
         """Serve a stream until it ends or the client disconnects."""
         connection, task = request.protocol, asyncio.current_task()
@@ -198,7 +201,7 @@ class HttpServer:
             connection.on_lost = task.cancel  # type: ignore[assignment]
             self._streams.add(task)
         try:
-            response = await answer.serve(request)
+            response = await api_response.serve(request)
         except asyncio.CancelledError:
             is_lost = isinstance(connection, HttpConnection) and connection.transport is None
             if task is None or not (is_lost or self.is_stopping):
@@ -216,7 +219,7 @@ class HttpServer:
         self._metrics.done(call, code, time.perf_counter() - started, size)
         return response
 
-    async def _too_late(self, request: web.BaseRequest, call: Call) -> tuple[Rendered, web.StreamResponse]:
+    async def _time_out(self, request: web.BaseRequest, call: Call) -> tuple[Rendered, web.StreamResponse]:
         """Report a timeout, or abort the connection if the response has been started."""
         rendered = await self._renderer.error(errors.timeout(_TOO_LATE), call)
         if request.writer.output_size > 0:
@@ -226,7 +229,7 @@ class HttpServer:
         return rendered, await response_writer.respond(request, call, rendered)
 
 
-def _identified(rendered: Rendered, call: Call, http_request: HttpRequest) -> Rendered:
+def _with_request_headers(rendered: Rendered, call: Call, http_request: HttpRequest) -> Rendered:
     """Add the headers with the flow schema, the priority level and the audit ID."""
     if call.audit is None and http_request.flow is None:
         return rendered

@@ -54,7 +54,7 @@ class WatchServer:
         request: web.BaseRequest,
         response: web.StreamResponse,
         call: Call,
-        answer: WatchResponse,
+        watch: WatchResponse,
         frames: WatchFrames,
     ) -> None:
         """Stream a watch. `response` has all headers except the Content-Type."""
@@ -62,16 +62,16 @@ class WatchServer:
         if is_chunked := request.version >= (1, 1):
             response.enable_chunked_encoding()
         try:
-            async with answer.watcher as watcher:
+            async with watch.watcher as watcher:
                 await response.prepare(request)
                 await self._send(request, call, watcher, frames.through(Chunk) if is_chunked else frames)
-                error, is_deaf = watcher.error, watcher.blocked_at is not None
+                error, is_stalled = watcher.error, watcher.blocked_at is not None
         except (Expired, TooLargeVersion) as cache_error:
             await response.prepare(request)
-            error, is_deaf = cache_error, False
+            error, is_stalled = cache_error, False
         except CacheError as cache_error:
             raise watch_error(cache_error, call) from cache_error
-        if is_deaf and isinstance(error, TooSlow):
+        if is_stalled and isinstance(error, TooSlow):
             _disconnect(request)  # the client does not read, so the end of the stream could not be sent
         else:
             await _end(
@@ -79,10 +79,10 @@ class WatchServer:
             )
 
     async def serve_websocket(
-        self, request: web.BaseRequest, call: Call, answer: WatchResponse, frames: WatchFrames
+        self, request: web.BaseRequest, call: Call, watch: WatchResponse, frames: WatchFrames
     ) -> web.StreamResponse:
         try:
-            async with answer.watcher as watcher:
+            async with watch.watcher as watcher:
                 socket = await websocket.open_socket(request)
                 with self._open(watcher), self._metrics.watching(call) as count:
                     await websocket.send(socket, watcher, frames, count)
@@ -252,9 +252,9 @@ class Chunk:
         return b"%x\r\n%b\r\n" % (len(frame), frame)
 
 
-def watch_error(fault: Exception | None, call: Call) -> errors.ApiError:
-    api_error = translate_storage_error(fault, call) if fault is not None else None
-    return api_error or errors.internal_error(str(fault))
+def watch_error(cache_error: Exception | None, call: Call) -> errors.ApiError:
+    api_error = translate_storage_error(cache_error, call) if cache_error is not None else None
+    return api_error or errors.internal_error(str(cache_error))
 
 
 def sends_error_event(error: Exception | None) -> bool:

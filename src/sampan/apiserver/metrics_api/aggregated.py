@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from sampan.api.types.apiregistration_v1 import APIService
-from sampan.apiserver.proxy.kubelets import believing
+from sampan.apiserver.proxy.kubelets import unverified_context
 from sampan.apiserver.proxy.locations import Location, ProxyTarget, service_locations, service_port_name
 from sampan.apiserver.proxy.proxied import choose_location
 from sampan.apiserver.proxy.upstream import unreachable
@@ -57,7 +57,11 @@ class AggregatedApi:
         location = await self._location()
         try:
             return await self._upstream.ask(
-                location, target, headers=[*headers, *_told(call.user)], tls=self._tls, server_name=self._server_name
+                location,
+                target,
+                headers=[*headers, *_user_headers(call.user)],
+                tls=self._tls,
+                server_name=self._server_name,
             )
         except OSError as error:
             raise unreachable(str(error)) from None
@@ -79,7 +83,7 @@ class AggregatedApi:
 
 def _context(service: APIService) -> ssl.SSLContext:
     if service.spec.insecureSkipTLSVerify:
-        return believing()
+        return unverified_context()
     bundle = service.spec.caBundle
     try:
         return ssl.create_default_context(cadata=bytes(bundle).decode() if bundle else None)
@@ -87,7 +91,7 @@ def _context(service: APIService) -> ssl.SSLContext:
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no CA, so that the connection is rejected
 
 
-def _told(user: UserInfo) -> Iterator[tuple[str, str]]:
+def _user_headers(user: UserInfo) -> Iterator[tuple[str, str]]:
     yield "X-Remote-User", user.name
     if user.uid:
         yield "X-Remote-Uid", user.uid

@@ -92,7 +92,7 @@ class MetricsApi:
         awaited."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow_services())
-            seeking = group.create_task(self._seek(kubelets))
+            seeking = group.create_task(self._wait_for_kubelet(kubelets))
             await kubelets.wait()
             seeking.cancel()
             self._has_kubelets = True
@@ -103,7 +103,7 @@ class MetricsApi:
         """Reload the client certificate for the proxied service."""
         self._apply()
 
-    async def _seek(self, kubelets: asyncio.Event) -> None:
+    async def _wait_for_kubelet(self, kubelets: asyncio.Event) -> None:
         await first_kubelet(self._registry)
         kubelets.set()
 
@@ -149,7 +149,7 @@ class MetricsApi:
         return {NODES.plural: self._serve_nodes, PODS.plural: self._serve_pods}
 
     async def _serve_nodes(self, endpoints: ApiEndpoints, call: Call) -> ApiResponse:
-        items = await self._found("Node", call)
+        items = await self._selected_objects("Node", call)
         nodes: list[Node] = list(items)
         summaries = await self._summaries.of(node.metadata.name for node in nodes)
         metrics = []
@@ -160,10 +160,10 @@ class MetricsApi:
             )
             if node_metrics is not None:
                 metrics.append(node_metrics)
-        return _answer(call, NODES, metrics, call.name)
+        return _metrics_response(call, NODES, metrics, call.name)
 
     async def _serve_pods(self, endpoints: ApiEndpoints, call: Call) -> ApiResponse:
-        items = await self._found("Pod", call)
+        items = await self._selected_objects("Pod", call)
         pods: list[Pod] = [pod for pod in items if pod.spec.nodeName and pod.status.phase == "Running"]
         summaries = await self._summaries.of({pod.spec.nodeName for pod in pods})
         stats = {node: resource_metrics.pods_of(summary) for node, summary in summaries.items()}
@@ -176,9 +176,9 @@ class MetricsApi:
             )
             if pod_metrics is not None:
                 metrics.append(pod_metrics)
-        return _answer(call, PODS, metrics, f"{call.namespace}/{call.name}")
+        return _metrics_response(call, PODS, metrics, f"{call.namespace}/{call.name}")
 
-    async def _found(self, kind: str, call: Call) -> list[Any]:
+    async def _selected_objects(self, kind: str, call: Call) -> list[Any]:
         store = self._registry.store_of("", "v1", kind)
         if call.name:
             item = await store.cacher.get(call.namespace, call.name)
@@ -188,12 +188,12 @@ class MetricsApi:
         return [store.cacher.object(item) for item in items]
 
 
-def _answer(call: Call, resource: Resource, found: Sequence[Value], name: str) -> ApiResponse:
-    if call.name and not found:
+def _metrics_response(call: Call, resource: Resource, metrics_objects: Sequence[Value], name: str) -> ApiResponse:
+    if call.name and not metrics_objects:
         raise errors.not_found(resource.kind.lower(), name, group=GROUP)
     if call.output_format.as_kind == TABLE:
-        return ValueResponse(resource_metrics.as_table(found, call.output_format.api_version))
-    return ValueResponse(found[0] if call.name else resource_metrics.as_list(resource.kind, found))
+        return ValueResponse(resource_metrics.as_table(metrics_objects, call.output_format.api_version))
+    return ValueResponse(metrics_objects[0] if call.name else resource_metrics.as_list(resource.kind, metrics_objects))
 
 
 _KUBELET_RETRY_S = 1.0

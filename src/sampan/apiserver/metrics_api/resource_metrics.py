@@ -44,7 +44,7 @@ class Summaries:
             return kept[1]
         try:
             async with self._limit, asyncio.timeout(_TIMEOUT_S):
-                summary = await self._asked(node)
+                summary = await self._fetch(node)
         except (errors.ApiError, OSError, TimeoutError, ValueError) as error:
             log.debug("no metrics from node %s: %s", node, error)
             self._kept.pop(node, None)
@@ -52,7 +52,7 @@ class Summaries:
         self._kept[node] = now, summary
         return summary
 
-    async def _asked(self, node: str) -> Summary:
+    async def _fetch(self, node: str) -> Summary:
         kubelets = self._upstream.kubelets
         if (local := kubelets.local(node)) is not None:
             return await local.summary()

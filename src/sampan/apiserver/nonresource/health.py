@@ -58,14 +58,14 @@ def store_check(backend: Backend) -> HealthCheck:
 def writable_store_check(backend: Backend) -> HealthCheck:
     """Return a check that also fails while the storage rejects writes, for lack of space or because the disk is
     read-only."""
-    answers = store_check(backend)
+    readable = store_check(backend)
 
     async def probe() -> None:
-        await answers.probe()
+        await readable.probe()
         if reason := backend.write_failure:
             raise RuntimeError(f"writes are refused: {reason}")
 
-    return HealthCheck(answers.name, probe)
+    return HealthCheck(readable.name, probe)
 
 
 class HealthHandler:
@@ -86,7 +86,7 @@ class HealthHandler:
         if not slash:
             return await self._all(name, checks, call)
         health_check = next((check for check in checks if check.name == single), None)
-        return await _one(health_check) if health_check is not None else path_not_found()
+        return await _single(health_check) if health_check is not None else path_not_found()
 
     async def _all(self, name: str, checks: Sequence[HealthCheck], call: Call) -> RawResponse:
         left_out = set(call.query.all("exclude"))
@@ -99,10 +99,10 @@ class HealthHandler:
             transient = {check.name for check in checks if check.is_transient}
             level = logging.DEBUG if all(check in transient for check, _ in failed) else logging.WARNING
             log.log(level, "%s: %s", name, "; ".join(f"{check}: {failure}" for check, failure in failed))
-            return _answer("\n".join([*lines, f"{name} check failed", ""]), 500)
+            return _text("\n".join([*lines, f"{name} check failed", ""]), 500)
         if "verbose" not in call.query:
-            return _answer("ok")
-        return _answer("\n".join([*lines, f"{name} check passed", ""]))
+            return _text("ok")
+        return _text("\n".join([*lines, f"{name} check passed", ""]))
 
 
 async def _result(check: HealthCheck, left_out: set[str]) -> tuple[str, str]:
@@ -110,11 +110,11 @@ async def _result(check: HealthCheck, left_out: set[str]) -> tuple[str, str]:
     open to everybody."""
     if check.name in left_out:
         return "", "excluded: ok"
-    failure = await _fault(check)
+    failure = await _failure_of(check)
     return failure, "failed: reason withheld" if failure else "ok"
 
 
-async def _fault(check: HealthCheck) -> str:
+async def _failure_of(check: HealthCheck) -> str:
     try:
         await check.probe()
     except Exception as error:
@@ -122,12 +122,12 @@ async def _fault(check: HealthCheck) -> str:
     return ""
 
 
-async def _one(check: HealthCheck) -> RawResponse:
-    failure = await _fault(check)
-    return _answer(f"internal server error: {failure}\n", 500) if failure else _answer("ok")
+async def _single(check: HealthCheck) -> RawResponse:
+    failure = await _failure_of(check)
+    return _text(f"internal server error: {failure}\n", 500) if failure else _text("ok")
 
 
-def _answer(text: str, code: int = 200) -> RawResponse:
+def _text(text: str, code: int = 200) -> RawResponse:
     return RawResponse(text.encode(), code=code, headers=dict(_NO_SNIFF))
 
 

@@ -47,7 +47,7 @@ class KubeletAccess:
         return [path for path in (self.certificate, self.key, self.ca) if path is not None]
 
     def context(self) -> ssl.SSLContext:
-        context = believing() if self.ca is None else self._verifying_context(self.ca)
+        context = unverified_context() if self.ca is None else self._verifying_context(self.ca)
         if self.certificate is not None:
             context.load_cert_chain(self.certificate, self.key)
         return context
@@ -143,7 +143,7 @@ class Kubelets:
         self._tls = context
 
 
-def believing() -> ssl.SSLContext:
+def unverified_context() -> ssl.SSLContext:
     """Return a context that does not verify certificates, as kube-apiserver does for pods and services."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

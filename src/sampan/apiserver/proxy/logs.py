@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sampan.api.types.core_v1 import Pod
     from sampan.apiserver.proxy.upstream import Upstream
 
-_MOST_TOLD = 100_000
+_ERROR_TEXT_BYTES = 100_000
 _BINARY, _BASE64 = "binary.k8s.io", "base64.binary.k8s.io"
 
 
@@ -102,7 +102,7 @@ async def _pieces(
 
 def refused(code: int, text: str, name: str) -> errors.ApiError:
     """Return the API error for a rejection by the kubelet."""
-    text = text[:_MOST_TOLD]
+    text = text[:_ERROR_TEXT_BYTES]
     if code == 500:
         return errors.internal_error(text)
     if code == 400:

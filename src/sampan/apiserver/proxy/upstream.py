@@ -18,7 +18,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from sampan.api import limits
-from sampan.apiserver.proxy.kubelets import Kubelets, believing
+from sampan.apiserver.proxy.kubelets import Kubelets, unverified_context
 from sampan.apiserver.proxy.locations import Location, unreachable
 from sampan.apiserver.proxy.logs import refused
 from sampan.apiserver.proxy.response_rewriter import Rewriting, rewritten
@@ -42,7 +42,7 @@ _ON_THE_LOOP_BYTES = 16 << 10
 _PAGES_AT_ONCE = 2
 """The number of large pages rewritten concurrently, so that threads remain for other work."""
 _PIECE = 256 << 10
-_MOST_TOLD = 100_000
+_ERROR_TEXT_BYTES = 100_000
 _KEPT_S = 2.0
 """How long an idle connection is kept: shorter than the idle timeout of servers."""
 _SILENT_HEADERS = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
@@ -66,7 +66,7 @@ class Upstream:
     def __init__(self, *, kubelets: Kubelets) -> None:
         self.kubelets = kubelets
         self._session: HttpSession | None = None
-        self._believing = believing()
+        self._unverified = unverified_context()
         self._page_turns = asyncio.Semaphore(_PAGES_AT_ONCE)
 
     async def close(self) -> None:
@@ -85,11 +85,11 @@ class Upstream:
         headers = _outgoing(request)
         if prefix is not None:
             headers["X-Forwarded-Uri"] = prefix + target.partition("?")[0]
-        answer = await self._sent(request, location, target, headers)
+        upstream_response = await self._sent(request, location, target, headers)
         try:
-            return await _answered(request, answer, _rewriting(request, location, prefix), self._page_turns)
+            return await _relay(request, upstream_response, _rewriting(request, location, prefix), self._page_turns)
         finally:
-            answer.release()
+            upstream_response.release()
 
     async def to_kubelet(self, request: web.BaseRequest, node: str, target: str) -> web.StreamResponse:
         """Forward a request to a path of a node's kubelet."""
@@ -101,22 +101,26 @@ class Upstream:
         """Return the pieces of a log, of which the first is empty. Errors are reported for the pod of that name."""
         location = await self.kubelets.location(node)
         try:
-            answer = await self.fetch(location, target)
+            upstream_response = await self.fetch(location, target)
         except RedirectForbidden as error:
             raise errors.internal_error(str(error)) from None
-        except ConnectionError as connection_error:
+        except ConnectionError as dial_error:
             url = self._url(location, target)
-            raise errors.internal_error(f'Get "{url}": {connection_error}') from None
+            raise errors.internal_error(f'Get "{url}": {dial_error}') from None
         try:
-            if not 200 <= answer.status <= 206:
-                raise refused(answer.status, (await answer.content.read(_MOST_TOLD)).decode("utf-8", "replace"), name)
+            if not 200 <= upstream_response.status <= 206:
+                raise refused(
+                    upstream_response.status,
+                    (await upstream_response.content.read(_ERROR_TEXT_BYTES)).decode("utf-8", "replace"),
+                    name,
+                )
             yield b""
-            async for piece in answer.content.iter_any():
+            async for piece in upstream_response.content.iter_any():
                 yield piece
         except aiohttp.ClientPayloadError:
             return
         finally:
-            answer.close()
+            upstream_response.close()
 
     async def fetch(self, location: Location, target: str) -> aiohttp.ClientResponse:
         """Send a GET with the server's credentials. Raise ConnectionError if no response is received."""
@@ -127,7 +131,7 @@ class Upstream:
                 server_hostname=location.server_name or None,
             )
         except aiohttp.ClientConnectorError as error:
-            raise ConnectionError(told(error.os_error, location)) from None
+            raise ConnectionError(dial_error(error.os_error, location)) from None
         except (aiohttp.ClientError, TimeoutError) as error:
             raise ConnectionError(str(error) or "timeout") from None
         if response.status in REDIRECTS:
@@ -159,14 +163,16 @@ class Upstream:
             "skip_auto_headers": _SILENT_HEADERS,
         }
         try:
-            async with self._open().get(self._url(location, target), headers=CIMultiDict(headers), **options) as answer:
-                body = await _whole(answer, limits.AGGREGATED_RESPONSE_BYTES)
+            async with self._open().get(
+                self._url(location, target), headers=CIMultiDict(headers), **options
+            ) as upstream_response:
+                body = await _whole(upstream_response, limits.AGGREGATED_RESPONSE_BYTES)
         except aiohttp.ClientConnectorError as error:
-            raise ConnectionError(told(error.os_error, location)) from None
+            raise ConnectionError(dial_error(error.os_error, location)) from None
         except (aiohttp.ClientError, TimeoutError) as error:
             raise ConnectionError(str(error) or "timeout") from None
-        kept = {name: answer.headers[name] for name in _KEPT_HEADERS if name in answer.headers}
-        return RawResponse(body, answer.headers.get("Content-Type", ""), answer.status, kept)
+        kept = {name: upstream_response.headers[name] for name in _KEPT_HEADERS if name in upstream_response.headers}
+        return RawResponse(body, upstream_response.headers.get("Content-Type", ""), upstream_response.status, kept)
 
     async def _sent(
         self, request: web.BaseRequest, location: Location, target: str, headers: CIMultiDict[str]
@@ -183,7 +189,7 @@ class Upstream:
                 skip_auto_headers=_SILENT_HEADERS,
             )
         except aiohttp.ClientConnectorError as error:
-            raise unreachable(told(error.os_error, location)) from None
+            raise unreachable(dial_error(error.os_error, location)) from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise unreachable(str(error) or "EOF") from None
 
@@ -204,7 +210,7 @@ class Upstream:
     def _context(self, location: Location) -> ssl.SSLContext | bool:
         if not location.is_tls:
             return True
-        return self.kubelets.tls() if location.is_kubelet else self._believing
+        return self.kubelets.tls() if location.is_kubelet else self._unverified
 
     # -- upgraded connections ----------------------------------------------------------------------------------------
 
@@ -235,34 +241,34 @@ class Upstream:
                 name = location.server_name or None
                 return await asyncio.open_connection(location.host, location.port, ssl=context, server_hostname=name)
         except (OSError, TimeoutError) as error:
-            text = told(error, location)
+            text = dial_error(error, location)
             raise errors.ApiError(f"error dialing backend: {text}", code=500, reason="") from None
 
 
-async def _whole(answer: aiohttp.ClientResponse, limit: int) -> bytes:
+async def _whole(upstream_response: aiohttp.ClientResponse, limit: int) -> bytes:
     body = bytearray()
-    async for piece in answer.content.iter_any():
+    async for piece in upstream_response.content.iter_any():
         body += piece
         if len(body) > limit:
             raise ConnectionError(f"the response has more than {limit} bytes")
     return bytes(body)
 
 
-def told(fault: BaseException, location: Location) -> str:
+def dial_error(error: BaseException, location: Location) -> str:
     """Return the error message of kube-apiserver for a failed connection."""
     where = f"dial tcp {location.authority}"
-    if isinstance(fault, TimeoutError) and not getattr(fault, "errno", None):
+    if isinstance(error, TimeoutError) and not getattr(error, "errno", None):
         return f"{where}: i/o timeout"
-    if isinstance(fault, ssl.SSLCertVerificationError):
-        code = getattr(fault, "verify_code", 0)
-        text = _VERIFY_ERRORS.get(code) or getattr(fault, "verify_message", "") or fault.strerror
+    if isinstance(error, ssl.SSLCertVerificationError):
+        code = getattr(error, "verify_code", 0)
+        text = _VERIFY_ERRORS.get(code) or getattr(error, "verify_message", "") or error.strerror
         return f"tls: failed to verify certificate: {text}"
-    if isinstance(fault, ssl.SSLError):
-        return f"tls: {getattr(fault, 'reason', '') or fault}"
-    number = getattr(fault, "errno", None)
+    if isinstance(error, ssl.SSLError):
+        return f"tls: {getattr(error, 'reason', '') or error}"
+    number = getattr(error, "errno", None)
     if isinstance(number, int) and number in errno.errorcode:
         return f"{where}: connect: {os.strerror(number).lower()}"
-    return f"{where}: {fault}"
+    return f"{where}: {error}"
 
 
 # -- heads -----------------------------------------------------------------------------------------------------------
@@ -337,33 +343,36 @@ def _rewriting(request: web.BaseRequest, location: Location, prefix: str | None)
     return Rewriting(prefix=prefix, host=location.authority, asked_host=request.headers.get("Host", ""))
 
 
-async def _answered(
-    request: web.BaseRequest, answer: aiohttp.ClientResponse, rewriting: Rewriting | None, page_turns: asyncio.Semaphore
+async def _relay(
+    request: web.BaseRequest,
+    upstream_response: aiohttp.ClientResponse,
+    rewriting: Rewriting | None,
+    page_turns: asyncio.Semaphore,
 ) -> web.StreamResponse:
-    headers = _back(answer.headers.items())
+    headers = _back(upstream_response.headers.items())
     if rewriting is not None:
         if "Location" in headers:
             headers["Location"] = rewriting.link(headers["Location"])
-        elif answer.headers.get("Content-Type", "").partition(";")[0].strip() == "text/html":
-            return await _page(request, answer, headers, rewriting, page_turns)
-    return await _streamed(request, answer, headers)
+        elif upstream_response.headers.get("Content-Type", "").partition(";")[0].strip() == "text/html":
+            return await _page(request, upstream_response, headers, rewriting, page_turns)
+    return await _streamed(request, upstream_response, headers)
 
 
 async def _streamed(
-    request: web.BaseRequest, answer: aiohttp.ClientResponse, headers: CIMultiDict[str], first: bytes = b""
+    request: web.BaseRequest, upstream_response: aiohttp.ClientResponse, headers: CIMultiDict[str], first: bytes = b""
 ) -> web.StreamResponse:
-    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=headers)
-    length = answer.headers.get("Content-Length", "")
+    response = web.StreamResponse(status=upstream_response.status, reason=upstream_response.reason, headers=headers)
+    length = upstream_response.headers.get("Content-Length", "")
     if length.isdecimal():
         response.content_length = int(length)
-    elif request.version >= (1, 1) and request.method != "HEAD" and answer.status not in (204, 304):
+    elif request.version >= (1, 1) and request.method != "HEAD" and upstream_response.status not in (204, 304):
         response.enable_chunked_encoding()
     await response.prepare(request)
     try:
         if first:
             await response.write(first)
         if request.method != "HEAD":
-            async for piece in answer.content.iter_any():
+            async for piece in upstream_response.content.iter_any():
                 await response.write(piece)
     except aiohttp.ClientError:
         if request.transport is not None:  # so that the client notices the truncation
@@ -376,18 +385,18 @@ async def _streamed(
 
 async def _page(
     request: web.BaseRequest,
-    answer: aiohttp.ClientResponse,
+    upstream_response: aiohttp.ClientResponse,
     headers: CIMultiDict[str],
     rewriting: Rewriting,
     turns: asyncio.Semaphore,
 ) -> web.StreamResponse:
     """Respond with a rewritten page. A page that is too large, compressed or not, is forwarded unchanged."""
     body = bytearray()
-    async for piece in answer.content.iter_chunked(_PIECE):
+    async for piece in upstream_response.content.iter_chunked(_PIECE):
         body += piece
         if len(body) > limits.PROXIED_PAGE_BYTES:
-            return await _streamed(request, answer, headers, bytes(body))
-    encoding = answer.headers.get("Content-Encoding", "")
+            return await _streamed(request, upstream_response, headers, bytes(body))
+    encoding = upstream_response.headers.get("Content-Encoding", "")
     work = partial(rewritten, rewriting, bytes(body), encoding, limits.PROXIED_PAGE_BYTES)
     if len(body) <= _ON_THE_LOOP_BYTES and not encoding:
         page = work()
@@ -395,7 +404,7 @@ async def _page(
         async with turns:
             page = await asyncio.to_thread(work)
     content = page if page is not None else bytes(body)
-    return web.Response(status=answer.status, reason=answer.reason, body=content, headers=headers)
+    return web.Response(status=upstream_response.status, reason=upstream_response.reason, body=content, headers=headers)
 
 
-__all__ = ["Upstream", "told", "unreachable"]
+__all__ = ["Upstream", "dial_error", "unreachable"]

@@ -121,7 +121,7 @@ def _apply(endpoints: ApiEndpoints, call: Call, ctx: Context, opts: WriteOptions
             force=bool(opts.force),
             now=ctx.now,
         )
-        server_side_apply.complain(call, repeated, opts.field_validation)
+        server_side_apply.report_duplicates(call, repeated, opts.field_validation)
         desired: Scale = codec.from_value(value)[0]
         bodies.match_name(call, desired)
         bodies.match_namespace(call, desired)

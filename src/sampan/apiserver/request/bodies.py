@@ -63,26 +63,26 @@ def read_object(call: Call, codec: ResourceCodec, validation: str) -> Any:
             raise refusal
         obj.kind, obj.apiVersion = expected.kind, expected.api_version
     if repeated or strict:
-        _complain(call, repeated, strict, validation, _subject(expected, expected))
+        _report_strict_errors(call, repeated, strict, validation, _subject(expected, expected))
     return obj
 
 
-def _refusal(kind: GroupVersionKind, wanted: GroupVersionKind) -> errors.ApiError | None:
+def _refusal(kind: GroupVersionKind, expected_kind: GroupVersionKind) -> errors.ApiError | None:
     """Return the error for a body whose kind is not the expected one, or None if the kind is acceptable."""
-    if kind != wanted and is_same_kind(kind, wanted):
-        actual, expected = kind.api_version, wanted.api_version
+    if kind != expected_kind and is_same_kind(kind, expected_kind):
+        actual, expected = kind.api_version, expected_kind.api_version
         text = f"the API version in the data ({actual}) does not match the expected API version ({expected})"
         return errors.bad_request(text)
-    why = _mismatch(kind, wanted)
-    return errors.bad_request(f"{_subject(kind, wanted)}: {why}") if why else None
+    why = _mismatch(kind, expected_kind)
+    return errors.bad_request(f"{_subject(kind, expected_kind)}: {why}") if why else None
 
 
-def kind_fault(api_version: str, kind: str, wanted: GroupVersionKind) -> str | None:
+def kind_mismatch(api_version: str, kind: str, expected_kind: GroupVersionKind) -> str | None:
     """Return why an object with this apiVersion and kind is not of the expected kind; None if it is, or if both are
     empty."""
-    if (api_version, kind) == (wanted.api_version, wanted.kind):
+    if (api_version, kind) == (expected_kind.api_version, expected_kind.kind):
         return None
-    return _mismatch(_completed(api_version, kind, wanted), wanted)
+    return _mismatch(_completed(api_version, kind, expected_kind), expected_kind)
 
 
 def read_delete_options(call: Call) -> dict[str, Any]:
@@ -107,40 +107,40 @@ def read_delete_options(call: Call) -> dict[str, Any]:
     return value
 
 
-def _complain(call: Call, repeated: list[str], strict: list[str], validation: str, subject: str) -> None:
+def _report_strict_errors(call: Call, repeated: list[str], strict: list[str], validation: str, subject: str) -> None:
     """Report decoding errors according to the field validation. `repeated` are duplicate YAML keys, which are combined
     into one error; `strict` are the strict decoding errors of any media type."""
     if validation == "Strict":
-        faults = [_yaml().strict_message(repeated), *strict] if repeated else strict
-        raise errors.bad_request(f"{subject}: strict decoding error: {', '.join(faults)}")
+        messages = [_yaml().strict_message(repeated), *strict] if repeated else strict
+        raise errors.bad_request(f"{subject}: strict decoding error: {', '.join(messages)}")
     if validation == "Warn":
         for message in (*repeated, *strict):
             call.warn(message)
 
 
-def _subject(kind: GroupVersionKind, wanted: GroupVersionKind) -> str:
-    return f'{kind.kind} in version "{kind.version}" cannot be handled as a {wanted.kind}'
+def _subject(kind: GroupVersionKind, expected_kind: GroupVersionKind) -> str:
+    return f'{kind.kind} in version "{kind.version}" cannot be handled as a {expected_kind.kind}'
 
 
-def _as_json(call: Call, media: str, wanted: str) -> tuple[bytes, list[str]]:
+def _as_json(call: Call, media: str, expected_kind: str) -> tuple[bytes, list[str]]:
     """Return the body as JSON, with the duplicate keys that can only be detected in the original YAML."""
     if media == JSON:
         return call.body, []
     if media == YAML:
         yaml_codec = _yaml()
         try:
-            value, faults = yaml_codec.decode(call.body)
+            value, messages = yaml_codec.decode(call.body)
         except yaml_codec.YamlTooLargeError as error:
             raise errors.request_entity_too_large(str(error)) from None
         except yaml_codec.YamlError as codec_error:
-            raise unrecognized(wanted, str(codec_error), call.body) from None
-        return json_codec.encode(value), faults
+            raise unrecognized(expected_kind, str(codec_error), call.body) from None
+        return json_codec.encode(value), messages
     from sampan.api.codec import protobuf as protobuf_codec
 
     try:
         return json_codec.encode(protobuf_codec.decode(call.body)), []
     except protobuf_codec.ProtobufError as codec_error:
-        raise unrecognized(wanted, str(codec_error), call.body) from None
+        raise unrecognized(expected_kind, str(codec_error), call.body) from None
 
 
 def _yaml() -> Any:
@@ -168,8 +168,10 @@ def _completed(api_version: str, kind: str, default: GroupVersionKind) -> GroupV
     return GroupVersionKind(group=group, version=version, kind=kind or default.kind)
 
 
-def unrecognized(wanted: str, why: str, body: bytes) -> errors.ApiError:
-    return errors.bad_request(f"the object provided is unrecognized (must be of type {wanted}): {why} ({_shown(body)})")
+def unrecognized(expected_kind: str, why: str, body: bytes) -> errors.ApiError:
+    return errors.bad_request(
+        f"the object provided is unrecognized (must be of type {expected_kind}): {why} ({_shown(body)})"
+    )
 
 
 def _shown(body: bytes) -> str:
@@ -182,16 +184,16 @@ def _shown(body: bytes) -> str:
     return body.hex() if len(body) <= 30 else body[:30].hex() + " ..."
 
 
-def _mismatch(kind: GroupVersionKind, wanted: GroupVersionKind) -> str | None:
-    if kind == wanted:
+def _mismatch(kind: GroupVersionKind, expected_kind: GroupVersionKind) -> str | None:
+    if kind == expected_kind:
         return None
     if not is_known(kind):
         version = gotext.quote(kind.api_version)
         return (
             f"no kind {gotext.quote(kind.kind)} is registered for version {version} in scheme {gotext.quote(_SCHEME)}"
         )
-    internal = wanted.group.partition(".")[0] or "core"
-    return f"converting ({kind.version}.{kind.kind}) to ({internal}.{wanted.kind}): unknown conversion"
+    internal = expected_kind.group.partition(".")[0] or "core"
+    return f"converting ({kind.version}.{kind.kind}) to ({internal}.{expected_kind.kind}): unknown conversion"
 
 
 _TWICE = (

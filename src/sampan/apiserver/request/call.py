@@ -84,10 +84,10 @@ class AuditContext(Protocol):
     def annotate(self, key: str, value: str) -> None:
         """Add an audit annotation."""
 
-    def record_response(self, answer: Any) -> None:
+    def record_response(self, response: Any) -> None:
         """Record the response of a request that succeeded."""
 
-    def record_failure(self, fault: BaseException) -> None:
+    def record_failure(self, error: BaseException) -> None:
         """Record that the request was rejected or failed."""
 
     def complete(self) -> None:

@@ -13,11 +13,11 @@ _KINDS: dict[type, str] = {str: "string", bool: "bool", int: "int64", float: "fl
 _NUMBERS = ("integer", "number")
 
 
-def conversion_error(value: Any, schema: Schema, fault: str) -> str:
-    """Return the message for the first value of a wrong type. `fault`, the error of the JSON decoder, is used only for
+def conversion_error(value: Any, schema: Schema, error: str) -> str:
+    """Return the message for the first value of a wrong type. `error`, the error of the JSON decoder, is used only for
     types with their own unmarshaller (a quantity, a time)."""
     message = _below(value, schema, gotypes.name_of(schema))
-    return message or re.sub(r"Go struct field \S+ of type", "Go value of type", fault)
+    return message or re.sub(r"Go struct field \S+ of type", "Go value of type", error)
 
 
 def _below(value: Any, schema: Schema, go_type: str) -> str | None:

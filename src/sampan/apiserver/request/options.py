@@ -31,22 +31,22 @@ def write_options(kind: str, query: Query, *, is_apply: bool = False) -> WriteOp
     """Return the CreateOptions, UpdateOptions or PatchOptions, as `kind` names them. Raise Invalid for bad values."""
     if not query:
         return _DEFAULT if not is_apply else _checked_apply(query, WriteOptions())
-    faults: list[FieldError] = []
+    field_errors: list[FieldError] = []
     force = query.flag("force") if "force" in query else None
     manager = query.get("fieldManager")
     if kind == "PatchOptions":
         if is_apply and not manager:
             text = "is required for apply patch"
-            faults.append(FieldError.required(Path("fieldManager"), text))
+            field_errors.append(FieldError.required(Path("fieldManager"), text))
         if not is_apply and force is not None:
-            faults.append(FieldError.forbidden(Path("force"), "may not be specified for non-apply patch"))
-    faults += _manager_faults(manager)
-    faults += _dry_run_faults(query.all("dryRun"))
+            field_errors.append(FieldError.forbidden(Path("force"), "may not be specified for non-apply patch"))
+    field_errors += _manager_errors(manager)
+    field_errors += _dry_run_errors(query.all("dryRun"))
     validation = query.get("fieldValidation")
     if validation not in _VALIDATIONS:
-        faults.append(FieldError.not_supported(Path("fieldValidation"), validation, _VALIDATIONS))
-    if faults:
-        raise errors.invalid(kind, "", faults, group=_META_GROUP)
+        field_errors.append(FieldError.not_supported(Path("fieldValidation"), validation, _VALIDATIONS))
+    if field_errors:
+        raise errors.invalid(kind, "", field_errors, group=_META_GROUP)
     return WriteOptions(bool(query.all("dryRun")), manager, validation or "Warn", force)
 
 
@@ -58,21 +58,21 @@ def _checked_apply(query: Query, options: WriteOptions) -> WriteOptions:
     raise errors.invalid("PatchOptions", "", [error], group=_META_GROUP)
 
 
-def _manager_faults(manager: str) -> list[FieldError]:
+def _manager_errors(manager: str) -> list[FieldError]:
     at = Path("fieldManager")
-    faults: list[FieldError] = []
+    field_errors: list[FieldError] = []
     if len(manager.encode()) > _MANAGER_MOST:
-        faults.append(FieldError.too_long(at, _MANAGER_MOST))
+        field_errors.append(FieldError.too_long(at, _MANAGER_MOST))
     position = 0
     for char in manager:
         if not char.isprintable():
             text = f"invalid character U+{ord(char):04X} (at position {position})"
-            faults.append(FieldError.invalid(at, manager, text))
+            field_errors.append(FieldError.invalid(at, manager, text))
         position += len(char.encode())
-    return faults
+    return field_errors
 
 
-def _dry_run_faults(values: list[str]) -> list[FieldError]:
+def _dry_run_errors(values: list[str]) -> list[FieldError]:
     if all(value == "All" for value in values):
         return []
     return [FieldError.not_supported(Path("dryRun"), values, ["All"])]
@@ -92,16 +92,16 @@ def delete_options_of_query(query: Query) -> DeleteOptions:
 
 def checked_delete_options(value: dict[str, Any]) -> DeleteOptions:
     policy, orphan = value.get("propagationPolicy"), value.get("orphanDependents")
-    faults: list[FieldError] = []
+    field_errors: list[FieldError] = []
     at = Path("propagationPolicy")
     if policy is not None and orphan is not None:
         text = "orphanDependents and deletionPropagation cannot be both set"
-        faults.append(FieldError.invalid(at, policy, text))
+        field_errors.append(FieldError.invalid(at, policy, text))
     if policy is not None and policy not in _POLICIES:
-        faults.append(FieldError.not_supported(at, policy, [*_POLICIES, "nil"]))
-    faults += _dry_run_faults(value.get("dryRun") or [])
-    if faults:
-        raise errors.invalid("DeleteOptions", "", faults, group=_META_GROUP)
+        field_errors.append(FieldError.not_supported(at, policy, [*_POLICIES, "nil"]))
+    field_errors += _dry_run_errors(value.get("dryRun") or [])
+    if field_errors:
+        raise errors.invalid("DeleteOptions", "", field_errors, group=_META_GROUP)
     preconditions = value.get("preconditions") or {}
     return DeleteOptions(
         grace_period_seconds=value.get("gracePeriodSeconds"),
@@ -168,8 +168,8 @@ def checked_options(call: Call, *, is_watch: bool) -> list_options.Options:
             send_initial_events=query.flag("sendInitialEvents") if "sendInitialEvents" in query else None,
         )
     )
-    if faults := list_options.faults(options):
-        raise errors.invalid("ListOptions", "", faults, group="meta.k8s.io")
+    if field_errors := list_options.faults(options):
+        raise errors.invalid("ListOptions", "", field_errors, group="meta.k8s.io")
     return options
 
 

@@ -13,7 +13,7 @@ from sampan.api.codec import json as json_codec
 from sampan.apiserver.fieldmanager.ownership import is_reset_in_value
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.request import go_conversion_errors
-from sampan.apiserver.request.bodies import kind_fault
+from sampan.apiserver.request.bodies import kind_mismatch
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.options import WriteOptions, write_options
 from sampan.machinery import errors, patch
@@ -74,7 +74,7 @@ class Patch:
             raise error.as_api_error() from None
         self.resets_managers = is_reset_in_value(patched)
         obj, unknown = self._decoded(patched)
-        self._complain([*self._strict, *unknown], patched)
+        self._report_strict_errors([*self._strict, *unknown], patched)
         return obj
 
     def _read(self) -> None:
@@ -109,17 +109,17 @@ class Patch:
                 else str(error)
             )
             raise self._invalid(patched, why) from None
-        if other := kind_fault(obj.apiVersion, obj.kind, self._codec.kind):
+        if other := kind_mismatch(obj.apiVersion, obj.kind, self._codec.kind):
             raise self._invalid(patched, other)
         obj.kind, obj.apiVersion = self._codec.kind.kind, self._codec.kind.api_version
         return obj, unknown
 
-    def _complain(self, faults: list[str], patched: Value) -> None:
-        if not faults or self._validation == "Ignore":
+    def _report_strict_errors(self, messages: list[str], patched: Value) -> None:
+        if not messages or self._validation == "Ignore":
             return
         if self._validation == "Strict":
-            raise self._invalid(patched, f"strict decoding error: {', '.join(faults)}")
-        for message in faults:
+            raise self._invalid(patched, f"strict decoding error: {', '.join(messages)}")
+        for message in messages:
             self._warn(message)
 
     def _invalid(self, patched: Value, why: str) -> errors.ApiError:

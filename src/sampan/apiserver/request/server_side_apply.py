@@ -72,7 +72,7 @@ class Applied:
             force=bool(self._options.force),
             now=self._now,
         )
-        complain(self._call, self._repeated, self._options.field_validation)
+        report_duplicates(self._call, self._repeated, self._options.field_validation)
         return result
 
     def _object(self, value: dict[str, Any]) -> Any:
@@ -100,7 +100,7 @@ def read(body: bytes) -> tuple[dict[str, Any], list[str]]:
     return _read_yaml(body)
 
 
-def complain(call: Call, repeated: list[str], validation: str) -> None:
+def report_duplicates(call: Call, repeated: list[str], validation: str) -> None:
     """Report duplicate keys according to the field validation; called after the apply itself has succeeded."""
     if not repeated or validation == "Ignore":
         return

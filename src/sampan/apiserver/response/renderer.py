@@ -55,21 +55,21 @@ class Renderer:
 
     async def render(
         self,
-        answer: ObjectResponse | ListResponse | ValueResponse | RawResponse,
+        response: ObjectResponse | ListResponse | ValueResponse | RawResponse,
         output_format: OutputFormat,
         call: Call,
     ) -> Rendered:
-        if isinstance(answer, ObjectResponse):
-            rendered = await self._object(answer, output_format, call)
-        elif isinstance(answer, ListResponse):
-            rendered = await self._list(answer, output_format, call)
-        elif isinstance(answer, RawResponse):
-            return Rendered(answer.code, answer.content_type, (answer.body,), answer.headers)
+        if isinstance(response, ObjectResponse):
+            rendered = await self._object(response, output_format, call)
+        elif isinstance(response, ListResponse):
+            rendered = await self._list(response, output_format, call)
+        elif isinstance(response, RawResponse):
+            return Rendered(response.code, response.content_type, (response.body,), response.headers)
         else:
-            raw = json_codec.encode(answer.value)
+            raw = json_codec.encode(response.value)
             output_format = _supported(raw, output_format)
             rendered = Rendered(
-                answer.code, output_format.media, (await encoding.encode(raw, output_format, call),), answer.headers
+                response.code, output_format.media, (await encoding.encode(raw, output_format, call),), response.headers
             )
         return _compressed(rendered, call)
 
@@ -80,46 +80,46 @@ class Renderer:
         headers = {"Retry-After": str(wait)} if (wait := error.retry_after_s) else {}
         return Rendered(error.code, output_format.media, (body,), headers)
 
-    def frames(self, answer: WatchResponse, call: Call) -> watch_frames.WatchFrames:
+    def frames(self, response: WatchResponse, call: Call) -> watch_frames.WatchFrames:
         """Return the encoder for the events of a watch."""
-        return watch_frames.frames(self, call, answer.resource)
+        return watch_frames.frames(self, call, response.resource)
 
     # -- one object --------------------------------------------------------------------------------------------------
 
-    async def _object(self, answer: ObjectResponse, output_format: OutputFormat, call: Call) -> Rendered:
-        raw = answer.raw
+    async def _object(self, response: ObjectResponse, output_format: OutputFormat, call: Call) -> Rendered:
+        raw = response.raw
         if output_format.as_kind == TABLE:
-            raw = self._table_of_object(answer, output_format, call)
+            raw = self._table_of_object(response, output_format, call)
         elif output_format.as_kind:
-            json_bytes.check_partial_kind(output_format, answer.resource, is_list=False)
+            json_bytes.check_partial_kind(output_format, response.resource, is_list=False)
             raw = json_bytes.partial_object(raw, output_format)
-        return Rendered(answer.code, output_format.media, (await encoding.encode(raw, output_format, call),))
+        return Rendered(response.code, output_format.media, (await encoding.encode(raw, output_format, call),))
 
-    def _table_of_object(self, answer: ObjectResponse, output_format: OutputFormat, call: Call) -> bytes:
-        resource, title = answer.resource, _decode_title(answer.raw)
+    def _table_of_object(self, response: ObjectResponse, output_format: OutputFormat, call: Call) -> bytes:
+        resource, title = response.resource, _decode_title(response.raw)
         if title.kind == resource.kind:
             writer = self.table_writer(resource, output_format, include_of(call))
-            obj = answer.obj if answer.obj is not None else self._decoded(answer)
+            obj = response.obj if response.obj is not None else self._decoded(response)
         else:  # a subresource of its own kind: a scale, an eviction
             writer = self.table_writer(resource, output_format, include_of(call), columns=GENERIC)
-            obj = Unstructured.from_value(json_codec.read_any(answer.raw))
+            obj = Unstructured.from_value(json_codec.read_any(response.raw))
         version = title.metadata.resourceVersion
-        return writer.table({"resourceVersion": version} if version else {}, [writer.row(obj, lambda: answer.raw)])
+        return writer.table({"resourceVersion": version} if version else {}, [writer.row(obj, lambda: response.raw)])
 
-    def _decoded(self, answer: ObjectResponse) -> Any:
+    def _decoded(self, response: ObjectResponse) -> Any:
         """Return the object in the storage version, for which the table columns are declared."""
-        resource = answer.resource
-        if answer.item is not None:
-            return self._registry.store(resource).cacher.object(answer.item)
-        shown = self._registry.codec(resource.gvk, resource).decode(answer.raw)
+        resource = response.resource
+        if response.item is not None:
+            return self._registry.store(resource).cacher.object(response.item)
+        shown = self._registry.codec(resource.gvk, resource).decode(response.raw)
         return self._versions.to_stored(resource, shown)
 
     # -- lists -------------------------------------------------------------------------------------------------------
 
-    async def _list(self, answer: ListResponse, output_format: OutputFormat, call: Call) -> Rendered:
-        resource, result = answer.resource, answer.result
+    async def _list(self, response: ListResponse, output_format: OutputFormat, call: Call) -> Rendered:
+        resource, result = response.resource, response.result
         if output_format.as_kind == TABLE:
-            raw = await self._table_of_list(answer, output_format, call)
+            raw = await self._table_of_list(response, output_format, call)
             return Rendered(200, output_format.media, (await encoding.encode(raw, output_format, call),))
         if output_format.as_kind:
             json_bytes.check_partial_kind(output_format, resource, is_list=True)
@@ -138,8 +138,8 @@ class Renderer:
             return Rendered(200, JSON, json_bytes.with_newline(chunks))
         return Rendered(200, output_format.media, (await encoding.encode(b"".join(chunks), output_format, call),))
 
-    async def _table_of_list(self, answer: ListResponse, output_format: OutputFormat, call: Call) -> bytes:
-        resource, result = answer.resource, answer.result
+    async def _table_of_list(self, response: ListResponse, output_format: OutputFormat, call: Call) -> bytes:
+        resource, result = response.resource, response.result
         writer = self.table_writer(resource, output_format, include_of(call))
         cacher, rows = self._registry.store(resource).cacher, []
         for number, item in enumerate(self._in_table_order(resource, result.items), 1):

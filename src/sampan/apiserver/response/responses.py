@@ -94,26 +94,26 @@ def success_status(resource: Resource, name: str, uid: str) -> ValueResponse:
     )
 
 
-def translate_storage_error(fault: Exception, call: Call) -> errors.ApiError | None:
+def translate_storage_error(error: Exception, call: Call) -> errors.ApiError | None:
     """Return the API error for an error of the storage or cache, None for any other exception."""
-    match fault:
+    match error:
         case cache.Expired():
-            answer = errors.expired(str(fault))
-            if fault.continue_token:
-                answer.status["metadata"] = {"continue": fault.continue_token}
-            return answer
+            expired = errors.expired(str(error))
+            if error.continue_token:
+                expired.status["metadata"] = {"continue": error.continue_token}
+            return expired
         case cache.TooLargeVersion():
-            return errors.resource_version_too_large(fault.requested, fault.current, retry_after_s=fault.retry_after_s)
+            return errors.resource_version_too_large(error.requested, error.current, retry_after_s=error.retry_after_s)
         case cache.InvalidVersion():
-            return errors.bad_request(str(fault)) if call.verb == "list" else errors.unexpected(str(fault))
+            return errors.bad_request(str(error)) if call.verb == "list" else errors.unexpected(str(error))
         case cache.InvalidContinue() | cache.UnsupportedField():
-            return errors.bad_request(str(fault))
+            return errors.bad_request(str(error))
         case cache.NotReady() | cache.WatchClosed() | backend.Closed():
-            return errors.service_unavailable(str(fault))
+            return errors.service_unavailable(str(error))
         case backend.Unavailable():
-            return errors.timeout(str(fault)) if fault.may_have_happened else errors.service_unavailable(str(fault))
+            return errors.timeout(str(error)) if error.may_have_happened else errors.service_unavailable(str(error))
         case cache.CorruptValue():
-            return errors.internal_error(str(fault))
+            return errors.internal_error(str(error))
         case backend.Compacted():
             return errors.expired("The resourceVersion for the provided list is too old.")
     return None

@@ -70,8 +70,8 @@ class DistributedGroups:
         access = Access(server=url, ca_pem=self._issuer.ca_pem, token=access_token)
         try:
             async with asyncio.timeout(_TIMEOUT_S), HttpTransport(access) as transport:
-                answer = await transport.send(Request(method="GET", path="", headers={}))
-                return answer.body().decode("ascii", "replace").strip()
+                response = await transport.send(Request(method="GET", path="", headers={}))
+                return response.body().decode("ascii", "replace").strip()
         except (ConnectionFailed, errors.ApiError, TimeoutError, ValueError) as error:
             reason = str(error) or "timeout"
             raise TokenError(f"while getting distributed claim {gotext.quote(self._claim)}: {reason}") from None

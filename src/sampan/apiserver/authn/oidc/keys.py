@@ -100,19 +100,19 @@ async def _get(url: str, ca_pem: bytes) -> dict[str, Any]:
     from sampan.machinery.client.http import HttpTransport
 
     async with HttpTransport(Access(server=url, ca_pem=ca_pem)) as transport:
-        answer = await transport.send(Request(method="GET", path="", headers={"Accept": "application/json"}))
+        response = await transport.send(Request(method="GET", path="", headers={"Accept": "application/json"}))
     try:
-        return msgspec.json.decode(answer.body(), type=dict[str, Any])
+        return msgspec.json.decode(response.body(), type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError) as error:
         raise _Unusable(f"{url}: {error}") from None
 
 
-def _read(found: dict[str, Any]) -> list[IssuerKey]:
+def _read(jwks: dict[str, Any]) -> list[IssuerKey]:
     """Return the signing keys of a JWKS. Keys of other types or uses are ignored."""
     import jwt
 
     keys = []
-    for entry in found.get("keys") or ():
+    for entry in jwks.get("keys") or ():
         if not isinstance(entry, dict) or entry.get("use", "sig") != "sig" or entry.get("kty") not in ("RSA", "EC"):
             continue
         try:

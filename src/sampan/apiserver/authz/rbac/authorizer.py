@@ -240,14 +240,14 @@ class RbacAuthorizer:
         return ResolvedRules(rules, [error for grant in grants for error in grant.errors])
 
     def _not_allowed(self, attributes: Attributes) -> AuthzResult:
-        faults = self._faults(attributes)
-        return AuthzResult(AuthzDecision.NO_OPINION, f"RBAC: {faults}") if faults else NO_OPINION
+        resolution_errors = self._resolution_errors(attributes)
+        return AuthzResult(AuthzDecision.NO_OPINION, f"RBAC: {resolution_errors}") if resolution_errors else NO_OPINION
 
-    def _faults(self, attributes: Attributes) -> str:
-        faults = list(self._index.grants(attributes.user, "").errors)
+    def _resolution_errors(self, attributes: Attributes) -> str:
+        resolution_errors = list(self._index.grants(attributes.user, "").errors)
         if attributes.namespace:
-            faults += self._index.grants(attributes.user, attributes.namespace).errors
-        messages = list(dict.fromkeys(faults))
+            resolution_errors += self._index.grants(attributes.user, attributes.namespace).errors
+        messages = list(dict.fromkeys(resolution_errors))
         return f"[{', '.join(messages)}]" if len(messages) > 1 else "".join(messages)
 
 

@@ -158,30 +158,30 @@ def plan_changes(index: RbacIndex, served: Callable[[str, str], Any] | None = No
     return changes
 
 
-def _merged(present: Any, wanted: Any) -> Any:
+def _merged(present: Any, desired: Any) -> Any:
     merged = copy_of(present)
-    merged.metadata.labels = {**wanted.metadata.labels, **present.metadata.labels}
-    merged.metadata.annotations = {**wanted.metadata.annotations, **present.metadata.annotations}
-    if wanted.kind.endswith("Binding"):
-        merged.subjects += [subject for subject in wanted.subjects if subject not in present.subjects]
-    elif getattr(wanted, "aggregationRule", None) is not None:
+    merged.metadata.labels = {**desired.metadata.labels, **present.metadata.labels}
+    merged.metadata.annotations = {**desired.metadata.annotations, **present.metadata.annotations}
+    if desired.kind.endswith("Binding"):
+        merged.subjects += [subject for subject in desired.subjects if subject not in present.subjects]
+    elif getattr(desired, "aggregationRule", None) is not None:
         aggregation = merged.aggregationRule = merged.aggregationRule or AggregationRule()
-        selectors = wanted.aggregationRule.clusterRoleSelectors
+        selectors = desired.aggregationRule.clusterRoleSelectors
         aggregation.clusterRoleSelectors += [
             selector for selector in selectors if selector not in aggregation.clusterRoleSelectors
         ]
     else:
         present_rules = present.rules or []
-        if added := _missing(present_rules, wanted.rules):
+        if added := _missing(present_rules, desired.rules):
             merged.rules = [*present_rules, *added]
     return merged
 
 
-def _missing(present: list[PolicyRule], wanted: list[PolicyRule]) -> list[PolicyRule]:
+def _missing(present: list[PolicyRule], desired: list[PolicyRule]) -> list[PolicyRule]:
     try:
-        return policy_rules.missing(present, wanted).rules
+        return policy_rules.missing(present, desired).rules
     except policy_rules.TooComplex:  # a user has added rules that are too complex to compare
-        return wanted
+        return desired
 
 
 _SYSTEM = UserInfo("system:apiserver", groups=(MASTERS, AUTHENTICATED))

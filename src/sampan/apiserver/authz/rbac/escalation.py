@@ -39,23 +39,23 @@ async def check(ctx: Context, obj: Any, old: Any | None) -> None:
 async def _check_role(security: AuthServices, ctx: Context, obj: Any, old: Any | None) -> None:
     plural, meta = f"{obj.kind.lower()}s", obj.metadata
     name = meta.name if old is not None else ""
-    if await security.authorizer.is_allowed(_asked(ctx, "escalate", GROUP, plural, name)):
+    if await security.authorizer.is_allowed(_attributes(ctx, "escalate", GROUP, plural, name)):
         return
-    if message := fault_of(security.rules, ctx.user, ctx.namespace, obj.rules or ()):
+    if message := escalation_error(security.rules, ctx.user, ctx.namespace, obj.rules or ()):
         raise errors.forbidden(plural, meta.name, message, group=GROUP)
     aggregates = any(getattr(role, "aggregationRule", None) is not None for role in (obj, old))
-    if aggregates and fault_of(security.rules, ctx.user, "", _EVERYTHING):
+    if aggregates and escalation_error(security.rules, ctx.user, "", _EVERYTHING):
         raise errors.forbidden(plural, meta.name, _AGGREGATES, group=GROUP)
 
 
 async def _check_binding(security: AuthServices, ctx: Context, obj: Any) -> None:
     plural, ref = f"{obj.kind.lower()}s", obj.roleRef
     if ref.kind in ("Role", "ClusterRole"):
-        request = _asked(ctx, "bind", ref.apiGroup, f"{ref.kind.lower()}s", ref.name)
+        request = _attributes(ctx, "bind", ref.apiGroup, f"{ref.kind.lower()}s", ref.name)
         if await security.authorizer.is_allowed(request):
             return
     rules = _rules(security.rules, ref, ctx.namespace, plural)
-    if message := fault_of(security.rules, ctx.user, ctx.namespace, rules):
+    if message := escalation_error(security.rules, ctx.user, ctx.namespace, rules):
         raise errors.forbidden(plural, obj.metadata.name, message, group=GROUP)
 
 
@@ -66,7 +66,7 @@ def _rules(index: RbacIndex, ref: RoleRef, namespace: str, plural: str) -> Seque
         raise errors.not_found(plural, ref.name, group=GROUP) from None
 
 
-def fault_of(index: RbacIndex, user: UserInfo, namespace: str, rules: Sequence[PolicyRule]) -> str:
+def escalation_error(index: RbacIndex, user: UserInfo, namespace: str, rules: Sequence[PolicyRule]) -> str:
     """Return why the user may not grant these rules in the namespace; empty if it may."""
     grants = [index.grants(user, "")] + ([index.grants(user, namespace)] if namespace else [])
     who = f"user {gotext.quote(user.name)} (groups={policy_rules.quoted(user.groups)})"
@@ -85,7 +85,7 @@ def fault_of(index: RbacIndex, user: UserInfo, namespace: str, rules: Sequence[P
     return f"{who} is attempting to grant RBAC permissions not currently held:\n{text}{more}"
 
 
-def _asked(ctx: Context, verb: str, group: str, resource: str, name: str) -> Attributes:
+def _attributes(ctx: Context, verb: str, group: str, resource: str, name: str) -> Attributes:
     return Attributes(ctx.user, verb, "", group, "*", resource, "", ctx.namespace, name)
 
 

@@ -37,12 +37,12 @@ class Missing:
         return bool(self.rules)
 
 
-def missing(held: Sequence[PolicyRule], wanted: Sequence[PolicyRule]) -> Missing:
+def missing(held: Sequence[PolicyRule], requested: Sequence[PolicyRule]) -> Missing:
     """Return the atoms of the wanted rules that no held rule allows. Raise TooComplex if the comparison is too
     expensive."""
-    comparison = _Comparison(held, wanted)
+    comparison = _Comparison(held, requested)
     collected = _Collected()
-    for rule in wanted:
+    for rule in requested:
         verbs = comparison.verbs.classes(rule.verbs or ())
         if not verbs:
             continue
@@ -68,21 +68,21 @@ Classes = dict[int, list[str]]
 class _Comparison:
     """The held rules, indexed by the words of the wanted ones, and the work that may still be spent."""
 
-    def __init__(self, held: Sequence[PolicyRule], wanted: Sequence[PolicyRule]) -> None:
-        verbs = {word for rule in wanted for word in rule.verbs or ()}
-        resources = {word for rule in wanted for word in rule.resources}
+    def __init__(self, held: Sequence[PolicyRule], requested: Sequence[PolicyRule]) -> None:
+        verbs = {word for rule in requested for word in rule.verbs or ()}
+        resources = {word for rule in requested for word in rule.resources}
         held = [rule for rule in held if ALL in (rule.verbs or ()) or not verbs.isdisjoint(rule.verbs or ())]
         self._left = limits.RBAC_COMPARISONS
         self._weight = 1 + len(held) // 1024
         self.verbs = _Words([rule.verbs or () for rule in held], verbs, self.spend)
-        groups = {word for rule in wanted for word in rule.apiGroups}
+        groups = {word for rule in requested for word in rule.apiGroups}
         self.groups = _Words([rule.apiGroups for rule in held], groups, self.spend)
         of_all = {_of_all_resources(word) for word in resources}
         self.resources = _Resources([rule.resources for rule in held], resources | of_all, self.spend)
-        names = {word for rule in wanted for word in rule.resourceNames}
+        names = {word for rule in requested for word in rule.resourceNames}
         self.names = _Names([rule.resourceNames for rule in held], names, self.spend)
         self.unnamed: Classes = {self.names.always: [""]}
-        urls = {word for rule in wanted for word in rule.nonResourceURLs}
+        urls = {word for rule in requested for word in rule.nonResourceURLs}
         self.urls = _Urls([rule.nonResourceURLs for rule in held], urls, self.spend)
 
     def spend(self, comparisons: int) -> None:
@@ -94,17 +94,19 @@ class _Comparison:
 class _Words:
     """The held rules for each wanted word, in one dimension."""
 
-    def __init__(self, rules: Sequence[Sequence[str]], wanted: Collection[str], spend: Callable[[int], None]) -> None:
+    def __init__(
+        self, rules: Sequence[Sequence[str]], requested: Collection[str], spend: Callable[[int], None]
+    ) -> None:
         self._spend = spend
         self._size = len(rules)
         positions: dict[str, list[int]] = {}
         always: list[int] = []
-        wanted = set(wanted)
+        requested = set(requested)
         for number, words in enumerate(rules):
             if self._holds_all(words):
                 always.append(number)
                 continue
-            for word in wanted.intersection(words):
+            for word in requested.intersection(words):
                 positions.setdefault(word, []).append(number)
         self.always = self._bits(always)
         """The rules that hold every word."""
@@ -151,8 +153,10 @@ class _Names(_Words):
 
 
 class _Urls(_Words):
-    def __init__(self, rules: Sequence[Sequence[str]], wanted: Collection[str], spend: Callable[[int], None]) -> None:
-        super().__init__(rules, wanted, spend)
+    def __init__(
+        self, rules: Sequence[Sequence[str]], requested: Collection[str], spend: Callable[[int], None]
+    ) -> None:
+        super().__init__(rules, requested, spend)
         positions: dict[str, list[int]] = {}
         for number, urls in enumerate(rules):
             for prefix in {url.rstrip(ALL) for url in urls if url.endswith(ALL)}:

@@ -26,7 +26,7 @@ _SECURITY = {
 _VERSION = "io.k8s.apimachinery.pkg.version.Info"
 
 
-class Contents:
+class OpenApiContents:
     """The paths of each document by its name: `api/v1`, `apis/apps/v1`, `version`."""
 
     def __init__(self, registry: Registry) -> None:
@@ -126,7 +126,7 @@ def _resource_list(group: str, version: str) -> PathItem:
     return single(path, f"get{title}APIResources", description, tag, f"{META}.APIResourceList", OBJECT_MEDIA_TYPES)
 
 
-def document(contents: Contents, name: str) -> dict[str, Any]:
+def document(contents: OpenApiContents, name: str) -> dict[str, Any]:
     items = contents.paths(name)
     schemas = contents.definitions.closure(used(items), contents.versions(name))
     return {
@@ -139,7 +139,7 @@ def document(contents: Contents, name: str) -> dict[str, Any]:
 
 def used(items: Iterable[PathItem]) -> set[str]:
     operations = [operation for item in items for operation in item.operations]
-    names = {schema for operation in operations for _, schema in operation.answers}
+    names = {schema for operation in operations for _, schema in operation.responses}
     names |= {operation.body for operation in operations}
     return names - {TEXT}
 
@@ -161,14 +161,14 @@ def hoisted(item: PathItem) -> tuple[list[Parameter], list[tuple[Operation, list
 
 
 def _operation(operation: Operation, own: list[Parameter]) -> dict[str, Any]:
-    answers = {
+    responses = {
         str(code): {"description": _CODES[code], "content": _content(operation.forms, schema)}
-        for code, schema in operation.answers
+        for code, schema in operation.responses
     }
     operation_value: dict[str, Any] = {
         "description": operation.description,
         "operationId": operation.id,
-        "responses": {**answers, "401": {"description": "Unauthorized"}},
+        "responses": {**responses, "401": {"description": "Unauthorized"}},
         "tags": [operation.tag],
     }
     if own:

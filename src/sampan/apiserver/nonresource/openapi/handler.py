@@ -25,7 +25,7 @@ from sampan.apiserver.response import encoding
 from sampan.apiserver.response.responses import ApiResponse, RawResponse, path_not_found
 
 if TYPE_CHECKING:
-    from sampan.apiserver.nonresource.openapi.documents import Contents
+    from sampan.apiserver.nonresource.openapi.documents import OpenApiContents
     from sampan.apiserver.registry.registry import Registry
 
 FORMAT = 1
@@ -42,7 +42,7 @@ class OpenApi:
     def __init__(self, *, registry: Registry) -> None:
         self._registry = registry
         self._generation = -1
-        self._contents: Contents | None = None
+        self._contents: OpenApiContents | None = None
         self._kept: dict[str, bytes] = {}
         """Generated documents, compressed; the most recently used last."""
         self._hashes: dict[str, str] = {}
@@ -98,12 +98,12 @@ class OpenApi:
 
     # -- caches ------------------------------------------------------------------------------------------------------
 
-    def _now(self) -> Contents:
+    def _now(self) -> OpenApiContents:
         """Return the current contents; the caches are cleared if resources were added or removed."""
-        from sampan.apiserver.nonresource.openapi.documents import Contents
+        from sampan.apiserver.nonresource.openapi.documents import OpenApiContents
 
         if self._contents is None or self._generation != self._registry.scheme.generation:
-            self._contents, self._generation = Contents(self._registry), self._registry.scheme.generation
+            self._contents, self._generation = OpenApiContents(self._registry), self._registry.scheme.generation
             self._kept.clear()
             self._hashes.clear()
         return self._contents
@@ -127,19 +127,19 @@ class OpenApi:
         return packed
 
 
-def _v3_document(contents: Contents, name: str) -> bytes:
+def _v3_document(contents: OpenApiContents, name: str) -> bytes:
     from sampan.apiserver.nonresource.openapi import documents
 
     return msgspec.json.encode(documents.document(contents, name))
 
 
-def _v2_document(contents: Contents) -> bytes:
+def _v2_document(contents: OpenApiContents) -> bytes:
     from sampan.apiserver.nonresource.openapi import v2
 
     return msgspec.json.encode(v2.document(contents))
 
 
-def _v2_message(contents: Contents) -> bytes:
+def _v2_message(contents: OpenApiContents) -> bytes:
     from sampan.apiserver.nonresource.openapi import v2
 
     return v2.encode(v2.document(contents))

@@ -31,7 +31,7 @@ class Operation:
     """The schema name of the request body."""
     body_forms: tuple[str, ...] = ("*/*",)
     body_required: bool = True
-    answers: tuple[tuple[int, str], ...] = ()
+    responses: tuple[tuple[int, str], ...] = ()
     """Pairs of a status code and a schema name."""
     forms: tuple[str, ...] = OBJECT_MEDIA_TYPES
     kind: GroupVersionKind | None = None
@@ -94,7 +94,7 @@ class Operations:
                 parameters=components.DELETE_COLLECTION,
                 body=f"{META}.DeleteOptions",
                 body_required=False,
-                answers=((200, f"{META}.Status"),),
+                responses=((200, f"{META}.Status"),),
             )
         if "list" in resource.verbs:
             yield self._list()
@@ -110,7 +110,7 @@ class Operations:
             f"list or watch objects of kind {resource.kind}",
             action="list",
             parameters=components.LIST,
-            answers=((200, self._names.of_list(resource)),),
+            responses=((200, self._names.of_list(resource)),),
             forms=self._stream_forms,
         )
 
@@ -118,7 +118,7 @@ class Operations:
         resource, verbs = self._resource, self._resource.verbs
         schema = self._names.of(resource.gvk)
         if "delete" in verbs:
-            answer = schema if self._is_returned else f"{META}.Status"
+            response_schema = schema if self._is_returned else f"{META}.Status"
             yield self._operation(
                 "delete",
                 f"delete{self._title}{self._scope}{resource.kind}",
@@ -127,7 +127,7 @@ class Operations:
                 parameters=components.DELETE,
                 body=f"{META}.DeleteOptions",
                 body_required=False,
-                answers=((200, answer), (202, answer)),
+                responses=((200, response_schema), (202, response_schema)),
             )
         yield from self._views(verbs, schema, resource.gvk, "")
 
@@ -138,7 +138,7 @@ class Operations:
         subject = f"{suffix.lower()} of the specified {resource.kind}" if suffix else f"the specified {resource.kind}"
         if "get" in verbs:
             yield self._operation(
-                "get", f"read{name}", f"read {subject}", action="get", answers=((200, schema),), kind=kind
+                "get", f"read{name}", f"read {subject}", action="get", responses=((200, schema),), kind=kind
             )
         written = ((200, schema), (201, schema))
         if "patch" in verbs:
@@ -150,7 +150,7 @@ class Operations:
                 parameters=components.PATCH,
                 body=f"{META}.Patch",
                 body_forms=self._patch_forms(),
-                answers=written,
+                responses=written,
                 kind=kind,
             )
         if "update" in verbs:
@@ -161,7 +161,7 @@ class Operations:
                 action="put",
                 parameters=components.WRITE,
                 body=schema,
-                answers=written,
+                responses=written,
                 kind=kind,
             )
 
@@ -175,7 +175,7 @@ class Operations:
             action="post",
             parameters=components.WRITE,
             body=schema,
-            answers=((200, schema), (201, schema), (202, schema)),
+            responses=((200, schema), (201, schema), (202, schema)),
             kind=kind,
         )
 
@@ -197,9 +197,9 @@ class Operations:
         name = f"{self._title}{self._scope}{self._resource.kind}Log"
         description = f"read log of the specified {self._resource.kind}"
         forms = ("text/plain", *OBJECT_MEDIA_TYPES)
-        answers = ((200, TEXT),)
+        responses = ((200, TEXT),)
         return self._operation(
-            "get", f"read{name}", description, action="get", parameters=components.LOG, answers=answers, forms=forms
+            "get", f"read{name}", description, action="get", parameters=components.LOG, responses=responses, forms=forms
         )
 
     def _connected(self, sub: Subresource, path: str, where: tuple[Parameter, ...]) -> Iterator[PathItem]:
@@ -218,7 +218,7 @@ class Operations:
             f"connect {method.upper()} requests to {sub.name} of {resource.kind}",
             action="connect",
             parameters=components.CONNECT[sub.name],
-            answers=((200, TEXT),),
+            responses=((200, TEXT),),
             forms=("*/*",),
             kind=resource.kind_of(sub),
         )
@@ -243,7 +243,7 @@ class Operations:
             f"watch changes to {subject} of kind {self._resource.kind}; the list with 'watch' does the same",
             action=action,
             parameters=components.LIST,
-            answers=((200, f"{META}.WatchEvent"),),
+            responses=((200, f"{META}.WatchEvent"),),
             forms=STREAM_MEDIA_TYPES,
         )
 
@@ -262,7 +262,7 @@ class Operations:
         body: str = "",
         body_forms: tuple[str, ...] = ("*/*",),
         body_required: bool = True,
-        answers: tuple[tuple[int, str], ...],
+        responses: tuple[tuple[int, str], ...],
         forms: tuple[str, ...] = (),
         kind: GroupVersionKind | None = None,
     ) -> Operation:
@@ -276,7 +276,7 @@ class Operations:
             body=body,
             body_forms=body_forms,
             body_required=body_required,
-            answers=answers,
+            responses=responses,
             forms=forms or self._forms,
             kind=kind or self._resource.gvk,
         )
@@ -293,5 +293,7 @@ def title_and_tag(group: str, version: str = "") -> tuple[str, str]:
 
 def single(path: str, id: str, description: str, tag: str, schema: str, forms: tuple[str, ...]) -> PathItem:
     """Return a path that can only be read and has no parameters."""
-    operation = Operation(method="get", id=id, description=description, tag=tag, answers=((200, schema),), forms=forms)
+    operation = Operation(
+        method="get", id=id, description=description, tag=tag, responses=((200, schema),), forms=forms
+    )
     return PathItem(path, (operation,))

@@ -12,7 +12,7 @@ import msgspec
 
 from sampan.api.codec.protobuf.wire import BYTES, VARINT, delimited, tag_bytes, varint
 from sampan.apiserver.nonresource.openapi.components import Parameter
-from sampan.apiserver.nonresource.openapi.documents import INFO, Contents, extensions, hoisted, used
+from sampan.apiserver.nonresource.openapi.documents import INFO, OpenApiContents, extensions, hoisted, used
 from sampan.apiserver.nonresource.openapi.operations import TEXT, Operation, PathItem
 
 _V3_PREFIX, _PREFIX = "#/components/schemas/", "#/definitions/"
@@ -30,7 +30,7 @@ _SECURITY = {
 }
 
 
-def document(contents: Contents) -> dict[str, Any]:
+def document(contents: OpenApiContents) -> dict[str, Any]:
     items = [item for name in contents.names() for item in contents.paths(name)]
     versions = [version for name in contents.names() for version in contents.versions(name)]
     schemas = contents.definitions.closure(used(items), versions)
@@ -81,7 +81,10 @@ def _operation(operation: Operation, own: list[Parameter], shared: dict[str, Any
         "produces": list(operation.forms),
         "operationId": operation.id,
         "responses": {
-            **{str(code): {"description": "OK", "schema": _answer(schema)} for code, schema in operation.answers},
+            **{
+                str(code): {"description": "OK", "schema": _response_schema(schema)}
+                for code, schema in operation.responses
+            },
             "401": {"description": "Unauthorized"},
         },
         "schemes": ["https"],
@@ -92,7 +95,7 @@ def _operation(operation: Operation, own: list[Parameter], shared: dict[str, Any
     return {**operation_value, **extensions(operation)}
 
 
-def _answer(schema: str) -> dict[str, Any]:
+def _response_schema(schema: str) -> dict[str, Any]:
     return {"$ref": _PREFIX + schema} if schema != TEXT else {"type": "string"}
 
 
