@@ -12,8 +12,7 @@ from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.http.server import HttpServer, Listener
 from sampan.apiserver.server import INSECURE_USER, ApiServer
 from sampan.controllers.descriptor import ControllerConfig
-from sampan.controllers.manager import ControllerManager
-from sampan.controllers.selection import UnknownController
+from sampan.controllers.manager import ControllerManager, UnknownController
 from sampan.machinery import errors
 from sampan.machinery.client import DELETED, Client, Selection
 from sampan.machinery.client.access import Access

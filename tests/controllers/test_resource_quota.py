@@ -9,8 +9,7 @@ from sampan.api.quantity import parse
 from sampan.api.types.apps_v1 import Deployment
 from sampan.api.types.core_v1 import ConfigMap, Pod, ResourceQuota, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.controllers.resource_quota import ResourceQuotaController
-from sampan.controllers.resource_quota.controller import LISTED_S, SETTLE_S
+from sampan.controllers.resource_quota.controller import LISTED_S, SETTLE_S, ResourceQuotaController
 from sampan.controllers.resource_quota.recount import counted_resources, status_for, usage_of
 from sampan.machinery import errors
 from sampan.machinery.client.options import Delete

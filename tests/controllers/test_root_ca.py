@@ -6,11 +6,11 @@ from sampan.api.types.core_v1 import ConfigMap, Namespace
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.controllers import root_ca
 from sampan.controllers.descriptor import ControllerConfig
-from sampan.controllers.root_ca import DESCRIPTION_KEY, RootCaPublisher, corrected, desired, is_right
+from sampan.controllers.root_ca import DESCRIPTION_KEY, RootCaPublisherController, corrected, desired, is_right
 from sampan.machinery.client import PatchType, Selection
 from tests.controllers.cluster import cluster, second_run_writes_nothing
 
-NAME = RootCaPublisher.name
+NAME = RootCaPublisherController.name
 OURS = Selection(fields=f"metadata.name={root_ca.NAME}")
 
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from sampan.controllers.manager import selected
-from sampan.controllers.selection import UnknownController, chosen
+from sampan.controllers.manager import UnknownController, chosen, selected
 
 KNOWN = {"a-controller": True, "b-controller": True, "c-controller": False}
 ALIASES = {"b": "b-controller"}

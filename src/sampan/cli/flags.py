@@ -34,8 +34,7 @@ def names(flag: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
 
 def controllers(flag: str, text: str) -> tuple[str, ...]:
     """Parse a list of controllers as in --controllers. Raise CliError for an unknown one."""
-    from sampan.controllers.manager import selected
-    from sampan.controllers.selection import UnknownController
+    from sampan.controllers.manager import UnknownController, selected
 
     words = tuple(word.strip() for word in text.split(",") if word.strip())
     try:

@@ -7,7 +7,6 @@ import msgspec
 
 from sampan.api import label_selector
 from sampan.api.types.rbac_v1 import ClusterRole, PolicyRule
-from sampan.controllers.descriptor import Parts
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.controller import Watch
@@ -30,7 +29,7 @@ def aggregated(role: ClusterRole, roles: Iterable[ClusterRole]) -> list[PolicyRu
     return rules
 
 
-class ClusterRoleAggregation:
+class ClusterRoleAggregationController:
     name = "clusterrole-aggregation-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory) -> None:
@@ -56,7 +55,3 @@ class ClusterRoleAggregation:
             await self._roles.update(changed)
         except errors.NotFound:
             return
-
-
-def make(parts: Parts) -> ClusterRoleAggregation:
-    return ClusterRoleAggregation(client=parts.client_for(ClusterRoleAggregation.name), informers=parts.informers)

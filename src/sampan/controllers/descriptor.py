@@ -1,11 +1,13 @@
-"""Descriptors of controllers: the rows of the controller table, the configuration, and the constructor arguments."""
+"""Descriptors of controllers: the rows of the controller table, the configuration, and the collaborators that the
+controller manager provides (`cmd/kube-controller-manager/app`)."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from sampan.controllers.cloud import CloudProvider
 from sampan.machinery.client import Client
@@ -16,6 +18,8 @@ from sampan.machinery.informer import InformerFactory
 
 if TYPE_CHECKING:
     from sampan.controllers.autoscaling.metrics import MetricsSource
+
+C = TypeVar("C", bound=Controller)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,30 +85,64 @@ class ControllerConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """The collaborators from which a controller is constructed."""
+class ControllerContext:
+    """What the controller manager offers to a controller (`ControllerContext` of kube-controller-manager)."""
 
+    name: str
+    event_source: str
     client_for: Callable[[str], Client]
-    """Return the API client of the controller with that name."""
+    """Return the API client of the named controller; of the controller manager itself for an empty name."""
     events_for: Callable[[str, str], EventRecorder]
-    """Return an event recorder for the named controller with the specified event source."""
+    """Return an event recorder that writes as the named controller, with that event source."""
     informers: InformerFactory
     clock: Clock
     config: ControllerConfig
 
+    @property
+    def client(self) -> Client:
+        return self.client_for(self.name)
+
+    @property
+    def events(self) -> EventRecorder:
+        return self.events_for(self.name, self.event_source)
+
+    def build(self, controller: type[C], **settings: object) -> C:
+        """Construct a controller from these settings, and from the collaborators that its constructor names."""
+        required = inspect.signature(controller).parameters.keys() - settings.keys()
+        if unknown := required - COLLABORATORS.keys():
+            raise TypeError(f"{controller.__name__} requires {', '.join(sorted(unknown))}")
+        collaborators = {name: getattr(self, name) for name in required}
+        return controller(**collaborators, **settings)
+
+
+COLLABORATORS: Mapping[str, type] = {
+    "client": Client,
+    "informers": InformerFactory,
+    "events": EventRecorder,
+    "clock": Clock,
+    "config": ControllerConfig,
+}
+"""The parameters of a controller's constructor that `ControllerContext.build` provides, with their types."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Descriptor:
+class ControllerDescriptor:
+    """A row of the controller table (`ControllerDescriptor` of kube-controller-manager)."""
+
     name: str
     aliases: Sequence[str] = ()
     is_on: bool = True
     """Whether `*` in --controllers includes this controller."""
-    factory: str
-    """`module:function` of the factory, imported only if the controller is enabled. The function takes Parts and
-    returns a Controller, or None if the configuration leaves the controller nothing to do."""
+    controller: str
+    """`module:name` of the class of the controller, or of a function that takes a ControllerContext and returns the
+    controller, or None if the configuration leaves the controller nothing to do. Imported only if the controller is
+    enabled."""
+    event_source: str = ""
+    """The component in the events of the controller, if it is not its name."""
     runner: RunnerConfig = field(default_factory=RunnerConfig)
 
-    def make(self, parts: Parts) -> Controller | None:
-        module, _, function = self.factory.partition(":")
-        controller: Controller | None = getattr(import_module(module), function)(parts)
+    def build(self, context: ControllerContext) -> Controller | None:
+        module, _, attribute = self.controller.partition(":")
+        factory = getattr(import_module(module), attribute)
+        controller: Controller | None = context.build(factory) if isinstance(factory, type) else factory(context)
         return controller

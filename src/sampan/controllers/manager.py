@@ -2,10 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from sampan.controllers.descriptor import ControllerConfig, Descriptor, Parts
-from sampan.controllers.selection import ALL, chosen
+from sampan.controllers.descriptor import ControllerConfig, ControllerContext, ControllerDescriptor
 from sampan.controllers.table import CONTROLLERS
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
@@ -14,6 +13,33 @@ from sampan.machinery.controller import ControllerRunner
 from sampan.machinery.events import EventRecorder
 from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import InformerFactory
+
+ALL = "*"
+
+
+class UnknownController(ValueError):
+    """--controllers names a controller that does not exist."""
+
+
+def chosen(words: Sequence[str], known: Mapping[str, bool], aliases: Mapping[str, str]) -> list[str]:
+    """Return the names that `words` enable, in the order of `known`, which maps each name to whether `*` includes it.
+
+    `name` enables a controller, `-name` disables it, and `*` enables those that are on by default. The first word about
+    a name wins. Former names are accepted as `aliases`.
+    """
+    switches: dict[str, bool] = {}
+    for word in words:
+        if word == ALL:
+            continue
+        is_on = not word.startswith("-")
+        name = word.removeprefix("-")
+        name = aliases.get(name, name)
+        if name not in known:
+            raise UnknownController(f'"{name}" is not in the list of known controllers')
+        switches.setdefault(name, is_on)
+    has_star = ALL in words
+    return [name for name, by_default in known.items() if switches.get(name, has_star and by_default)]
+
 
 log = logging.getLogger(__name__)
 
@@ -31,22 +57,17 @@ class ControllerManager:
         names: Sequence[str] = (ALL,),
         config: ControllerConfig | None = None,
         recorder: FlightRecorder | None = None,
-        table: Sequence[Descriptor] = CONTROLLERS,
+        table: Sequence[ControllerDescriptor] = CONTROLLERS,
     ) -> None:
         self.activity = Activity()
         """Pending work of queues and informers, for which a virtual clock waits."""
         self.informers = InformerFactory(client=client_for(""), activity=self.activity)
         self._clock, self._client_for = clock, client_for
         self._events: list[EventRecorder] = []
-        parts = Parts(
-            client_for=client_for,
-            events_for=self._events_for,
-            informers=self.informers,
-            clock=clock,
-            config=config or ControllerConfig(),
-        )
         enabled = set(selected(names, table))
-        controllers = [(row, row.make(parts)) for row in table if row.name in enabled]
+        controllers = [
+            (row, row.build(self._context(row, config or ControllerConfig()))) for row in table if row.name in enabled
+        ]
         self.runners = [
             ControllerRunner(
                 controller=controller,
@@ -59,6 +80,17 @@ class ControllerManager:
             for row, controller in controllers
             if controller is not None
         ]
+
+    def _context(self, row: ControllerDescriptor, config: ControllerConfig) -> ControllerContext:
+        return ControllerContext(
+            name=row.name,
+            event_source=row.event_source or row.name,
+            client_for=self._client_for,
+            events_for=self._events_for,
+            informers=self.informers,
+            clock=self._clock,
+            config=config,
+        )
 
     async def run(self) -> None:
         """Run the controllers until cancelled."""
@@ -77,7 +109,7 @@ class ControllerManager:
         return recorder
 
 
-def selected(words: Sequence[str], table: Sequence[Descriptor] = CONTROLLERS) -> list[str]:
+def selected(words: Sequence[str], table: Sequence[ControllerDescriptor] = CONTROLLERS) -> list[str]:
     """Return the controllers enabled by the values of --controllers.
 
     Raise UnknownController if a value names no controller.

@@ -5,7 +5,7 @@ from typing import Any
 
 from sampan.api.types.core_v1 import ConfigMap, Namespace
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.controllers.descriptor import Parts
+from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.namespaces import ACTIVE, TERMINATING_CAUSE, namespace_name, namespace_of
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Selection, resource_of
@@ -44,18 +44,18 @@ def _active(namespace: Any) -> Iterable[Hashable]:
     return namespace_name(namespace) if namespace.status.phase == ACTIVE else ()
 
 
-class RootCaPublisher:
+class RootCaPublisherController:
     name = "root-ca-certificate-publisher-controller"
-    watches = (
-        Watch(resource_of(Namespace), _active),
-        Watch(resource_of(ConfigMap), namespace_of, _OURS),
-    )
 
     def __init__(self, *, client: Client, informers: InformerFactory, bundle: str) -> None:
         self._maps = client.of(ConfigMap)
         self._namespaces = informers.of(Namespace).lister
         self._known = informers.of(ConfigMap, _OURS).lister
         self._bundle = bundle
+        self.watches = (
+            Watch(resource_of(Namespace), _active),
+            Watch(resource_of(ConfigMap), namespace_of, _OURS),
+        )
 
     async def reconcile(self, key: str) -> None:
         namespace = self._namespaces.get(key)
@@ -74,8 +74,6 @@ class RootCaPublisher:
                 raise
 
 
-def make(parts: Parts) -> RootCaPublisher | None:
-    if not parts.config.root_ca:
-        return None
-    client = parts.client_for(RootCaPublisher.name)
-    return RootCaPublisher(client=client, informers=parts.informers, bundle=parts.config.root_ca)
+def make(context: ControllerContext) -> RootCaPublisherController | None:
+    bundle = context.config.root_ca
+    return context.build(RootCaPublisherController, bundle=bundle) if bundle else None

@@ -5,7 +5,6 @@ from typing import Any
 
 from sampan.api.types.core_v1 import Namespace, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.controllers.descriptor import Parts
 from sampan.controllers.namespaces import ACTIVE, TERMINATING_CAUSE, namespace_name, namespace_of
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
@@ -25,15 +24,15 @@ def _namespace_of_default(account: Any) -> Iterable[Hashable]:
 
 class ServiceAccountController:
     name = "serviceaccount-controller"
-    watches = (
-        Watch(resource_of(Namespace), namespace_name),
-        Watch(resource_of(ServiceAccount), _namespace_of_default),
-    )
 
     def __init__(self, *, client: Client, informers: InformerFactory) -> None:
         self._accounts = client.of(ServiceAccount)
         self._namespaces = informers.of(Namespace).lister
         self._known = informers.of(ServiceAccount).lister
+        self.watches = (
+            Watch(resource_of(Namespace), namespace_name),
+            Watch(resource_of(ServiceAccount), _namespace_of_default),
+        )
 
     async def reconcile(self, key: str) -> None:
         if not wants_account(self._namespaces.get(key), self._known.get(DEFAULT, key)):
@@ -45,7 +44,3 @@ class ServiceAccountController:
         except errors.ApiError as error:
             if not error.has_cause(TERMINATING_CAUSE):
                 raise
-
-
-def make(parts: Parts) -> ServiceAccountController:
-    return ServiceAccountController(client=parts.client_for(ServiceAccountController.name), informers=parts.informers)

@@ -1,240 +1,255 @@
-"""The table of controllers: name, aliases, factory, and settings of the runner."""
+"""The table of controllers: name, aliases, class, event source, and settings of the runner."""
 
-from sampan.controllers.descriptor import Descriptor
+from sampan.controllers.descriptor import ControllerDescriptor
 from sampan.machinery.controller import RunnerConfig
 from sampan.machinery.workqueue import Backoff
 
 CONTROLLERS = (
-    Descriptor(
+    ControllerDescriptor(
         name="namespace-controller",
         aliases=("namespace",),
-        factory="sampan.controllers.namespace:make",
+        controller="sampan.controllers.namespace.controller:make",
         runner=RunnerConfig(workers=10, backoff=Backoff(most_s=60)),
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="serviceaccount-controller",
         aliases=("serviceaccount",),
-        factory="sampan.controllers.serviceaccount:make",
+        controller="sampan.controllers.serviceaccount:ServiceAccountController",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="resourcequota-controller",
         aliases=("resourcequota",),
-        factory="sampan.controllers.resource_quota:make",
+        controller="sampan.controllers.resource_quota.controller:make",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="clusterrole-aggregation-controller",
         aliases=("clusterrole-aggregation",),
-        factory="sampan.controllers.cluster_role_aggregation:make",
+        controller="sampan.controllers.cluster_role_aggregation:ClusterRoleAggregationController",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="root-ca-certificate-publisher-controller",
         aliases=("root-ca-cert-publisher",),
-        factory="sampan.controllers.root_ca:make",
+        controller="sampan.controllers.root_ca:make",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="persistentvolumeclaim-protection-controller",
         aliases=("pvc-protection",),
-        factory="sampan.controllers.storage.protection_claims:make",
+        controller="sampan.controllers.storage.protection:ClaimProtectionController",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="persistentvolume-protection-controller",
         aliases=("pv-protection",),
-        factory="sampan.controllers.storage.protection_volumes:make",
+        controller="sampan.controllers.storage.protection:VolumeProtectionController",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="volumeattributesclass-protection-controller",
-        factory="sampan.controllers.storage.protection_classes:make",
+        controller="sampan.controllers.storage.protection:ClassProtectionController",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="node-ipam-controller",
         aliases=("nodeipam",),
-        factory="sampan.controllers.nodes.ipam:make",
+        controller="sampan.controllers.nodes.ipam:make",
+        event_source="cidrAllocator",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="node-lifecycle-controller",
         aliases=("nodelifecycle",),
-        factory="sampan.controllers.nodes.lifecycle:make",
+        controller="sampan.controllers.nodes.lifecycle:NodeLifecycleController",
+        event_source="node-controller",
         runner=RunnerConfig(workers=8),
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="taint-eviction-controller",
-        factory="sampan.controllers.nodes.taint_eviction:make",
+        controller="sampan.controllers.nodes.taint_eviction:TaintEvictionController",
         runner=RunnerConfig(workers=8),
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="pod-garbage-collector-controller",
         aliases=("podgc",),
-        factory="sampan.controllers.nodes.pod_gc:make",
+        controller="sampan.controllers.nodes.pod_gc:make",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="job-controller",
         aliases=("job",),
-        factory="sampan.controllers.batch.job:make",
+        controller="sampan.controllers.batch.job.controller:JobController",
         runner=RunnerConfig(backoff=Backoff(first_s=1, most_s=60)),
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="replicationcontroller-controller",
         aliases=("replicationcontroller",),
-        factory="sampan.controllers.workloads.replication:make",
+        controller="sampan.controllers.workloads.replicaset:ReplicationControllerController",
+        event_source="replication-controller",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="replicaset-controller",
         aliases=("replicaset",),
-        factory="sampan.controllers.workloads.replicaset:make",
+        controller="sampan.controllers.workloads.replicaset:ReplicaSetController",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="deployment-controller",
         aliases=("deployment",),
-        factory="sampan.controllers.workloads.deployment:make",
+        controller="sampan.controllers.workloads.deployment.controller:DeploymentController",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="statefulset-controller",
         aliases=("statefulset",),
-        factory="sampan.controllers.workloads.statefulset:make",
+        controller="sampan.controllers.workloads.statefulset.controller:StatefulSetController",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="daemonset-controller",
         aliases=("daemonset",),
-        factory="sampan.controllers.workloads.daemonset:make",
+        controller="sampan.controllers.workloads.daemonset.controller:DaemonSetController",
         runner=RunnerConfig(workers=2),
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="garbage-collector-controller",
         aliases=("garbagecollector",),
-        factory="sampan.controllers.garbage:make",
+        controller="sampan.controllers.garbage.collector:make",
         runner=RunnerConfig(workers=20),
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="cronjob-controller",
         aliases=("cronjob",),
-        factory="sampan.controllers.batch.cronjob:make",
+        controller="sampan.controllers.batch.cronjob.controller:CronJobController",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="ttl-after-finished-controller",
         aliases=("ttl-after-finished",),
-        factory="sampan.controllers.batch.ttl_after_finished:make",
+        controller="sampan.controllers.batch.ttl_after_finished:TtlAfterFinishedController",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="endpoints-controller",
         aliases=("endpoint",),
-        factory="sampan.controllers.services.endpoints:make",
+        controller="sampan.controllers.services.endpoints:make",
+        event_source="endpoint-controller",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="endpointslice-controller",
         aliases=("endpointslice",),
-        factory="sampan.controllers.services.endpointslices:make",
+        controller="sampan.controllers.services.endpointslices:make",
+        event_source="endpoint-slice-controller",
         runner=RunnerConfig(backoff=Backoff(first_s=1)),
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="disruption-controller",
         aliases=("disruption",),
-        factory="sampan.controllers.policy:make",
+        controller="sampan.controllers.policy.disruption:make",
+        event_source="controllermanager",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="horizontal-pod-autoscaler-controller",
         aliases=("horizontalpodautoscaling",),
-        factory="sampan.controllers.autoscaling:make",
+        controller="sampan.controllers.autoscaling.controller:make",
+        event_source="horizontal-pod-autoscaler",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="serviceaccount-token-controller",
         aliases=("serviceaccount-token",),
-        factory="sampan.controllers.security.account_tokens:make",
+        controller="sampan.controllers.security.account_tokens:make",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="legacy-serviceaccount-token-cleaner-controller",
         aliases=("legacy-service-account-token-cleaner",),
-        factory="sampan.controllers.security.legacy_tokens:make",
+        controller="sampan.controllers.security.legacy_tokens:make",
         runner=RunnerConfig(workers=1),
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="certificatesigningrequest-approving-controller",
         aliases=("csrapproving",),
-        factory="sampan.controllers.security.csr_approving:make",
+        controller="sampan.controllers.security.csr_approving:CsrApprovingController",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="certificatesigningrequest-signing-controller",
         aliases=("csrsigning",),
-        factory="sampan.controllers.security.csr_signing:make",
+        controller="sampan.controllers.security.csr_signing:make",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="certificatesigningrequest-cleaner-controller",
         aliases=("csrcleaner",),
-        factory="sampan.controllers.security.csr_cleaner:make",
+        controller="sampan.controllers.security.csr_cleaner:CsrCleanerController",
         runner=RunnerConfig(workers=1),
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="bootstrap-signer-controller",
         aliases=("bootstrapsigner",),
         is_on=False,
-        factory="sampan.controllers.security.bootstrap_signer:make",
+        controller="sampan.controllers.security.bootstrap_tokens:BootstrapSignerController",
         runner=RunnerConfig(workers=1),
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="token-cleaner-controller",
         aliases=("tokencleaner",),
         is_on=False,
-        factory="sampan.controllers.security.token_cleaner:make",
+        controller="sampan.controllers.security.bootstrap_tokens:TokenCleanerController",
         runner=RunnerConfig(workers=1),
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="endpointslice-mirroring-controller",
         aliases=("endpointslicemirroring",),
-        factory="sampan.controllers.services.mirroring:make",
+        controller="sampan.controllers.services.mirroring:make",
+        event_source="endpoint-slice-mirroring-controller",
         runner=RunnerConfig(backoff=Backoff(first_s=1, most_s=100)),
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="service-cidr-controller",
-        factory="sampan.controllers.services.cidrs:make",
+        controller="sampan.controllers.services.cidrs:ServiceCidrController",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="service-lb-controller",
         aliases=("service",),
-        factory="sampan.controllers.services.load_balancers:make",
+        controller="sampan.controllers.services.load_balancers:make",
+        event_source="service-controller",
         runner=RunnerConfig(workers=1, backoff=Backoff(first_s=5, most_s=300)),
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="node-route-controller",
         aliases=("route",),
-        factory="sampan.controllers.nodes.routes:make",
+        controller="sampan.controllers.nodes.routes:make",
+        event_source="route_controller",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="cloud-node-lifecycle-controller",
         aliases=("cloud-node-lifecycle",),
-        factory="sampan.controllers.nodes.cloud_node_lifecycle:make",
+        controller="sampan.controllers.nodes.cloud_node_lifecycle:make",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="persistentvolume-binder-controller",
         aliases=("persistentvolume-binder",),
-        factory="sampan.controllers.storage.binder:make",
+        controller="sampan.controllers.storage.binder:make",
+        event_source="persistentvolume-controller",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="ephemeral-volume-controller",
         aliases=("ephemeral-volume",),
-        factory="sampan.controllers.storage.ephemeral:make",
+        controller="sampan.controllers.storage.ephemeral:EphemeralVolumeController",
+        event_source="ephemeral_volume",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="persistentvolume-expander-controller",
         aliases=("persistentvolume-expander",),
-        factory="sampan.controllers.storage.expansion:make",
+        controller="sampan.controllers.storage.expansion:VolumeExpanderController",
+        event_source="volume_expand",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="persistentvolume-attach-detach-controller",
         aliases=("attachdetach",),
-        factory="sampan.controllers.storage.attach_detach:make",
+        controller="sampan.controllers.storage.attach_detach:AttachDetachController",
+        event_source="attachdetach-controller",
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="resourceclaim-controller",
-        factory="sampan.controllers.devices.resource_claims:make",
+        controller="sampan.controllers.devices.resource_claims:ResourceClaimController",
+        event_source="resource_claim",
         runner=RunnerConfig(workers=10),
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="device-taint-eviction-controller",
-        factory="sampan.controllers.devices.taint_eviction:make",
+        controller="sampan.controllers.devices.taint_eviction:DeviceTaintEvictionController",
         runner=RunnerConfig(workers=8),
     ),
-    Descriptor(
+    ControllerDescriptor(
         name="ttl-controller",
         aliases=("ttl",),
-        factory="sampan.controllers.nodes.ttl:make",
+        controller="sampan.controllers.nodes.ttl:TtlController",
     ),
 )

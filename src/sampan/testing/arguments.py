@@ -28,8 +28,7 @@ def check_components(components: Any) -> tuple[str, ...]:
 
 
 def check_controllers(controllers: Any) -> tuple[str, ...]:
-    from sampan.controllers.manager import selected
-    from sampan.controllers.selection import UnknownController
+    from sampan.controllers.manager import UnknownController, selected
 
     names = _words("controllers", controllers)
     try:

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from sampan.api.codec import json as codec
 from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscalerBehavior
-from sampan.controllers.autoscaling.limits import Change, Changes, with_rules, without_rules
-from sampan.controllers.autoscaling.stabilizing import Recommendations
+from sampan.controllers.autoscaling.behavior import Change, Changes, Recommendations, with_rules, without_rules
 
 MAX = {"type": "Percent", "value": 100, "periodSeconds": 15}
 

@@ -10,8 +10,7 @@ import pytest
 
 from sampan.api import labels
 from sampan.api.types.autoscaling_v2 import CrossVersionObjectReference
-from sampan.controllers.autoscaling.metrics import MetricsUnavailable, PodMetric
-from sampan.controllers.autoscaling.metrics_api import ApiMetrics
+from sampan.controllers.autoscaling.metrics import ApiMetrics, MetricsUnavailable, PodMetric
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.client.codecs import ObjectCodec

@@ -8,12 +8,12 @@ import pytest
 
 from sampan.api.types.core_v1 import ConfigMap, Secret
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
-from sampan.controllers.garbage import GarbageCollector
+from sampan.controllers.garbage.collector import GarbageCollectorController
 from sampan.machinery import errors
 from sampan.machinery.client import Delete
 from tests.controllers.cluster import Cluster, cluster
 
-NAME = GarbageCollector.name
+NAME = GarbageCollectorController.name
 KINDS: tuple[type[Any], ...] = (ConfigMap, Secret)
 POLICIES = ("Background", "Foreground", "Orphan", "")
 STEPS = 80

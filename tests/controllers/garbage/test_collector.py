@@ -14,14 +14,14 @@ from sampan.api.types.apiextensions_v1 import CustomResourceDefinition
 from sampan.api.types.core_v1 import ConfigMap, Event, Namespace, PersistentVolume, Secret
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.api.unstructured import Unstructured
-from sampan.controllers.garbage import GarbageCollector
+from sampan.controllers.garbage.collector import GarbageCollectorController
 from sampan.machinery import errors
 from sampan.machinery.client import Delete, PatchType, Selection
 from sampan.machinery.client.resource import ResourceClient
 from tests.controllers.cluster import Cluster, cluster, names_of, second_run_writes_nothing
 from tests.controllers.storage.builders import volume
 
-NAME = GarbageCollector.name
+NAME = GarbageCollectorController.name
 FOREGROUND, ORPHAN, BACKGROUND = (Delete(propagation=word) for word in ("Foreground", "Orphan", "Background"))
 HOLD = "example.com/hold"
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from sampan.api.types.core_v1 import ConfigMap
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
-from sampan.controllers.garbage import GarbageCollector
+from sampan.controllers.garbage.collector import GarbageCollectorController
 from sampan.controllers.manager import ControllerManager
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete
@@ -62,7 +62,9 @@ async def test_it_collects() -> None:
     ):
         clock = RealClock()
         client = Client(transport=transport, clock=clock, component="test")
-        manager = ControllerManager(client_for=lambda name: client, clock=clock, names=(GarbageCollector.name,))
+        manager = ControllerManager(
+            client_for=lambda name: client, clock=clock, names=(GarbageCollectorController.name,)
+        )
         running = group.create_task(manager.run())
         await _scenario(cluster.client)
         running.cancel()

@@ -18,7 +18,7 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.controllers.descriptor import ControllerConfig
-from sampan.controllers.namespace import NamespaceController
+from sampan.controllers.namespace.controller import NamespaceController
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, PatchType, Selection, resource_of
 from tests.controllers.cluster import Cluster, cluster, second_run_writes_nothing

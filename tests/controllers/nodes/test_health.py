@@ -9,9 +9,8 @@ from sampan.api.codec import json as codec
 from sampan.api.semantics.taints import NO_EXECUTE, NO_SCHEDULE
 from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.controllers.nodes.conditions import pod_condition_patch
+from sampan.controllers.nodes.conditions import missing_labels, pod_condition_patch
 from sampan.controllers.nodes.health import Health, marked_unknown, observe
-from sampan.controllers.nodes.labels import missing_labels
 from sampan.controllers.nodes.taints import changed, scheduling_taints
 from tests.apiserver.pods import pod_value
 from tests.controllers.nodes.fleet import condition, node_value

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sampan.controllers.ownership.batches import all_at_once, slow_start
+from sampan.controllers.ownership.pods import all_at_once, slow_start
 
 
 def run(count: int, first: int, failing: frozenset[int] = frozenset()) -> tuple[int, str, list[int]]:

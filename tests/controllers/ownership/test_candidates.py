@@ -6,7 +6,7 @@ from sampan.api.label_selector import selector_of
 from sampan.api.types.apps_v1 import ReplicaSet
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.meta_v1 import LabelSelector, LabelSelectorRequirement
-from sampan.controllers.ownership.candidates import OwnerIndex, candidates, selector_or_nothing
+from sampan.controllers.ownership.adoption import OwnerIndex, candidates, selector_or_nothing
 from sampan.machinery.informer.cache import ObjectCache
 from sampan.machinery.object_key import Key, key_of
 from tests.controllers.ownership.objects import owner, pod

@@ -9,7 +9,7 @@ from sampan.api.semantics.owners import controller_of
 from sampan.api.types.apps_v1 import ReplicaSet
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.ownership import ClaimControl, claim
-from sampan.controllers.ownership.claims import Verdict, verdict
+from sampan.controllers.ownership.adoption import Verdict, verdict
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.client.options import Delete

@@ -1,6 +1,6 @@
 """When pods that fail again and again are replaced."""
 
-from sampan.controllers.ownership.failures import FailureBackoff
+from sampan.controllers.ownership.pods import FailureBackoff
 
 
 def test_failures_wait_longer_each_time() -> None:

@@ -10,7 +10,7 @@ from sampan.api.types.apps_v1 import Deployment, ReplicaSet, ReplicaSetSpec
 from sampan.api.types.core_v1 import Container, Event, Pod, PodSpec, PodTemplateSpec, ServiceAccount
 from sampan.api.types.meta_v1 import DeleteOptions, LabelSelector, ObjectMeta, OwnerReference
 from sampan.api.types.policy_v1 import Eviction, PodDisruptionBudget, PodDisruptionBudgetSpec
-from sampan.controllers.policy import DisruptionController
+from sampan.controllers.policy.disruption import DisruptionController
 from sampan.machinery import errors
 from sampan.machinery.client import Selection
 from sampan.machinery.copies import copy_of

@@ -13,11 +13,24 @@ from sampan.cli import kube_controller_manager
 from sampan.cli.failures import CliError
 from sampan.cli.signing_flags import signing
 from sampan.controllers.descriptor import ControllerConfig
-from sampan.controllers.security.csr_approving import CsrApprovingController
+from sampan.controllers.security.csr_approving import (
+    APPROVED,
+    CLIENT,
+    DENIED,
+    FAILED,
+    KUBELET_CLIENT,
+    SIGNERS,
+    CsrApprovingController,
+)
 from sampan.controllers.security.csr_cleaner import CsrCleanerController, left_s
-from sampan.controllers.security.csr_rules import APPROVED, CLIENT, DENIED, FAILED, KUBELET_CLIENT, SIGNERS
-from sampan.controllers.security.csr_signing import CsrSigningController, authorities_of
-from sampan.controllers.security.issuing import Authority, CannotSign, lifetime_s, span
+from sampan.controllers.security.csr_signing import (
+    Authority,
+    CannotSign,
+    CsrSigningController,
+    authorities_of,
+    lifetime_s,
+    span,
+)
 from sampan.machinery import errors
 from sampan.machinery.certificates import make_ca
 from sampan.machinery.client import Client

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sampan.controllers.security.csr_rules import (
+from sampan.controllers.security.csr_approving import (
     CLIENT,
     KUBELET_CLIENT,
     KUBELET_SERVING,

@@ -14,11 +14,17 @@ from sampan.api.types.core_v1 import ConfigMap, ObjectReference, Pod, Secret, Se
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.authn.jwt_keys import read_keys, verified
 from sampan.controllers.descriptor import ControllerConfig
-from sampan.controllers.security import account_tokens, joining, legacy_tokens
-from sampan.controllers.security.account_tokens import AccountTokenController, claims, completed, is_complete
-from sampan.controllers.security.bootstrap_signer import BootstrapSigner, signature, signed_data
-from sampan.controllers.security.legacy_tokens import INVALID_SINCE, LAST_USED, LegacyTokenCleaner
-from sampan.controllers.security.token_cleaner import TokenCleaner
+from sampan.controllers.security import account_tokens, legacy_tokens
+from sampan.controllers.security.account_tokens import ServiceAccountTokenController, claims, completed, is_complete
+from sampan.controllers.security.bootstrap_tokens import (
+    OURS,
+    TYPE,
+    BootstrapSignerController,
+    TokenCleanerController,
+    signature,
+    signed_data,
+)
+from sampan.controllers.security.legacy_tokens import INVALID_SINCE, LAST_USED, LegacyTokenCleanerController
 from sampan.machinery import errors
 from sampan.machinery.certificates import make_key
 from sampan.machinery.client import PatchType
@@ -48,7 +54,7 @@ async def account(c: Cluster, name: str = "robot") -> ServiceAccount:
 async def test_a_secret_gets_its_token(tmp_path: Path) -> None:
     async with cluster() as c:
         secrets, robot = c.client.of(Secret), await account(c)
-        async with c.running(AccountTokenController.name, config=config(tmp_path)):
+        async with c.running(ServiceAccountTokenController.name, config=config(tmp_path)):
             await secrets.create(token_secret("robot-token", "robot"))
             await secrets.create(token_secret("nobodys", "nobody"))
             await secrets.create(Secret(metadata=ObjectMeta(name="plain", namespace="default")))
@@ -66,7 +72,7 @@ async def test_a_secret_gets_its_token(tmp_path: Path) -> None:
             again = await secrets.get("robot-token", "default")
             assert again.data == found.data, "the token stays"
         before = await c.revision()
-        async with c.running(AccountTokenController.name, config=config(tmp_path)):
+        async with c.running(ServiceAccountTokenController.name, config=config(tmp_path)):
             await c.clock.advance(60)
             assert await c.revision() == before
             await c.client.of(ServiceAccount).delete("robot", "default")
@@ -80,7 +86,7 @@ async def test_an_account_forgets_a_secret_that_is_gone(tmp_path: Path) -> None:
     async with cluster() as c:
         accounts, secrets = c.client.of(ServiceAccount), c.client.of(Secret)
         robot = copy_of(await account(c))
-        async with c.running(AccountTokenController.name, config=config(tmp_path)):
+        async with c.running(ServiceAccountTokenController.name, config=config(tmp_path)):
             await secrets.create(token_secret("one", "robot"))
             robot.secrets = [ObjectReference(name="one"), ObjectReference(name="two")]
             await accounts.update(robot)
@@ -114,7 +120,7 @@ async def test_tokens_that_nobody_uses_become_invalid_and_go(tmp_path: Path) -> 
         robot.secrets = [ObjectReference(name=name) for name in names[:3]]
         await c.client.of(ServiceAccount).update(robot)
         await _pod(c, "mounted")
-        async with c.running(LegacyTokenCleaner.name, config=config(tmp_path)):
+        async with c.running(LegacyTokenCleanerController.name, config=config(tmp_path)):
             await c.clock.advance(YEAR)
             assert await _invalid(c) == {}, "uses are noted since the day after the start"
             day = legacy_tokens.day_of(c.clock.now())
@@ -153,7 +159,7 @@ def joining_secret(name: str, expires: float | None = None, **data: Any) -> Secr
     if expires is not None:
         said["expiration"] = times.format_time(expires)
     meta = ObjectMeta(name=f"bootstrap-token-{name}", namespace="kube-system")
-    return Secret(metadata=meta, type=joining.TYPE, data={key: value.encode() for key, value in said.items()})
+    return Secret(metadata=meta, type=TYPE, data={key: value.encode() for key, value in said.items()})
 
 
 async def test_tokens_for_joining_go_in_time() -> None:
@@ -161,7 +167,7 @@ async def test_tokens_for_joining_go_in_time() -> None:
         secrets = c.client.of(Secret)
         await secrets.create(joining_secret("aaaaaa", c.clock.now() + 600))
         await secrets.create(joining_secret("bbbbbb"))
-        async with c.running(TokenCleaner.name):
+        async with c.running(TokenCleanerController.name):
             await secrets.create(joining_secret("cccccc", c.clock.now() - 1))
             await secrets.create(joining_secret("dddddd", expiration="rubbish"))
             await c.clock.settle()
@@ -170,11 +176,11 @@ async def test_tokens_for_joining_go_in_time() -> None:
             assert await _joining(c) == ["aaaaaa", "bbbbbb"]
             await c.clock.advance(2)
             assert await _joining(c) == ["bbbbbb"]
-        await second_run_writes_nothing(c, TokenCleaner.name)
+        await second_run_writes_nothing(c, TokenCleanerController.name)
 
 
 async def _joining(c: Cluster) -> list[str]:
-    found = (await c.client.of(Secret).list(joining.OURS)).items
+    found = (await c.client.of(Secret).list(OURS)).items
     return sorted(one.metadata.name.removeprefix("bootstrap-token-") for one in found)
 
 
@@ -187,7 +193,7 @@ async def test_the_way_in_is_signed() -> None:
         meta = ObjectMeta(name="cluster-info", namespace="kube-public")
         await maps.create(ConfigMap(metadata=meta, data={"kubeconfig": "content", "other": "x"}))
         await secrets.create(joining_secret("aaaaaa", c.clock.now() + 600))
-        async with c.running(BootstrapSigner.name):
+        async with c.running(BootstrapSignerController.name):
             await secrets.create(joining_secret("bbbbbb"))
             await secrets.create(joining_secret("cccccc", **_UNSIGNING))
             await c.clock.settle()
@@ -197,7 +203,7 @@ async def test_the_way_in_is_signed() -> None:
             await secrets.delete("bootstrap-token-bbbbbb", "kube-system")
             await c.clock.settle()
             assert await _signed(c) == ["kubeconfig", "other"]
-        await second_run_writes_nothing(c, BootstrapSigner.name)
+        await second_run_writes_nothing(c, BootstrapSignerController.name)
 
 
 async def _signed(c: Cluster) -> list[str]:

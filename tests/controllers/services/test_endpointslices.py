@@ -10,8 +10,7 @@ from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Node, Pod, Service
 from sampan.api.types.discovery_v1 import Endpoint, EndpointPort, EndpointSlice
 from sampan.controllers.descriptor import ControllerConfig
-from sampan.controllers.services.packing import Packing, pack
-from sampan.controllers.services.slice_endpoints import Group, identity, ports_key, wanted_endpoints
+from sampan.controllers.services.slice_content import Group, Packing, identity, pack, ports_key, wanted_endpoints
 from sampan.machinery.client import Delete, PatchType
 from tests.controllers.cluster import cluster, second_run_writes_nothing
 from tests.controllers.nodes.fleet import node_value

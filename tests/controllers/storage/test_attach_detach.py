@@ -18,13 +18,13 @@ from sampan.api.types.core_v1 import (
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.storage_v1 import CSIDriver, CSIDriverSpec, VolumeAttachment
 from sampan.controllers.storage import attachments
-from sampan.controllers.storage.attach_detach import AttachDetach
+from sampan.controllers.storage.attach_detach import AttachDetachController
 from sampan.controllers.storage.attachments import Wanted
 from sampan.machinery.client import Delete
 from tests.controllers.cluster import Cluster, cluster, second_run_writes_nothing
 from tests.controllers.storage.builders import claim, pod_using, volume
 
-NAME, BINDER = AttachDetach.name, "persistentvolume-binder-controller"
+NAME, BINDER = AttachDetachController.name, "persistentvolume-binder-controller"
 UNIQUE = "kubernetes.io/csi/csi.example.com^h"
 AT_ONCE = Delete(grace_period_s=0)
 

@@ -18,7 +18,7 @@ from sampan.api.types.core_v1 import (
 from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
 from sampan.api.types.storage_v1 import StorageClass
 from sampan.controllers.descriptor import ControllerConfig
-from sampan.controllers.storage.binder import VolumeBinder
+from sampan.controllers.storage.binder import PersistentVolumeBinderController
 from sampan.machinery import errors
 from sampan.machinery.client import PatchType, Selection
 from sampan.machinery.copies import copy_of
@@ -26,7 +26,7 @@ from sampan.machinery.volumes.words import LOCAL_PATH
 from tests.controllers.cluster import Cluster, cluster, second_run_writes_nothing
 from tests.controllers.storage.builders import claim, pod_using, volume
 
-NAME = VolumeBinder.name
+NAME = PersistentVolumeBinderController.name
 PROTECTION = ("persistentvolumeclaim-protection-controller", "persistentvolume-protection-controller")
 ALL = (NAME, *PROTECTION)
 DEFAULT = {"storageclass.kubernetes.io/is-default-class": "true"}

@@ -12,13 +12,13 @@ from sampan.api.types.core_v1 import (
     Volume,
 )
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.controllers.storage.ephemeral import EphemeralVolumes, wants_claims
+from sampan.controllers.storage.ephemeral import EphemeralVolumeController, wants_claims
 from sampan.machinery import errors
 from sampan.machinery.client import Delete
 from tests.controllers.cluster import cluster, second_run_writes_nothing
 from tests.controllers.storage.builders import claim, pod_using
 
-NAME = EphemeralVolumes.name
+NAME = EphemeralVolumeController.name
 GARBAGE, PROTECTION = "garbage-collector-controller", "persistentvolumeclaim-protection-controller"
 
 

@@ -16,10 +16,16 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.api.types.storage_v1 import VolumeAttributesClass
-from sampan.controllers.storage.protection import concerns, is_candidate, lacks
-from sampan.controllers.storage.protection_claims import FINALIZER, ClaimProtection, uses
-from sampan.controllers.storage.protection_classes import ClassProtection
-from sampan.controllers.storage.protection_volumes import VolumeProtection
+from sampan.controllers.storage.protection import (
+    CLAIM_FINALIZER,
+    ClaimProtectionController,
+    ClassProtectionController,
+    VolumeProtectionController,
+    concerns,
+    is_candidate,
+    lacks,
+    uses,
+)
 from sampan.machinery import errors
 from sampan.machinery.client import Delete
 from sampan.machinery.client.resource import ResourceClient
@@ -65,10 +71,10 @@ def test_use_of_a_claim(pod: Pod, held: PersistentVolumeClaim, expected: bool) -
 def test_what_there_is_to_do(is_deleted: bool, has_finalizer: bool) -> None:
     found = claim()
     found.metadata.deletionTimestamp = NOW if is_deleted else None
-    found.metadata.finalizers = ["a", *([FINALIZER] if has_finalizer else [])]
-    assert is_candidate(found, FINALIZER) is (is_deleted and has_finalizer)
-    assert lacks(found, FINALIZER) is (not is_deleted and not has_finalizer)
-    assert concerns(found, FINALIZER) is (is_deleted == has_finalizer)
+    found.metadata.finalizers = ["a", *([CLAIM_FINALIZER] if has_finalizer else [])]
+    assert is_candidate(found, CLAIM_FINALIZER) is (is_deleted and has_finalizer)
+    assert lacks(found, CLAIM_FINALIZER) is (not is_deleted and not has_finalizer)
+    assert concerns(found, CLAIM_FINALIZER) is (is_deleted == has_finalizer)
 
 
 async def is_gone(objects: ResourceClient[Any], name: str, namespace: str = "") -> bool:
@@ -88,9 +94,9 @@ async def test_an_unused_claim_goes_and_one_in_use_when_its_pod_is_gone() -> Non
         claims, pods = c.client.of(PersistentVolumeClaim), c.client.of(Pod)
         await with_account(c)
         for name in ("free", "used"):
-            assert FINALIZER in (await claims.create(claim(name))).metadata.finalizers
+            assert CLAIM_FINALIZER in (await claims.create(claim(name))).metadata.finalizers
         await pods.create(pod_using("used"))
-        async with c.running(ClaimProtection.name):
+        async with c.running(ClaimProtectionController.name):
             await claims.delete("free", "default")
             await claims.delete("used", "default")
             await c.clock.settle()
@@ -99,7 +105,7 @@ async def test_an_unused_claim_goes_and_one_in_use_when_its_pod_is_gone() -> Non
             await pods.delete("p", "default", options=AT_ONCE)
             await c.clock.settle()
             assert await is_gone(claims, "used", "default")
-        await second_run_writes_nothing(c, ClaimProtection.name)
+        await second_run_writes_nothing(c, ClaimProtectionController.name)
 
 
 async def test_a_finalizer_that_is_missing_is_put_there() -> None:
@@ -107,12 +113,12 @@ async def test_a_finalizer_that_is_missing_is_put_there() -> None:
         claims = c.client.of(PersistentVolumeClaim)
         await claims.create(claim())
         await claims.patch(
-            "c", {"metadata": {"finalizers": [], "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}, "default"
+            "c", {"metadata": {"finalizers": [], "$deleteFromPrimitiveList/finalizers": [CLAIM_FINALIZER]}}, "default"
         )
         assert (await claims.get("c", "default")).metadata.finalizers == []
-        async with c.running(ClaimProtection.name):
+        async with c.running(ClaimProtectionController.name):
             await c.clock.settle()
-        assert (await claims.get("c", "default")).metadata.finalizers == [FINALIZER]
+        assert (await claims.get("c", "default")).metadata.finalizers == [CLAIM_FINALIZER]
 
 
 async def test_a_volume_goes_when_it_is_not_bound() -> None:
@@ -121,7 +127,7 @@ async def test_a_volume_goes_when_it_is_not_bound() -> None:
         await volumes.create(volume("free"))
         bound = await volumes.create(volume("bound", claimRef=ObjectReference(name="c", namespace="default")))
         await volumes.patch("bound", {"status": {"phase": "Bound"}}, subresource="status")
-        async with c.running(VolumeProtection.name):
+        async with c.running(VolumeProtectionController.name):
             for name in ("free", bound.metadata.name):
                 await volumes.delete(name)
             await c.clock.settle()
@@ -130,7 +136,7 @@ async def test_a_volume_goes_when_it_is_not_bound() -> None:
             await volumes.patch("bound", {"status": {"phase": "Released"}}, subresource="status")
             await c.clock.settle()
             assert await is_gone(volumes, "bound")
-        await second_run_writes_nothing(c, VolumeProtection.name)
+        await second_run_writes_nothing(c, VolumeProtectionController.name)
 
 
 async def test_an_attributes_class_goes_when_nobody_names_it() -> None:
@@ -140,7 +146,7 @@ async def test_an_attributes_class_goes_when_nobody_names_it() -> None:
             made = VolumeAttributesClass(metadata=ObjectMeta(name=name), driverName="d", parameters={"a": "b"})
             await classes.create(made)
         await claims.create(claim(volumeAttributesClassName="named"))
-        async with c.running(ClassProtection.name, ClaimProtection.name):
+        async with c.running(ClassProtectionController.name, ClaimProtectionController.name):
             for name in ("free", "named"):
                 await classes.delete(name)
             await c.clock.settle()
@@ -149,7 +155,7 @@ async def test_an_attributes_class_goes_when_nobody_names_it() -> None:
             await claims.delete("c", "default")
             await c.clock.settle()
             assert await is_gone(classes, "named")
-        await second_run_writes_nothing(c, ClassProtection.name)
+        await second_run_writes_nothing(c, ClassProtectionController.name)
 
 
 async def test_a_namespace_with_a_claim_goes() -> None:
@@ -157,7 +163,7 @@ async def test_a_namespace_with_a_claim_goes() -> None:
         namespaces = c.client.of(Namespace)
         await namespaces.create(Namespace(metadata=ObjectMeta(name="n")))
         await c.client.of(PersistentVolumeClaim).create(claim(namespace="n"))
-        async with c.running("namespace-controller", ClaimProtection.name):
+        async with c.running("namespace-controller", ClaimProtectionController.name):
             await namespaces.delete("n")
             await c.clock.advance(1)
             assert await is_gone(namespaces, "n")

@@ -3,7 +3,7 @@
 from sampan.api import times
 from sampan.api.types.core_v1 import Binding, Event, ObjectReference, Pod
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.controllers.workloads.daemonset.template import target_node
+from sampan.controllers.workloads.daemonset.nodes import target_node
 from sampan.machinery.client import Delete, Selection
 from tests.controllers.cluster import Cluster
 

@@ -6,10 +6,14 @@ import pytest
 
 from sampan.api.types.apps_v1 import ReplicaSet, ReplicaSetCondition
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.workloads.replicas.plan import BURST, plan
-from sampan.controllers.workloads.replicas.status import next_look_s, status_of
-from sampan.controllers.workloads.replicaset import KIND
-from sampan.controllers.workloads.replication import KIND as RC_KIND
+from sampan.controllers.workloads.replicaset import (
+    BURST,
+    REPLICA_SET,
+    REPLICATION_CONTROLLER,
+    next_look_s,
+    plan,
+    status_of,
+)
 from tests.controllers.ownership.objects import NOW, owner, pod
 
 
@@ -46,7 +50,7 @@ PODS = [
 
 
 def test_the_counts() -> None:
-    found = status_of(KIND, made(), PODS, 2, None, NOW)
+    found = status_of(REPLICA_SET, made(), PODS, 2, None, NOW)
     assert (found.replicas, found.fullyLabeledReplicas, found.readyReplicas, found.availableReplicas) == (5, 4, 2, 1)
     assert (found.terminatingReplicas, found.observedGeneration, found.conditions) == (2, 4, [])
     assert next_look_s(PODS, 5, NOW) == 1
@@ -54,7 +58,7 @@ def test_the_counts() -> None:
 
 
 def test_a_replication_controller_counts_no_terminating_pods() -> None:
-    assert RC_KIND.has_terminating is False
+    assert REPLICATION_CONTROLLER.has_terminating is False
 
 
 FAILED = ReplicaSetCondition(
@@ -82,6 +86,6 @@ OTHER = ReplicaSetCondition(type="Other", status="True")
 def test_a_failure_is_a_condition(
     present: list[ReplicaSetCondition], active: list[Pod], failure: str | None, wanted: list[tuple[str, str]]
 ) -> None:
-    found = status_of(KIND, made(conditions=present), active, 0, ValueError(failure) if failure else None, NOW)
+    found = status_of(REPLICA_SET, made(conditions=present), active, 0, ValueError(failure) if failure else None, NOW)
     told = [(each.type, f"{each.reason}: {each.message}" if each.reason else "") for each in found.conditions]
     assert told == wanted

@@ -6,7 +6,7 @@ from sampan.api.codec import json as codec
 from sampan.api.semantics.owners import controller_of
 from sampan.api.types.apps_v1 import ReplicaSet
 from sampan.api.types.core_v1 import Event, Pod, ResourceQuota
-from sampan.controllers.workloads.replicaset import KIND
+from sampan.controllers.workloads.replicaset import ReplicaSetController
 from sampan.machinery.client.options import Delete
 from sampan.machinery.copies import copy_of
 from tests.controllers.cluster import Cluster, names_of, second_run_writes_nothing
@@ -14,7 +14,7 @@ from tests.controllers.ownership.objects import owner
 from tests.controllers.ownership.pod_cluster import pod_cluster
 from tests.controllers.workloads.acting import active_of, bind, end, play_out, pods_of, run, set_state
 
-NAME = KIND.name
+NAME = ReplicaSetController.name
 
 
 async def create(c: Cluster, replicas: int, name: str = "web", **spec: Any) -> ReplicaSet:
@@ -37,7 +37,7 @@ async def scale(c: Cluster, replicas: int, name: str = "web") -> None:
 async def told(c: Cluster) -> list[tuple[str, str, str]]:
     await c.clock.settle()
     events = (await c.client.of(Event).list_all()).items
-    return [(found.type, found.reason, found.message) for found in events if found.source.component == KIND.source]
+    return [(found.type, found.reason, found.message) for found in events if found.source.component == NAME]
 
 
 async def test_pods_are_made_counted_and_replaced() -> None:

@@ -3,12 +3,12 @@
 from sampan.api.codec import json as codec
 from sampan.api.semantics.owners import controller_of
 from sampan.api.types.core_v1 import Event, Pod, ReplicationController
-from sampan.controllers.workloads.replication import KIND
+from sampan.controllers.workloads.replicaset import ReplicationControllerController
 from tests.controllers.cluster import Cluster, names_of, second_run_writes_nothing
 from tests.controllers.ownership.pod_cluster import pod_cluster
 from tests.controllers.workloads.acting import active_of, play_out, pods_of
 
-NAME = KIND.name
+NAME = ReplicationControllerController.name
 
 
 async def create(c: Cluster, replicas: int) -> ReplicationController:

@@ -9,7 +9,7 @@ from sampan.api.types.apps_v1 import DaemonSet, Deployment, StatefulSet
 from sampan.api.types.base import Struct
 from sampan.api.types.batch_v1 import Job
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.controllers.batch.finished import has_succeeded
+from sampan.controllers.batch.job.conditions import has_succeeded
 from sampan.machinery.client import Client, Selection
 
 T = TypeVar("T", bound=Struct)

@@ -1,11 +1,7 @@
 """horizontal-pod-autoscaler-controller, which scales workloads on their metrics (`pkg/controller/podautoscaler`).
 
-`metrics` is the interface of a metrics source, and `metrics_api` implements it with the metrics APIs. The pure part is
-`pod_groups` (which pods' samples count), `replicas` (how many replicas the samples call for), `stabilizing` and
-`limits` (how much of a recommendation is applied). `proposals` evaluates the metrics of a spec, `target` reads and
-writes the scale subresource, `look` combines them, and `controller` is the control loop.
+`metrics` is the interface of a metrics source, and its implementation with the metrics APIs. The pure part is
+`pod_groups` (which pods' samples count), `replicas` (how many replicas the samples call for) and `behavior` (how much
+of a recommendation is applied). `proposals` evaluates the metrics of a spec, `target` reads and writes the scale
+subresource, `look` combines them, and `controller` is the control loop.
 """
-
-from sampan.controllers.autoscaling.controller import make
-
-__all__ = ["make"]

@@ -10,13 +10,12 @@ import msgspec
 from sampan.api.labels import Selector
 from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscaler
 from sampan.api.types.core_v1 import Pod
+from sampan.controllers.autoscaling.behavior import Recommendations
 from sampan.controllers.autoscaling.look import AutoscalerConfig, Autoscaling, Means, Memory
-from sampan.controllers.autoscaling.metrics import MetricsSource
-from sampan.controllers.autoscaling.metrics_api import ApiMetrics
+from sampan.controllers.autoscaling.metrics import ApiMetrics, MetricsSource
 from sampan.controllers.autoscaling.pod_groups import Warmup
-from sampan.controllers.autoscaling.stabilizing import Recommendations
 from sampan.controllers.autoscaling.target import Kinds
-from sampan.controllers.descriptor import Parts
+from sampan.controllers.descriptor import ControllerContext
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, resource_of
 from sampan.machinery.clock import Clock
@@ -29,12 +28,8 @@ from sampan.machinery.object_key import Key, key_of
 log = logging.getLogger(__name__)
 
 
-class HorizontalPodAutoscalers:
+class HorizontalPodAutoscalerController:
     name = "horizontal-pod-autoscaler-controller"
-    watches = (
-        Watch(resource_of(HorizontalPodAutoscaler), lambda hpa: [key_of(hpa)]),
-        Watch(resource_of(Pod)),
-    )
 
     def __init__(
         self,
@@ -59,6 +54,10 @@ class HorizontalPodAutoscalers:
         self._autoscalers = informers.of(HorizontalPodAutoscaler).lister
         self._writes = client.of(HorizontalPodAutoscaler)
         self._memories: dict[Key, Memory] = {}
+        self.watches = (
+            Watch(resource_of(HorizontalPodAutoscaler), lambda hpa: [key_of(hpa)]),
+            Watch(resource_of(Pod)),
+        )
 
     async def reconcile(self, key: Key) -> float | None:
         shared = self._autoscalers.by_key(key)
@@ -98,14 +97,11 @@ class HorizontalPodAutoscalers:
         return memory
 
 
-def make(parts: Parts) -> HorizontalPodAutoscalers:
-    name, config = HorizontalPodAutoscalers.name, parts.config
-    client = parts.client_for(name)
-    return HorizontalPodAutoscalers(
+def make(context: ControllerContext) -> HorizontalPodAutoscalerController:
+    client, config = context.client, context.config
+    return context.build(
+        HorizontalPodAutoscalerController,
         client=client,
-        informers=parts.informers,
-        clock=parts.clock,
-        events=parts.events_for(name, "horizontal-pod-autoscaler"),
         source=config.metrics or ApiMetrics(client),
         config=AutoscalerConfig(
             period_s=config.horizontal_pod_autoscaler_sync_period_s,

@@ -11,7 +11,7 @@ from sampan.api.times import format_time
 from sampan.api.types.autoscaling_v1 import Scale
 from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscaler, MetricStatus
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.autoscaling import limits
+from sampan.controllers.autoscaling.behavior import Changes, Recommendations, with_rules, without_rules
 from sampan.controllers.autoscaling.conditions import (
     ABLE,
     ACTIVE,
@@ -20,12 +20,10 @@ from sampan.controllers.autoscaling.conditions import (
     remove_condition,
     set_condition,
 )
-from sampan.controllers.autoscaling.limits import Changes
 from sampan.controllers.autoscaling.metrics import MetricsSource
 from sampan.controllers.autoscaling.pod_groups import Warmup
 from sampan.controllers.autoscaling.proposals import Asking, MetricFailure, Proposal
 from sampan.controllers.autoscaling.replicas import Situation, Tolerances
-from sampan.controllers.autoscaling.stabilizing import Recommendations
 from sampan.controllers.autoscaling.target import Kinds, Target, UnknownKind
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
@@ -167,10 +165,10 @@ class Autoscaling:
         behavior, most, memory, now = self._hpa.spec.behavior, self._hpa.spec.maxReplicas, self._memory, self._monotonic
         if behavior is None:
             stable = memory.recommendations.highest(wanted, now)
-            limited = limits.without_rules(current, stable.replicas, least, most)
+            limited = without_rules(current, stable.replicas, least, most)
         else:
             stable = memory.recommendations.settled(behavior, current, wanted, now)
-            limited = limits.with_rules(
+            limited = with_rules(
                 behavior, memory.changes, current=current, desired=stable.replicas, least=least, most=most, now=now
             )
         self._condition(ABLE, True, stable.reason, stable.message)

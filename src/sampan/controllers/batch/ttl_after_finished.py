@@ -5,8 +5,7 @@ from typing import Any
 
 from sampan.api.times import parse_time
 from sampan.api.types.batch_v1 import Job
-from sampan.controllers.batch.finished import finished_condition, is_finished
-from sampan.controllers.descriptor import Parts
+from sampan.controllers.batch.job.conditions import finished_condition, is_finished
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, resource_of
 from sampan.machinery.clock import Clock
@@ -38,10 +37,10 @@ def _mortal(job: Any) -> Iterable[Hashable]:
 
 class TtlAfterFinishedController:
     name = "ttl-after-finished-controller"
-    watches = (Watch(resource_of(Job), _mortal),)
 
     def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock) -> None:
         self._client, self._jobs, self._clock = client.of(Job), informers.of(Job).lister, clock
+        self.watches = (Watch(resource_of(Job), _mortal),)
 
     async def reconcile(self, key: Key) -> float | None:
         remaining_s = left_s(self._jobs.by_key(key), self._clock.now())
@@ -57,8 +56,3 @@ class TtlAfterFinishedController:
         except errors.NotFound:
             return None
         return None
-
-
-def make(parts: Parts) -> TtlAfterFinishedController:
-    client = parts.client_for(TtlAfterFinishedController.name)
-    return TtlAfterFinishedController(client=client, informers=parts.informers, clock=parts.clock)

@@ -13,7 +13,6 @@ import msgspec
 
 from sampan.api.types.core_v1 import Pod, PodResourceClaim
 from sampan.api.types.resource_v1 import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
-from sampan.controllers.descriptor import Parts
 from sampan.controllers.devices import pod_claims
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType, Write, resource_of
@@ -37,13 +36,8 @@ class ClaimWork(NamedTuple):
     key: Key
 
 
-class ResourceClaims:
+class ResourceClaimController:
     name = "resourceclaim-controller"
-    watches = (
-        Watch(resource_of(Pod)),
-        Watch(resource_of(ResourceClaim)),
-        Watch(resource_of(ResourceClaimTemplate)),
-    )
 
     def __init__(self, *, client: Client, informers: InformerFactory, events: EventRecorder) -> None:
         self._pods_client, self._claims_client, self._events = client.of(Pod), client.of(ResourceClaim), events
@@ -59,6 +53,11 @@ class ResourceClaims:
         self._made: dict[str, ResourceClaim] = {}
         """Claims that were created but are not in the cache yet, by UID. If the pod's status could not be written, the
         retry must find them here, or it would create a second claim."""
+        self.watches = (
+            Watch(resource_of(Pod)),
+            Watch(resource_of(ResourceClaim)),
+            Watch(resource_of(ResourceClaimTemplate)),
+        )
 
     # -- change handlers ---------------------------------------------------------------------------------------------
 
@@ -246,8 +245,3 @@ class ResourceClaims:
         finalizers = [finalizer for finalizer in claim.metadata.finalizers if finalizer != FINALIZER]
         meta = msgspec.structs.replace(claim.metadata, finalizers=finalizers)
         return await self._claims_client.update(msgspec.structs.replace(claim, metadata=meta))
-
-
-def make(parts: Parts) -> ResourceClaims:
-    client, events = parts.client_for(ResourceClaims.name), parts.events_for(ResourceClaims.name, SOURCE)
-    return ResourceClaims(client=client, informers=parts.informers, events=events)

@@ -1,14 +1,21 @@
 """device-taint-eviction-controller, which evicts pods from devices with NoExecute taints that they do not tolerate."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
+from sampan.api import times
 from sampan.api.semantics.conditions import TRUE
+from sampan.api.semantics.taints import NO_EXECUTE, tolerates
 from sampan.api.types.core_v1 import ObjectReference, Pod
-from sampan.api.types.resource_v1 import ResourceClaim, ResourceSlice
-from sampan.controllers.descriptor import Parts
+from sampan.api.types.resource_v1 import (
+    Device,
+    DeviceRequestAllocationResult,
+    DeviceTaint,
+    DeviceToleration,
+    ResourceClaim,
+    ResourceSlice,
+)
 from sampan.controllers.devices import pod_claims
-from sampan.controllers.devices.taints import device_of, drives_out, leaves_at, soonest
 from sampan.controllers.nodes.conditions import DISRUPTION_TARGET, pod_condition_patch
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, resource_of
@@ -17,6 +24,41 @@ from sampan.machinery.controller import Watch
 from sampan.machinery.events import NORMAL, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import Key, key_of
+
+
+def drives_out(slice: ResourceSlice) -> bool:
+    return any(taint.effect == NO_EXECUTE for device in slice.spec.devices for taint in device.taints)
+
+
+def device_of(slices: Sequence[ResourceSlice], name: str) -> Device | None:
+    """Return a device of a pool. Only the slices of the latest pool generation count."""
+    latest = max((slice.spec.pool.generation for slice in slices), default=0)
+    current = [slice for slice in slices if slice.spec.pool.generation == latest]
+    return next((device for slice in current for device in slice.spec.devices if device.name == name), None)
+
+
+def is_tolerated(taint: DeviceTaint, toleration: DeviceToleration) -> bool:
+    return toleration.effect == NO_EXECUTE and tolerates(toleration, taint)
+
+
+def leaves_at(device: Device, allocated: DeviceRequestAllocationResult) -> float | None:
+    """Return when consumers of the device must be evicted, or None if all NoExecute taints are tolerated."""
+    return soonest(_leaves_at(taint, allocated.tolerations) for taint in device.taints)
+
+
+def _leaves_at(taint: DeviceTaint, tolerations: Sequence[DeviceToleration]) -> float | None:
+    if taint.effect != NO_EXECUTE or taint.timeAdded is None:
+        return None
+    allowed = [entry.tolerationSeconds for entry in tolerations if is_tolerated(taint, entry)]
+    if None in allowed:
+        return None
+    seconds = [max(entry, 0) for entry in allowed if entry is not None]
+    return times.parse_time(taint.timeAdded) + min(seconds, default=0)
+
+
+def soonest(moments: Iterable[float | None]) -> float | None:
+    return min((moment for moment in moments if moment is not None), default=None)
+
 
 EVICTION = "DeviceTaintManagerEviction"
 
@@ -44,7 +86,7 @@ def _consumers(claim: ResourceClaim) -> Iterable[Hashable]:
     return [Key(claim.metadata.namespace, consumer.name) for consumer in pods]
 
 
-class DeviceTaintEviction:
+class DeviceTaintEvictionController:
     name = "device-taint-eviction-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory, events: EventRecorder, clock: Clock) -> None:
@@ -130,13 +172,3 @@ class DeviceTaintEviction:
         meta = pod.metadata
         reference = ObjectReference(apiVersion="v1", kind="Pod", name=meta.name, namespace=meta.namespace, uid=meta.uid)
         self._events.event(reference, NORMAL, EVICTION, message)
-
-
-def make(parts: Parts) -> DeviceTaintEviction:
-    name = DeviceTaintEviction.name
-    return DeviceTaintEviction(
-        client=parts.client_for(name),
-        informers=parts.informers,
-        events=parts.events_for(name, name),
-        clock=parts.clock,
-    )

@@ -8,15 +8,22 @@ from sampan.api.resource import Resource
 from sampan.api.types.apiextensions_v1 import CustomResourceDefinition
 from sampan.api.types.apiregistration_v1 import APIService
 from sampan.api.types.core_v1 import ObjectReference
-from sampan.controllers.descriptor import Parts
-from sampan.controllers.garbage import verdicts
-from sampan.controllers.garbage.absent import AbsentOwners
-from sampan.controllers.garbage.following import Following
+from sampan.controllers.descriptor import ControllerContext
+from sampan.controllers.garbage.decisions import (
+    GarbageDecision,
+    Owners,
+    Release,
+    Removal,
+    decide,
+    striking,
+    striking_by_merge,
+    unblocking,
+    unblocking_by_merge,
+)
 from sampan.controllers.garbage.graph import Graph, Node
-from sampan.controllers.garbage.kinds import catalog_of
-from sampan.controllers.garbage.objects import Objects
+from sampan.controllers.garbage.monitors import Following, catalog_of
+from sampan.controllers.garbage.objects import AbsentOwners, Objects
 from sampan.controllers.garbage.ownership import FOREGROUND, ORPHAN, Owned, Reference
-from sampan.controllers.garbage.verdicts import Owners, Release, Removal
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.client.discovery import Discovery
@@ -51,12 +58,8 @@ class _Misplaced(Exception):
     """A cluster-scoped object names a namespaced owner. Such a reference is never acted upon."""
 
 
-class GarbageCollector:
+class GarbageCollectorController:
     name = "garbage-collector-controller"
-    watches = (
-        Watch(resource_of(CustomResourceDefinition), _on_change, metadata_only=True),
-        Watch(resource_of(APIService), _on_change, metadata_only=True),
-    )
 
     def __init__(
         self, *, client: Client, informers: InformerFactory, discover: Discover, events: EventRecorder, clock: Clock
@@ -70,6 +73,10 @@ class GarbageCollector:
         self._read_at = float("-inf")
         self._pause_s = _SOON_S
         """Seconds until discovery is repeated while the resource of a CustomResourceDefinition is not served."""
+        self.watches = (
+            Watch(resource_of(CustomResourceDefinition), _on_change, metadata_only=True),
+            Watch(resource_of(APIService), _on_change, metadata_only=True),
+        )
 
     def feed(self, add: Callable[[Hashable], None]) -> None:
         self._add = add
@@ -159,21 +166,21 @@ class GarbageCollector:
             return None
         dependents = node.dependents or ()
         waits = any(dependent.waits_for_dependents for dependent in dependents)
-        verdict = verdicts.verdict(obj, owners, has_dependents=bool(dependents), dependent_waits=waits)
-        await self._carry_out(verdict, node, obj)
+        decision = decide(obj, owners, has_dependents=bool(dependents), dependent_waits=waits)
+        await self._carry_out(decision, node, obj)
         return None
 
-    async def _carry_out(self, verdict: verdicts.Verdict, node: Node, found: Owned) -> None:
-        if isinstance(verdict, Release):
-            await self._strike(node, verdict.uids)
-        elif isinstance(verdict, Removal):
-            await self._remove(node, found, verdict)
+    async def _carry_out(self, decision: GarbageDecision, node: Node, found: Owned) -> None:
+        if isinstance(decision, Release):
+            await self._strike(node, decision.uids)
+        elif isinstance(decision, Removal):
+            await self._remove(node, found, decision)
 
     async def _remove(self, node: Node, found: Owned, removal: Removal) -> None:
         resource, key = node.kind.resource, node.key
         if removal.unblocks:
-            patch = verdicts.unblocking(node.uid, found.owners)
-            await self._objects.patch(resource, key, patch, verdicts.unblocking_by_merge)
+            patch = unblocking(node.uid, found.owners)
+            await self._objects.patch(resource, key, patch, unblocking_by_merge)
             fresh = await self._objects.read(resource, key)
             if fresh is None or fresh.metadata.uid != node.uid:
                 return self.graph.gone(node)
@@ -239,8 +246,8 @@ class GarbageCollector:
             await self._objects.patch(
                 node.kind.resource,
                 node.key,
-                verdicts.striking(node.uid, owners),
-                lambda meta: verdicts.striking_by_merge(meta, owners),
+                striking(node.uid, owners),
+                lambda meta: striking_by_merge(meta, owners),
             )
         except errors.NotFound:
             return
@@ -269,12 +276,6 @@ def _misplaced(ref: Reference, node: Node) -> str:
     return f'ownerRef {owner} does not exist in namespace "{namespace}"'
 
 
-def make(parts: Parts) -> GarbageCollector:
-    client = parts.client_for(GarbageCollector.name)
-    return GarbageCollector(
-        client=client,
-        informers=parts.informers,
-        discover=Discovery(client).served,
-        events=parts.events_for(GarbageCollector.name, GarbageCollector.name),
-        clock=parts.clock,
-    )
+def make(context: ControllerContext) -> GarbageCollectorController:
+    client = context.client
+    return context.build(GarbageCollectorController, client=client, discover=Discovery(client).served)

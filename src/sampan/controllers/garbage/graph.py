@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from sampan.api.resource import Resource
-from sampan.controllers.garbage.kinds import Named
 from sampan.controllers.garbage.ownership import Owned, Reference
 from sampan.machinery.object_key import Key
+
+OwnerKind = tuple[str, str]
+"""The apiVersion and kind of an owner reference."""
 
 
 class Node(msgspec.Struct, eq=False, gc=False):
@@ -79,14 +81,14 @@ class Nodes:
 class Graph:
     def __init__(self, look: Callable[[Node], None]) -> None:
         self._look = look
-        self._kinds: Mapping[Named, Resource] = {}
+        self._kinds: Mapping[OwnerKind, Resource] = {}
         self._nodes: dict[tuple[str, str], Nodes] = {}
-        self._unknown: dict[Named, set[Node]] = {}
+        self._unknown: dict[OwnerKind, set[Node]] = {}
         """Dependents that name an owner of a kind that is not served (yet)."""
 
     # -- objects -----------------------------------------------------------------------------------------------------
 
-    def learn(self, kinds: Mapping[Named, Resource]) -> None:
+    def learn(self, kinds: Mapping[OwnerKind, Resource]) -> None:
         """Replace the kinds that owner references can resolve to, and link dependents that waited for them."""
         self._kinds = kinds
         for kind in [kind for kind in self._unknown if kind in kinds]:

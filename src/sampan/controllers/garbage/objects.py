@@ -1,11 +1,12 @@
-"""The API calls of the garbage collector, for objects of any kind."""
+"""Reads and writes of arbitrary objects by their owner references, and a cache of owners that do not exist."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from sampan.api.resource import Resource
+from sampan.controllers.garbage.decisions import Propagation, without
 from sampan.controllers.garbage.ownership import OWNERSHIP, Owned
-from sampan.controllers.garbage.verdicts import Propagation, without
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, PatchType, Selection
 from sampan.machinery.client.resource import ResourceClient
@@ -93,3 +94,23 @@ class Objects:
             except errors.Conflict:
                 if attempt == _ATTEMPTS - 1:
                     raise
+
+
+class AbsentOwners:
+    """An LRU cache of absent owners. UIDs are never reused, so that an absent owner stays absent."""
+
+    def __init__(self, most: int = 5000) -> None:
+        self._most = most
+        self._known: OrderedDict[tuple[str, str, Key, str], None] = OrderedDict()
+
+    def add(self, resource: Resource, key: Key, uid: str) -> None:
+        self._known[resource.group, resource.plural, key, uid] = None
+        if len(self._known) > self._most:
+            self._known.popitem(last=False)
+
+    def has(self, resource: Resource, key: Key, uid: str) -> bool:
+        identity = (resource.group, resource.plural, key, uid)
+        if identity not in self._known:
+            return False
+        self._known.move_to_end(identity)
+        return True

@@ -2,7 +2,3 @@
 
 `content` decides what is left and when to retry, `conditions` builds the status conditions, and `controller` acts.
 """
-
-from sampan.controllers.namespace.controller import NamespaceController, make
-
-__all__ = ["NamespaceController", "make"]

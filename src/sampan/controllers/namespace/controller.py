@@ -7,7 +7,7 @@ from typing import Any
 from sampan.api import times
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Namespace, Pod
-from sampan.controllers.descriptor import Parts
+from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.namespace import conditions, content
 from sampan.controllers.namespace.content import Outcome
 from sampan.controllers.namespaces import TERMINATING, namespace_name
@@ -33,7 +33,6 @@ def _if_deleted(namespace: Any) -> Iterable[Hashable]:
 
 class NamespaceController:
     name = "namespace-controller"
-    watches = (Watch(resource_of(Namespace), _if_deleted),)
 
     def __init__(self, *, client: Client, discover: Discover, clock: Clock, settle_s: float = 0) -> None:
         """Create the controller.
@@ -44,6 +43,7 @@ class NamespaceController:
         self._client, self._discover, self._clock = client, discover, clock
         self._namespaces, self._pods = client.of(Namespace), client.of(Pod)
         self._settle_s = settle_s
+        self.watches = (Watch(resource_of(Namespace), _if_deleted),)
 
     async def reconcile(self, key: str) -> float | None:
         try:
@@ -138,11 +138,11 @@ class NamespaceController:
             await self._namespaces.update(changed, subresource="finalize")
 
 
-def make(parts: Parts) -> NamespaceController:
-    client = parts.client_for(NamespaceController.name)
-    return NamespaceController(
+def make(context: ControllerContext) -> NamespaceController:
+    client = context.client
+    return context.build(
+        NamespaceController,
         client=client,
         discover=Discovery(client).preferred,
-        clock=parts.clock,
-        settle_s=parts.config.namespace_settle_s,
+        settle_s=context.config.namespace_settle_s,
     )

@@ -9,11 +9,10 @@ from sampan.api.semantics.conditions import TRUE
 from sampan.api.semantics.taints import NO_SCHEDULE, SHUTDOWN, UNINITIALIZED
 from sampan.api.types.core_v1 import Node, ObjectReference
 from sampan.controllers.cloud import Instances
-from sampan.controllers.descriptor import Parts
+from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.fan_out import for_each
 from sampan.controllers.nodes.conditions import ready_status
-from sampan.controllers.nodes.tainting import Tainting
-from sampan.controllers.nodes.taints import has_taint
+from sampan.controllers.nodes.taints import Tainting, has_taint
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, resource_of
 from sampan.machinery.clock import Clock
@@ -28,7 +27,6 @@ _LOOK = ""
 
 class CloudNodeLifecycleController:
     name = "cloud-node-lifecycle-controller"
-    watches = (Watch(resource_of(Node)),)
     initial_keys = (_LOOK,)
 
     def __init__(
@@ -44,6 +42,7 @@ class CloudNodeLifecycleController:
         self._client, self._events, self._instances, self._period_s = client.of(Node), events, instances, period_s
         self._nodes = informers.of(Node).lister
         self._tainting = Tainting(client=client, clock=clock)
+        self.watches = (Watch(resource_of(Node)),)
 
     async def reconcile(self, key: str) -> float:
         for error in await for_each(self._nodes, self._look_at):
@@ -71,16 +70,9 @@ class CloudNodeLifecycleController:
             return
 
 
-def make(parts: Parts) -> CloudNodeLifecycleController | None:
-    instances = parts.config.cloud.instances if parts.config.cloud is not None else None
+def make(context: ControllerContext) -> CloudNodeLifecycleController | None:
+    config = context.config
+    instances = config.cloud.instances if config.cloud is not None else None
     if instances is None:
         return None
-    name = CloudNodeLifecycleController.name
-    return CloudNodeLifecycleController(
-        client=parts.client_for(name),
-        informers=parts.informers,
-        events=parts.events_for(name, name),
-        instances=instances,
-        clock=parts.clock,
-        period_s=parts.config.node_monitor_period_s,
-    )
+    return context.build(CloudNodeLifecycleController, instances=instances, period_s=config.node_monitor_period_s)

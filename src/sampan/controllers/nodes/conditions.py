@@ -1,4 +1,4 @@
-"""Conditions of nodes, and patches of pod conditions."""
+"""Conditions of nodes, patches of pod conditions, and the deprecated labels that mirror the current ones."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -6,6 +6,18 @@ from typing import Any, Final
 from sampan.api import times
 from sampan.api.semantics.conditions import READY, condition_status, find_condition
 from sampan.api.types.core_v1 import Node, Pod
+
+_OLD_NAMES: Final[Mapping[str, str]] = {
+    "kubernetes.io/os": "beta.kubernetes.io/os",
+    "kubernetes.io/arch": "beta.kubernetes.io/arch",
+}
+
+
+def missing_labels(node: Node) -> dict[str, str]:
+    """Return the deprecated labels that are absent or differ."""
+    present = node.metadata.labels
+    return {old: present[new] for new, old in _OLD_NAMES.items() if new in present and present.get(old) != present[new]}
+
 
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Hashable, Iterable, Sequence
 
 from sampan.api.types.core_v1 import Node
-from sampan.controllers.descriptor import ControllerConfig, Parts
+from sampan.controllers.descriptor import ControllerConfig, ControllerContext
 from sampan.controllers.nodes.ranges import Network, RangeError, RangeFull, Ranges, network_of
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType, resource_of
@@ -88,10 +88,7 @@ class NodeIpamController:
         self._nodes = informers.of(Node).lister
         self._has_read = False
         """Whether the pod CIDRs of all existing nodes are recorded. Nothing is assigned before."""
-
-    @property
-    def watches(self) -> Sequence[Watch]:
-        return (Watch(resource_of(Node), self._noted),)
+        self.watches = (Watch(resource_of(Node), self._noted),)
 
     def _noted(self, node: Node) -> Iterable[Hashable]:
         """Record the pod CIDRs of an observed node before any are assigned; enqueue nodes that have none."""
@@ -172,13 +169,7 @@ def _mask_size(network: Network, config: ControllerConfig) -> int:
     return sizes[network.version] or (24 if network.version == 4 else 64)
 
 
-def make(parts: Parts) -> NodeIpamController | None:
-    if not parts.config.allocate_node_cidrs:
+def make(context: ControllerContext) -> NodeIpamController | None:
+    if not context.config.allocate_node_cidrs:
         return None
-    name = NodeIpamController.name
-    return NodeIpamController(
-        client=parts.client_for(name),
-        informers=parts.informers,
-        events=parts.events_for(name, SOURCE),
-        allocation=Allocation(ranges_of(parts.config)),
-    )
+    return context.build(NodeIpamController, allocation=Allocation(ranges_of(context.config)))

@@ -13,12 +13,12 @@ from sampan.api.semantics.conditions import FALSE, READY, TRUE, UNKNOWN, find_co
 from sampan.api.semantics.taints import NO_EXECUTE, NO_SCHEDULE, NOT_READY, UNREACHABLE
 from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Node, ObjectReference, Pod
-from sampan.controllers.descriptor import ControllerConfig, Parts
+from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.fan_out import for_each
-from sampan.controllers.nodes import health, labels, taints
-from sampan.controllers.nodes.conditions import pod_condition_patch, ready_status
-from sampan.controllers.nodes.index import by_node, node_name
-from sampan.controllers.nodes.tainting import Tainting
+from sampan.controllers.nodes import health
+from sampan.controllers.nodes.conditions import missing_labels, pod_condition_patch, ready_status
+from sampan.controllers.nodes.keys import by_node, node_name
+from sampan.controllers.nodes.taints import Tainting, has_taint, scheduling_taints
 from sampan.controllers.nodes.zones import EXCLUDED, Change, Rates, ZoneQueue, Zones, zone_of
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType, Selection, resource_of
@@ -50,11 +50,6 @@ class _Seen:
 
 class NodeLifecycleController:
     name = "node-lifecycle-controller"
-    watches = (
-        Watch(resource_of(Node), node_name),
-        Watch(resource_of(Lease), selection=_NODE_LEASES),
-        Watch(resource_of(Pod)),
-    )
     initial_keys = (MONITOR,)
 
     def __init__(
@@ -81,6 +76,11 @@ class NodeLifecycleController:
         ready, or because the node was already not ready when this controller first saw it. If a live kubelet later
         posts another status, it stands."""
         self._next_look = 0.0
+        self.watches = (
+            Watch(resource_of(Node), node_name),
+            Watch(resource_of(Lease), selection=_NODE_LEASES),
+            Watch(resource_of(Pod)),
+        )
 
     async def reconcile(self, key: str) -> float | None:
         if key == MONITOR:
@@ -91,10 +91,10 @@ class NodeLifecycleController:
         return None
 
     async def _follow_conditions(self, node: Node) -> None:
-        add, remove = taints.scheduling_taints(node)
+        add, remove = scheduling_taints(node)
         if add or remove:
             await self._tainting.change(node, NO_SCHEDULE, add=add, remove=remove)
-        if missing := labels.missing_labels(node):
+        if missing := missing_labels(node):
             patch = {"metadata": {"labels": missing}}
             await self._client.of(Node).patch(node.metadata.name, patch, type=PatchType.MERGE)
 
@@ -208,9 +208,9 @@ class NodeLifecycleController:
             await self._tainting.change(node, NO_EXECUTE, remove=(NOT_READY, UNREACHABLE))
             return
         taint, other = _evicting(status)
-        if taints.has_taint(node.spec.taints, other, NO_EXECUTE):
+        if has_taint(node.spec.taints, other, NO_EXECUTE):
             await self._tainting.change(node, NO_EXECUTE, add=(taint,), remove=(other,))
-        elif taints.has_taint(node.spec.taints, taint, NO_EXECUTE):
+        elif has_taint(node.spec.taints, taint, NO_EXECUTE):
             queue.remove(name)
         else:
             queue.again(name)
@@ -283,15 +283,4 @@ def _rates(config: ControllerConfig) -> Rates:
         reduced=config.secondary_node_eviction_rate,
         large=config.large_cluster_size_threshold,
         unhealthy_share=config.unhealthy_zone_threshold,
-    )
-
-
-def make(parts: Parts) -> NodeLifecycleController:
-    name = NodeLifecycleController.name
-    return NodeLifecycleController(
-        client=parts.client_for(name),
-        informers=parts.informers,
-        events=parts.events_for(name, SOURCE),
-        clock=parts.clock,
-        config=parts.config,
     )

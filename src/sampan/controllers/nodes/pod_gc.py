@@ -13,10 +13,10 @@ from typing import Any
 from sampan.api.semantics.conditions import TRUE
 from sampan.api.semantics.taints import OUT_OF_SERVICE
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.controllers.descriptor import Parts
+from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.fan_out import for_each, raise_first
 from sampan.controllers.nodes.conditions import DISRUPTION_TARGET, pod_condition_patch, ready_status
-from sampan.controllers.nodes.index import by_node
+from sampan.controllers.nodes.keys import by_node
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, resource_of
 from sampan.machinery.clock import Clock
@@ -63,9 +63,8 @@ def _order(pod: Pod) -> tuple[bool, str, str]:
     return (not is_evicted, pod.metadata.creationTimestamp or "", pod.metadata.name)
 
 
-class PodGarbageCollector:
+class PodGarbageCollectorController:
     name = "pod-garbage-collector-controller"
-    watches = (Watch(resource_of(Pod)), Watch(resource_of(Node)))
     initial_keys = (_GC,)
 
     def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock, threshold: int) -> None:
@@ -74,6 +73,7 @@ class PodGarbageCollector:
         self._pods.add_index(by_node)
         self._nodes = informers.of(Node).lister
         self._missing_since: dict[str, float] = {}
+        self.watches = (Watch(resource_of(Pod)), Watch(resource_of(Node)))
 
     async def reconcile(self, key: str) -> float:
         nodes = {node.metadata.name: node for node in self._nodes}
@@ -130,10 +130,5 @@ class PodGarbageCollector:
         return {"metadata": {"uid": pod.metadata.uid}, "status": status}
 
 
-def make(parts: Parts) -> PodGarbageCollector:
-    return PodGarbageCollector(
-        client=parts.client_for(PodGarbageCollector.name),
-        informers=parts.informers,
-        clock=parts.clock,
-        threshold=parts.config.terminated_pod_gc_threshold,
-    )
+def make(context: ControllerContext) -> PodGarbageCollectorController:
+    return context.build(PodGarbageCollectorController, threshold=context.config.terminated_pod_gc_threshold)

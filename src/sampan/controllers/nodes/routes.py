@@ -8,7 +8,7 @@ from sampan.api import times
 from sampan.api.semantics.conditions import FALSE, TRUE, find_condition
 from sampan.api.types.core_v1 import Node, ObjectReference
 from sampan.controllers.cloud import Route, Routes
-from sampan.controllers.descriptor import Parts
+from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.fan_out import for_each
 from sampan.controllers.nodes.ranges import Network, network_of
 from sampan.machinery import errors
@@ -51,7 +51,6 @@ def _is_ours(route: Route, cluster: Sequence[Network]) -> bool:
 
 class RouteController:
     name = "node-route-controller"
-    watches = (Watch(resource_of(Node)),)
     initial_keys = (_ALL,)
 
     def __init__(
@@ -68,6 +67,7 @@ class RouteController:
         self._client, self._events, self._routes = client.of(Node), events, routes
         self._clock, self._cluster, self._period_s = clock, cluster, period_s
         self._nodes = informers.of(Node).lister
+        self.watches = (Watch(resource_of(Node)),)
 
     async def reconcile(self, key: str) -> float:
         nodes = list(self._nodes)
@@ -122,18 +122,10 @@ class RouteController:
             return
 
 
-def make(parts: Parts) -> RouteController | None:
-    config = parts.config
+def make(context: ControllerContext) -> RouteController | None:
+    config = context.config
     routes = config.cloud.routes if config.cloud is not None else None
     if routes is None or not config.configure_cloud_routes or not config.allocate_node_cidrs:
         return None
-    name = RouteController.name
-    return RouteController(
-        client=parts.client_for(name),
-        informers=parts.informers,
-        events=parts.events_for(name, SOURCE),
-        routes=routes,
-        clock=parts.clock,
-        cluster=[network_of(text) for text in config.cluster_cidr],
-        period_s=config.route_reconciliation_period_s,
-    )
+    cluster = [network_of(text) for text in config.cluster_cidr]
+    return context.build(RouteController, routes=routes, cluster=cluster, period_s=config.route_reconciliation_period_s)

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 from sampan.api.semantics.conditions import TRUE
 from sampan.api.semantics.taints import NO_EXECUTE
 from sampan.api.types.core_v1 import Node, ObjectReference, Pod, Taint
-from sampan.controllers.descriptor import Parts
 from sampan.controllers.fan_out import for_each, raise_first
 from sampan.controllers.nodes.conditions import DISRUPTION_TARGET, pod_condition_patch
-from sampan.controllers.nodes.index import by_node
+from sampan.controllers.nodes.keys import by_node
 from sampan.controllers.nodes.taints import toleration_s
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
@@ -82,10 +81,7 @@ class TaintEvictionController:
         self._pods.add_index(by_node)
         self._known: dict[str, dict[Key, Eviction]] = {}
         """Evictions by node: for nodes with NoExecute taints, and for deleted nodes with evictions still scheduled."""
-
-    @property
-    def watches(self) -> Sequence[Watch]:
-        return (Watch(resource_of(Node), self._if_tainted), Watch(resource_of(Pod), self._if_on_tainted))
+        self.watches = (Watch(resource_of(Node), self._if_tainted), Watch(resource_of(Pod), self._if_on_tainted))
 
     def _if_tainted(self, node: Node) -> Iterable[Hashable]:
         is_tainted = any(taint.effect == NO_EXECUTE for taint in node.spec.taints)
@@ -138,13 +134,3 @@ class TaintEvictionController:
     def _say(self, key: Key, message: str) -> None:
         reference = ObjectReference(kind="Pod", apiVersion="v1", name=key.name, namespace=key.namespace)
         self._events.event(reference, NORMAL, REASON, message)
-
-
-def make(parts: Parts) -> TaintEvictionController:
-    name = TaintEvictionController.name
-    return TaintEvictionController(
-        client=parts.client_for(name),
-        informers=parts.informers,
-        events=parts.events_for(name, name),
-        clock=parts.clock,
-    )

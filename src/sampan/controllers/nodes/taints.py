@@ -1,4 +1,4 @@
-"""The taints that controllers set on nodes, and how long a pod may stay on a tainted node."""
+"""The taints that controllers set on nodes, how they are written, and how long a pod may stay on a tainted node."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -18,6 +18,9 @@ from sampan.api.semantics.taints import (
     tolerates,
 )
 from sampan.api.types.core_v1 import Node, Taint, Toleration
+from sampan.machinery import errors
+from sampan.machinery.client import Client, PatchType
+from sampan.machinery.clock import Clock
 
 _BY_CONDITION: Final[Mapping[tuple[str, str], str]] = {
     ("Ready", "False"): NOT_READY,
@@ -78,3 +81,34 @@ def toleration_s(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> 
             seconds = max(toleration.tolerationSeconds, 0)
             shortest = seconds if shortest is None else min(shortest, seconds)
     return shortest
+
+
+_ATTEMPTS = 5
+
+
+class Tainting:
+    def __init__(self, *, client: Client, clock: Clock) -> None:
+        self._nodes, self._clock = client.of(Node), clock
+
+    async def change(self, node: Node, effect: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
+        """Add and remove taints with these keys and this effect, retrying on conflict.
+
+        Nothing is written if nothing changes or the node does not exist.
+        """
+        for attempt in range(_ATTEMPTS):
+            desired = changed(node.spec.taints, effect, add=add, remove=remove, now=self._clock.now())
+            if desired == node.spec.taints:
+                return
+            try:
+                patch = taint_patch(node, desired)
+                await self._nodes.patch(node.metadata.name, patch, type=PatchType.MERGE)
+                return
+            except errors.NotFound:
+                return
+            except errors.Conflict:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+            try:
+                node = await self._nodes.get(node.metadata.name)
+            except errors.NotFound:
+                return

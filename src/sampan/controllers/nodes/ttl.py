@@ -6,11 +6,10 @@ The time grows with the cluster, so that the load on the API server stays bounde
 from collections.abc import Hashable, Iterable
 
 from sampan.api.types.core_v1 import Node
-from sampan.controllers.descriptor import Parts
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.controller import Watch
-from sampan.machinery.informer import Informer
+from sampan.machinery.informer import InformerFactory
 
 ANNOTATION = "node.alpha.kubernetes.io/ttl"
 _STEPS = ((0, 100, 0), (90, 500, 15), (450, 1000, 30), (900, 2000, 60), (1800, 1 << 31, 300))
@@ -30,13 +29,13 @@ def _name(node: Node) -> Iterable[Hashable]:
     return (node.metadata.name,)
 
 
-class Ttl:
+class TtlController:
     name = "ttl-controller"
-    watches = (Watch(resource_of(Node), _name),)
 
-    def __init__(self, *, client: Client, nodes: Informer[Node]) -> None:
-        self._client, self._nodes = client.of(Node), nodes.lister
+    def __init__(self, *, client: Client, informers: InformerFactory) -> None:
+        self._client, self._nodes = client.of(Node), informers.of(Node).lister
         self._step = 0
+        self.watches = (Watch(resource_of(Node), _name),)
 
     async def reconcile(self, key: str) -> None:
         """Update the annotation of one node. After a change of step, other nodes follow on their next status update."""
@@ -48,7 +47,3 @@ class Ttl:
             await self._client.patch(key, {"metadata": {"annotations": {ANNOTATION: ttl}}})
         except errors.NotFound:
             return
-
-
-def make(parts: Parts) -> Ttl:
-    return Ttl(client=parts.client_for(Ttl.name), nodes=parts.informers.of(Node))

@@ -1,7 +1,10 @@
-"""Creation and deletion of pods for an owner, with the events that report them."""
+"""Creation and deletion of pods with their events, slow-start batches of requests, and the backoff of replacements
+for failed pods."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from sampan.api import names
 from sampan.api.semantics.owners import new_controller_ref
@@ -11,6 +14,93 @@ from sampan.controllers.namespaces import TERMINATING_CAUSE
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
+
+FIRST = 1
+"""The default size of the first batch."""
+BURST = 500
+"""The maximum number of pods created or deleted in one sync, as in Kubernetes. The rest follows in later syncs."""
+
+
+class Outcome(NamedTuple):
+    successes: int
+    error: Exception | None = None
+    """The first error of the last batch."""
+
+
+async def slow_start(count: int, first: int, step: Callable[[int], Awaitable[Any]]) -> Outcome:
+    """Call `step(0)` to `step(count - 1)` in concurrent batches: `first` calls, then twice as many, and so on.
+
+    No further batch is started after one with an error.
+    """
+    done, size = 0, min(first, count)
+    while size > 0:
+        failures = [error for error in await _together(done, size, step) if error is not None]
+        if failures:
+            return Outcome(done + size - len(failures), failures[0])
+        done += size
+        size = min(2 * size, count - done)
+    return Outcome(done)
+
+
+async def _together(start: int, size: int, step: Callable[[int], Awaitable[Any]]) -> list[Exception | None]:
+    if size == 1:
+        return [await _failure(step(start))]
+    return await asyncio.gather(*(_failure(step(at)) for at in range(start, start + size)))
+
+
+async def all_at_once(count: int, step: Callable[[int], Awaitable[Any]]) -> Exception | None:
+    """Call `step(0)` to `step(count - 1)` concurrently. All of them run; the first error is returned."""
+    if not count:
+        return None
+    return next((error for error in await _together(0, count, step) if error is not None), None)
+
+
+async def _failure(call: Awaitable[Any]) -> Exception | None:
+    try:
+        await call
+    except Exception as error:
+        return error
+    return None
+
+
+FIRST_S, MOST_S = 1.0, 900.0
+_MANY = 1000
+
+
+@dataclass(slots=True)
+class _Failure:
+    pause_s: float
+    at: float
+
+
+class FailureBackoff:
+    """The backoff of each key. All times are monotonic."""
+
+    def __init__(self, most_s: float = MOST_S) -> None:
+        self._most_s, self._forgotten_s = most_s, 2 * most_s
+        self._failures: dict[str, _Failure] = {}
+
+    def held_s(self, key: str, now: float) -> float:
+        """Return the seconds for which a failure must still be left alone."""
+        failure = self._failures.get(key)
+        if failure is None or now - failure.at > self._forgotten_s:
+            return 0.0
+        return max(failure.at + failure.pause_s - now, 0.0)
+
+    def note(self, key: str, now: float) -> None:
+        """Record that a failure was handled, which doubles the wait after the next one."""
+        failure = self._failures.get(key)
+        if failure is None or now - failure.at > self._forgotten_s:
+            self._forget(now)
+            self._failures[key] = _Failure(FIRST_S, now)
+        else:
+            failure.pause_s, failure.at = min(2 * failure.pause_s, self._most_s), now
+
+    def _forget(self, now: float) -> None:
+        if len(self._failures) >= _MANY:
+            kept = {key: failure for key, failure in self._failures.items() if now - failure.at <= self._forgotten_s}
+            self._failures = kept
+
 
 SUCCESSFUL_CREATE, FAILED_CREATE = "SuccessfulCreate", "FailedCreate"
 SUCCESSFUL_DELETE, FAILED_DELETE = "SuccessfulDelete", "FailedDelete"

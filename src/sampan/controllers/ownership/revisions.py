@@ -15,8 +15,7 @@ from sampan.api.semantics.owners import new_controller_ref
 from sampan.api.types.apps_v1 import ControllerRevision
 from sampan.api.types.core_v1 import PodTemplateSpec
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.controllers.ownership.candidates import candidates
-from sampan.controllers.ownership.claims import ClaimControl, claim
+from sampan.controllers.ownership.adoption import ClaimControl, candidates, claim
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.copies import copy_of

@@ -3,7 +3,3 @@
 The counterpart is `pkg/controller/disruption`. `budgets` decides (pure), `scales` determines the expected number of
 pods, and `disruption` is the controller.
 """
-
-from sampan.controllers.policy.disruption import DisruptionController, make
-
-__all__ = ["DisruptionController", "make"]

@@ -7,7 +7,7 @@ from sampan.api import label_selector, times
 from sampan.api.label_grammar import SelectorError
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.policy_v1 import PodDisruptionBudget
-from sampan.controllers.descriptor import Parts
+from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.policy import budgets
 from sampan.controllers.policy.budgets import Expectation
 from sampan.controllers.policy.scales import ScaleError, Scales
@@ -167,13 +167,7 @@ def _selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
         return False
 
 
-def make(parts: Parts) -> DisruptionController:
-    client = parts.client_for(DisruptionController.name)
-    scales = Scales(client=client, informers=parts.informers, discover=Discovery(client).served)
-    return DisruptionController(
-        client=client,
-        informers=parts.informers,
-        scales=scales,
-        events=parts.events_for(DisruptionController.name, SOURCE),
-        clock=parts.clock,
-    )
+def make(context: ControllerContext) -> DisruptionController:
+    client = context.client
+    scales = Scales(client=client, informers=context.informers, discover=Discovery(client).served)
+    return context.build(DisruptionController, client=client, scales=scales)

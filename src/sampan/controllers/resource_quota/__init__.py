@@ -2,7 +2,3 @@
 
 The counterpart is `pkg/controller/resourcequota`. `recount` computes the status (pure); `controller` reads and writes.
 """
-
-from sampan.controllers.resource_quota.controller import ResourceQuotaController, make
-
-__all__ = ["ResourceQuotaController", "make"]

@@ -16,7 +16,7 @@ from sampan.api.types.core_v1 import (
     Secret,
     Service,
 )
-from sampan.controllers.descriptor import Parts
+from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.namespaces import namespace_of
 from sampan.controllers.resource_quota.recount import (
     GroupPlural,
@@ -54,12 +54,12 @@ Discover = Callable[[], Awaitable[tuple[Sequence[Resource], str]]]
 
 class ResourceQuotaController:
     name = "resourcequota-controller"
-    watches = (
-        *(Watch(resource_of(kind), namespace_of) for kind in _MEASURED),
-        *(Watch(resource_of(kind), namespace_of, metadata_only=True) for kind in _COUNTED),
-    )
 
     def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock, discover: Discover) -> None:
+        self.watches = (
+            *(Watch(resource_of(kind), namespace_of) for kind in _MEASURED),
+            *(Watch(resource_of(kind), namespace_of, metadata_only=True) for kind in _COUNTED),
+        )
         self._client, self._clock, self._discover = client, clock, discover
         self._quotas = informers.of(ResourceQuota).lister
         self._listers = {
@@ -142,8 +142,6 @@ class ResourceQuotaController:
             return None
 
 
-def make(parts: Parts) -> ResourceQuotaController:
-    client = parts.client_for(ResourceQuotaController.name)
-    return ResourceQuotaController(
-        client=client, informers=parts.informers, clock=parts.clock, discover=Discovery(client).preferred
-    )
+def make(context: ControllerContext) -> ResourceQuotaController:
+    client = context.client
+    return context.build(ResourceQuotaController, client=client, discover=Discovery(client).preferred)

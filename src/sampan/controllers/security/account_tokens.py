@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sampan.api.types.core_v1 import Secret, ServiceAccount
-from sampan.controllers.descriptor import Parts
+from sampan.controllers.descriptor import ControllerContext
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, Selection, resource_of
 from sampan.machinery.controller import Watch
@@ -92,18 +92,18 @@ def _secret_keys(secret: Any) -> Iterable[Hashable]:
     return (secret_key(secret),) if secret.metadata.annotations.get(NAME_KEY) else ()
 
 
-class AccountTokenController:
+class ServiceAccountTokenController:
     name = "serviceaccount-token-controller"
-    watches = (
-        Watch(resource_of(ServiceAccount), _account_keys),
-        Watch(resource_of(Secret), _secret_keys, OURS),
-    )
 
     def __init__(self, *, client: Client, informers: InformerFactory, signer: TokenSigner, ca: bytes) -> None:
         self._accounts, self._secrets = client.of(ServiceAccount), client.of(Secret)
         self._known_accounts = informers.of(ServiceAccount).lister
         self._known_secrets = informers.of(Secret, OURS).lister
         self._signer, self._ca = signer, ca
+        self.watches = (
+            Watch(resource_of(ServiceAccount), _account_keys),
+            Watch(resource_of(Secret), _secret_keys, OURS),
+        )
 
     async def reconcile(self, key: AccountKey | SecretKey) -> None:
         if isinstance(key, AccountKey):
@@ -169,11 +169,11 @@ class AccountTokenController:
             return
 
 
-def make(parts: Parts) -> AccountTokenController | None:
+def make(context: ControllerContext) -> ServiceAccountTokenController | None:
     """Create the controller with the client of the controller manager itself, as Kubernetes does."""
-    path = parts.config.service_account_private_key_file
+    path = context.config.service_account_private_key_file
     if not path:
         return None
     signer = TokenSigner(key_pem=Path(path).read_bytes(), issuer=ISSUER)
-    ca = parts.config.root_ca.encode()
-    return AccountTokenController(client=parts.client_for(""), informers=parts.informers, signer=signer, ca=ca)
+    ca = context.config.root_ca.encode()
+    return context.build(ServiceAccountTokenController, client=context.client_for(""), signer=signer, ca=ca)

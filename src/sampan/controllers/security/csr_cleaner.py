@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from sampan.api.times import parse_time
 from sampan.api.types.certificates_v1 import CertificateSigningRequest
-from sampan.controllers.descriptor import Parts
-from sampan.controllers.security.csr_rules import APPROVED, DENIED, FAILED
+from sampan.controllers.security.csr_approving import APPROVED, DENIED, FAILED
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
@@ -55,11 +54,11 @@ def _after(when: str | None, seconds: float, now: float) -> float:
 
 class CsrCleanerController:
     name = "certificatesigningrequest-cleaner-controller"
-    watches = (Watch(resource_of(CertificateSigningRequest), lambda request: (key_of(request),)),)
 
     def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock) -> None:
         self._requests, self._clock = client.of(CertificateSigningRequest), clock
         self._known = informers.of(CertificateSigningRequest).lister
+        self.watches = (Watch(resource_of(CertificateSigningRequest), lambda request: (key_of(request),)),)
 
     async def reconcile(self, key: Key) -> float | None:
         request = self._known.by_key(key)
@@ -73,8 +72,3 @@ class CsrCleanerController:
         except errors.NotFound:
             return None
         return None
-
-
-def make(parts: Parts) -> CsrCleanerController:
-    client = parts.client_for(CsrCleanerController.name)
-    return CsrCleanerController(client=client, informers=parts.informers, clock=parts.clock)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from sampan.api.semantics.pod_references import secret_names
 from sampan.api.times import parse_time
 from sampan.api.types.core_v1 import ConfigMap, Pod, Secret, ServiceAccount
-from sampan.controllers.descriptor import Parts
+from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.security.account_tokens import NAME_KEY, OURS, UID_KEY
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, PatchType, resource_of
@@ -55,9 +55,8 @@ def is_made_for(secret: Secret, account: ServiceAccount | None) -> bool:
     return any(ref.name == secret.metadata.name for ref in account.secrets)
 
 
-class LegacyTokenCleaner:
+class LegacyTokenCleanerController:
     name = "legacy-serviceaccount-token-cleaner-controller"
-    watches = (Watch(resource_of(ServiceAccount)), Watch(resource_of(Secret), selection=OURS), Watch(resource_of(Pod)))
     initial_keys = (_ALL,)
 
     def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock, unused_s: float) -> None:
@@ -65,6 +64,11 @@ class LegacyTokenCleaner:
         self._known = informers.of(Secret, OURS).lister
         self._accounts, self._pods = informers.of(ServiceAccount).lister, informers.of(Pod).lister
         self._clock, self._unused_s = clock, unused_s
+        self.watches = (
+            Watch(resource_of(ServiceAccount)),
+            Watch(resource_of(Secret), selection=OURS),
+            Watch(resource_of(Pod)),
+        )
 
     async def reconcile(self, key: str) -> float:
         now = self._clock.now()
@@ -107,10 +111,5 @@ class LegacyTokenCleaner:
         await self._secrets.patch(meta.name, patch, meta.namespace, type=PatchType.MERGE)
 
 
-def make(parts: Parts) -> LegacyTokenCleaner:
-    return LegacyTokenCleaner(
-        client=parts.client_for(LegacyTokenCleaner.name),
-        informers=parts.informers,
-        clock=parts.clock,
-        unused_s=parts.config.legacy_token_clean_up_period_s,
-    )
+def make(context: ControllerContext) -> LegacyTokenCleanerController:
+    return context.build(LegacyTokenCleanerController, unused_s=context.config.legacy_token_clean_up_period_s)

@@ -10,7 +10,6 @@ from sampan.api import times
 from sampan.api.semantics.conditions import find_condition
 from sampan.api.types.meta_v1 import Condition
 from sampan.api.types.networking_v1 import IPAddress, ServiceCIDR
-from sampan.controllers.descriptor import Parts
 from sampan.controllers.nodes.ranges import Network, network_of
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType, resource_of
@@ -64,10 +63,10 @@ class ServiceCidrController:
     def __init__(self, *, client: Client, informers: InformerFactory, events: EventRecorder, clock: Clock) -> None:
         self._client, self._events, self._clock = client.of(ServiceCIDR), events, clock
         self._cidrs, self._addresses = informers.of(ServiceCIDR).lister, informers.of(IPAddress).lister
-
-    @property
-    def watches(self) -> Sequence[Watch]:
-        return (Watch(resource_of(ServiceCIDR), self._overlapping), Watch(resource_of(IPAddress), self._containing))
+        self.watches = (
+            Watch(resource_of(ServiceCIDR), self._overlapping),
+            Watch(resource_of(IPAddress), self._containing),
+        )
 
     def _overlapping(self, found: ServiceCIDR) -> Iterable[Hashable]:
         """Return all ServiceCIDRs that overlap this one: a deletion may block another, an addition may unblock one."""
@@ -147,13 +146,3 @@ class ServiceCidrController:
         options = Write(field_manager="service-cidr-controller", force=True)
         name = found.metadata.name
         await self._client.patch(name, value, type=PatchType.APPLY, subresource="status", options=options)
-
-
-def make(parts: Parts) -> ServiceCidrController:
-    name = ServiceCidrController.name
-    return ServiceCidrController(
-        client=parts.client_for(name),
-        informers=parts.informers,
-        events=parts.events_for(name, SOURCE),
-        clock=parts.clock,
-    )

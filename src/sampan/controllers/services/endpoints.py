@@ -7,13 +7,11 @@ from typing import Final
 
 from sampan.api.types.core_v1 import Endpoints, Pod, Service
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.controllers.descriptor import Parts
+from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.namespaces import TERMINATING_CAUSE
-from sampan.controllers.services.membership import HEADLESS, LAST_CHANGE, is_headless
-from sampan.controllers.services.pod_feed import Add, PodFeed
-from sampan.controllers.services.selection import pods_of, takes_pods
+from sampan.controllers.services.pod_feed import Add, PodFeed, TriggerTimes
+from sampan.controllers.services.pods import HEADLESS, LAST_CHANGE, is_headless, pods_of, takes_pods
 from sampan.controllers.services.subsets import subsets_of, truncated
-from sampan.controllers.services.trigger_times import TriggerTimes
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.controller import Watch
@@ -71,11 +69,6 @@ def _annotate(annotations: dict[str, str], values: Mapping[str, str]) -> None:
 
 class EndpointsController:
     name = "endpoints-controller"
-    watches = (
-        Watch(resource_of(Service), lambda service: (key_of(service),)),
-        Watch(resource_of(Pod)),
-        Watch(resource_of(Endpoints)),
-    )
 
     def __init__(self, *, client: Client, informers: InformerFactory, events: EventRecorder, feed: PodFeed) -> None:
         self._client, self._events, self._feed = client.of(Endpoints), events, feed
@@ -83,6 +76,11 @@ class EndpointsController:
         self._pods = informers.of(Pod).lister
         self._informer = informers.of(Endpoints)
         self._times = TriggerTimes()
+        self.watches = (
+            Watch(resource_of(Service), lambda service: (key_of(service),)),
+            Watch(resource_of(Pod)),
+            Watch(resource_of(Endpoints)),
+        )
 
     def feed(self, add: Add) -> None:
         """Enqueue services on changes of pods and on deletion of Endpoints, and all existing Endpoints at start, in
@@ -140,12 +138,7 @@ class EndpointsController:
         self._events.event(about, WARNING, reason, message)
 
 
-def make(parts: Parts) -> EndpointsController:
-    name = EndpointsController.name
-    batch_s = parts.config.endpoint_updates_batch_period_s
-    return EndpointsController(
-        client=parts.client_for(name),
-        informers=parts.informers,
-        events=parts.events_for(name, MANAGER),
-        feed=PodFeed(informers=parts.informers, clock=parts.clock, batch_s=batch_s),
-    )
+def make(context: ControllerContext) -> EndpointsController:
+    batch_s = context.config.endpoint_updates_batch_period_s
+    feed = PodFeed(informers=context.informers, clock=context.clock, batch_s=batch_s)
+    return context.build(EndpointsController, feed=feed)

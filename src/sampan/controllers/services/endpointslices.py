@@ -8,14 +8,12 @@ from typing import Any
 
 from sampan.api.types.core_v1 import Node, Pod, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
-from sampan.controllers.descriptor import Parts
+from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.fan_out import for_each, raise_first
 from sampan.controllers.namespaces import TERMINATING_CAUSE
-from sampan.controllers.services.packing import Content, Packing, pack
-from sampan.controllers.services.pending import Pending
-from sampan.controllers.services.pod_feed import Add, PodFeed
-from sampan.controllers.services.selection import pods_of, takes_pods
-from sampan.controllers.services.slice_endpoints import families_of, wanted_endpoints
+from sampan.controllers.services.pod_feed import Add, PodFeed, TriggerTimes
+from sampan.controllers.services.pods import pods_of, takes_pods
+from sampan.controllers.services.slice_content import Content, Packing, families_of, pack, wanted_endpoints
 from sampan.controllers.services.slice_objects import (
     MANAGED_BY,
     MANAGER,
@@ -24,13 +22,13 @@ from sampan.controllers.services.slice_objects import (
     labels_of,
     slice_of,
 )
-from sampan.controllers.services.trigger_times import TriggerTimes
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.controller import Watch
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.own_writes import DependentWrites
 
 SOURCE = "endpoint-slice-controller"
 
@@ -76,14 +74,14 @@ class EndpointSliceController:
         informers: InformerFactory,
         events: EventRecorder,
         feed: PodFeed,
-        pending: Pending,
+        writes: DependentWrites,
         most: int,
     ) -> None:
-        self._client, self._events, self._feed, self._pending, self._most = (
+        self._client, self._events, self._feed, self._writes, self._most = (
             client.of(EndpointSlice),
             events,
             feed,
-            pending,
+            writes,
             most,
         )
         self._services, self._pods = informers.of(Service).lister, informers.of(Pod).lister
@@ -94,10 +92,7 @@ class EndpointSliceController:
         self._times = TriggerTimes()
         self._awaiting: dict[str, set[Key]] = {}
         """Services that omit pods because their node is not in the cache yet, by node name."""
-
-    @property
-    def watches(self) -> Sequence[Watch]:
-        return (
+        self.watches = (
             Watch(resource_of(Service), lambda service: (key_of(service),)),
             Watch(resource_of(Node), self._awaiting_node),
             Watch(resource_of(Pod)),
@@ -108,7 +103,7 @@ class EndpointSliceController:
         self._feed.start(add)
 
         def changed(old: EndpointSlice | None, new: EndpointSlice | None) -> None:
-            if not self._pending.is_own(old, new):
+            if not self._writes.observe(old, new):
                 for key in {*(by_service(new) if new else ()), *(by_service(old) if old else ())}:
                     add(key)
 
@@ -121,11 +116,11 @@ class EndpointSliceController:
         service = self._services.by_key(key)
         if service is None:
             self._times.forget(key)
-            self._pending.forget(key)
+            self._writes.forget(key)
             return None
         if not takes_pods(service):
             return None
-        if wait_s := self._feed.wait_s(key) or self._pending.wait_s(key):
+        if wait_s := self._feed.wait_s(key) or self._writes.defer(key):
             return wait_s
         try:
             await self._carry_out(key, self._plan(key, service), service)
@@ -159,7 +154,7 @@ class EndpointSliceController:
                 written = await self._client.create(found)
             else:
                 return
-            self._pending.wrote(key, written, self._slices.by_key(key_of(written)))
+            self._writes.wrote(key, written, self._slices.by_key(key_of(written)))
 
         async def delete(found: EndpointSlice) -> None:
             try:
@@ -175,14 +170,13 @@ def _is_namespace_ending(error: Exception) -> bool:
     return isinstance(error, errors.ApiError) and error.has_cause(TERMINATING_CAUSE)
 
 
-def make(parts: Parts) -> EndpointSliceController:
-    name, config = EndpointSliceController.name, parts.config
-    feed = PodFeed(informers=parts.informers, clock=parts.clock, batch_s=config.endpointslice_updates_batch_period_s)
-    return EndpointSliceController(
-        client=parts.client_for(name),
-        informers=parts.informers,
-        events=parts.events_for(name, SOURCE),
-        feed=feed,
-        pending=Pending(clock=parts.clock),
+def make(context: ControllerContext) -> EndpointSliceController:
+    config = context.config
+    return context.build(
+        EndpointSliceController,
+        feed=PodFeed(
+            informers=context.informers, clock=context.clock, batch_s=config.endpointslice_updates_batch_period_s
+        ),
+        writes=DependentWrites(clock=context.clock),
         most=config.max_endpoints_per_slice,
     )

@@ -14,7 +14,7 @@ import msgspec
 
 from sampan.api.types.core_v1 import LoadBalancerStatus, Node, Service
 from sampan.controllers.cloud import LoadBalancers
-from sampan.controllers.descriptor import Parts
+from sampan.controllers.descriptor import ControllerContext
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType, resource_of
 from sampan.machinery.controller import Watch
@@ -84,10 +84,6 @@ def by_load_balancer(service: Any) -> Iterable[Hashable]:
 
 class LoadBalancerController:
     name = "service-lb-controller"
-    watches = (
-        Watch(resource_of(Service), lambda service: (key_of(service),)),
-        Watch(resource_of(Node)),
-    )
 
     def __init__(
         self, *, client: Client, informers: InformerFactory, events: EventRecorder, balancers: LoadBalancers
@@ -97,6 +93,10 @@ class LoadBalancerController:
         self._services, self._nodes = self._service_informer.lister, self._node_informer.lister
         self._services.add_index(by_load_balancer)
         self._asked: dict[Key, Asked] = {}
+        self.watches = (
+            Watch(resource_of(Service), lambda service: (key_of(service),)),
+            Watch(resource_of(Node)),
+        )
 
     def feed(self, add: Any) -> None:
         """Subscribe to nodes and services. A node that starts or ceases to be a backend concerns all load balancers."""
@@ -216,14 +216,6 @@ def _is_served(service: Service) -> bool:
     return FINALIZER in service.metadata.finalizers and bool(service.status.loadBalancer.ingress)
 
 
-def make(parts: Parts) -> LoadBalancerController | None:
-    balancers = parts.config.cloud.load_balancers if parts.config.cloud is not None else None
-    if balancers is None:
-        return None
-    name = LoadBalancerController.name
-    return LoadBalancerController(
-        client=parts.client_for(name),
-        informers=parts.informers,
-        events=parts.events_for(name, SOURCE),
-        balancers=balancers,
-    )
+def make(context: ControllerContext) -> LoadBalancerController | None:
+    balancers = context.config.cloud.load_balancers if context.config.cloud is not None else None
+    return context.build(LoadBalancerController, balancers=balancers) if balancers is not None else None

@@ -13,13 +13,12 @@ from sampan.api.types import core_v1
 from sampan.api.types.core_v1 import EndpointAddress, Endpoints, Service
 from sampan.api.types.discovery_v1 import Endpoint, EndpointConditions, EndpointPort, EndpointSlice
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
-from sampan.controllers.descriptor import Parts
+from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.fan_out import for_each, raise_first
 from sampan.controllers.namespaces import TERMINATING_CAUSE
-from sampan.controllers.services.membership import IPV4, IPV6, LAST_CHANGE
-from sampan.controllers.services.pending import Pending
 from sampan.controllers.services.pod_feed import Add
-from sampan.controllers.services.slice_endpoints import PortsKey, identity, ports_key
+from sampan.controllers.services.pods import IPV4, IPV6, LAST_CHANGE
+from sampan.controllers.services.slice_content import PortsKey, identity, ports_key
 from sampan.controllers.services.slice_objects import MANAGED_BY, SERVICE_NAME, name_prefix
 from sampan.controllers.services.subsets import repacked
 from sampan.machinery import errors
@@ -28,6 +27,7 @@ from sampan.machinery.controller import Watch
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.own_writes import DependentWrites
 
 MANAGER: Final = "endpointslicemirroring-controller.k8s.io"
 SKIP: Final = "endpointslice.kubernetes.io/skip-mirror"
@@ -171,26 +171,26 @@ def by_mirrored(found: Any) -> Iterable[Hashable]:
     return (Key(found.metadata.namespace, labels[SERVICE_NAME]),)
 
 
-class MirroringController:
+class EndpointSliceMirroringController:
     name = "endpointslice-mirroring-controller"
-    watches = (
-        Watch(resource_of(Endpoints), lambda found: (key_of(found),)),
-        Watch(resource_of(Service), lambda found: (key_of(found),)),
-        Watch(resource_of(EndpointSlice)),
-    )
 
     def __init__(
-        self, *, client: Client, informers: InformerFactory, events: EventRecorder, pending: Pending, most: int
+        self, *, client: Client, informers: InformerFactory, events: EventRecorder, writes: DependentWrites, most: int
     ) -> None:
-        self._client, self._events, self._pending, self._most = client.of(EndpointSlice), events, pending, most
+        self._client, self._events, self._writes, self._most = client.of(EndpointSlice), events, writes, most
         self._endpoints, self._services = informers.of(Endpoints).lister, informers.of(Service).lister
         self._informer = informers.of(EndpointSlice)
         self._slices = self._informer.lister
         self._slices.add_index(by_mirrored)
+        self.watches = (
+            Watch(resource_of(Endpoints), lambda found: (key_of(found),)),
+            Watch(resource_of(Service), lambda found: (key_of(found),)),
+            Watch(resource_of(EndpointSlice)),
+        )
 
     def feed(self, add: Add) -> None:
         def changed(old: EndpointSlice | None, new: EndpointSlice | None) -> None:
-            if not self._pending.is_own(old, new):
+            if not self._writes.observe(old, new):
                 for key in {*(by_mirrored(new) if new else ()), *(by_mirrored(old) if old else ())}:
                     add(key)
 
@@ -206,7 +206,7 @@ class MirroringController:
         if source is None or not is_mirrored(source) or service is None or service.spec.selector:
             raise_first(await for_each(existing, self._delete))
             return None
-        if wait_s := self._pending.wait_s(key):
+        if wait_s := self._writes.defer(key):
             return wait_s
         desired = mirrored(source, self._most)
         changes = plan(source, existing, desired)
@@ -230,7 +230,7 @@ class MirroringController:
         async def write(found: EndpointSlice) -> None:
             send = self._client.update if found.metadata.name else self._client.create
             written = await send(found)
-            self._pending.wrote(key, written, self._slices.by_key(key_of(written)))
+            self._writes.wrote(key, written, self._slices.by_key(key_of(written)))
 
         failures = await for_each(made.write, write) + await for_each(made.delete, self._delete)
         raise_first([error for error in failures if not _is_namespace_ending(error)])
@@ -246,12 +246,9 @@ def _is_namespace_ending(error: Exception) -> bool:
     return isinstance(error, errors.ApiError) and error.has_cause(TERMINATING_CAUSE)
 
 
-def make(parts: Parts) -> MirroringController:
-    name = MirroringController.name
-    return MirroringController(
-        client=parts.client_for(name),
-        informers=parts.informers,
-        events=parts.events_for(name, SOURCE),
-        pending=Pending(clock=parts.clock),
-        most=parts.config.mirroring_max_endpoints_per_subset,
+def make(context: ControllerContext) -> EndpointSliceMirroringController:
+    return context.build(
+        EndpointSliceMirroringController,
+        writes=DependentWrites(clock=context.clock),
+        most=context.config.mirroring_max_endpoints_per_subset,
     )

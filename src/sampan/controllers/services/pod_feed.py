@@ -1,13 +1,54 @@
-"""Mapping of pod changes to the services concerned, which ignores changes that do not affect endpoints."""
+"""Changes of pods as keys of services, batched; and the times of the changes that triggered an update."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from sampan.api.types.core_v1 import Pod, Service
-from sampan.controllers.services.membership import may_serve, signature
-from sampan.controllers.services.selection import by_first_required, by_label_pair, services_of
+from sampan.controllers.services.pods import by_first_required, by_label_pair, may_serve, services_of, signature
 from sampan.machinery.clock import Clock
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key
+from sampan.machinery.object_key import Key, key_of
+
+
+@dataclass(slots=True)
+class _LastTrigger:
+    service: str
+    pods: Mapping[str, str] = field(default_factory=dict)
+
+
+class TriggerTimes:
+    """Tracks the changes of services and their pods. API timestamps sort correctly as strings."""
+
+    def __init__(self) -> None:
+        self._known: dict[Key, _LastTrigger] = {}
+
+    def next(self, service: Service, pods: Iterable[Pod]) -> str:
+        """Return the earliest change since the previous call: a pod's readiness, or the creation of a new service.
+
+        The result is empty if nothing has changed.
+        """
+        key, created = key_of(service), service.metadata.creationTimestamp or ""
+        times = {pod.metadata.name: time for pod in pods if (time := _ready_since(pod))}
+        previous = self._known.get(key)
+        self._known[key] = _LastTrigger(created, times)
+        if previous is None:
+            return created
+        changed = [time for name, time in times.items() if time > previous.pods.get(name, "")]
+        if created > previous.service:
+            changed.append(created)
+        return min(changed, default="")
+
+    def forget(self, key: Key) -> None:
+        self._known.pop(key, None)
+
+
+def _ready_since(pod: Pod) -> str:
+    """Return when the pod last became ready or unready."""
+    for condition in pod.status.conditions:
+        if condition.type == "Ready":
+            return condition.lastTransitionTime or ""
+    return ""
+
 
 Add = Callable[[Hashable], None]
 

@@ -10,8 +10,8 @@ import msgspec
 from sampan.api.types.core_v1 import Service
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
-from sampan.controllers.services.membership import HEADLESS, LAST_CHANGE, is_headless
-from sampan.controllers.services.packing import Content
+from sampan.controllers.services.pods import HEADLESS, LAST_CHANGE, is_headless
+from sampan.controllers.services.slice_content import Content
 
 SERVICE_NAME: Final = "kubernetes.io/service-name"
 MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"

@@ -1,4 +1,4 @@
-"""The subsets of an Endpoints object: addresses grouped by ports, in a fixed order, at most 1000 in total."""
+"""The subsets of an Endpoints object. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import msgspec
 
 from sampan.api.semantics.pods import is_ready
 from sampan.api.types.core_v1 import EndpointAddress, EndpointPort, EndpointSubset, ObjectReference, Pod, Service
-from sampan.controllers.services.membership import addresses_of, hostname_of, may_serve, port_number
+from sampan.controllers.services.pods import addresses_of, hostname_of, may_serve, port_number
 
 CAPACITY: Final = 1000
 

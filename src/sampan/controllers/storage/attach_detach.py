@@ -8,7 +8,6 @@ from typing import Any
 
 from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from sampan.api.types.storage_v1 import CSIDriver, VolumeAttachment
-from sampan.controllers.descriptor import Parts
 from sampan.controllers.storage import attachments
 from sampan.controllers.storage.attachments import Plan, Wanted
 from sampan.machinery import errors
@@ -40,7 +39,7 @@ def _attachments_by_volume(found: VolumeAttachment) -> Iterable[Hashable]:
     return (found.spec.source.persistentVolumeName,) if found.spec.source.persistentVolumeName else ()
 
 
-class AttachDetach:
+class AttachDetachController:
     name = "persistentvolume-attach-detach-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory, events: EventRecorder, clock: Clock) -> None:
@@ -202,12 +201,3 @@ class AttachDetach:
             return False
         messages[name] = text
         return True
-
-
-def make(parts: Parts) -> AttachDetach:
-    return AttachDetach(
-        client=parts.client_for(AttachDetach.name),
-        informers=parts.informers,
-        events=parts.events_for(AttachDetach.name, SOURCE),
-        clock=parts.clock,
-    )

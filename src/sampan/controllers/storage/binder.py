@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 
 from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from sampan.api.types.storage_v1 import StorageClass
-from sampan.controllers.descriptor import Parts
+from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.storage import verdicts
-from sampan.controllers.storage.host_path import HostPath
-from sampan.controllers.storage.local_path import LocalPath
-from sampan.controllers.storage.plugins import Plugins, VolumeError
+from sampan.controllers.storage.plugins import HostPath, LocalPath, Plugins, VolumeError
 from sampan.controllers.storage.provisioning import Provisioning
 from sampan.controllers.storage.reclaiming import Reclaiming
 from sampan.controllers.storage.verdicts import Word
@@ -87,7 +85,7 @@ def _keys_of_claim(claim: PersistentVolumeClaim) -> Iterable[Hashable]:
         yield VolumeKey(claim.spec.volumeName)
 
 
-class VolumeBinder:
+class PersistentVolumeBinderController:
     name = "persistentvolume-binder-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory, events: EventRecorder, plugins: Plugins) -> None:
@@ -257,11 +255,6 @@ class VolumeBinder:
         self._writes.say(claim, Word(WARNING, "VolumeMismatch", of_claim))
 
 
-def make(parts: Parts) -> VolumeBinder:
-    plugins = Plugins([LocalPath(root=parts.config.local_volume_root), HostPath()])
-    return VolumeBinder(
-        client=parts.client_for(VolumeBinder.name),
-        informers=parts.informers,
-        events=parts.events_for(VolumeBinder.name, SOURCE),
-        plugins=plugins,
-    )
+def make(context: ControllerContext) -> PersistentVolumeBinderController:
+    plugins = Plugins([LocalPath(root=context.config.local_volume_root), HostPath()])
+    return context.build(PersistentVolumeBinderController, plugins=plugins)

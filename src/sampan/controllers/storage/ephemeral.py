@@ -5,7 +5,6 @@ from typing import Any
 
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
-from sampan.controllers.descriptor import Parts
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.controller import Watch
@@ -46,7 +45,7 @@ def _key_if_wanting(pod: Pod) -> Iterable[Hashable]:
     return (key_of(pod),) if wants_claims(pod) else ()
 
 
-class EphemeralVolumes:
+class EphemeralVolumeController:
     name = "ephemeral-volume-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory, events: EventRecorder) -> None:
@@ -83,8 +82,3 @@ class EphemeralVolumes:
         if reason:
             self._events.event(pod, WARNING, "FailedBinding", f"ephemeral volume {volume.name}: {reason}")
             raise errors.unexpected(f"ephemeral volume {volume.name}: {reason}")
-
-
-def make(parts: Parts) -> EphemeralVolumes:
-    client, events = parts.client_for(EphemeralVolumes.name), parts.events_for(EphemeralVolumes.name, SOURCE)
-    return EphemeralVolumes(client=client, informers=parts.informers, events=events)

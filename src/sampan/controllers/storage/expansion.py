@@ -8,7 +8,6 @@ from collections.abc import Hashable, Iterable
 
 from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
-from sampan.controllers.descriptor import Parts
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.controller import Watch
@@ -50,9 +49,8 @@ def _key_if_wanting(claim: PersistentVolumeClaim) -> Iterable[Hashable]:
     return (key_of(claim),) if wants_more(claim) else ()
 
 
-class VolumeExpander:
+class VolumeExpanderController:
     name = "persistentvolume-expander-controller"
-    watches = (Watch(resource_of(PersistentVolumeClaim), _key_if_wanting),)
 
     def __init__(self, *, client: Client, informers: InformerFactory, events: EventRecorder) -> None:
         self._claims, self._volumes, self._events = (
@@ -61,6 +59,7 @@ class VolumeExpander:
             events,
         )
         self._known = informers.of(PersistentVolumeClaim).lister
+        self.watches = (Watch(resource_of(PersistentVolumeClaim), _key_if_wanting),)
 
     async def reconcile(self, key: Key) -> None:
         claim = self._known.by_key(key)
@@ -81,8 +80,3 @@ class VolumeExpander:
         await self._claims.update_status(grown(claim))
         message = f"ExpandVolume succeeded for volume {key_of(claim)}"
         self._events.event(claim, NORMAL, "VolumeResizeSuccessful", message)
-
-
-def make(parts: Parts) -> VolumeExpander:
-    client, events = parts.client_for(VolumeExpander.name), parts.events_for(VolumeExpander.name, SOURCE)
-    return VolumeExpander(client=client, informers=parts.informers, events=events)

@@ -1,12 +1,26 @@
-"""The interface of volume plug-ins that provision and delete volumes, and their selection."""
+"""Volume plug-ins that provision and delete volumes in this process: host path and local directories."""
 
+import asyncio
+import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
-from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec
+from sampan.api.types.core_v1 import (
+    HostPathVolumeSource,
+    Node,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeSpec,
+    VolumeNodeAffinity,
+)
 from sampan.api.types.storage_v1 import StorageClass
-from sampan.machinery.volumes.words import MIGRATED_TO, PROVISIONED_BY
+from sampan.machinery.volumes.words import LOCAL_PATH, MIGRATED_TO, PROVISIONED_BY
 
 _BUILT_IN = "kubernetes.io/"
 
@@ -70,3 +84,71 @@ class Plugins:
                 return plugin
         reason = "no deletable volume plugin matched"
         raise VolumeError(f'error getting deleter volume plugin for volume "{volume.metadata.name}": {reason}')
+
+
+_is_removable = re.compile(r"/tmp/.+").fullmatch
+
+
+class HostPath:
+    name = "kubernetes.io/host-path"
+
+    async def provision(self, wanted: Wanted) -> PersistentVolumeSpec:
+        raise VolumeError("Provisioning in volume plugin kubernetes.io/host-path is disabled")
+
+    def can_remove(self, volume: PersistentVolume) -> bool:
+        return volume.spec.hostPath is not None
+
+    async def remove(self, volume: PersistentVolume) -> None:
+        path = volume.spec.hostPath.path if volume.spec.hostPath is not None else ""
+        if not _is_removable(path) or ".." in Path(path).parts:
+            raise VolumeError(f"host_path deleter only supports /tmp/.+ but received provided {path}")
+        await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
+
+
+_PATH = "path"
+_HOSTNAME = "kubernetes.io/hostname"
+
+
+class LocalPath:
+    name = LOCAL_PATH
+
+    def __init__(self, *, root: str) -> None:
+        self._root = root
+
+    async def provision(self, wanted: Wanted) -> PersistentVolumeSpec:
+        unknown = sorted(set(wanted.storage_class.parameters) - {_PATH})
+        if unknown:
+            raise VolumeError(f"invalid option {unknown[0]!r} for volume plugin {LOCAL_PATH}")
+        if wanted.claim.spec.volumeMode == "Block":
+            raise VolumeError(f"{LOCAL_PATH} does not support block volume provisioning")
+        root = Path(wanted.storage_class.parameters.get(_PATH, self._root))
+        if not root.is_absolute() or ".." in root.parts:
+            raise VolumeError(f"the path {root} is not absolute")
+        meta = wanted.claim.metadata
+        path = root / f"{wanted.name}_{meta.namespace}_{meta.name}"
+        source = HostPathVolumeSource(path=str(path), type="DirectoryOrCreate")
+        return PersistentVolumeSpec(hostPath=source, nodeAffinity=_on(wanted.node) if wanted.node else None)
+
+    def can_remove(self, volume: PersistentVolume) -> bool:
+        return False
+
+    async def remove(self, volume: PersistentVolume) -> None:
+        source = volume.spec.hostPath
+        path = Path(source.path) if source is not None else None
+        if path is None or not path.name.startswith(f"{volume.metadata.name}_") or ".." in path.parts:
+            raise VolumeError(f"volume {volume.metadata.name} is not one of {LOCAL_PATH}")
+        await asyncio.to_thread(_remove, path)
+
+
+def _remove(path: Path) -> None:
+    try:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+    except OSError as error:
+        raise VolumeError(f"{path}: {error.strerror or error}") from error
+
+
+def _on(node: Node) -> VolumeNodeAffinity:
+    hostname = node.metadata.labels.get(_HOSTNAME, node.metadata.name)
+    term = NodeSelectorTerm(matchExpressions=[NodeSelectorRequirement(key=_HOSTNAME, operator="In", values=[hostname])])
+    return VolumeNodeAffinity(required=NodeSelector(nodeSelectorTerms=[term]))

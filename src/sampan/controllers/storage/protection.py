@@ -1,13 +1,19 @@
-"""Protection of objects in use by a finalizer, which is removed once the object is being deleted and no longer used.
+"""The controllers that keep PersistentVolumeClaims, PersistentVolumes and VolumeAttributesClasses while they are in use
+(`pkg/controller/volume/pvcprotection`, `pvprotection` and `vacprotection`)."""
 
-`protection_claims`, `protection_volumes` and `protection_classes` differ in what counts as use.
-"""
-
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
+from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
+from sampan.api.types.storage_v1 import VolumeAttributesClass
 from sampan.machinery import errors
+from sampan.machinery.client import Client, Selection, resource_of
 from sampan.machinery.client.resource import ResourceClient
+from sampan.machinery.controller import Watch
 from sampan.machinery.copies import copy_of
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.object_key import key_of
+from sampan.machinery.volumes.claims_of_pods import by_claim, claim_names_of, ephemeral_claim_name, is_made_for
 
 
 def is_candidate(obj: Any, finalizer: str) -> bool:
@@ -39,3 +45,145 @@ async def _write(objects: ResourceClient[Any], obj: Any, finalizers: list[str]) 
         await objects.update(changed)
     except errors.NotFound:
         return
+
+
+CLAIM_FINALIZER = "kubernetes.io/pvc-protection"
+
+
+def is_shut_down(pod: Pod) -> bool:
+    """Whether the kubelet has finished with the pod or it was force-deleted, so that only finalizers keep it."""
+    return pod.metadata.deletionTimestamp is not None and pod.metadata.deletionGracePeriodSeconds == 0
+
+
+def uses(pod: Pod, claim: PersistentVolumeClaim) -> bool:
+    """Whether the pod uses the claim. Unscheduled pods do not: no kubelet starts a pod whose claim is being deleted."""
+    if not pod.spec.nodeName:
+        return False
+    return any(_is_behind(claim, volume, pod) for volume in pod.spec.volumes)
+
+
+def _is_behind(claim: PersistentVolumeClaim, volume: Any, pod: Pod) -> bool:
+    name = claim.metadata.name
+    if volume.persistentVolumeClaim is not None:
+        return bool(volume.persistentVolumeClaim.claimName == name)
+    if volume.ephemeral is None or is_shut_down(pod):
+        return False
+    return ephemeral_claim_name(pod, volume) == name and is_made_for(claim, pod)
+
+
+def _unused_claim_keys(claim: PersistentVolumeClaim) -> Iterable[Hashable]:
+    """Return the namespace of a claim that needs its finalizer added or removed; an index function."""
+    return (claim.metadata.namespace,) if concerns(claim, CLAIM_FINALIZER) else ()
+
+
+class ClaimProtectionController:
+    name = "persistentvolumeclaim-protection-controller"
+
+    def __init__(self, *, client: Client, informers: InformerFactory) -> None:
+        self._client, self._claims = client, client.of(PersistentVolumeClaim)
+        self._known = informers.of(PersistentVolumeClaim).lister
+        self._pods = informers.of(Pod).lister
+        self._known.add_index(_unused_claim_keys)
+        self._pods.add_index(by_claim)
+        self.watches = (
+            Watch(resource_of(PersistentVolumeClaim), _unused_claim_keys),
+            Watch(resource_of(Pod), self._namespace_if_it_waits),
+        )
+
+    def _namespace_if_it_waits(self, pod: Pod) -> Iterable[Hashable]:
+        if next(claim_names_of(pod), None) is None:
+            return ()
+        namespace = pod.metadata.namespace
+        return (namespace,) if self._known.find(_unused_claim_keys, namespace) else ()
+
+    async def reconcile(self, key: str) -> None:
+        claims = self._known.find(_unused_claim_keys, key)
+        for claim in claims:
+            if lacks(claim, CLAIM_FINALIZER):
+                await protect(self._claims, claim, CLAIM_FINALIZER)
+        await self._release([claim for claim in claims if is_candidate(claim, CLAIM_FINALIZER)], key)
+
+    async def _release(self, claims: Sequence[PersistentVolumeClaim], namespace: str) -> None:
+        unused = [claim for claim in claims if not self._is_known_used(claim)]
+        if not unused:
+            return
+        pods = (await self._client.of(Pod).list(Selection(namespace=namespace))).items
+        pods = [pod for pod in pods if pod.spec.nodeName and pod.spec.volumes]
+        for claim in unused:
+            if not any(uses(pod, claim) for pod in pods):
+                await release(self._claims, claim, CLAIM_FINALIZER)
+
+    def _is_known_used(self, claim: PersistentVolumeClaim) -> bool:
+        return any(uses(pod, claim) for pod in self._pods.find(by_claim, key_of(claim)))
+
+
+CLASS_FINALIZER = "kubernetes.io/vac-protection"
+
+
+def named_by_claim(claim: PersistentVolumeClaim) -> Iterable[Hashable]:
+    """Return the requested class, the current one, and the target of a modification in progress."""
+    names = {claim.spec.volumeAttributesClassName, claim.status.currentVolumeAttributesClassName}
+    if claim.status.modifyVolumeStatus is not None:
+        names.add(claim.status.modifyVolumeStatus.targetVolumeAttributesClassName)
+    return [name for name in names if name]
+
+
+def named_by_volume(volume: PersistentVolume) -> Iterable[Hashable]:
+    return (volume.spec.volumeAttributesClassName,) if volume.spec.volumeAttributesClassName else ()
+
+
+def _waiting_keys(found: Any) -> Iterable[Hashable]:
+    return (found.metadata.name,) if concerns(found, CLASS_FINALIZER) else ()
+
+
+class ClassProtectionController:
+    name = "volumeattributesclass-protection-controller"
+
+    def __init__(self, *, client: Client, informers: InformerFactory) -> None:
+        self._classes, self._known = client.of(VolumeAttributesClass), informers.of(VolumeAttributesClass).lister
+        self._claims = informers.of(PersistentVolumeClaim).lister
+        self._volumes = informers.of(PersistentVolume).lister
+        self._claims.add_index(named_by_claim)
+        self._volumes.add_index(named_by_volume)
+        self.watches = (
+            Watch(resource_of(VolumeAttributesClass), _waiting_keys),
+            Watch(resource_of(PersistentVolumeClaim), named_by_claim),
+            Watch(resource_of(PersistentVolume), named_by_volume),
+        )
+
+    async def reconcile(self, key: str) -> None:
+        attributes_class = self._known.get(key)
+        if attributes_class is None:
+            return
+        if lacks(attributes_class, CLASS_FINALIZER):
+            await protect(self._classes, attributes_class, CLASS_FINALIZER)
+        elif is_candidate(attributes_class, CLASS_FINALIZER) and not self._is_used(key):
+            await release(self._classes, attributes_class, CLASS_FINALIZER)
+
+    def _is_used(self, name: str) -> bool:
+        return bool(self._claims.find(named_by_claim, name) or self._volumes.find(named_by_volume, name))
+
+
+VOLUME_FINALIZER = "kubernetes.io/pv-protection"
+_BOUND = "Bound"
+
+
+def _unused_volume_keys(volume: PersistentVolume) -> Iterable[Hashable]:
+    return (volume.metadata.name,) if concerns(volume, VOLUME_FINALIZER) else ()
+
+
+class VolumeProtectionController:
+    name = "persistentvolume-protection-controller"
+
+    def __init__(self, *, client: Client, informers: InformerFactory) -> None:
+        self._volumes, self._known = client.of(PersistentVolume), informers.of(PersistentVolume).lister
+        self.watches = (Watch(resource_of(PersistentVolume), _unused_volume_keys),)
+
+    async def reconcile(self, key: str) -> None:
+        volume = self._known.get(key)
+        if volume is None:
+            return
+        if lacks(volume, VOLUME_FINALIZER):
+            await protect(self._volumes, volume, VOLUME_FINALIZER)
+        elif is_candidate(volume, VOLUME_FINALIZER) and volume.status.phase != _BOUND:
+            await release(self._volumes, volume, VOLUME_FINALIZER)

@@ -1,26 +1,275 @@
-"""replicaset-controller, which keeps the desired number of pods of each ReplicaSet running."""
+"""replicaset-controller and replicationcontroller-controller, which keep the desired number of pods running.
 
+`ReplicaController` implements both, as they differ only in what `ReplicaKind` lists. `plan` decides on creations and
+deletions, and `status_of` computes the status; both are pure. The counterparts are `pkg/controller/replicaset` and
+`pkg/controller/replication`.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from sampan.api import labels, times
 from sampan.api.labels import Selector
+from sampan.api.semantics.conditions import find_condition, without_condition
+from sampan.api.semantics.owners import controller_of
+from sampan.api.semantics.pods import available_in_s, is_active, is_available, is_ready, is_terminating
 from sampan.api.types.apps_v1 import ReplicaSet, ReplicaSetCondition
-from sampan.controllers.descriptor import Parts
-from sampan.controllers.ownership.candidates import selector_or_nothing
-from sampan.controllers.workloads.replicas import ReplicaController, ReplicaKind
+from sampan.api.types.core_v1 import Pod, ReplicationController, ReplicationControllerCondition
+from sampan.controllers.ownership import (
+    ClaimControl,
+    Expectations,
+    OwnerIndex,
+    PodControl,
+    candidates,
+    claim,
+    slow_start,
+)
+from sampan.controllers.ownership.adoption import by_controller_or_orphan, selector_or_nothing
+from sampan.controllers.ownership.pods import BURST, FIRST, all_at_once, is_namespace_ending
+from sampan.controllers.ownership.ranking import first_to_go
+from sampan.machinery import errors
+from sampan.machinery.client import Client, resource_of
+from sampan.machinery.clock import Clock
+from sampan.machinery.controller import Watch
+from sampan.machinery.events import EventRecorder
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.own_writes import OwnWrites
 
 
-def _selector(owner: ReplicaSet) -> Selector:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaKind:
+    object_type: type[Any]
+    kind: str
+    selector: Callable[[Any], Selector]
+    condition: type[Any]
+    """The type of the conditions in the status."""
+    has_terminating: bool
+    """Whether the status counts terminating pods."""
+
+
+def wanted_replicas(owner: Any) -> int:
+    """Return the desired number of pods; 1 if unset, which is the API default."""
+    replicas: int | None = owner.spec.replicas
+    return 1 if replicas is None else replicas
+
+
+def _replica_set_selector(owner: ReplicaSet) -> Selector:
     return selector_or_nothing(owner.spec.selector)
 
 
-KIND = ReplicaKind(
-    name="replicaset-controller",
-    source="replicaset-controller",
+@lru_cache(maxsize=1024)
+def _selector_of(pairs: tuple[tuple[str, str], ...]) -> Selector:
+    return labels.from_labels(dict(pairs))
+
+
+def _replication_controller_selector(owner: ReplicationController) -> Selector:
+    return _selector_of(tuple(owner.spec.selector.items())) if owner.spec.selector else labels.NOTHING
+
+
+REPLICA_SET = ReplicaKind(
     object_type=ReplicaSet,
     kind="ReplicaSet",
-    selector=_selector,
+    selector=_replica_set_selector,
     condition=ReplicaSetCondition,
     has_terminating=True,
 )
+REPLICATION_CONTROLLER = ReplicaKind(
+    object_type=ReplicationController,
+    kind="ReplicationController",
+    selector=_replication_controller_selector,
+    condition=ReplicationControllerCondition,
+    has_terminating=False,
+)
 
 
-def make(parts: Parts) -> ReplicaController:
-    return ReplicaController(kind=KIND, parts=parts)
+@dataclass(frozen=True, slots=True)
+class Plan:
+    creations: int = 0
+    deletions: Sequence[Pod] = ()
+
+
+NOTHING = Plan()
+
+
+def plan(active: Sequence[Pod], wanted: int, related: Callable[[], Iterable[Pod]], now: float) -> Plan:
+    """Return the plan. `related` returns the pods whose nodes influence which pods are deleted first."""
+    surplus = len(active) - wanted
+    if surplus < 0:
+        return Plan(creations=min(-surplus, BURST))
+    if surplus > 0:
+        return Plan(deletions=first_to_go(active, min(surplus, BURST), related=related(), now=now))
+    return NOTHING
+
+
+__all__ = ["BURST", "NOTHING", "Plan", "plan"]
+
+
+class ReplicaController:
+    """Keeps the desired number of pods of each owner running. A subclass names the kind of the owners."""
+
+    kind: ReplicaKind
+
+    def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock, events: EventRecorder) -> None:
+        self._clock, kind = clock, self.kind
+        owners, pods = informers.of(kind.object_type), informers.of(Pod)
+        self._owners, self._pods = owners.lister, pods.lister
+        self._client = client.of(kind.object_type)
+        self._control = PodControl(client=client, events=events)
+        self._claims = ClaimControl(owners=self._client, objects=client.of(Pod))
+        self._expectations, self._writes = Expectations(clock=clock), OwnWrites()
+        self._expectations.follow(pods, owners)
+        self._writes.follow(owners)
+        index: OwnerIndex[Any] = OwnerIndex(owners=self._owners, kind=kind.kind, selector=kind.selector)
+        self._pods.add_index(by_controller_or_orphan)
+        self.watches = (
+            Watch(resource_of(kind.object_type), lambda owner: (key_of(owner),)),
+            Watch(resource_of(Pod), index.keys),
+        )
+
+    async def reconcile(self, key: Key) -> float | None:
+        owner = self._owners.by_key(key)
+        if owner is None or self._writes.is_stale(owner):
+            return None
+        selector = self.kind.selector(owner)
+        if selector.is_nothing:
+            return None
+        pods = candidates(self._pods, owner)
+        active = await claim(owner, selector, [pod for pod in pods if is_active(pod)], self._claims)
+        has_changed, failure = await self._manage(owner, active)
+        if has_changed and failure is None:
+            # The watch events of the pods trigger the next sync.
+            return self._expectations.expires_in(owner.metadata.uid)
+        now = self._clock.now()
+        terminating = sum(1 for pod in pods if self._is_leaving(owner, pod) and selector.matches(pod.metadata.labels))
+        await self._tell(owner, status_of(self.kind, owner, active, terminating, failure, now))
+        if failure is not None:
+            raise failure
+        return _soonest(
+            next_look_s(active, owner.spec.minReadySeconds, now), self._expectations.expires_in(owner.metadata.uid)
+        )
+
+    def _is_leaving(self, owner: Any, pod: Pod) -> bool:
+        if not is_terminating(pod):
+            return False
+        reference = controller_of(pod)
+        return reference is not None and reference.uid == owner.metadata.uid
+
+    async def _manage(self, owner: Any, active: Sequence[Pod]) -> tuple[bool, Exception | None]:
+        """Create or delete pods. Return whether that happened, and the first error."""
+        todo = self._plan(owner, active)
+        if todo.creations:
+            return await self._create(owner, todo.creations)
+        if todo.deletions:
+            return await self._delete(owner, todo.deletions)
+        return False, None
+
+    def _plan(self, owner: Any, active: Sequence[Pod]) -> Plan:
+        if owner.metadata.deletionTimestamp is not None or not self._expectations.satisfied(owner.metadata.uid):
+            return NOTHING
+        return plan(active, wanted_replicas(owner), lambda: self._related(owner), self._clock.now())
+
+    def _related(self, owner: Any) -> Iterable[Pod]:
+        """Return the pods of all ReplicaSets of the same Deployment."""
+        reference = controller_of(owner)
+        if reference is None:
+            return ()
+        siblings = self._owners.find(by_controller_or_orphan, reference.uid)
+        return [pod for sibling in siblings for pod in self._pods.find(by_controller_or_orphan, sibling.metadata.uid)]
+
+    async def _create(self, owner: Any, count: int) -> tuple[bool, Exception | None]:
+        uid, namespace = owner.metadata.uid, owner.metadata.namespace
+        self._expectations.expect(uid, creations=count)
+        outcome = await slow_start(count, FIRST, lambda _: self._control.create(owner.spec.template, namespace, owner))
+        self._expectations.created(uid, count - outcome.successes)
+        failure = outcome.error
+        if failure is not None and is_namespace_ending(failure):
+            failure = None
+        return outcome.successes > 0, failure
+
+    async def _delete(self, owner: Any, pods: Sequence[Pod]) -> tuple[bool, Exception | None]:
+        uid = owner.metadata.uid
+        self._expectations.expect(uid, deletions=[pod.metadata.uid for pod in pods])
+
+        async def delete(at: int) -> None:
+            try:
+                await self._control.delete(pods[at], owner)
+            except Exception as error:
+                self._expectations.deleted(uid, pods[at].metadata.uid)
+                if not isinstance(error, errors.NotFound):
+                    raise
+
+        return True, await all_at_once(len(pods), delete)
+
+    async def _tell(self, owner: Any, status: Any) -> None:
+        if status == owner.status:
+            return
+        try:
+            self._writes.wrote(await self._client.update_status(msgspec.structs.replace(owner, status=status)))
+        except errors.NotFound:
+            return  # The owner was deleted meanwhile.
+
+
+class ReplicaSetController(ReplicaController):
+    name = "replicaset-controller"
+    kind = REPLICA_SET
+
+
+class ReplicationControllerController(ReplicaController):
+    name = "replicationcontroller-controller"
+    kind = REPLICATION_CONTROLLER
+
+
+def _soonest(*waits: float | None) -> float | None:
+    return min((wait for wait in waits if wait is not None), default=None)
+
+
+REPLICA_FAILURE = "ReplicaFailure"
+
+
+def status_of(
+    kind: ReplicaKind, owner: Any, active: Sequence[Pod], terminating: int, failure: Exception | None, now: float
+) -> Any:
+    """Return the status. `failure` is the error in creating or deleting pods, if any."""
+    labels = owner.spec.template.metadata.labels.items()
+    least_s = owner.spec.minReadySeconds
+    changes: dict[str, Any] = {
+        "replicas": len(active),
+        "fullyLabeledReplicas": sum(1 for pod in active if labels <= pod.metadata.labels.items()),
+        "readyReplicas": sum(1 for pod in active if is_ready(pod)),
+        "availableReplicas": sum(1 for pod in active if is_available(pod, least_s, now)),
+        "observedGeneration": owner.metadata.generation,
+        "conditions": _conditions(kind, owner, len(active), failure, now),
+    }
+    if kind.has_terminating:
+        changes["terminatingReplicas"] = terminating
+    return msgspec.structs.replace(owner.status, **changes)
+
+
+def _conditions(kind: ReplicaKind, owner: Any, active: int, failure: Exception | None, now: float) -> list[Any]:
+    """Return the conditions; an existing ReplicaFailure condition is not updated."""
+    present: list[Any] = owner.status.conditions
+    has_failed = find_condition(present, REPLICA_FAILURE) is not None
+    if (failure is not None) == has_failed:
+        return present
+    if failure is None:
+        return without_condition(present, REPLICA_FAILURE)
+    is_short = active < wanted_replicas(owner)
+    failed = kind.condition(
+        type=REPLICA_FAILURE,
+        status="True",
+        lastTransitionTime=times.format_time(now),
+        reason="FailedCreate" if is_short else "FailedDelete",
+        message=str(failure) if is_short else f"unable to delete pods: {failure}",
+    )
+    return [*present, failed]
+
+
+def next_look_s(active: Sequence[Pod], min_ready_seconds: int, now: float) -> float | None:
+    """Return the seconds until a ready pod becomes available."""
+    waits = (available_in_s(pod, min_ready_seconds, now) for pod in active)
+    return min((wait for wait in waits if wait is not None), default=None)

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from sampan.api.times import format_time
-from sampan.controllers.batch.cronjob.decision import decide, zone_of
-from sampan.controllers.batch.cronjob.jobs import SCHEDULED, job_for, kept_too_long
+from sampan.controllers.batch.cronjob.decision import SCHEDULED, decide, job_for, kept_too_long, zone_of
 from tests.controllers.batch.cronjob.crons import START, cron, ended
 
 RUNNING = [{"name": "tick-1", "namespace": "default", "uid": "x"}]

@@ -7,9 +7,7 @@ from sampan.api.codec import json as codec
 from sampan.api.times import format_time
 from sampan.api.types.batch_v1 import Job
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.batch.job.backoff import Failures
-from sampan.controllers.batch.job.facts import FAILURES, TRACKING
-from sampan.controllers.batch.job.indexes import COMPLETION_INDEX
+from sampan.controllers.batch.job.pod_state import COMPLETION_INDEX, FAILURES, TRACKING, Failures
 from sampan.controllers.batch.job.view import JobView, look
 
 NOW = 1_767_225_600.0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sampan.controllers.batch.job.backoff import Failures
+from sampan.controllers.batch.job.pod_state import Failures
 
 NOW = 1_767_225_600.0
 

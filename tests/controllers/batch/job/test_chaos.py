@@ -9,7 +9,7 @@ import pytest
 
 from sampan.api.types.batch_v1 import Job
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.batch.finished import has_succeeded
+from sampan.controllers.batch.job.conditions import has_succeeded
 from sampan.machinery import errors
 from sampan.machinery.client import MODIFIED
 from tests.controllers.batch.job_cluster import IN_DEFAULT, JOB, job

@@ -7,12 +7,10 @@ import pytest
 from sampan.api.codec import json as codec
 from sampan.api.types.batch_v1 import Job, PodFailurePolicy, SuccessPolicy
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.batch.job.backoff import Failures, after, finish_time
-from sampan.controllers.batch.job.failure_policy import Match, judge
-from sampan.controllers.batch.job.indexes import Indexes
-from sampan.controllers.batch.job.success_policy import met
-from sampan.controllers.batch.job.verdict import is_complete, verdict
-from sampan.controllers.batch.job.wanted import pods_wanted
+from sampan.controllers.batch.job.finish import is_complete, verdict
+from sampan.controllers.batch.job.parallelism import pods_wanted
+from sampan.controllers.batch.job.pod_state import Failures, Indexes, after, finish_time
+from sampan.controllers.batch.job.policies import Match, judge, met
 from tests.controllers.batch.job.pods import NOW, indexed, job, pod, view
 
 FAIL_42 = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}

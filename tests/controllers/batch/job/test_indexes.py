@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.controllers.batch.job.indexes import Indexes, completion_index
+from sampan.controllers.batch.job.pod_state import Indexes, completion_index
 from tests.controllers.batch.job.pods import pod
 
 sets = st.sets(st.integers(0, 30))

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from sampan.api.codec import json as codec
 from sampan.api.types.batch_v1 import Job, JobStatus
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.batch.job import tally
 from sampan.controllers.batch.job.conditions import FAILURE_TARGET, condition
+from sampan.controllers.batch.job.pod_tracking import MOST_UNCOUNTED, is_settled, settle, take, uncounted_of
 from tests.controllers.batch.job.pods import NOW, indexed, job, pod, view
 
 PHASES = st.sampled_from(["Running", "Succeeded", "Failed"])
@@ -28,8 +28,8 @@ class Round:
         found = view(self.job, *self.pods)
         status = copied(self.job.status)
         uids = {each.metadata.uid for each in held}
-        tally.settle(status, uids)
-        taken = tally.take(found, None, status)
+        settle(status, uids)
+        taken = take(found, None, status)
         if writes == 0:
             return
         self.job.status = copied(status)
@@ -37,7 +37,7 @@ class Round:
         for each in self.pods:
             if each.metadata.uid in gone:
                 each.metadata.finalizers = []
-        tally.settle(status, uids - gone)
+        settle(status, uids - gone)
         if writes > 1:
             self.job.status = status
 
@@ -53,7 +53,7 @@ def test_each_pod_is_counted_once(phases: list[str], played: list[tuple[int, lis
         game.play(writes=writes, released=released)
     status = game.job.status
     assert (status.succeeded, status.failed) == (phases.count("Succeeded"), phases.count("Failed"))
-    assert tally.is_settled(status)
+    assert is_settled(status)
     assert [bool(each.metadata.finalizers) for each in pods] == [phase == "Running" for phase in phases]
 
 
@@ -70,22 +70,22 @@ def test_each_index_succeeds_once(found: list[tuple[int, str]], played: list[tup
 
 def test_when_a_job_fails_its_running_pods_have_failed_too() -> None:
     made = job()
-    taken = tally.take(view(made, pod("a")), condition(FAILURE_TARGET, "r", "m", NOW), made.status)
+    taken = take(view(made, pod("a")), condition(FAILURE_TARGET, "r", "m", NOW), made.status)
     assert [each.metadata.name for each in taken.release] == ["a"]
-    assert tally.uncounted_of(made.status).failed == ["a"]
+    assert uncounted_of(made.status).failed == ["a"]
 
 
 def test_not_all_at_once() -> None:
     made = job()
-    pods = [pod(f"p{number}", "Succeeded") for number in range(tally.MOST_UNCOUNTED + 5)]
-    taken = tally.take(view(made, *pods), None, made.status)
+    pods = [pod(f"p{number}", "Succeeded") for number in range(MOST_UNCOUNTED + 5)]
+    taken = take(view(made, *pods), None, made.status)
     assert taken.is_full
-    assert len(taken.release) == tally.MOST_UNCOUNTED
+    assert len(taken.release) == MOST_UNCOUNTED
 
 
 def test_a_failed_pod_stays_until_its_index_has_another() -> None:
     made = indexed(2, backoffLimitPerIndex=3)
-    taken = tally.take(view(made, pod("a", "Failed", index=0)), None, made.status)
+    taken = take(view(made, pod("a", "Failed", index=0)), None, made.status)
     assert taken.release == []
-    taken = tally.take(view(made, pod("a", "Failed", index=0), pod("b", index=0)), None, made.status)
+    taken = take(view(made, pod("a", "Failed", index=0), pod("b", index=0)), None, made.status)
     assert [each.metadata.name for each in taken.release] == ["a"]

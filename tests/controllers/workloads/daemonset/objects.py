@@ -7,7 +7,7 @@ from sampan.api import times
 from sampan.api.codec import json
 from sampan.api.types.apps_v1 import DaemonSet
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.controllers.workloads.daemonset.template import HASH_LABEL
+from sampan.controllers.workloads.daemonset.nodes import HASH_LABEL
 
 NOW = 1_767_225_600.0
 LABELS = {"app": "logs"}

@@ -7,11 +7,9 @@ import pytest
 
 from sampan.api.types.apps_v1 import DaemonSet
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.controllers.workloads.daemonset.manage import manage
-from sampan.controllers.workloads.daemonset.placement import Placement
-from sampan.controllers.workloads.daemonset.rolling import rolling_update
-from sampan.controllers.workloads.daemonset.status import counted
-from sampan.controllers.workloads.daemonset.view import Changes, View, by_node
+from sampan.controllers.workloads.daemonset.nodes import Placement
+from sampan.controllers.workloads.daemonset.rollout import manage, rolling_update
+from sampan.controllers.workloads.daemonset.view import Changes, View, by_node, counted
 from tests.controllers.workloads.daemonset.objects import NOW, daemon_set, node, pod
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from sampan.api.codec import json
 from sampan.api.types.apps_v1 import ControllerRevision, DaemonSet
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.controllers.workloads.daemonset.controller import BURST, NAME
-from sampan.controllers.workloads.daemonset.template import GENERATION_LABEL, HASH_LABEL, target_node
+from sampan.controllers.workloads.daemonset.controller import BURST, DaemonSetController
+from sampan.controllers.workloads.daemonset.nodes import GENERATION_LABEL, HASH_LABEL, target_node
 from sampan.machinery.client import PatchType
 from sampan.machinery.copies import copy_of
 from tests.controllers.cluster import Cluster, second_run_writes_nothing
@@ -84,9 +84,9 @@ def played(play: Callable[[Scene], Awaitable[None]]) -> None:
 @asynccontextmanager
 async def scene() -> AsyncIterator[Scene]:
     async with pod_cluster() as c:
-        async with c.running(NAME):
+        async with c.running(DaemonSetController.name):
             yield Scene(c, Stage(c))
-        await second_run_writes_nothing(c, NAME)
+        await second_run_writes_nothing(c, DaemonSetController.name)
 
 
 def test_a_pod_on_every_node() -> None:
@@ -172,7 +172,7 @@ def test_a_pod_that_may_stay_is_misplaced() -> None:
 
 
 async def test_heartbeats_of_nodes_cause_no_work() -> None:
-    async with pod_cluster() as c, c.running(NAME) as manager:
+    async with pod_cluster() as c, c.running(DaemonSetController.name) as manager:
         s = Scene(c, Stage(c))
         await s.nodes("n1", "n2")
         await s.create()

@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from sampan.api.types.core_v1 import Toleration
-from sampan.controllers.workloads.daemonset.placement import Placement, Verdict
-from sampan.controllers.workloads.daemonset.template import (
+from sampan.controllers.workloads.daemonset.nodes import (
     GENERATION_ANNOTATION,
     GENERATION_LABEL,
     HASH_LABEL,
+    Placement,
+    Verdict,
     daemon_template,
     daemon_tolerations,
     is_updated,

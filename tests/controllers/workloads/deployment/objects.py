@@ -6,7 +6,7 @@ from sampan.api import times
 from sampan.api.codec import json as codec
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.workloads.deployment.revisions import DESIRED, MOST, REVISION
+from sampan.controllers.workloads.deployment.replicasets import DESIRED, MOST, REVISION
 from tests.controllers.ownership.objects import NOW, reference
 
 LABELS = {"app": "web"}

@@ -8,7 +8,7 @@ from sampan.api.semantics.conditions import find_condition
 from sampan.api.semantics.owners import controller_of
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet
 from sampan.api.types.core_v1 import Event, ResourceQuota
-from sampan.controllers.workloads.deployment.revisions import HISTORY, REVISION, ROLLBACK_TO, new_set
+from sampan.controllers.workloads.deployment.replicasets import HISTORY, REVISION, ROLLBACK_TO, new_set
 from sampan.machinery.client.options import Delete
 from sampan.machinery.copies import copy_of
 from tests.controllers.cluster import Cluster, second_run_writes_nothing

@@ -4,7 +4,7 @@ import pytest
 
 from sampan.api.types.apps_v1 import ReplicaSet
 from sampan.controllers.workloads.deployment.decision import Step, decide, surplus
-from sampan.controllers.workloads.deployment.revisions import REVISION, ROLLBACK_TO
+from sampan.controllers.workloads.deployment.replicasets import REVISION, ROLLBACK_TO
 from tests.controllers.ownership.objects import NOW, pod
 from tests.controllers.workloads.deployment.objects import deployment, no_pods, replica_set
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sampan.controllers.workloads.deployment import limits
+from sampan.controllers.workloads.deployment.replicasets import deadline_s, kept_sets, max_missing, max_surge, most_pods
 from tests.controllers.workloads.deployment.objects import deployment
 
 
@@ -22,16 +22,16 @@ from tests.controllers.workloads.deployment.objects import deployment
 )
 def test_shares_of_the_size(replicas: int, surge: int | str, missing: int | str, wanted: tuple[int, int]) -> None:
     found = deployment(replicas, surge=surge, missing=missing)
-    assert (limits.max_surge(found), limits.max_missing(found)) == wanted
-    assert limits.most_pods(found) == replicas + wanted[0]
+    assert (max_surge(found), max_missing(found)) == wanted
+    assert most_pods(found) == replicas + wanted[0]
 
 
 def test_none_where_all_change_at_once() -> None:
     found = deployment(10, strategy="Recreate")
-    assert (limits.max_surge(found), limits.max_missing(found)) == (0, 0)
+    assert (max_surge(found), max_missing(found)) == (0, 0)
 
 
 def test_the_largest_number_means_without_limit() -> None:
     found = deployment(deadline=2**31 - 1, revisionHistoryLimit=2**31 - 1)
-    assert (limits.deadline_s(found), limits.kept_sets(found)) == (None, None)
-    assert limits.deadline_s(deployment(deadline=5)) == 5
+    assert (deadline_s(found), kept_sets(found)) == (None, None)
+    assert deadline_s(deployment(deadline=5)) == 5

@@ -3,9 +3,20 @@
 import pytest
 
 from sampan.api.types.apps_v1 import ReplicaSet
-from sampan.controllers.workloads.deployment import revisions
-from sampan.controllers.workloads.deployment.revisions import DESIRED, HISTORY, MOST, REVISION
-from sampan.controllers.workloads.deployment.sets import is_same_template, sort_out
+from sampan.controllers.workloads.deployment.replicasets import (
+    DESIRED,
+    HISTORY,
+    MOST,
+    REVISION,
+    brought_up_to_date,
+    highest,
+    is_same_template,
+    last,
+    new_set,
+    resized,
+    set_name,
+    sort_out,
+)
 from tests.controllers.workloads.deployment.objects import deployment, replica_set
 
 
@@ -17,7 +28,7 @@ def test_the_new_set() -> None:
     found = deployment(
         10, annotations={"k": "v", REVISION: "7", "kubectl.kubernetes.io/last-applied-configuration": "x"}
     )
-    made = revisions.new_set(found, 3, 8)
+    made = new_set(found, 3, 8)
     hash = made.metadata.labels["pod-template-hash"]
     assert made.metadata.name == f"web-{hash}"
     assert made.spec.selector is not None
@@ -29,16 +40,16 @@ def test_the_new_set() -> None:
 
 
 def test_a_hash_is_stable_and_changes_with_template_and_collisions() -> None:
-    one = revisions.new_set(deployment(), 1, 1).metadata.name
-    assert revisions.new_set(deployment(3, annotations={"a": "b"}), 2, 9).metadata.name == one
-    assert revisions.new_set(deployment(image="other"), 1, 1).metadata.name != one
+    one = new_set(deployment(), 1, 1).metadata.name
+    assert new_set(deployment(3, annotations={"a": "b"}), 2, 9).metadata.name == one
+    assert new_set(deployment(image="other"), 1, 1).metadata.name != one
     collided = deployment(status={"collisionCount": 1})
-    assert revisions.new_set(collided, 1, 1).metadata.name != one
+    assert new_set(collided, 1, 1).metadata.name != one
 
 
 def test_long_names_are_cut() -> None:
-    assert revisions.set_name("a" * 253, "12345") == "a" * 247 + "-12345"
-    assert revisions.set_name("web", "12345") == "web-12345"
+    assert set_name("a" * 253, "12345") == "a" * 247 + "-12345"
+    assert set_name("web", "12345") == "web-12345"
 
 
 def test_which_set_is_new() -> None:
@@ -67,7 +78,7 @@ def test_the_number_of_a_set_that_is_new(
     rs = replica_set("a", 1, revision=before)
     if history:
         rs.metadata.annotations[HISTORY] = history
-    after = revisions.brought_up_to_date(rs, deployment(), revision)
+    after = brought_up_to_date(rs, deployment(), revision)
     assert annotations(after) == wanted
     assert (after is rs) is (annotations(rs) == wanted)
 
@@ -75,7 +86,7 @@ def test_the_number_of_a_set_that_is_new(
 def test_a_long_history_loses_its_first_numbers() -> None:
     rs = replica_set("a", 1, revision=1001)
     rs.metadata.annotations[HISTORY] = ",".join(str(number) for number in range(100, 900))
-    history = annotations(revisions.brought_up_to_date(rs, deployment(), 1002))[HISTORY]
+    history = annotations(brought_up_to_date(rs, deployment(), 1002))[HISTORY]
     assert len(history) <= 2000
     assert history.endswith(",899,1001")
     assert not history.startswith("100,")
@@ -83,7 +94,7 @@ def test_a_long_history_loses_its_first_numbers() -> None:
 
 def test_annotations_and_seconds_follow_the_deployment() -> None:
     rs = replica_set("a", 1)
-    after = revisions.brought_up_to_date(rs, deployment(annotations={"k": "v"}, minReadySeconds=9), 1)
+    after = brought_up_to_date(rs, deployment(annotations={"k": "v"}, minReadySeconds=9), 1)
     assert annotations(after)["k"] == "v"
     assert after.spec.minReadySeconds == 9
     assert "k" not in annotations(rs)
@@ -91,13 +102,13 @@ def test_annotations_and_seconds_follow_the_deployment() -> None:
 
 def test_a_size_is_noted_with_what_it_was_for() -> None:
     rs = replica_set("a", 1)
-    after = revisions.resized(rs, 4, deployment(8))
+    after = resized(rs, 4, deployment(8))
     assert (after.spec.replicas, annotations(after)[DESIRED], annotations(after)[MOST]) == (4, "8", "10")
-    assert revisions.resized(after, 4, deployment(8)) is after
+    assert resized(after, 4, deployment(8)) is after
     assert rs.spec.replicas == 1
 
 
 def test_the_highest_and_the_last() -> None:
     found = [replica_set(str(number), 1, revision=number) for number in (3, 9, 7)]
-    assert (revisions.highest(found), revisions.last(found)) == (9, 7)
-    assert (revisions.highest([]), revisions.last(found[:1])) == (0, 0)
+    assert (highest(found), last(found)) == (9, 7)
+    assert (highest([]), last(found[:1])) == (0, 0)

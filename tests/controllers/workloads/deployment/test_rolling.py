@@ -7,10 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api.types.apps_v1 import ReplicaSet
-from sampan.controllers.workloads.deployment.limits import max_missing, most_pods
-from sampan.controllers.workloads.deployment.recreate import emptied, has_old_pods
-from sampan.controllers.workloads.deployment.rolling import rolled, size_of_new
-from sampan.controllers.workloads.deployment.sets import Sets, size, total_available, total_size
+from sampan.controllers.workloads.deployment.replicasets import (
+    Sets,
+    max_missing,
+    most_pods,
+    size,
+    total_available,
+    total_size,
+)
+from sampan.controllers.workloads.deployment.rollout import emptied, has_old_pods, rolled, size_of_new
 from tests.controllers.ownership.objects import pod
 from tests.controllers.workloads.deployment.objects import deployment, replica_set
 

@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api.types.apps_v1 import ReplicaSet
-from sampan.controllers.workloads.deployment.limits import most_pods
-from sampan.controllers.workloads.deployment.revisions import DESIRED, MOST
-from sampan.controllers.workloads.deployment.scaling import is_saturated, is_scaling, scaled_sets
-from sampan.controllers.workloads.deployment.sets import Sets, size
+from sampan.controllers.workloads.deployment.replicasets import DESIRED, MOST, Sets, most_pods, size
+from sampan.controllers.workloads.deployment.rollout import is_saturated, is_scaling, scaled_sets
 from tests.controllers.workloads.deployment.objects import deployment, replica_set
 
 

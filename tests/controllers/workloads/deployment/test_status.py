@@ -7,7 +7,7 @@ import pytest
 from sampan.api import times
 from sampan.api.semantics.conditions import find_condition
 from sampan.api.types.apps_v1 import Deployment, DeploymentStatus
-from sampan.controllers.workloads.deployment.sets import Sets
+from sampan.controllers.workloads.deployment.replicasets import Sets
 from sampan.controllers.workloads.deployment.status import counted, next_check_s, paused_or_resumed, rolled_out
 from tests.controllers.ownership.objects import NOW
 from tests.controllers.workloads.deployment.objects import deployment, replica_set

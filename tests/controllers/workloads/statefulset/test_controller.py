@@ -8,7 +8,7 @@ from typing import Any
 
 from sampan.api.types.apps_v1 import ControllerRevision, StatefulSet
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
-from sampan.controllers.workloads.statefulset.controller import NAME
+from sampan.controllers.workloads.statefulset.controller import StatefulSetController
 from sampan.controllers.workloads.statefulset.identity import INDEX_LABEL, POD_NAME_LABEL, revision_of
 from sampan.machinery.client import PatchType
 from sampan.machinery.copies import copy_of
@@ -64,9 +64,9 @@ def played(play: Callable[[Scene], Awaitable[None]]) -> None:
 @asynccontextmanager
 async def scene() -> AsyncIterator[Scene]:
     async with pod_cluster() as c:
-        async with c.running(NAME):
+        async with c.running(StatefulSetController.name):
             yield Scene(c, Stage(c))
-        await second_run_writes_nothing(c, NAME)
+        await second_run_writes_nothing(c, StatefulSetController.name)
 
 
 def test_pods_come_in_order_with_their_identities() -> None:

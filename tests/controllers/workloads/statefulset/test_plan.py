@@ -6,9 +6,8 @@ import pytest
 
 from sampan.api.types.apps_v1 import StatefulSet
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
-from sampan.controllers.ownership.batches import BURST
-from sampan.controllers.workloads.statefulset import plan as plan_module
-from sampan.controllers.workloads.statefulset.claims import new_claims
+from sampan.controllers.ownership.pods import BURST
+from sampan.controllers.workloads.statefulset import replica_plan
 from sampan.controllers.workloads.statefulset.identity import (
     INDEX_LABEL,
     POD_NAME_LABEL,
@@ -17,7 +16,8 @@ from sampan.controllers.workloads.statefulset.identity import (
     new_pod,
     revision_of,
 )
-from sampan.controllers.workloads.statefulset.plan import Plan, View, decide
+from sampan.controllers.workloads.statefulset.replica_plan import Plan, View, decide
+from sampan.controllers.workloads.statefulset.volume_claims import new_claims
 from tests.controllers.workloads.statefulset.objects import NOW, member, stateful_set, template
 
 
@@ -211,7 +211,7 @@ def test_two_billion_replicas_are_planned_in_bounded_batches(
 
     sset = stateful_set(HUGE, policy=policy)
     present = [member(sset, ordinal, **facts) for ordinal, facts in pods.items()]
-    monkeypatch.setattr(plan_module, "new_pod", counted)
+    monkeypatch.setattr(replica_plan, "new_pod", counted)
     plan = planned(sset, present)
     assert (len(plan.steps), len(made), plan.status.replicas) == (expected, expected, replicas)
 

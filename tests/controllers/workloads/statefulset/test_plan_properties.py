@@ -9,7 +9,7 @@ from sampan.api.semantics.pods import is_available, is_terminal
 from sampan.api.types.apps_v1 import StatefulSet
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.workloads.statefulset.identity import ordinal_of, ordinals, revision_of
-from sampan.controllers.workloads.statefulset.plan import PARALLEL, Action, Plan, View, decide
+from sampan.controllers.workloads.statefulset.replica_plan import PARALLEL, Action, Plan, View, decide
 from tests.controllers.workloads.statefulset.objects import NOW, member, stateful_set, template
 
 STATES: dict[str, dict[str, Any]] = {

@@ -7,8 +7,8 @@ import pytest
 
 from sampan.api.types.apps_v1 import StatefulSet
 from sampan.api.types.core_v1 import PersistentVolumeClaim
-from sampan.controllers.workloads.statefulset.claims import has_right_owners, new_claims, with_owners
-from sampan.controllers.workloads.statefulset.controller import NAME
+from sampan.controllers.workloads.statefulset.controller import StatefulSetController
+from sampan.controllers.workloads.statefulset.volume_claims import has_right_owners, new_claims, with_owners
 from sampan.machinery.client import PatchType
 from tests.controllers.ownership.objects import reference
 from tests.controllers.ownership.pod_cluster import pod_cluster
@@ -21,7 +21,7 @@ OTHERS = ("garbage-collector-controller", "persistentvolumeclaim-protection-cont
 
 def played(play: Callable[[Scene], Awaitable[None]]) -> None:
     async def main() -> None:
-        async with pod_cluster() as c, c.running(NAME, *OTHERS):
+        async with pod_cluster() as c, c.running(StatefulSetController.name, *OTHERS):
             await play(Scene(c, Stage(c)))
 
     asyncio.run(main())
@@ -91,7 +91,7 @@ async def test_a_claim_that_another_manages_is_left_to_it() -> None:
         found = (await s.claims())["data-web-0"]
         assert [one.name for one in found.metadata.ownerReferences] == ["other"]
 
-    async with pod_cluster() as c, c.running(NAME):
+    async with pod_cluster() as c, c.running(StatefulSetController.name):
         await play(Scene(c, Stage(c)))
 
 

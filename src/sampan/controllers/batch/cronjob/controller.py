@@ -10,12 +10,9 @@ from sampan.api.semantics.owners import controller_of, is_controlled_by
 from sampan.api.times import format_time, parse_time
 from sampan.api.types.batch_v1 import CronJob, Job
 from sampan.api.types.core_v1 import ObjectReference
-from sampan.controllers.batch.cronjob.decision import decide, next_of, zone_of
+from sampan.controllers.batch.cronjob.decision import decide, job_for, kept_too_long, next_of, zone_of
 from sampan.controllers.batch.cronjob.due import wait_s
-from sampan.controllers.batch.cronjob.jobs import job_for, kept_too_long
-from sampan.controllers.batch.finished import finished_condition, has_succeeded
-from sampan.controllers.descriptor import Parts
-from sampan.controllers.ownership import OwnWrites
+from sampan.controllers.batch.job.conditions import finished_condition, has_succeeded
 from sampan.controllers.ownership.pods import is_namespace_ending
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, resource_of
@@ -26,6 +23,7 @@ from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.events.recorder import reference
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.own_writes import OwnWrites
 
 _BACKGROUND = Delete(propagation="Background")
 _Timing = tuple[str, str | None]
@@ -39,7 +37,6 @@ def by_cron_job(job: Any) -> Iterable[Hashable]:
 
 class CronJobController:
     name = "cronjob-controller"
-    watches = (Watch(resource_of(CronJob), lambda cron: [key_of(cron)]), Watch(resource_of(Job), by_cron_job))
 
     def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock, events: EventRecorder) -> None:
         self._cron_client, self._job_client = client.of(CronJob), client.of(Job)
@@ -48,7 +45,9 @@ class CronJobController:
         self._timings: dict[str, _Timing] = {}
         """The timing at the last reconcile, by UID of the CronJob."""
         self._jobs.add_index(by_cron_job)
-        informers.of(CronJob).subscribe(self._forget_gone)
+        self._writes.follow(informers.of(CronJob))
+        informers.of(CronJob).subscribe(self._forget_timing)
+        self.watches = (Watch(resource_of(CronJob), lambda cron: [key_of(cron)]), Watch(resource_of(Job), by_cron_job))
 
     async def reconcile(self, key: Key) -> float | None:
         shared = self._crons.by_key(key)
@@ -100,10 +99,9 @@ class CronJobController:
             self._events.event(cron, WARNING, "UnParseableCronJobSchedule", message)
             return None
 
-    def _forget_gone(self, old: Any | None, new: Any | None) -> None:
+    def _forget_timing(self, old: Any | None, new: Any | None) -> None:
         if new is None and old is not None:
             self._timings.pop(old.metadata.uid, None)
-            self._writes.forget(old.metadata.uid)
 
     # -- active jobs -------------------------------------------------------------------------------------------------
 
@@ -205,12 +203,3 @@ def _note_success(cron: CronJob, job: Job) -> None:
     done, last = job.status.completionTime, cron.status.lastSuccessfulTime
     if done is not None and (last is None or parse_time(done) > parse_time(last)):
         cron.status.lastSuccessfulTime = done
-
-
-def make(parts: Parts) -> CronJobController:
-    return CronJobController(
-        client=parts.client_for(CronJobController.name),
-        informers=parts.informers,
-        clock=parts.clock,
-        events=parts.events_for(CronJobController.name, "cronjob-controller"),
-    )

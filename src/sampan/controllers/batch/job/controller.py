@@ -13,23 +13,28 @@ from sampan.api.times import format_time
 from sampan.api.types.batch_v1 import Job
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.meta_v1 import OwnerReference
-from sampan.controllers.batch.finished import is_finished
-from sampan.controllers.batch.job.backoff import Failures
-from sampan.controllers.batch.job.facts import INDEXED, NON_INDEXED, TRACKING, is_ours, is_suspended, is_tracked
+from sampan.controllers.batch.job.conditions import is_finished
 from sampan.controllers.batch.job.pod_changes import PodChanges
+from sampan.controllers.batch.job.pod_state import (
+    INDEXED,
+    NON_INDEXED,
+    TRACKING,
+    Failures,
+    is_ours,
+    is_suspended,
+    is_tracked,
+)
 from sampan.controllers.batch.job.sync import JobStatusWriter, JobSync
 from sampan.controllers.batch.job.view import look
-from sampan.controllers.descriptor import Parts
 from sampan.controllers.ownership import (
     ClaimControl,
     Expectations,
     OwnerIndex,
-    OwnWrites,
     PodControl,
     candidates,
     claim,
 )
-from sampan.controllers.ownership.candidates import by_controller_or_orphan
+from sampan.controllers.ownership.adoption import by_controller_or_orphan
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
 from sampan.machinery.controller import Watch
@@ -37,6 +42,7 @@ from sampan.machinery.copies import copy_of
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.own_writes import OwnWrites
 
 WIDE = 10
 """The pod changes of a job with a higher parallelism than this are batched for `BATCH_S`."""
@@ -82,8 +88,9 @@ class JobController:
         self._known: dict[str, _Known] = {}
         self._pods.add_index(by_controller_or_orphan)
         self._expectations.follow(pods, jobs)
-        pods.subscribe(self._forget_gone)
-        jobs.subscribe(self._forget_gone)
+        for informer in (pods, jobs):
+            self._writes.follow(informer)
+        jobs.subscribe(self._forget_job)
         self.watches = (Watch(resource_of(Job), self._job_keys), Watch(resource_of(Pod), self._pod_keys))
 
     async def reconcile(self, key: Key | Orphan | Leftovers) -> float | None:
@@ -164,9 +171,8 @@ class JobController:
         job = self._jobs.get(reference.name, pod.metadata.namespace)
         return job is None or job.metadata.uid != reference.uid or (is_ours(job) and is_finished(job))
 
-    def _forget_gone(self, old: Any | None, new: Any | None) -> None:
+    def _forget_job(self, old: Any | None, new: Any | None) -> None:
         if new is None and old is not None:
-            self._writes.forget(old.metadata.uid)
             self._known.pop(old.metadata.uid, None)
 
 
@@ -193,12 +199,3 @@ def _pause_s(job: Job, known: _Known | None, now: float) -> float:
 
 def _sooner(one: float | None, other: float | None) -> float | None:
     return min((wait for wait in (one, other) if wait is not None), default=None)
-
-
-def make(parts: Parts) -> JobController:
-    return JobController(
-        client=parts.client_for(JobController.name),
-        informers=parts.informers,
-        clock=parts.clock,
-        events=parts.events_for(JobController.name, "job-controller"),
-    )

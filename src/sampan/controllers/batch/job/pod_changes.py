@@ -1,20 +1,86 @@
-"""Creation, deletion and release of a job's pods."""
+"""Creation and deletion of the pods of a job, and removal of their finalizers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import msgspec
 
 from sampan.api.semantics.pods import is_ready
 from sampan.api.types.batch_v1 import Job
-from sampan.api.types.core_v1 import Pod
-from sampan.controllers.batch.job.facts import TRACKING, is_tracked
-from sampan.controllers.batch.job.templates import pod_of
+from sampan.api.types.core_v1 import Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod, PodSpec
+from sampan.controllers.batch.job.parallelism import PodPlan
+from sampan.controllers.batch.job.pod_state import (
+    COMPLETION_INDEX,
+    FAILURES,
+    IGNORED_FAILURES,
+    TRACKING,
+    failures_before,
+    has_limit_per_index,
+    ignored_before,
+    is_tracked,
+)
+from sampan.controllers.batch.job.policies import judge
 from sampan.controllers.batch.job.view import JobView
-from sampan.controllers.batch.job.wanted import PodPlan
-from sampan.controllers.ownership import Expectations, OwnWrites, PodControl, slow_start
-from sampan.controllers.ownership.batches import FIRST, all_at_once
-from sampan.controllers.ownership.pods import is_namespace_ending
+from sampan.controllers.ownership import Expectations, PodControl, slow_start
+from sampan.controllers.ownership.pods import FIRST, all_at_once, is_namespace_ending, pod_from
 from sampan.machinery import errors
 from sampan.machinery.client import Client
+from sampan.machinery.own_writes import OwnWrites
+
+INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
+_LONGEST_PREFIX = 58
+"""Maximum length of the generateName prefix, to which the API server appends five characters."""
+
+
+def pod_of(job: Job, index: int | None, held: Mapping[int, Pod]) -> Pod:
+    """Return the pod to create. `held` maps indexes to the failed pods that are replaced."""
+    template = job.spec.template
+    if index is None:
+        return pod_from(template, job, finalizers=[TRACKING])
+    index_entry = {COMPLETION_INDEX: str(index)}
+    counts = _failure_counts(job, held.get(index)) if has_limit_per_index(job) else {}
+    return pod_from(
+        template,
+        job,
+        generate_name=_prefix(job.metadata.name, index),
+        labels=index_entry,
+        annotations={**index_entry, **counts},
+        finalizers=[TRACKING],
+        spec=_indexed_spec(job, index),
+    )
+
+
+def _indexed_spec(job: Job, index: int) -> PodSpec:
+    spec = job.spec.template.spec
+    return msgspec.structs.replace(
+        spec,
+        hostname=f"{job.metadata.name}-{index}",
+        initContainers=[_with_index(container) for container in spec.initContainers],
+        containers=[_with_index(container) for container in spec.containers or ()],
+    )
+
+
+def _with_index(container: Container) -> Container:
+    if any(variable.name == INDEX_VARIABLE for variable in container.env):
+        return container
+    source = EnvVarSource(fieldRef=ObjectFieldSelector(fieldPath=f"metadata.labels['{COMPLETION_INDEX}']"))
+    variable = EnvVar(name=INDEX_VARIABLE, valueFrom=source)
+    return msgspec.structs.replace(container, env=[*container.env, variable])
+
+
+def _failure_counts(job: Job, replaced: Pod | None) -> dict[str, Any]:
+    counted, ignored = 0, 0
+    if replaced is not None:
+        is_counted = judge(job.spec.podFailurePolicy, replaced).is_counted
+        counted, ignored = failures_before(replaced) + is_counted, ignored_before(replaced) + (not is_counted)
+    return {FAILURES: str(counted)} | ({IGNORED_FAILURES: str(ignored)} if ignored else {})
+
+
+def _prefix(name: str, index: int) -> str:
+    end = f"-{index}-"
+    return f"{name[: _LONGEST_PREFIX - len(end)]}{end}"
+
 
 _RELEASE = {"metadata": {"$deleteFromPrimitiveList/finalizers": [TRACKING]}}
 
@@ -75,7 +141,7 @@ class PodChanges:
         try:
             self._writes.wrote(await self._pods.patch(pod.metadata.name, _RELEASE, pod.metadata.namespace))
         except errors.NotFound:
-            self._writes.gone(pod)
+            self._writes.deleted(pod)
 
     async def _delete(self, pod: Pod, job: Job) -> None:
         try:

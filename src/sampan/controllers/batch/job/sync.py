@@ -5,18 +5,17 @@ import msgspec
 from sampan.api.times import format_time
 from sampan.api.types.batch_v1 import Job, JobCondition, JobStatus
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.batch.finished import COMPLETE
-from sampan.controllers.batch.job import conditions as c
-from sampan.controllers.batch.job import tally
-from sampan.controllers.batch.job.facts import is_suspended
+from sampan.controllers.batch.job.conditions import COMPLETE, FINAL, SUSPENDED, condition, ensure, final
+from sampan.controllers.batch.job.finish import completed, deadline_s, is_complete, verdict
+from sampan.controllers.batch.job.parallelism import pods_wanted
 from sampan.controllers.batch.job.pod_changes import Effect, PodChanges
-from sampan.controllers.batch.job.verdict import completed, deadline_s, is_complete, verdict
+from sampan.controllers.batch.job.pod_state import is_suspended
+from sampan.controllers.batch.job.pod_tracking import is_settled, settle, take
 from sampan.controllers.batch.job.view import JobView
-from sampan.controllers.batch.job.wanted import pods_wanted
-from sampan.controllers.ownership import OwnWrites
 from sampan.machinery.client import ResourceClient
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
+from sampan.machinery.own_writes import OwnWrites
 
 
 class JobStatusWriter:
@@ -90,18 +89,18 @@ class JobSync:
     def _note_suspension(self) -> None:
         job, now, status = self._view.job, self._view.now, self._status
         if is_suspended(job):
-            if c.ensure(status.conditions, c.condition(c.SUSPENDED, "JobSuspended", "Job suspended", now)):
+            if ensure(status.conditions, condition(SUSPENDED, "JobSuspended", "Job suspended", now)):
                 self._events.event(job, NORMAL, "Suspended", "Job suspended")
                 status.startTime = None
-        elif c.ensure(status.conditions, c.condition(c.SUSPENDED, "JobResumed", "Job resumed", now, is_true=False)):
+        elif ensure(status.conditions, condition(SUSPENDED, "JobResumed", "Job resumed", now, is_true=False)):
             self._events.event(job, NORMAL, "Resumed", "Job resumed")
             status.startTime = format_time(now)
 
     async def _count(self, effect: Effect) -> None:
         """Count the finished pods, then finish the job if its outcome is decided and all pods are counted."""
         uncounted = {pod.metadata.uid for pod in self._view.tracked}
-        tally.settle(self._status, uncounted)
-        batch = tally.take(self._view, self._finished, self._status)
+        settle(self._status, uncounted)
+        batch = take(self._view, self._finished, self._status)
         finished = self._seal()
         await self._writer.write()
         self.has_named = True
@@ -110,7 +109,7 @@ class JobSync:
             await self._writer.write()
             raise error
         is_over = finished is not None and not batch.is_full and effect.terminating == 0
-        if finished is not None and is_over and tally.is_settled(self._status):
+        if finished is not None and is_over and is_settled(self._status):
             await self._finish(finished)
         else:
             await self._writer.write()
@@ -119,18 +118,18 @@ class JobSync:
         """Publish the interim condition, which precedes the termination of the pods; return the terminal condition."""
         if self._finished is None:
             return None
-        if self._finished.type in c.FINAL:
-            c.ensure(self._status.conditions, self._finished)
-        return c.final(self._finished, self._view.now)
+        if self._finished.type in FINAL:
+            ensure(self._status.conditions, self._finished)
+        return final(self._finished, self._view.now)
 
     async def _release(self, pods: list[Pod], uncounted: set[str]) -> Exception | None:
         released, error = await self._changes.release(pods)
-        tally.settle(self._status, uncounted - released)
+        settle(self._status, uncounted - released)
         return error
 
     async def _finish(self, finished: JobCondition) -> None:
         status = self._status
-        c.ensure(status.conditions, finished)
+        ensure(status.conditions, finished)
         if finished.type == COMPLETE:
             status.completionTime = finished.lastTransitionTime
         await self._writer.write()

@@ -6,19 +6,21 @@ from dataclasses import dataclass
 from sampan.api.semantics.pods import SUCCEEDED, is_active, is_ready, is_terminating
 from sampan.api.types.batch_v1 import Job, UncountedTerminatedPods
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.batch.job import backoff
-from sampan.controllers.batch.job.backoff import Failures, finish_time
-from sampan.controllers.batch.job.facts import (
+from sampan.controllers.batch.job.pod_state import (
+    Failures,
+    Indexes,
+    after,
     all_failures_before,
+    completion_index,
     completions_of,
     failures_before,
+    finish_time,
     has_failed,
     has_limit_per_index,
     is_indexed,
     is_tracked,
 )
-from sampan.controllers.batch.job.failure_policy import FAIL_INDEX, judge
-from sampan.controllers.batch.job.indexes import Indexes, completion_index
+from sampan.controllers.batch.job.policies import FAIL_INDEX, judge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +71,7 @@ def look(job: Job, pods: Sequence[Pod], *, released: Set[str], failures: Failure
         ready=sum(is_ready(pod) for pod in active),
         succeeded=len(done) if is_indexed(job) else job.status.succeeded + len(succeeded) + len(waiting.succeeded),
         failed=job.status.failed + counted_failed + len(waiting.failed),
-        failures=backoff.after(failures, succeeded, failed),
+        failures=after(failures, succeeded, failed),
         counted_indexes=counted,
         succeeded_indexes=done,
         failed_indexes=lost,

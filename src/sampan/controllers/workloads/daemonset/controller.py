@@ -10,35 +10,30 @@ from sampan.api.semantics.owners import is_controlled_by
 from sampan.api.semantics.pods import FAILED, available_in_s
 from sampan.api.types.apps_v1 import ControllerRevision, DaemonSet
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.controllers.descriptor import Parts
 from sampan.controllers.ownership import (
     ClaimControl,
     Expectations,
     OwnerIndex,
-    OwnWrites,
     PodControl,
     candidates,
     claim,
     slow_start,
 )
-from sampan.controllers.ownership.batches import FIRST, all_at_once
-from sampan.controllers.ownership.failures import FailureBackoff
-from sampan.controllers.ownership.pods import is_namespace_ending
+from sampan.controllers.ownership.pods import FIRST, FailureBackoff, all_at_once, is_namespace_ending
 from sampan.controllers.ownership.revisions import History
 from sampan.controllers.workloads.daemonset.history import DaemonHistory, RevisionKeys
-from sampan.controllers.workloads.daemonset.manage import manage
-from sampan.controllers.workloads.daemonset.nodes import Placements
-from sampan.controllers.workloads.daemonset.rolling import rolling_update
-from sampan.controllers.workloads.daemonset.status import counted, is_news
-from sampan.controllers.workloads.daemonset.template import daemon_template, pinned, template_generation
-from sampan.controllers.workloads.daemonset.view import ROLLING_UPDATE, Changes, View, by_node
+from sampan.controllers.workloads.daemonset.nodes import Placements, daemon_template, pinned, template_generation
+from sampan.controllers.workloads.daemonset.rollout import manage, rolling_update
+from sampan.controllers.workloads.daemonset.view import ROLLING_UPDATE, Changes, View, by_node, counted, is_news
 from sampan.machinery import errors
-from sampan.machinery.client import resource_of
+from sampan.machinery.client import Client, resource_of
+from sampan.machinery.clock import Clock
 from sampan.machinery.controller import Watch
-from sampan.machinery.events import NORMAL, WARNING
+from sampan.machinery.events import NORMAL, WARNING, EventRecorder
+from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.own_writes import OwnWrites
 
-NAME = "daemonset-controller"
 BURST = 250
 """The maximum number of pods created, and of pods deleted, in one sync."""
 
@@ -48,14 +43,13 @@ def _selector(daemon_set: DaemonSet) -> Selector:
 
 
 class DaemonSetController:
-    name = NAME
+    name = "daemonset-controller"
 
-    def __init__(self, parts: Parts) -> None:
-        client, informers = parts.client_for(NAME), parts.informers
-        self._clock, self._client = parts.clock, client.of(DaemonSet)
+    def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock, events: EventRecorder) -> None:
+        self._clock, self._client = clock, client.of(DaemonSet)
         self._sets, self._pods = informers.of(DaemonSet).lister, informers.of(Pod).lister
         self._nodes = informers.of(Node).lister
-        self._events = parts.events_for(NAME, NAME)
+        self._events = events
         self._claiming = ClaimControl(owners=client.of(DaemonSet), objects=client.of(Pod))
         revisions = informers.of(ControllerRevision).lister
         history = History(client=client, owners=DaemonSet, lister=revisions)
@@ -63,8 +57,9 @@ class DaemonSetController:
         self._pod_control = PodControl(client=client, events=self._events)
         self._placements = Placements(sets=self._sets, nodes=self._nodes)
         self._failures, self._writes = FailureBackoff(), OwnWrites()
-        self._expectations = Expectations(clock=parts.clock)
+        self._expectations = Expectations(clock=clock)
         self._expectations.follow(informers.of(Pod), informers.of(DaemonSet))
+        self._writes.follow(informers.of(DaemonSet))
         owners = OwnerIndex(owners=self._sets, kind="DaemonSet", selector=_selector)
         self.watches = (
             Watch(resource_of(DaemonSet), lambda daemon_set: (key_of(daemon_set),)),
@@ -193,7 +188,3 @@ def _failure_key(view: View, node: str) -> str:
 
 def _soonest(*times: float | None) -> float | None:
     return min((time for time in times if time is not None), default=None)
-
-
-def make(parts: Parts) -> DaemonSetController:
-    return DaemonSetController(parts)

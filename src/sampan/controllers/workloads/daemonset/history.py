@@ -12,7 +12,7 @@ from sampan.api.types.apps_v1 import ControllerRevision, DaemonSet
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.ownership import OwnerIndex, revisions
 from sampan.controllers.ownership.revisions import History
-from sampan.controllers.workloads.daemonset.template import HASH_LABEL
+from sampan.controllers.workloads.daemonset.nodes import HASH_LABEL
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType
 from sampan.machinery.copies import copy_of

@@ -1,12 +1,168 @@
-"""Mapping of node changes to the DaemonSets whose placement decision they affect."""
+"""The nodes that run pods of a DaemonSet: eligibility by affinity and taints, and the pod for a node."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
+from msgspec.structs import replace
+
+from sampan.api.semantics.node_selectors import NAME_FIELD, RequiredNodeAffinity
+from sampan.api.semantics.taints import NO_EXECUTE, NO_SCHEDULE, untolerated
 from sampan.api.types.apps_v1 import DaemonSet
-from sampan.api.types.core_v1 import Node
-from sampan.controllers.workloads.daemonset.placement import Placement
+from sampan.api.types.core_v1 import (
+    Affinity,
+    Node,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    PodSpec,
+    PodTemplateSpec,
+    Toleration,
+)
+from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import Lister
 from sampan.machinery.object_key import Key, key_of
+
+GENERATION_ANNOTATION = "deprecated.daemonset.template.generation"
+GENERATION_LABEL = "pod-template-generation"
+HASH_LABEL = "controller-revision-hash"
+"""The node field that a pod's affinity selects."""
+
+_NODE = "node.kubernetes.io/"
+_TOLERATED = (
+    ("not-ready", "NoExecute"),
+    ("unreachable", "NoExecute"),
+    ("disk-pressure", "NoSchedule"),
+    ("memory-pressure", "NoSchedule"),
+    ("pid-pressure", "NoSchedule"),
+    ("unschedulable", "NoSchedule"),
+)
+_TOLERATED_ON_HOST_NETWORK = ("network-unavailable", "NoSchedule")
+
+
+def daemon_tolerations(spec: PodSpec) -> list[Toleration]:
+    """Return the template's tolerations and those that all daemon pods have."""
+    tolerations = list(spec.tolerations)
+    taints = (*_TOLERATED, _TOLERATED_ON_HOST_NETWORK) if spec.hostNetwork else _TOLERATED
+    for name, effect in taints:
+        _put(tolerations, Toleration(key=f"{_NODE}{name}", operator="Exists", effect=effect))
+    return tolerations
+
+
+def _put(tolerations: list[Toleration], wanted: Toleration) -> None:
+    for at, toleration in enumerate(tolerations):
+        if (toleration.key, toleration.effect, toleration.operator, toleration.value) == (
+            wanted.key,
+            wanted.effect,
+            wanted.operator,
+            wanted.value,
+        ):
+            tolerations[at] = wanted
+            return
+    tolerations.append(wanted)
+
+
+def template_generation(daemon_set: DaemonSet) -> int | None:
+    """Return the template generation from the annotation, or None if it is absent or invalid."""
+    try:
+        return int(daemon_set.metadata.annotations[GENERATION_ANNOTATION])
+    except (KeyError, ValueError):
+        return None
+
+
+def daemon_template(daemon_set: DaemonSet, hash: str) -> PodTemplateSpec:
+    """Return the template of the pods, which is not bound to a node yet."""
+    template = copy_of(daemon_set.spec.template)
+    template.spec.tolerations = daemon_tolerations(template.spec)
+    generation = template_generation(daemon_set)
+    if generation is not None:
+        template.metadata.labels[GENERATION_LABEL] = str(generation)
+    if hash:
+        template.metadata.labels[HASH_LABEL] = hash
+    return template
+
+
+def pinned(spec: PodSpec, node: str) -> PodSpec:
+    """Return the spec with an affinity that allows only this node; everything else is shared."""
+    affinity = spec.affinity or Affinity()
+    field = NodeSelectorRequirement(key=NAME_FIELD, operator="In", values=[node])
+    only = replace(
+        affinity.nodeAffinity or NodeAffinity(),
+        requiredDuringSchedulingIgnoredDuringExecution=NodeSelector(
+            nodeSelectorTerms=[NodeSelectorTerm(matchFields=[field])]
+        ),
+    )
+    return replace(spec, affinity=replace(affinity, nodeAffinity=only))
+
+
+def target_node(pod: Pod) -> str:
+    """Return the node that the pod is bound to or pinned to, or an empty string."""
+    if pod.spec.nodeName:
+        return pod.spec.nodeName
+    affinity = pod.spec.affinity and pod.spec.affinity.nodeAffinity
+    required = affinity and affinity.requiredDuringSchedulingIgnoredDuringExecution
+    for term in (required and required.nodeSelectorTerms) or ():
+        for field in term.matchFields:
+            if field.key == NAME_FIELD and field.operator == "In":
+                return field.values[0] if len(field.values) == 1 else ""
+    return ""
+
+
+def is_updated(pod: Pod, hash: str, generation: int | None) -> bool:
+    """Whether the pod is of the current template, by revision hash or by the deprecated template generation."""
+    labels = pod.metadata.labels
+    if hash and labels.get(HASH_LABEL) == hash:
+        return True
+    return generation is not None and labels.get(GENERATION_LABEL) == str(generation)
+
+
+class Verdict(NamedTuple):
+    runs: bool
+    """Whether a pod is to be created there."""
+    stays: bool
+    """Whether an existing pod may stay."""
+
+
+_NO, _STAYS, _YES = Verdict(False, False), Verdict(False, True), Verdict(True, True)
+
+
+class Placement:
+    """The node requirements of one pod template. The decision about a node is cached until the node changes."""
+
+    def __init__(self, spec: PodSpec) -> None:
+        self._node_name = spec.nodeName
+        self._affinity = RequiredNodeAffinity(spec)
+        self._tolerations = daemon_tolerations(spec)
+        self._judged: dict[str, tuple[Node, Verdict]] = {}
+
+    def judge(self, node: Node) -> Verdict:
+        name = node.metadata.name
+        cached = self._judged.get(name)
+        if cached is not None and cached[0] is node:
+            return cached[1]
+        verdict = self._verdict(node)
+        self._judged[name] = (node, verdict)
+        return verdict
+
+    def known(self, name: str) -> Verdict | None:
+        """Return the last decision about the node, if any."""
+        cached = self._judged.get(name)
+        return cached[1] if cached is not None else None
+
+    def forget(self, name: str) -> bool:
+        """Forget a deleted node; return whether a decision about it was cached."""
+        return self._judged.pop(name, None) is not None
+
+    def _verdict(self, node: Node) -> Verdict:
+        if self._node_name not in ("", node.metadata.name) or not self._affinity.matches(node):
+            return _NO
+        effects = {
+            taint.effect for taint in untolerated(node.spec.taints, self._tolerations, (NO_SCHEDULE, NO_EXECUTE))
+        }
+        if NO_EXECUTE in effects:
+            return _NO
+        return _STAYS if NO_SCHEDULE in effects else _YES
 
 
 class Placements:

@@ -1,14 +1,15 @@
-"""The input of the decisions about a DaemonSet: nodes, placement, and pods by node."""
+"""The pods of a DaemonSet by node, and the status that follows from them. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from sampan.api.int_or_string import scaled
-from sampan.api.semantics.pods import is_available, is_terminal
-from sampan.api.types.apps_v1 import DaemonSet
+from sampan.api.semantics.pods import is_available, is_ready, is_terminal
+from sampan.api.types.apps_v1 import DaemonSet, DaemonSetStatus
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.controllers.workloads.daemonset.placement import Placement
-from sampan.controllers.workloads.daemonset.template import is_updated, target_node
+from sampan.controllers.workloads.daemonset.nodes import Placement, is_updated, target_node
 
 ROLLING_UPDATE = "RollingUpdate"
 
@@ -88,3 +89,36 @@ def unavailable(daemon_set: DaemonSet, nodes: int) -> int:
     if strategy.type != ROLLING_UPDATE or strategy.rollingUpdate is None:
         return 0
     return scaled(strategy.rollingUpdate.maxUnavailable or 0, nodes, round_up=True)
+
+
+def counted(view: View, *, has_acted: bool) -> DaemonSetStatus:
+    """Return the status. `has_acted` is true if the current generation was acted upon."""
+    present = view.daemon_set.status
+    status = DaemonSetStatus(
+        observedGeneration=view.daemon_set.metadata.generation if has_acted else present.observedGeneration,
+        collisionCount=present.collisionCount,
+        conditions=present.conditions,
+    )
+    for node in view.nodes:
+        runs, pods = view.placement.judge(node).runs, view.pods.get(node.metadata.name)
+        if not runs:
+            status.numberMisscheduled += bool(pods)
+            continue
+        status.desiredNumberScheduled += 1
+        if pods:
+            _count(status, view, pods[0] if len(pods) == 1 else oldest_first(pods)[0])
+    status.numberUnavailable = status.desiredNumberScheduled - status.numberAvailable
+    return status
+
+
+def _count(status: DaemonSetStatus, view: View, pod: Pod) -> None:
+    status.currentNumberScheduled += 1
+    if is_ready(pod):
+        status.numberReady += 1
+        status.numberAvailable += view.is_available(pod)
+    status.updatedNumberScheduled += view.is_updated(pod)
+
+
+def is_news(status: DaemonSetStatus, known: DaemonSetStatus, generation: int) -> bool:
+    same_age = replace(status, observedGeneration=known.observedGeneration)
+    return same_age != known or (known.observedGeneration < generation and status.observedGeneration == generation)

@@ -1,7 +1,6 @@
 """The controller: creates, updates and deletes ReplicaSets, then writes the status."""
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any
 
 import msgspec
 
@@ -11,21 +10,27 @@ from sampan.api.semantics.owners import controller_of, is_controlled_by
 from sampan.api.times import format_time
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.descriptor import Parts
-from sampan.controllers.ownership import ClaimControl, Expectations, OwnerIndex, OwnWrites, candidates, claim
-from sampan.controllers.ownership.candidates import by_controller_or_orphan, selector_or_nothing
+from sampan.controllers.ownership import ClaimControl, Expectations, OwnerIndex, candidates, claim
+from sampan.controllers.ownership.adoption import by_controller_or_orphan, selector_or_nothing
 from sampan.controllers.ownership.pods import is_namespace_ending
-from sampan.controllers.workloads.deployment import conditions as c
 from sampan.controllers.workloads.deployment.decision import Step, decide
-from sampan.controllers.workloads.deployment.limits import RECREATE, deadline_s
+from sampan.controllers.workloads.deployment.replicasets import RECREATE, deadline_s, is_same_template, size
 from sampan.controllers.workloads.deployment.rollback import Rollback
-from sampan.controllers.workloads.deployment.sets import is_same_template, size
-from sampan.controllers.workloads.deployment.status import with_conditions
+from sampan.controllers.workloads.deployment.status import (
+    CREATE_ERROR,
+    PROGRESSING,
+    condition,
+    set_deployment_condition,
+    with_conditions,
+)
 from sampan.machinery import errors
-from sampan.machinery.client import resource_of
+from sampan.machinery.client import Client, resource_of
+from sampan.machinery.clock import Clock
 from sampan.machinery.controller import Watch
-from sampan.machinery.events import NORMAL, WARNING
+from sampan.machinery.events import NORMAL, WARNING, EventRecorder
+from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.own_writes import OwnWrites
 
 SCALING = "ScalingReplicaSet"
 
@@ -33,19 +38,17 @@ SCALING = "ScalingReplicaSet"
 class DeploymentController:
     name = "deployment-controller"
 
-    def __init__(self, *, parts: Parts) -> None:
-        self._clock = parts.clock
-        client = parts.client_for(self.name)
-        self._events = parts.events_for(self.name, "deployment-controller")
-        deployments, sets = parts.informers.of(Deployment), parts.informers.of(ReplicaSet)
+    def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock, events: EventRecorder) -> None:
+        self._clock, self._events = clock, events
+        deployments, sets = informers.of(Deployment), informers.of(ReplicaSet)
         self._deployments, self._sets = deployments.lister, sets.lister
-        self._pods = parts.informers.of(Pod).lister
+        self._pods = informers.of(Pod).lister
         self._client, self._set_client = client.of(Deployment), client.of(ReplicaSet)
         self._claims = ClaimControl(owners=self._client, objects=self._set_client)
-        self._expectations, self._writes = Expectations(clock=parts.clock), OwnWrites()
+        self._expectations, self._writes = Expectations(clock=clock), OwnWrites()
         self._expectations.follow(sets, deployments)
         for informer in (deployments, sets):
-            informer.subscribe(self._forget)
+            self._writes.follow(informer)
         for lister in (self._sets, self._pods):
             lister.add_index(by_controller_or_orphan)
         index: OwnerIndex[Deployment] = OwnerIndex(
@@ -124,11 +127,13 @@ class DeploymentController:
         if isinstance(error, errors.AlreadyExists):
             return await self._collided(deployment, new)
         message = f"Failed to create new replica set {quote(new.metadata.name)}: {error}"
-        self._events.event(deployment, WARNING, c.CREATE_ERROR, message)
+        self._events.event(deployment, WARNING, CREATE_ERROR, message)
         if deadline_s(deployment) is not None:
             stamp = format_time(self._clock.now())
-            failed = c.condition(c.PROGRESSING, FALSE, c.CREATE_ERROR, message, stamp)
-            await self._write(with_conditions(deployment, c.put(deployment.status.conditions, failed)))
+            failed = condition(PROGRESSING, FALSE, CREATE_ERROR, message, stamp)
+            await self._write(
+                with_conditions(deployment, set_deployment_condition(deployment.status.conditions, failed))
+            )
         raise error
 
     async def _collided(self, deployment: Deployment, new: ReplicaSet) -> None:
@@ -181,7 +186,3 @@ class DeploymentController:
 
     def _say(self, deployment: Deployment, message: str) -> None:
         self._events.event(deployment, NORMAL, SCALING, message)
-
-    def _forget(self, old: Any | None, new: Any | None) -> None:
-        if new is None and old is not None:
-            self._writes.forget(old.metadata.uid)

@@ -10,26 +10,41 @@ from sampan.api.semantics.conditions import TRUE, find_condition
 from sampan.api.times import format_time
 from sampan.api.types.apps_v1 import Deployment, DeploymentStatus, ReplicaSet
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.workloads.deployment import conditions as c
-from sampan.controllers.workloads.deployment.limits import RECREATE, deadline_s, kept_sets
-from sampan.controllers.workloads.deployment.recreate import emptied, has_old_pods
-from sampan.controllers.workloads.deployment.revisions import (
+from sampan.controllers.workloads.deployment.replicasets import (
+    RECREATE,
     REVISION,
+    Sets,
+    age_key,
     brought_up_to_date,
+    deadline_s,
     highest,
+    kept_sets,
     new_set,
     revision_of,
+    size,
+    sort_out,
+    total_size,
 )
 from sampan.controllers.workloads.deployment.rollback import Rollback, asked_for, rollback
-from sampan.controllers.workloads.deployment.rolling import rolled, size_of_new
-from sampan.controllers.workloads.deployment.scaling import is_scaling, scaled_sets
-from sampan.controllers.workloads.deployment.sets import Sets, age_key, size, sort_out, total_size
+from sampan.controllers.workloads.deployment.rollout import (
+    emptied,
+    has_old_pods,
+    is_scaling,
+    rolled,
+    scaled_sets,
+    size_of_new,
+)
 from sampan.controllers.workloads.deployment.status import (
+    CREATED,
+    FOUND,
+    PROGRESSING,
+    condition,
     counted,
     is_complete,
     next_check_s,
     paused_or_resumed,
     rolled_out,
+    set_deployment_condition,
     with_conditions,
 )
 
@@ -79,10 +94,12 @@ def _numbered(deployment: Deployment, new: ReplicaSet | None, now: float) -> Dep
         return deployment
     deployment = _with_revision(deployment, new.metadata.annotations.get(REVISION, ""))
     present = deployment.status.conditions
-    if deadline_s(deployment) is None or find_condition(present, c.PROGRESSING) is not None:
+    if deadline_s(deployment) is None or find_condition(present, PROGRESSING) is not None:
         return deployment
-    progress = (TRUE, c.FOUND, f"Found new replica set {quote(new.metadata.name)}")
-    return with_conditions(deployment, c.put(present, c.condition(c.PROGRESSING, *progress, format_time(now))))
+    progress = (TRUE, FOUND, f"Found new replica set {quote(new.metadata.name)}")
+    return with_conditions(
+        deployment, set_deployment_condition(present, condition(PROGRESSING, *progress, format_time(now)))
+    )
 
 
 def _with_revision(deployment: Deployment, revision: str) -> Deployment:
@@ -137,9 +154,11 @@ def _created(deployment: Deployment, sets: Sets, now: float) -> Step:
     new = new_set(deployment, replicas, revision)
     deployment = _with_revision(deployment, str(revision))
     if deadline_s(deployment) is not None:
-        progress = (TRUE, c.CREATED, f"Created new replica set {quote(new.metadata.name)}")
-        put = c.put(deployment.status.conditions, c.condition(c.PROGRESSING, *progress, format_time(now)))
-        deployment = with_conditions(deployment, put)
+        progress = (TRUE, CREATED, f"Created new replica set {quote(new.metadata.name)}")
+        conditions = set_deployment_condition(
+            deployment.status.conditions, condition(PROGRESSING, *progress, format_time(now))
+        )
+        deployment = with_conditions(deployment, conditions)
     status = rolled_out(deployment, Sets(new, sets.old), now)
     return Step(deployment=_telling(deployment, status), create=new)
 

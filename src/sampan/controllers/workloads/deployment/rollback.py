@@ -7,8 +7,16 @@ import msgspec
 from sampan.api.gotext import quote
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet
 from sampan.api.types.core_v1 import PodTemplateSpec
-from sampan.controllers.workloads.deployment.revisions import NOT_COPIED, ROLLBACK_TO, last, number, revision_of
-from sampan.controllers.workloads.deployment.sets import HASH_LABEL, Sets, is_same_template
+from sampan.controllers.workloads.deployment.replicasets import (
+    HASH_LABEL,
+    NOT_COPIED,
+    ROLLBACK_TO,
+    Sets,
+    is_same_template,
+    last,
+    number,
+    revision_of,
+)
 from sampan.machinery.events import NORMAL, WARNING
 
 NOT_FOUND, UNCHANGED = "DeploymentRollbackRevisionNotFound", "DeploymentRollbackTemplateUnchanged"

@@ -1,15 +1,17 @@
-"""The status of a Deployment, the progress of its rollout, and when to check that again. Pure."""
+"""The status of a Deployment: counters, conditions, and whether there was progress (`progress.go`, `sync.go`). Pure."""
+
+from collections.abc import Iterable
 
 import msgspec
 
 from sampan.api.gotext import quote
 from sampan.api.semantics.conditions import FALSE, TRUE, UNKNOWN, find_condition, without_condition
 from sampan.api.times import format_time, parse_time
-from sampan.api.types.apps_v1 import Deployment, DeploymentStatus, ReplicaSet
-from sampan.controllers.workloads.deployment import conditions as c
-from sampan.controllers.workloads.deployment.limits import deadline_s, max_missing
-from sampan.controllers.workloads.deployment.sets import (
+from sampan.api.types.apps_v1 import Deployment, DeploymentCondition, DeploymentStatus, ReplicaSet
+from sampan.controllers.workloads.deployment.replicasets import (
     Sets,
+    deadline_s,
+    max_missing,
     total_available,
     total_pods,
     total_size,
@@ -17,15 +19,65 @@ from sampan.controllers.workloads.deployment.sets import (
     wanted,
 )
 
+Conditions = list[DeploymentCondition]
+
+AVAILABLE, PROGRESSING, REPLICA_FAILURE = "Available", "Progressing", "ReplicaFailure"
+
+CREATED, FOUND, CREATE_ERROR = "NewReplicaSetCreated", "FoundNewReplicaSet", "ReplicaSetCreateError"
+UPDATED, COMPLETE, TIMED_OUT = "ReplicaSetUpdated", "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
+PAUSED, RESUMED = "DeploymentPaused", "DeploymentResumed"
+ENOUGH, TOO_FEW = "MinimumReplicasAvailable", "MinimumReplicasUnavailable"
+
+
+def condition(type: str, status: str, reason: str, message: str, stamp: str) -> DeploymentCondition:
+    return DeploymentCondition(
+        type=type, status=status, reason=reason, message=message, lastUpdateTime=stamp, lastTransitionTime=stamp
+    )
+
+
+def set_deployment_condition(conditions: Conditions, new: DeploymentCondition) -> Conditions:
+    """Return the conditions with the new one, unless its status and reason are unchanged."""
+    present = find_condition(conditions, new.type)
+    if present is not None and present.status == new.status:
+        if present.reason == new.reason:
+            return conditions
+        new = msgspec.structs.replace(new, lastTransitionTime=present.lastTransitionTime)
+    return [*without_condition(conditions, new.type), new]
+
+
+def refreshed(conditions: Conditions, new: DeploymentCondition) -> Conditions:
+    """Return the conditions with the new one, keeping lastTransitionTime if the status was already True."""
+    present = find_condition(conditions, new.type)
+    if present is not None and present.status == TRUE:
+        new = msgspec.structs.replace(new, lastTransitionTime=present.lastTransitionTime)
+    return [*without_condition(conditions, new.type), new]
+
+
+def failure_of(new: ReplicaSet | None, found: Iterable[ReplicaSet]) -> DeploymentCondition | None:
+    """Return the ReplicaFailure condition of a ReplicaSet, that of the new one first, or None."""
+    for rs in (*((new,) if new is not None else ()), *found):
+        for failure in rs.status.conditions:
+            if failure.type == REPLICA_FAILURE:
+                stamp = failure.lastTransitionTime
+                return DeploymentCondition(
+                    type=failure.type,
+                    status=failure.status,
+                    reason=failure.reason,
+                    message=failure.message,
+                    lastUpdateTime=stamp,
+                    lastTransitionTime=stamp,
+                )
+    return None
+
 
 def counted(deployment: Deployment, sets: Sets, now: float) -> DeploymentStatus:
     """Return the status with the totals of the ReplicaSets and the Available condition."""
     all_sets = sets.all
     available = total_available(all_sets)
     if available >= wanted(deployment) - max_missing(deployment):
-        availability = (TRUE, c.ENOUGH, "Deployment has minimum availability.")
+        availability = (TRUE, ENOUGH, "Deployment has minimum availability.")
     else:
-        availability = (FALSE, c.TOO_FEW, "Deployment does not have minimum availability.")
+        availability = (FALSE, TOO_FEW, "Deployment does not have minimum availability.")
     return DeploymentStatus(
         observedGeneration=deployment.metadata.generation,
         replicas=total_pods(all_sets),
@@ -35,7 +87,9 @@ def counted(deployment: Deployment, sets: Sets, now: float) -> DeploymentStatus:
         unavailableReplicas=max(total_size(all_sets) - available, 0),
         terminatingReplicas=total_terminating(all_sets),
         collisionCount=deployment.status.collisionCount,
-        conditions=c.put(deployment.status.conditions, c.condition(c.AVAILABLE, *availability, format_time(now))),
+        conditions=set_deployment_condition(
+            deployment.status.conditions, condition(AVAILABLE, *availability, format_time(now))
+        ),
     )
 
 
@@ -43,34 +97,34 @@ def rolled_out(deployment: Deployment, sets: Sets, now: float) -> DeploymentStat
     """Return the status with the Progressing and ReplicaFailure conditions."""
     status = counted(deployment, sets, now)
     if deadline_s(deployment) is None:
-        status.conditions = without_condition(status.conditions, c.PROGRESSING)
+        status.conditions = without_condition(status.conditions, PROGRESSING)
     elif not _is_settled(deployment, status):
         status.conditions = _progress(deployment, status, sets.new, now)
-    failure = c.failure_of(sets.new, sets.old)
+    failure = failure_of(sets.new, sets.old)
     if failure is not None:
-        status.conditions = c.put(status.conditions, failure)
+        status.conditions = set_deployment_condition(status.conditions, failure)
     else:
-        status.conditions = without_condition(status.conditions, c.REPLICA_FAILURE)
+        status.conditions = without_condition(status.conditions, REPLICA_FAILURE)
     return status
 
 
 def _is_settled(deployment: Deployment, status: DeploymentStatus) -> bool:
     """Whether the last rollout is complete and no new one has started."""
-    progressing = find_condition(deployment.status.conditions, c.PROGRESSING)
-    return progressing is not None and progressing.reason == c.COMPLETE and status.replicas == status.updatedReplicas
+    progressing = find_condition(deployment.status.conditions, PROGRESSING)
+    return progressing is not None and progressing.reason == COMPLETE and status.replicas == status.updatedReplicas
 
 
-def _progress(deployment: Deployment, status: DeploymentStatus, new: ReplicaSet | None, now: float) -> c.Conditions:
+def _progress(deployment: Deployment, status: DeploymentStatus, new: ReplicaSet | None, now: float) -> Conditions:
     name, stamp = _subject(deployment, new), format_time(now)
     if is_complete(deployment, status):
-        progress = (TRUE, c.COMPLETE, f"{name} has successfully progressed.")
-        return c.put(status.conditions, c.condition(c.PROGRESSING, *progress, stamp))
+        progress = (TRUE, COMPLETE, f"{name} has successfully progressed.")
+        return set_deployment_condition(status.conditions, condition(PROGRESSING, *progress, stamp))
     if is_progressing(deployment.status, status):
-        progress = (TRUE, c.UPDATED, f"{name} is progressing.")
-        return c.refreshed(status.conditions, c.condition(c.PROGRESSING, *progress, stamp))
+        progress = (TRUE, UPDATED, f"{name} is progressing.")
+        return refreshed(status.conditions, condition(PROGRESSING, *progress, stamp))
     if has_timed_out(deployment, status, now):
-        progress = (FALSE, c.TIMED_OUT, f"{name} has timed out progressing.")
-        return c.put(status.conditions, c.condition(c.PROGRESSING, *progress, stamp))
+        progress = (FALSE, TIMED_OUT, f"{name} has timed out progressing.")
+        return set_deployment_condition(status.conditions, condition(PROGRESSING, *progress, stamp))
     return status.conditions
 
 
@@ -97,16 +151,16 @@ def is_progressing(old: DeploymentStatus, new: DeploymentStatus) -> bool:
 
 
 def has_timed_out(deployment: Deployment, status: DeploymentStatus, now: float) -> bool:
-    progressing, limit_s = find_condition(status.conditions, c.PROGRESSING), deadline_s(deployment)
-    if progressing is None or limit_s is None or progressing.reason == c.COMPLETE:
+    progressing, limit_s = find_condition(status.conditions, PROGRESSING), deadline_s(deployment)
+    if progressing is None or limit_s is None or progressing.reason == COMPLETE:
         return False
-    return progressing.reason == c.TIMED_OUT or _since(progressing.lastUpdateTime) + limit_s < now
+    return progressing.reason == TIMED_OUT or _since(progressing.lastUpdateTime) + limit_s < now
 
 
 def next_check_s(deployment: Deployment, status: DeploymentStatus, now: float) -> float | None:
     """Return the seconds until a stalled rollout exceeds its progress deadline."""
-    progressing, limit_s = find_condition(status.conditions, c.PROGRESSING), deadline_s(deployment)
-    if progressing is None or limit_s is None or progressing.reason == c.TIMED_OUT or is_complete(deployment, status):
+    progressing, limit_s = find_condition(status.conditions, PROGRESSING), deadline_s(deployment)
+    if progressing is None or limit_s is None or progressing.reason == TIMED_OUT or is_complete(deployment, status):
         return None
     return max(_since(progressing.lastUpdateTime) + limit_s - now, 0) + 1
 
@@ -115,20 +169,20 @@ def _since(stamp: str | None) -> float:
     return parse_time(stamp) if stamp else 0.0
 
 
-def paused_or_resumed(deployment: Deployment, now: float) -> c.Conditions:
+def paused_or_resumed(deployment: Deployment, now: float) -> Conditions:
     """Return the conditions with Progressing set to Unknown on pause and resume; that restarts the deadline."""
     present = deployment.status.conditions
-    progressing = find_condition(present, c.PROGRESSING)
-    if deadline_s(deployment) is None or (progressing is not None and progressing.reason == c.TIMED_OUT):
+    progressing = find_condition(present, PROGRESSING)
+    if deadline_s(deployment) is None or (progressing is not None and progressing.reason == TIMED_OUT):
         return present
-    is_paused = progressing is not None and progressing.reason == c.PAUSED
+    is_paused = progressing is not None and progressing.reason == PAUSED
     if deployment.spec.paused == is_paused:
         return present
-    words = (c.PAUSED, "Deployment is paused") if deployment.spec.paused else (c.RESUMED, "Deployment is resumed")
-    return c.put(present, c.condition(c.PROGRESSING, UNKNOWN, *words, format_time(now)))
+    words = (PAUSED, "Deployment is paused") if deployment.spec.paused else (RESUMED, "Deployment is resumed")
+    return set_deployment_condition(present, condition(PROGRESSING, UNKNOWN, *words, format_time(now)))
 
 
-def with_conditions(deployment: Deployment, conditions: c.Conditions) -> Deployment:
+def with_conditions(deployment: Deployment, conditions: Conditions) -> Deployment:
     """Return the Deployment with these conditions; the same object if nothing changes."""
     if conditions is deployment.status.conditions:
         return deployment

@@ -9,31 +9,29 @@ from sampan.api.labels import Selector
 from sampan.api.semantics.pods import available_in_s, is_terminal
 from sampan.api.types.apps_v1 import ControllerRevision, StatefulSet, StatefulSetStatus
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
-from sampan.controllers.descriptor import Parts
 from sampan.controllers.ownership import (
     ClaimControl,
     Expectations,
     OwnerIndex,
-    OwnWrites,
     candidates,
     claim,
     slow_start,
 )
-from sampan.controllers.ownership.batches import FIRST
-from sampan.controllers.ownership.failures import FailureBackoff
-from sampan.controllers.ownership.pods import is_namespace_ending
+from sampan.controllers.ownership.pods import FIRST, FailureBackoff, is_namespace_ending
 from sampan.controllers.ownership.revisions import History, template_of
 from sampan.controllers.workloads.statefulset.identity import is_member
 from sampan.controllers.workloads.statefulset.members import Members
-from sampan.controllers.workloads.statefulset.plan import Action, Plan, Step, View, decide
+from sampan.controllers.workloads.statefulset.replica_plan import Action, Plan, Step, View, decide, is_news
 from sampan.controllers.workloads.statefulset.revisions import RevisionFinder, SetRevisions
-from sampan.controllers.workloads.statefulset.status import is_news
 from sampan.machinery import errors
-from sampan.machinery.client import resource_of
+from sampan.machinery.client import Client, resource_of
+from sampan.machinery.clock import Clock
 from sampan.machinery.controller import Watch
+from sampan.machinery.events import EventRecorder
+from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.own_writes import OwnWrites
 
-NAME = "statefulset-controller"
 MOST_HELD_S = 30.0
 """The maximum backoff, in seconds, for replacing a pod that terminates repeatedly."""
 
@@ -43,11 +41,10 @@ def _selector(sset: StatefulSet) -> Selector:
 
 
 class StatefulSetController:
-    name = NAME
+    name = "statefulset-controller"
 
-    def __init__(self, parts: Parts) -> None:
-        client, informers = parts.client_for(NAME), parts.informers
-        self._clock, self._client = parts.clock, client.of(StatefulSet)
+    def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock, events: EventRecorder) -> None:
+        self._clock, self._client = clock, client.of(StatefulSet)
         self._sets, self._pods = informers.of(StatefulSet).lister, informers.of(Pod).lister
         self._claiming = ClaimControl(owners=client.of(StatefulSet), objects=client.of(Pod))
         history = History(client=client, owners=StatefulSet, lister=informers.of(ControllerRevision).lister)
@@ -55,11 +52,12 @@ class StatefulSetController:
         self._members = Members(
             client=client,
             known_claims=informers.of(PersistentVolumeClaim).lister,
-            events=parts.events_for(NAME, NAME),
+            events=events,
         )
         self._failures = FailureBackoff(MOST_HELD_S)
-        self._writes, self._expectations = OwnWrites(), Expectations(clock=parts.clock)
+        self._writes, self._expectations = OwnWrites(), Expectations(clock=clock)
         self._expectations.follow(informers.of(Pod), informers.of(StatefulSet))
+        self._writes.follow(informers.of(StatefulSet))
         owners = OwnerIndex(owners=self._sets, kind="StatefulSet", selector=_selector)
         self.watches = (
             Watch(resource_of(StatefulSet), lambda sset: (key_of(sset),)),
@@ -209,7 +207,3 @@ def _available_s(sset: StatefulSet, status: StatefulSetStatus, pods: Sequence[Po
         return None
     waits = [wait_s for pod in pods if (wait_s := available_in_s(pod, least, now)) is not None]
     return min(waits, default=float(least))
-
-
-def make(parts: Parts) -> StatefulSetController:
-    return StatefulSetController(parts)

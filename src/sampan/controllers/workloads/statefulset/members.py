@@ -3,7 +3,6 @@
 from sampan.api.types.apps_v1 import StatefulSet
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
 from sampan.controllers.ownership.pods import is_namespace_ending
-from sampan.controllers.workloads.statefulset import claims
 from sampan.controllers.workloads.statefulset.identity import (
     claim_name,
     corrected,
@@ -11,7 +10,13 @@ from sampan.controllers.workloads.statefulset.identity import (
     has_storage,
     ordinal_of,
 )
-from sampan.controllers.workloads.statefulset.plan import Action, Step
+from sampan.controllers.workloads.statefulset.replica_plan import Action, Step
+from sampan.controllers.workloads.statefulset.volume_claims import (
+    has_other_controller,
+    has_right_owners,
+    new_claims,
+    with_owners,
+)
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
@@ -79,7 +84,7 @@ class Members:
         self._tell_pod("update", sset, pod)
 
     async def _add_claims(self, sset: StatefulSet, pod: Pod) -> None:
-        for claim in claims.new_claims(sset, pod):
+        for claim in new_claims(sset, pod):
             present = self.claim(claim.metadata.name, claim.metadata.namespace)
             if present is None:
                 await self._create_claim(sset, pod, claim)
@@ -102,10 +107,10 @@ class Members:
             claim = self.claim(claim_name(sset, template, ordinal_of(pod)), sset.metadata.namespace)
             if claim is None:
                 continue
-            if claims.has_other_controller(claim, sset, pod):
+            if has_other_controller(claim, sset, pod):
                 self._events.event(sset, WARNING, _CONFLICTING, _conflict(claim))
-            if not claims.has_right_owners(claim, sset, pod):
-                await self._claims.update(claims.with_owners(claim, sset, pod))
+            if not has_right_owners(claim, sset, pod):
+                await self._claims.update(with_owners(claim, sset, pod))
 
     def _tell_pod(self, verb: str, sset: StatefulSet, pod: Pod, error: errors.ApiError | None = None) -> None:
         done, message = verb.title(), f"{verb.title()} Pod {pod.metadata.name} in StatefulSet {sset.metadata.name}"

@@ -1,0 +1,193 @@
+"""The scaling behavior of an autoscaler: stabilization windows, and limits by count and by scaling policies. Pure."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscalerBehavior, HPAScalingPolicy, HPAScalingRules
+
+_LOWEST = (
+    "ScaleUpStabilized",
+    "recent recommendations were lower than current one, applying the lowest recent recommendation",
+)
+_HIGHEST = (
+    "ScaleDownStabilized",
+    "recent recommendations were higher than current one, applying the highest recent recommendation",
+)
+_READY = "ReadyForNewScale", "recommended size matches current size"
+
+
+class Stabilized(NamedTuple):
+    replicas: int
+    reason: str
+    message: str
+
+
+class _Recommendation(NamedTuple):
+    time: float
+    replicas: int
+
+
+@dataclass(slots=True)
+class Recommendations:
+    """The recent recommendations. `window_s` is the downscale stabilization window unless a behavior sets one."""
+
+    window_s: float
+    recent: list[_Recommendation] = field(default_factory=list)
+
+    def begin(self, current: int, now: float) -> None:
+        """Seed the window with the current replicas the first time that the autoscaler is evaluated."""
+        if not self.recent:
+            self.recent.append(_Recommendation(now, current))
+
+    def highest(self, desired: int, now: float) -> Stabilized:
+        """Stabilize without a behavior: return the highest recommendation in the window."""
+        cutoff = now - self.window_s
+        replicas = max(
+            (desired, *(recommendation.replicas for recommendation in self.recent if recommendation.time >= cutoff))
+        )
+        self._keep(desired, now, cutoff)
+        return Stabilized(replicas, *(_READY if replicas == desired else _HIGHEST))
+
+    def settled(self, behavior: HorizontalPodAutoscalerBehavior, current: int, desired: int, now: float) -> Stabilized:
+        """Stabilize with a behavior: at most the lowest of the scale-up window, at least the highest of the scale-down
+        one."""
+        up, down = now - _window_s(behavior.scaleUp, 0), now - _window_s(behavior.scaleDown, self.window_s)
+        lowest = min(
+            (desired, *(recommendation.replicas for recommendation in self.recent if recommendation.time > up))
+        )
+        highest = max(
+            (desired, *(recommendation.replicas for recommendation in self.recent if recommendation.time > down))
+        )
+        self._keep(desired, now, min(up, down))
+        replicas = min(max(current, lowest), highest)
+        if replicas == desired:
+            return Stabilized(replicas, *_READY)
+        return Stabilized(replicas, *(_LOWEST if desired >= current else _HIGHEST))
+
+    def _keep(self, desired: int, now: float, cutoff: float) -> None:
+        self.recent = [recommendation for recommendation in self.recent if recommendation.time >= cutoff]
+        self.recent.append(_Recommendation(now, desired))
+
+
+def _window_s(rules: HPAScalingRules | None, otherwise: float) -> float:
+    window_s = rules.stabilizationWindowSeconds if rules is not None else None
+    return otherwise if window_s is None else window_s
+
+
+_FASTEST, _ALWAYS_ALLOWED = 2, 4
+"""Without a behavior, one step may at most double the replicas, but may always go up to four."""
+
+
+class Limited(NamedTuple):
+    replicas: int
+    reason: str
+    message: str
+
+
+_IN_RANGE = "DesiredWithinRange", "the desired count is within the acceptable range"
+_TOO_MANY = "TooManyReplicas", "the desired replica count is more than the maximum replica count"
+_TOO_FEW = "TooFewReplicas", "the desired replica count is less than the minimum replica count"
+_UP = "ScaleUpLimit", "the desired replica count is increasing faster than the maximum scale rate"
+_DOWN = "ScaleDownLimit", "the desired replica count is decreasing faster than the maximum scale rate"
+
+
+class Change(NamedTuple):
+    time: float
+    replicas: int
+    """The size of the change; never negative."""
+
+
+@dataclass(slots=True)
+class Changes:
+    """The recent scaling events, against which the periods of scaling policies are evaluated."""
+
+    up: list[Change] = field(default_factory=list)
+    down: list[Change] = field(default_factory=list)
+
+    def note(self, behavior: HorizontalPodAutoscalerBehavior | None, before: int, after: int, now: float) -> None:
+        """Record a scaling event. Without a behavior no policy reads the events, so that none are kept."""
+        if behavior is None:
+            return
+        kept, rules = (self.up, behavior.scaleUp) if after > before else (self.down, behavior.scaleDown)
+        longest_s = max((policy.periodSeconds for policy in _policies(rules)), default=0)
+        kept[:] = [change for change in kept if change.time >= now - longest_s]
+        kept.append(Change(now, abs(after - before)))
+
+    def at_start(self, current: int, period_s: int, now: float) -> int:
+        """Return the number of replicas at the start of the period."""
+        return current - _within(self.up, period_s, now) + _within(self.down, period_s, now)
+
+
+def without_rules(current: int, desired: int, least: int, most: int) -> Limited:
+    fastest = max(_FASTEST * current, _ALWAYS_ALLOWED)
+    limit, condition = (fastest, _UP) if most > fastest else (most, _TOO_MANY)
+    if desired < least:
+        return Limited(least, *_TOO_FEW)
+    return Limited(limit, *condition) if desired > limit else Limited(desired, *_IN_RANGE)
+
+
+def with_rules(
+    behavior: HorizontalPodAutoscalerBehavior,
+    changes: Changes,
+    *,
+    current: int,
+    desired: int,
+    least: int,
+    most: int,
+    now: float,
+) -> Limited:
+    if desired > current:
+        fastest = max(_up_limit(behavior.scaleUp, changes, current, now), current)
+        limit, condition = (fastest, _UP) if most > fastest else (most, _TOO_MANY)
+        if desired > limit:
+            return Limited(limit, *condition)
+    elif desired < current:
+        fastest = min(_down_limit(behavior.scaleDown, changes, current, now), current)
+        limit, condition = (fastest, _DOWN) if least < fastest else (least, _TOO_FEW)
+        if desired < limit:
+            return Limited(limit, *condition)
+    return Limited(desired, *_IN_RANGE)
+
+
+def _up_limit(rules: HPAScalingRules | None, changes: Changes, current: int, now: float) -> int:
+    def most(policy: HPAScalingPolicy) -> int:
+        start = changes.at_start(current, policy.periodSeconds, now)
+        if policy.type == "Pods":
+            return start + policy.value
+        return math.ceil(start * (1 + policy.value / 100))
+
+    return _selected(rules, current, most, least_change=min, most_change=max)
+
+
+def _down_limit(rules: HPAScalingRules | None, changes: Changes, current: int, now: float) -> int:
+    def least(policy: HPAScalingPolicy) -> int:
+        start = changes.at_start(current, policy.periodSeconds, now)
+        if policy.type == "Pods":
+            return start - policy.value
+        return int(start * (1 - policy.value / 100))
+
+    return _selected(rules, current, least, least_change=max, most_change=min)
+
+
+def _selected(
+    rules: HPAScalingRules | None,
+    current: int,
+    limit: Callable[[HPAScalingPolicy], int],
+    *,
+    least_change: Callable[[list[int]], int],
+    most_change: Callable[[list[int]], int],
+) -> int:
+    limits = [limit(policy) for policy in _policies(rules)]
+    if not limits or rules is None or rules.selectPolicy == "Disabled":
+        return current
+    return least_change(limits) if rules.selectPolicy == "Min" else most_change(limits)
+
+
+def _policies(rules: HPAScalingRules | None) -> Sequence[HPAScalingPolicy]:
+    return rules.policies or () if rules is not None else ()
+
+
+def _within(changes: Sequence[Change], period_s: int, now: float) -> int:
+    return sum(change.replicas for change in changes if change.time > now - period_s)

@@ -1,0 +1,120 @@
+"""How finished pods are counted exactly once. Pure."""
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+
+from sampan.api.semantics.pods import SUCCEEDED
+from sampan.api.types.batch_v1 import JobCondition, JobStatus, UncountedTerminatedPods
+from sampan.api.types.core_v1 import Pod
+from sampan.controllers.batch.job.conditions import SUCCESS_MET
+from sampan.controllers.batch.job.pod_state import (
+    Indexes,
+    completion_index,
+    has_failed,
+    has_limit_per_index,
+    is_indexed,
+)
+from sampan.controllers.batch.job.policies import judge
+from sampan.controllers.batch.job.view import JobView, has_valid_index
+
+MOST_UNCOUNTED = 500
+"""The maximum number of UIDs in the status at a time, which keeps the object small."""
+
+
+@dataclass(slots=True)
+class Taken:
+    release: list[Pod]
+    """The pods whose finalizers are to be removed."""
+    is_full: bool
+    """Whether further pods are left for the next sync."""
+
+
+def take(view: JobView, finished: JobCondition | None, status: JobStatus) -> Taken:
+    """Record in the status the pods to be counted. `finished` is the condition that decides the outcome, or None."""
+    uncounted, new_indexes, batch = uncounted_of(status), set[int](), Taken([], False)
+    known = {*uncounted.succeeded, *uncounted.failed}
+    for pod in _in_order(view):
+        if not _may_go(view, pod, finished):
+            continue
+        batch.release.append(pod)
+        if pod.metadata.uid not in known:
+            _name(view, pod, finished, uncounted, new_indexes)
+        if len(new_indexes) + len(uncounted.succeeded) + len(uncounted.failed) >= MOST_UNCOUNTED:
+            batch.is_full = True
+            break
+    if is_indexed(view.job):
+        _enter_indexes(view, new_indexes, status)
+    return batch
+
+
+def _name(
+    view: JobView,
+    pod: Pod,
+    finished: JobCondition | None,
+    uncounted: UncountedTerminatedPods,
+    new_indexes: set[int],
+) -> None:
+    """Add the pod to the list or the set in which it is to be counted."""
+    index = completion_index(pod)
+    if pod.status.phase != SUCCEEDED:
+        if _counts_as_failed(view, pod, finished):
+            uncounted.failed.append(pod.metadata.uid)
+    elif not is_indexed(view.job):
+        uncounted.succeeded.append(pod.metadata.uid)
+    elif index is not None and has_valid_index(view.job, pod) and index not in view.counted_indexes:
+        new_indexes.add(index)
+
+
+def settle(status: JobStatus, uncounted_uids: Set[str]) -> bool:
+    """Count the listed pods that are not in `uncounted_uids`. Return whether there were any."""
+    names = uncounted_of(status)
+    succeeded = [uid for uid in names.succeeded if uid in uncounted_uids]
+    failed = [uid for uid in names.failed if uid in uncounted_uids]
+    counted = len(names.succeeded) - len(succeeded), len(names.failed) - len(failed)
+    status.succeeded += counted[0]
+    status.failed += counted[1]
+    names.succeeded, names.failed = succeeded, failed
+    return any(counted)
+
+
+def uncounted_of(status: JobStatus) -> UncountedTerminatedPods:
+    if status.uncountedTerminatedPods is None:
+        status.uncountedTerminatedPods = UncountedTerminatedPods()
+    return status.uncountedTerminatedPods
+
+
+def is_settled(status: JobStatus) -> bool:
+    names = uncounted_of(status)
+    return not names.succeeded and not names.failed
+
+
+def _may_go(view: JobView, pod: Pod, finished: JobCondition | None) -> bool:
+    """Whether the pod's finalizer may be removed once the pod is listed."""
+    job = view.job
+    if job.metadata.deletionTimestamp is not None or finished is not None or pod.status.phase == SUCCEEDED:
+        return True
+    if not has_failed(pod, job):
+        return False
+    index = completion_index(pod) if has_limit_per_index(job) else None
+    held = None if index is None else view.held.get(index)
+    return held is None or held.metadata.uid != pod.metadata.uid
+
+
+def _counts_as_failed(view: JobView, pod: Pod, finished: JobCondition | None) -> bool:
+    """Whether the pod counts as failed. If the job fails, so does every pod that has not finished."""
+    job = view.job
+    if not has_failed(pod, job) and (finished is None or finished.type == SUCCESS_MET):
+        return False
+    return has_valid_index(job, pod) and judge(job.spec.podFailurePolicy, pod).is_counted
+
+
+def _enter_indexes(view: JobView, new: set[int], status: JobStatus) -> None:
+    done = view.succeeded_indexes | Indexes.of(new)
+    status.succeeded, status.completedIndexes = len(done), str(done)
+    status.failedIndexes = None if view.failed_indexes is None else str(view.failed_indexes)
+
+
+def _in_order(view: JobView) -> Sequence[Pod]:
+    if not is_indexed(view.job):
+        return view.tracked
+    return sorted(view.tracked, key=lambda pod: -1 if (index := completion_index(pod)) is None else index)

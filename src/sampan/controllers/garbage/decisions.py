@@ -1,0 +1,98 @@
+"""What to do about an object, given the state of its owners; and the patches for it. Pure."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from sampan.controllers.garbage.ownership import FOREGROUND, ORPHAN, Owned, Reference
+
+
+class Propagation(Enum):
+    BACKGROUND = "Background"
+    FOREGROUND = "Foreground"
+    ORPHAN = "Orphan"
+
+
+@dataclass(slots=True)
+class Owners:
+    """The owners of an object, grouped by their state on the server."""
+
+    solid: list[Reference] = field(default_factory=list)
+    absent: list[Reference] = field(default_factory=list)
+    waiting: list[Reference] = field(default_factory=list)
+    """Owners in foreground deletion, waiting for their dependents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Keep the object and remove the references to these owners."""
+
+    uids: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    propagation: Propagation
+    unblocks: bool = False
+    """Whether blockOwnerDeletion is cleared first, as owner and dependent might otherwise wait for each other."""
+
+
+GarbageDecision = Release | Removal | None
+"""None means that nothing is to be done."""
+
+
+def decide(obj: Owned, owners: Owners, *, has_dependents: bool, dependent_waits: bool) -> GarbageDecision:
+    """Decide about an object. `dependent_waits` is true if a dependent of it is itself in foreground deletion."""
+    if not obj.owners:
+        return None
+    if owners.solid:
+        uids = [ref.uid for ref in (*owners.absent, *owners.waiting)]
+        return Release(uids) if uids else None
+    if owners.waiting and has_dependents:
+        return Removal(Propagation.FOREGROUND, unblocks=dependent_waits)
+    return Removal(_as_it_says(obj))
+
+
+def _as_it_says(obj: Owned) -> Propagation:
+    """Return the propagation policy requested by the finalizers that the object already has."""
+    if obj.has(ORPHAN):
+        return Propagation.ORPHAN
+    return Propagation.FOREGROUND if obj.has(FOREGROUND) else Propagation.BACKGROUND
+
+
+def striking(uid: str, owners: Collection[str]) -> Mapping[str, Any]:
+    """Return the strategic merge patch that removes these owner references from the object with this UID."""
+    struck = [{"$patch": "delete", "uid": owner} for owner in owners]
+    return {"metadata": {"ownerReferences": struck, "uid": uid}}
+
+
+def striking_by_merge(meta: Any, owners: Collection[str]) -> Mapping[str, Any]:
+    """Return the JSON merge patch that removes these owner references from the live object."""
+    return _merge(meta, [ref for ref in meta.ownerReferences if ref.uid not in owners])
+
+
+def unblocking(uid: str, owners: Iterable[Reference]) -> Mapping[str, Any]:
+    """Return the strategic merge patch that clears blockOwnerDeletion in all owner references."""
+    refs = [
+        {"apiVersion": ref.apiVersion, "kind": ref.kind, "name": ref.name, "uid": ref.uid, "blockOwnerDeletion": False}
+        for ref in owners
+        if ref.blockOwnerDeletion
+    ]
+    return {"metadata": {"ownerReferences": refs, "uid": uid}}
+
+
+def unblocking_by_merge(meta: Any) -> Mapping[str, Any]:
+    return _merge(meta, [msgspec.structs.replace(ref, blockOwnerDeletion=False) for ref in meta.ownerReferences])
+
+
+def _merge(meta: Any, refs: Sequence[Any]) -> Mapping[str, Any]:
+    return {"metadata": {"resourceVersion": meta.resourceVersion, "ownerReferences": list(refs) or None}}
+
+
+def without(obj: Owned, finalizer: str) -> Mapping[str, Any]:
+    """Return the JSON merge patch that removes a finalizer."""
+    kept = [name for name in obj.metadata.finalizers or () if name != finalizer]
+    return {"metadata": {"resourceVersion": obj.metadata.resourceVersion, "finalizers": kept or None}}

@@ -1,0 +1,123 @@
+"""The resources whose owner references are watched, and the watches (`GraphBuilder` and its monitors in Kubernetes)."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sampan.api.resource import Resource
+from sampan.controllers.garbage.graph import Graph, Nodes, OwnerKind
+from sampan.controllers.garbage.objects import Objects
+from sampan.controllers.garbage.ownership import Owned
+from sampan.machinery.client.discovery import first_of_each
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.object_key import Key
+
+_NEEDED = {"delete", "list", "watch"}
+_IGNORED = {("", "events"), ("events.k8s.io", "events")}
+"""Events are excluded: there are too many of them, and they expire."""
+
+
+def is_followed(resource: Resource) -> bool:
+    """Whether the objects of the resource are subject to garbage collection."""
+    return set(resource.verbs) >= _NEEDED and (resource.group, resource.plural) not in _IGNORED
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """The resources that were served at one time."""
+
+    resources: Mapping[tuple[str, str], Resource] = field(default_factory=dict)
+    """Each resource in its preferred version, by group and plural."""
+    by_kind: Mapping[OwnerKind, Resource] = field(default_factory=dict)
+    """The resource of each kind in any served version, always in its preferred version."""
+
+    @property
+    def followed(self) -> Mapping[tuple[str, str], Resource]:
+        return {key: resource for key, resource in self.resources.items() if is_followed(resource)}
+
+
+def catalog_of(served: Iterable[Resource]) -> Catalog:
+    """Return the catalog of resources in all versions, with the preferred version first."""
+    served = list(served)
+    preferred = {(resource.group, resource.plural): resource for resource in first_of_each(served)}
+    by_kind: dict[OwnerKind, Resource] = {}
+    for resource in served:
+        if "get" in resource.verbs:
+            by_kind.setdefault((resource.api_version, resource.kind), preferred[resource.group, resource.plural])
+    return Catalog(preferred, by_kind)
+
+
+Identity = tuple[str, str]
+"""Group and plural of a resource."""
+
+
+class _Sink:
+    """Feeds the watch events of one resource into the graph."""
+
+    def __init__(self, graph: Graph, nodes: Nodes, step: Callable[[], None], filled: Callable[[], None]) -> None:
+        self._graph, self._nodes, self._step = graph, nodes, step
+        self.filled = filled
+
+    def put(self, key: Key, obj: Owned) -> None:
+        nodes, meta = self._nodes, obj.metadata
+        is_plain = meta.ownerReferences is None and meta.deletionTimestamp is None
+        if is_plain and key not in nodes.present and key not in nodes.virtual:
+            return  # Most objects neither have owners nor own anything.
+        self._step()
+        self._graph.put(nodes, key, obj)
+
+    def remove(self, key: Key) -> None:
+        if key in self._nodes.present or key in self._nodes.virtual:
+            self._step()
+            self._graph.remove(self._nodes, key)
+
+    def known(self) -> Sequence[Key]:
+        return [*self._nodes.present, *self._nodes.virtual]
+
+
+class Following:
+    def __init__(self, *, graph: Graph, objects: Objects, informers: InformerFactory) -> None:
+        self._graph, self._objects, self._informers = graph, objects, informers
+        self._stops: dict[Identity, Callable[[], None]] = {}
+        self.followed: dict[Identity, Resource] = {}
+        """The resources that are watched now."""
+        self._unfilled: set[Identity] = set()
+        self._complete = asyncio.Event()
+
+    def follow(self, resources: Mapping[Identity, Resource]) -> None:
+        """Watch exactly these resources."""
+        for identity in [followed for followed in self._stops if resources.get(followed) != self.followed[followed]]:
+            self._stops.pop(identity)()
+            del self.followed[identity]
+            self._unfilled.discard(identity)
+        for identity, resource in resources.items():
+            if identity not in self._stops:
+                self._start(identity, resource)
+        self._check()
+
+    async def complete(self, patience_s: float) -> None:
+        """Wait until all initial lists are in the graph, but at most `patience_s` seconds: a resource that cannot be
+        listed must not prevent the collection of all others."""
+        if not self._complete.is_set():
+            try:
+                await asyncio.wait_for(self._complete.wait(), patience_s)
+            except TimeoutError:
+                self._complete.set()
+
+    def _start(self, identity: Identity, resource: Resource) -> None:
+        self._graph.serve_as(resource)
+        sink = _Sink(
+            self._graph, self._graph.nodes(resource), self._informers.activity.step, lambda: self._filled(identity)
+        )
+        self._unfilled.add(identity)
+        self.followed[identity] = resource
+        self._stops[identity] = self._informers.follow(self._objects.of(resource), sink)
+
+    def _filled(self, identity: Identity) -> None:
+        self._unfilled.discard(identity)
+        self._informers.activity.step()
+        self._check()
+
+    def _check(self) -> None:
+        if self._stops and not self._unfilled:
+            self._complete.set()

@@ -1,0 +1,137 @@
+"""Bootstrap tokens: bootstrap-signer-controller and token-cleaner-controller (`pkg/controller/bootstrap`)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+from sampan.api.codec import json
+from sampan.api.times import parse_time
+from sampan.api.types.core_v1 import ConfigMap, Secret
+from sampan.machinery import errors
+from sampan.machinery.client import Client, Delete, Selection, resource_of
+from sampan.machinery.clock import Clock
+from sampan.machinery.controller import Watch
+from sampan.machinery.copies import copy_of
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.object_key import Key, key_of
+
+TYPE, NAMESPACE = "bootstrap.kubernetes.io/token", "kube-system"
+OURS = Selection(namespace=NAMESPACE, fields=f"type={TYPE}")
+_NAME = re.compile(r"bootstrap-token-([a-z0-9]{6})")
+
+
+def text_of(secret: Secret, key: str) -> str:
+    return secret.data.get(key, b"").decode("utf-8", "replace")
+
+
+def left_s(secret: Secret, now: float) -> float:
+    """Return the seconds until the token expires: infinity without an expiration, minus infinity if it is invalid."""
+    expiration = text_of(secret, "expiration")
+    if not expiration:
+        return float("inf")
+    try:
+        return parse_time(expiration) - now
+    except ValueError:
+        return float("-inf")
+
+
+def signing_token(secret: Secret, now: float) -> tuple[str, str] | None:
+    """Return the id and the secret of a token that may be used for signing, or None."""
+    match = _NAME.fullmatch(secret.metadata.name)
+    token_id, token_secret = text_of(secret, "token-id"), text_of(secret, "token-secret")
+    is_good = match is not None and match[1] == token_id and bool(token_secret) and left_s(secret, now) > 0
+    return (token_id, token_secret) if is_good and text_of(secret, "usage-bootstrap-signing") == "true" else None
+
+
+def is_token(secret: Any) -> bool:
+    return bool(secret.type == TYPE and secret.metadata.namespace == NAMESPACE)
+
+
+class TokenCleanerController:
+    name = "token-cleaner-controller"
+
+    def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock) -> None:
+        self._secrets, self._known, self._clock = client.of(Secret), informers.of(Secret, OURS).lister, clock
+        self.watches = (Watch(resource_of(Secret), lambda secret: (key_of(secret),), OURS),)
+
+    async def reconcile(self, key: Key) -> float | None:
+        secret = self._known.by_key(key)
+        if secret is None:
+            return None
+        remaining_s = left_s(secret, self._clock.now())
+        if remaining_s > 0:
+            return None if remaining_s == float("inf") else remaining_s
+        try:
+            await self._secrets.delete(key.name, key.namespace, options=Delete(uid=secret.metadata.uid))
+        except (errors.NotFound, errors.Conflict):
+            return None
+        return None
+
+
+CLUSTER_INFO, CLUSTER_INFO_NAMESPACE = "cluster-info", "kube-public"
+KUBECONFIG, SIGNATURE = "kubeconfig", "jws-kubeconfig-"
+_THE_MAP = Selection(namespace=CLUSTER_INFO_NAMESPACE, fields=f"metadata.name={CLUSTER_INFO}")
+_KEY = f"{CLUSTER_INFO_NAMESPACE}/{CLUSTER_INFO}"
+
+
+def signature(content: str, token_id: str, token_secret: str) -> str:
+    """Return a detached JWS; the content itself is in the ConfigMap."""
+    head = _encoded(json.encode({"alg": "HS256", "kid": token_id}))
+    signed = hmac.new(token_secret.encode(), head + b"." + _encoded(content.encode()), hashlib.sha256).digest()
+    return (head + b".." + _encoded(signed)).decode()
+
+
+def _encoded(data: bytes) -> bytes:
+    return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+
+def signed_data(data: Mapping[str, str], tokens: Mapping[str, str]) -> dict[str, str]:
+    """Return the data of the ConfigMap, signed with the tokens, which are keyed by their ids."""
+    content = data.get(KUBECONFIG)
+    if content is None:
+        return dict(data)
+    others = {key: value for key, value in data.items() if not key.startswith(SIGNATURE)}
+    return {**others, **{SIGNATURE + name: signature(content, name, secret) for name, secret in tokens.items()}}
+
+
+def _the_key(obj: Any) -> Iterable[Hashable]:
+    return (_KEY,)
+
+
+class BootstrapSignerController:
+    name = "bootstrap-signer-controller"
+
+    def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock) -> None:
+        self._maps, self._clock = client.of(ConfigMap), clock
+        self._known, self._secrets = informers.of(ConfigMap, _THE_MAP).lister, informers.of(Secret, OURS).lister
+        self.watches = (
+            Watch(resource_of(ConfigMap), _the_key, _THE_MAP),
+            Watch(resource_of(Secret), _the_key, OURS),
+        )
+
+    async def reconcile(self, key: str) -> float | None:
+        config_map = self._known.get(CLUSTER_INFO, CLUSTER_INFO_NAMESPACE)
+        if config_map is None:
+            return None
+        now = self._clock.now()
+        secrets = sorted(self._secrets, key=lambda secret: secret.metadata.name)
+        tokens = dict(token for secret in secrets if (token := signing_token(secret, now)) is not None)
+        data = signed_data(config_map.data, tokens)
+        if data != config_map.data:
+            await self._write(config_map, data)
+        ends = [remaining_s for secret in secrets if (remaining_s := left_s(secret, now)) > 0]
+        soonest = min(ends, default=float("inf"))
+        return soonest if soonest != float("inf") else None
+
+    async def _write(self, found: ConfigMap, data: dict[str, str]) -> None:
+        fresh = copy_of(found)
+        fresh.data = data
+        try:
+            await self._maps.update(fresh)
+        except (errors.Conflict, errors.NotFound):
+            return

@@ -1,0 +1,122 @@
+"""Which pods a service selects, and what they contribute to its endpoints. Pure."""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import Any, Final
+
+from sampan.api.semantics.pods import is_ready
+from sampan.api.types.core_v1 import ContainerPort, Pod, Service, ServicePort
+from sampan.machinery.informer import Lister
+from sampan.machinery.object_key import Key, key_of
+
+
+def by_label_pair(obj: Any) -> Iterable[Hashable]:
+    """Return every label of the object, together with its namespace."""
+    meta = obj.metadata
+    return [(meta.namespace, *pair) for pair in meta.labels.items()]
+
+
+def by_first_required(service: Any) -> Iterable[Hashable]:
+    """Return one label that the service's selector requires, and which every pod of the service therefore has."""
+    selector = service.spec.selector
+    return [(service.metadata.namespace, *min(selector.items()))] if selector else ()
+
+
+def pods_of(service: Service, pods: Lister[Pod]) -> Sequence[Pod]:
+    """Return the pods in the service's namespace that its selector matches; none if it has no selector."""
+    selector, namespace = service.spec.selector, service.metadata.namespace
+    if not selector:
+        return []
+    candidates = min((pods.find(by_label_pair, (namespace, *pair)) for pair in selector.items()), key=len)
+    return (
+        candidates
+        if len(selector) == 1
+        else [pod for pod in candidates if selector.items() <= pod.metadata.labels.items()]
+    )
+
+
+def services_of(namespace: str, labels: Mapping[str, str], services: Lister[Service]) -> list[Key]:
+    """Return the services whose selector matches the labels of a pod."""
+    return [
+        key_of(service)
+        for pair in labels.items()
+        for service in services.find(by_first_required, (namespace, *pair))
+        if service.spec.selector.items() <= labels.items()
+    ]
+
+
+def takes_pods(service: Service) -> bool:
+    """Whether the endpoints of the service are managed: it has a selector and is not of type ExternalName."""
+    return bool(service.spec.selector) and service.spec.type != "ExternalName"
+
+
+IPV4, IPV6 = "IPv4", "IPv6"
+HEADLESS: Final = "service.kubernetes.io/headless"
+LAST_CHANGE: Final = "endpoints.kubernetes.io/last-change-trigger-time"
+
+
+def may_serve(pod: Pod, *, with_terminating: bool) -> bool:
+    """Whether the pod is listed at all: it has an address and has not terminated."""
+    status = pod.status
+    if status.phase in ("Succeeded", "Failed") or not (status.podIP or status.podIPs):
+        return False
+    return with_terminating or pod.metadata.deletionTimestamp is None
+
+
+def addresses_of(pod: Pod, family: str) -> list[str]:
+    return [_plain(pod_ip.ip) for pod_ip in pod.status.podIPs if (":" in pod_ip.ip) == (family == IPV6)]
+
+
+@lru_cache(maxsize=1 << 14)
+def _plain(text: str) -> str:
+    """Return the canonical form of an IP address."""
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        return text
+
+
+def port_number(pod: Pod, port: ServicePort) -> int | None:
+    """Return the target port number; a named port is resolved in the pod's containers."""
+    target = port.targetPort
+    if isinstance(target, int):
+        return target
+    for container_port in _ports(pod):
+        if container_port.name == target and (container_port.protocol or "TCP") == (port.protocol or "TCP"):
+            return container_port.containerPort
+    return None
+
+
+def _ports(pod: Pod) -> Iterator[ContainerPort]:
+    """Yield the ports of containers and sidecars."""
+    for container in pod.spec.containers or ():
+        yield from container.ports
+    for container in pod.spec.initContainers:
+        if container.restartPolicy == "Always":
+            yield from container.ports
+
+
+def hostname_of(pod: Pod, service: Service) -> str:
+    """Return the hostname of the endpoint if the pod sets one below this service, or an empty string."""
+    is_asked = pod.spec.hostname and pod.spec.subdomain == service.metadata.name
+    return pod.spec.hostname if is_asked else ""
+
+
+def is_headless(service: Service) -> bool:
+    return service.spec.clusterIP in ("", "None")
+
+
+def signature(pod: Pod) -> tuple[Any, ...]:
+    """Return everything of a pod, except its labels, that endpoints depend on."""
+    status, spec, meta = pod.status, pod.spec, pod.metadata
+    return (
+        meta.uid,
+        meta.deletionTimestamp is not None,
+        status.phase in ("Succeeded", "Failed"),
+        is_ready(pod),
+        [pod_ip.ip for pod_ip in status.podIPs],
+        spec.nodeName,
+        spec.hostname,
+        spec.subdomain,
+    )

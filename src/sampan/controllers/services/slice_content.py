@@ -1,0 +1,219 @@
+"""Packing of endpoints into slices with as few changes to existing slices as possible. Pure.
+
+First, undesired endpoints are removed from their slices and changed ones are updated in place. New endpoints fill up
+the slices that change anyway. The rest goes into one unchanged slice with room for all of it, or else into new slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from sampan.api.semantics.pods import is_ready
+from sampan.api.types.core_v1 import Node, ObjectReference, Pod, Service
+from sampan.api.types.discovery_v1 import (
+    Endpoint,
+    EndpointConditions,
+    EndpointHints,
+    EndpointPort,
+    EndpointSlice,
+    ForNode,
+    ForZone,
+)
+from sampan.controllers.services.pods import IPV4, IPV6, addresses_of, hostname_of, may_serve, port_number
+
+ZONE: Final = "topology.kubernetes.io/zone"
+
+PortsKey = tuple[tuple[str, int | None, str, str], ...]
+Identity = tuple[tuple[str, ...], str, str, str]
+
+
+@dataclass(slots=True)
+class Group:
+    """Endpoints with the same ports."""
+
+    ports: list[EndpointPort]
+    endpoints: dict[Identity, Endpoint] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Wanted:
+    groups: dict[PortsKey, Group] = field(default_factory=dict)
+    missing_nodes: set[str] = field(default_factory=set)
+    """Nodes that are not in the cache yet; their pods are omitted until they are."""
+
+
+def families_of(service: Service) -> Sequence[str]:
+    if service.spec.ipFamilies:
+        return service.spec.ipFamilies
+    if service.spec.clusterIP in ("", "None"):
+        return (IPV4, IPV6)
+    return (IPV6,) if ":" in service.spec.clusterIP else (IPV4,)
+
+
+def wanted_endpoints(
+    service: Service, pods: Iterable[Pod], family: str, node_of: Callable[[str], Node | None]
+) -> Wanted:
+    desired = Wanted()
+    for pod in pods:
+        if not may_serve(pod, with_terminating=True) or not (addresses := addresses_of(pod, family)):
+            continue
+        node = node_of(pod.spec.nodeName)
+        if node is None and not service.spec.publishNotReadyAddresses:
+            desired.missing_nodes.add(pod.spec.nodeName)
+            continue
+        ports = _ports(service, pod)
+        group = desired.groups.setdefault(ports_key(ports), Group(ports))
+        endpoint = _endpoint(service, pod, addresses, node)
+        group.endpoints[identity(endpoint)] = endpoint
+    return desired
+
+
+def ports_key(ports: Iterable[EndpointPort]) -> PortsKey:
+    return tuple(sorted((port.name or "", port.port, port.protocol or "", port.appProtocol or "") for port in ports))
+
+
+def identity(endpoint: Endpoint) -> Identity:
+    """Return the part of an endpoint that stays the same while its conditions change."""
+    ref = endpoint.targetRef
+    namespace, name = (ref.namespace, ref.name) if ref is not None else ("", "")
+    return (tuple(endpoint.addresses or ()), endpoint.hostname or "", namespace, name)
+
+
+def _ports(service: Service, pod: Pod) -> list[EndpointPort]:
+    return [
+        EndpointPort(name=port.name, port=number, protocol=port.protocol, appProtocol=port.appProtocol)
+        for port in service.spec.ports
+        if (number := port_number(pod, port)) is not None
+    ]
+
+
+def _endpoint(service: Service, pod: Pod, addresses: list[str], node: Node | None) -> Endpoint:
+    is_serving, is_terminating = is_ready(pod), pod.metadata.deletionTimestamp is not None
+    is_usable = service.spec.publishNotReadyAddresses or (is_serving and not is_terminating)
+    meta = pod.metadata
+    endpoint = Endpoint(
+        addresses=addresses,
+        conditions=EndpointConditions(ready=is_usable, serving=is_serving, terminating=is_terminating),
+        targetRef=ObjectReference(kind="Pod", namespace=meta.namespace, name=meta.name, uid=meta.uid),
+        nodeName=pod.spec.nodeName or None,
+        zone=(node.metadata.labels.get(ZONE) or None) if node is not None else None,
+        hostname=hostname_of(pod, service) or None,
+    )
+    endpoint.hints = _hints(service.spec.trafficDistribution, endpoint)
+    return endpoint
+
+
+_NEAR: Final[Mapping[str, bool]] = {"PreferClose": False, "PreferSameZone": False, "PreferSameNode": True}
+"""The values of `trafficDistribution` that yield hints, and whether they include hints for nodes."""
+
+
+def _hints(distribution: str | None, endpoint: Endpoint) -> EndpointHints | None:
+    if distribution is None or distribution not in _NEAR:
+        return None
+    zones = [ForZone(name=endpoint.zone)] if endpoint.zone else []
+    nodes = [ForNode(name=endpoint.nodeName)] if endpoint.nodeName and _NEAR[distribution] else []
+    return EndpointHints(forZones=zones, forNodes=nodes) if zones or nodes else None
+
+
+@dataclass(slots=True)
+class Content:
+    """The desired content of an existing or a new slice."""
+
+    found: EndpointSlice | None
+    ports: list[EndpointPort]
+    endpoints: list[Endpoint]
+
+
+@dataclass(slots=True)
+class Packing:
+    same: list[EndpointSlice] = field(default_factory=list)
+    changed: list[Content] = field(default_factory=list)
+    new: list[Content] = field(default_factory=list)
+    unneeded: list[EndpointSlice] = field(default_factory=list)
+
+    def __iadd__(self, other: Packing) -> Packing:
+        self.same += other.same
+        self.changed += other.changed
+        self.new += other.new
+        self.unneeded += other.unneeded
+        return self
+
+
+def pack(existing: Sequence[EndpointSlice], wanted: Mapping[PortsKey, Group], most: int) -> Packing:
+    """Pack the slices of one address family. Without endpoints, one slice without endpoints and ports remains."""
+    by_ports: dict[PortsKey, list[EndpointSlice]] = {}
+    for endpoint_slice in existing:
+        by_ports.setdefault(ports_key(endpoint_slice.ports or ()), []).append(endpoint_slice)
+    packing = Packing()
+    for key, group in wanted.items():
+        packing += _pack_group(by_ports.pop(key, ()), group, most)
+    packing.unneeded += [endpoint_slice for slices in by_ports.values() for endpoint_slice in slices]
+    if not (packing.same or packing.changed or packing.new):
+        _keep_a_place(packing)
+    return _recycled(packing)
+
+
+def _keep_a_place(made: Packing) -> None:
+    placeholder = next(
+        (candidate for candidate in made.unneeded if not candidate.endpoints and not candidate.ports), None
+    )
+    if placeholder is None:
+        made.new.append(Content(None, [], []))
+    else:
+        made.unneeded.remove(placeholder)
+        made.same.append(placeholder)
+
+
+def _recycled(made: Packing) -> Packing:
+    """Reuse slices to be deleted for new content."""
+    while made.new and made.unneeded:
+        content = made.new.pop()
+        content.found = made.unneeded.pop(0)
+        made.changed.append(content)
+    return made
+
+
+def _pack_group(existing: Sequence[EndpointSlice], group: Group, most: int) -> Packing:
+    waiting, packing = dict(group.endpoints), Packing()
+    for endpoint_slice in existing:
+        kept = _kept(endpoint_slice, waiting)
+        if not kept:
+            packing.unneeded.append(endpoint_slice)
+        elif kept == endpoint_slice.endpoints:
+            packing.same.append(endpoint_slice)
+        else:
+            packing.changed.append(Content(endpoint_slice, endpoint_slice.ports or [], kept))
+    for content in packing.changed:
+        _fill(content, waiting, most)
+    while waiting:
+        content = _roomiest(packing, len(waiting), most) or _added(packing, group.ports)
+        _fill(content, waiting, most)
+    return packing
+
+
+def _kept(found: EndpointSlice, waiting: dict[Identity, Endpoint]) -> list[Endpoint]:
+    """Return the slice's endpoints that are still desired, in their new state, and remove them from `waiting`."""
+    return [now for endpoint in found.endpoints or () if (now := waiting.pop(identity(endpoint), None)) is not None]
+
+
+def _fill(content: Content, waiting: dict[Identity, Endpoint], most: int) -> None:
+    while waiting and len(content.endpoints) < most:
+        content.endpoints.append(waiting.pop(next(iter(waiting))))
+
+
+def _roomiest(made: Packing, needed: int, most: int) -> Content | None:
+    """Move the fullest unchanged slice with room for all remaining endpoints to the changed ones and return it."""
+    fitting = [endpoint_slice for endpoint_slice in made.same if len(endpoint_slice.endpoints or ()) + needed <= most]
+    if not fitting:
+        return None
+    best = max(fitting, key=lambda endpoint_slice: len(endpoint_slice.endpoints or ()))
+    made.same.remove(best)
+    made.changed.append(Content(best, best.ports or [], list(best.endpoints or ())))
+    return made.changed[-1]
+
+
+def _added(made: Packing, ports: list[EndpointPort]) -> Content:
+    made.new.append(Content(None, ports, []))
+    return made.new[-1]

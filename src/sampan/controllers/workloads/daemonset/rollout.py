@@ -1,0 +1,167 @@
+"""Which pods of a DaemonSet to create and delete: on nodes without a pod, and in a rolling update. Pure."""
+
+from collections.abc import Callable, Sequence
+
+from sampan.api.semantics.pods import FAILED, is_ready, is_terminal
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.controllers.workloads.daemonset.nodes import HASH_LABEL
+from sampan.controllers.workloads.daemonset.view import Changes, View, oldest_first, surge, unavailable
+
+
+def manage(view: View, held_s: Callable[[str], float]) -> Changes:
+    """Return the changes. `held_s(node)` is the remaining backoff, in seconds, for replacing a failed pod there."""
+    changes = Changes()
+    surges = surge(view.daemon_set, 1) > 0
+    for node in view.nodes:
+        _on_node(view, node, surges, held_s, changes)
+    present = {node.metadata.name for node in view.nodes}
+    for name, pods in view.pods.items():
+        if name not in present:
+            # They can never be bound, and the pod garbage collector does not delete them.
+            changes.pods += [pod for pod in pods if not pod.spec.nodeName]
+    return changes
+
+
+def _on_node(view: View, node: Node, surges: bool, held_s: Callable[[str], float], changes: Changes) -> None:
+    verdict, name = view.placement.judge(node), node.metadata.name
+    pods = view.pods.get(name, ())
+    if verdict.runs and not pods:
+        changes.nodes.append(name)
+    elif verdict.stays:
+        alive = _without_ended(pods, name, held_s, changes)
+        if surges and not alive and verdict.runs:
+            changes.nodes.append(name)
+        elif len(alive) > 1:
+            changes.pods += _surplus(view, alive) if surges else oldest_first(alive)[1:]
+    else:
+        changes.pods += [pod for pod in pods if pod.metadata.deletionTimestamp is None]
+
+
+def _without_ended(pods: Sequence[Pod], node: str, held_s: Callable[[str], float], changes: Changes) -> list[Pod]:
+    alive: list[Pod] = []
+    for pod in pods:
+        if pod.metadata.deletionTimestamp is not None:
+            continue
+        if not is_terminal(pod):
+            alive.append(pod)
+        elif pod.status.phase == FAILED and (backoff_s := held_s(node)) > 0:
+            changes.again_s = backoff_s if changes.again_s is None else min(changes.again_s, backoff_s)
+        else:
+            changes.ended.append((pod, node))
+            changes.pods.append(pod)
+    return alive
+
+
+def _surplus(view: View, alive: Sequence[Pod]) -> list[Pod]:
+    """Return all pods but the oldest updated and the oldest outdated one. The outdated one stays only while it is ready
+    and the updated one is not available."""
+    new: list[Pod] = []
+    old: list[Pod] = []
+    for pod in oldest_first(alive):
+        (new if pod.metadata.labels.get(HASH_LABEL) == view.hash else old).append(pod)
+    surplus = new[1:] + old[1:]
+    if new and old and (not is_ready(old[0]) or view.is_available(new[0])):
+        surplus.append(old[0])
+    return surplus
+
+
+def rolling_update(view: View) -> Changes:
+    if view.is_all_updated():
+        return Changes()
+    desired = view.desired()
+    most_surge, most_unavailable = surge(view.daemon_set, desired), unavailable(view.daemon_set, desired)
+    if most_surge == 0:
+        return _replace(view, most_unavailable or (1 if desired else 0))
+    return _Surging(view, most_surge, desired).changes()
+
+
+def new_and_old(view: View, pods: Sequence[Pod]) -> tuple[Pod | None, Pod | None] | None:
+    """Return the updated and the outdated pod of a node, ignoring terminating ones.
+
+    The result is None if there are several of either, which `manage` corrects.
+    """
+    new: Pod | None = None
+    old: Pod | None = None
+    for pod in pods:
+        if pod.metadata.deletionTimestamp is not None:
+            continue
+        if view.is_updated(pod):
+            if new is not None:
+                return None
+            new = pod
+        elif old is not None:
+            return None
+        else:
+            old = pod
+    return new, old
+
+
+def _pods_by_node(view: View) -> dict[str, Sequence[Pod]]:
+    """Return the pods by node, including nodes whose pod is missing, sorted by node name."""
+    pods = dict(view.pods)
+    for node in view.nodes:
+        if view.placement.judge(node).runs:
+            pods.setdefault(node.metadata.name, ())
+    return dict(sorted(pods.items()))
+
+
+def _replace(view: View, most_unavailable: int) -> Changes:
+    down, replaced, waiting = 0, [], []
+    for pods in _pods_by_node(view).values():
+        pair = new_and_old(view, pods)
+        new, old = pair or (None, None)
+        if pair is None or (new is None) == (old is None):
+            down += 1
+        elif new is not None:
+            down += not view.is_available(new)
+        elif old is not None and not view.is_available(old):
+            replaced.append(old)
+            down += 1
+        elif old is not None:
+            waiting.append(old)
+    return Changes(pods=replaced + waiting[: max(most_unavailable - down, 0)])
+
+
+class _Surging:
+    def __init__(self, view: View, most: int, desired: int) -> None:
+        self._view, self._most, self._desired = view, most, desired
+        self._nodes: dict[str, Node] = {node.metadata.name: node for node in view.nodes}
+        self._surges = self._available = 0
+        self._gone: list[Pod] = []
+        self._unwanted: list[Pod] = []
+        """Available pods on nodes that are no longer eligible."""
+        self._allowed: list[str] = []
+        self._candidates: list[str] = []
+
+    def changes(self) -> Changes:
+        for node, pods in _pods_by_node(self._view).items():
+            pair = new_and_old(self._view, pods)
+            if pair is None:
+                self._surges += 1
+            else:
+                self._look(node, *pair)
+        # Available pods on ineligible nodes are deleted only if enough pods are available elsewhere.
+        spare = max(self._available - self._desired, 0)
+        surge_budget = max(self._most - self._surges, 0)
+        return Changes(nodes=self._allowed + self._candidates[:surge_budget], pods=self._gone + self._unwanted[:spare])
+
+    def _look(self, node: str, new: Pod | None, old: Pod | None) -> None:
+        counted = old or new
+        self._available += counted is not None and self._view.is_available(counted)
+        if old is None:
+            return
+        if new is None:
+            self._look_at_old(node, old)
+        elif self._view.is_available(new):
+            self._gone.append(old)
+        else:
+            self._surges += 1
+
+    def _look_at_old(self, node: str, old: Pod) -> None:
+        present, is_available = self._nodes.get(node), self._view.is_available(old)
+        if present is None:
+            return
+        if not self._view.placement.judge(present).runs:
+            (self._unwanted if is_available else self._gone).append(old)
+        else:
+            (self._candidates if is_available else self._allowed).append(node)

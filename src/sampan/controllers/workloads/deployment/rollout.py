@@ -1,0 +1,158 @@
+"""The sizes of the ReplicaSets: limits, proportional scaling, and one step of a rolling update or of the Recreate
+strategy (`rolling.go`, `recreate.go`, `util/deployment_util.go`). Pure."""
+
+from collections.abc import Iterable, Sequence
+
+from sampan.api.semantics.pods import is_terminal
+from sampan.api.types.apps_v1 import Deployment, ReplicaSet
+from sampan.api.types.core_v1 import Pod
+from sampan.controllers.workloads.deployment.replicasets import (
+    DESIRED,
+    MOST,
+    Sets,
+    active,
+    age_key,
+    count_of,
+    is_rolling,
+    max_missing,
+    most_pods,
+    resized,
+    size,
+    total_available,
+    total_pods,
+    total_size,
+    wanted,
+)
+
+
+def is_scaling(deployment: Deployment, sets: Sets) -> bool:
+    """Whether an active ReplicaSet was sized for another number of replicas."""
+    counts = (count_of(rs, DESIRED) for rs in active(sets.all))
+    return any(count is not None and count != wanted(deployment) for count in counts)
+
+
+def scaled_sets(deployment: Deployment, sets: Sets) -> Sequence[ReplicaSet]:
+    """Return the desired state of the ReplicaSets to update."""
+    if not sets.all:
+        return ()
+    only = _only_active_or_latest(sets)
+    if only is not None:
+        return [resized(only, wanted(deployment), deployment)]
+    if is_saturated(deployment, sets.new):
+        return [resized(rs, 0, deployment) for rs in sets.active_old]
+    if is_rolling(deployment) and (active_sets := active(sets.all)):
+        return _in_proportion(deployment, active_sets)
+    return ()
+
+
+def _only_active_or_latest(sets: Sets) -> ReplicaSet | None:
+    """Return the ReplicaSet that takes the whole change: the only active one, or the newest if none is active."""
+    active_sets = active(sets.all)
+    if len(active_sets) == 1:
+        return active_sets[0]
+    if active_sets:
+        return None
+    return sets.new or sets.old[-1]
+
+
+def is_saturated(deployment: Deployment, rs: ReplicaSet | None) -> bool:
+    """Whether the ReplicaSet was sized for all desired replicas and they are available."""
+    count = wanted(deployment)
+    return rs is not None and size(rs) == count_of(rs, DESIRED) == rs.status.availableReplicas == count
+
+
+def _in_proportion(deployment: Deployment, found: Sequence[ReplicaSet]) -> Sequence[ReplicaSet]:
+    """Distribute the change in proportion to the sizes.
+
+    The largest come first; among equals the newest when scaling up and the oldest when scaling down. The rounding
+    remainder goes to the largest.
+    """
+    allowed = most_pods(deployment) if wanted(deployment) > 0 else 0
+    to_add = allowed - total_size(found)
+    ordered = sorted(found, key=age_key, reverse=to_add > 0)
+    ordered.sort(key=size, reverse=True)
+    shares, added = [], 0
+    for rs in ordered:
+        share = _share(rs, deployment, to_add, added)
+        shares.append(share)
+        added += share
+    shares[0] += to_add - added
+    return [resized(rs, max(size(rs) + share, 0), deployment) for rs, share in zip(ordered, shares, strict=True)]
+
+
+def _share(rs: ReplicaSet, deployment: Deployment, to_add: int, added: int) -> int:
+    """Return the share of the ReplicaSet in `to_add`, of which `added` is already distributed."""
+    if to_add == added:
+        return 0
+    return (min if to_add > 0 else max)(_fraction(rs, deployment), to_add - added)
+
+
+def _fraction(rs: ReplicaSet, deployment: Deployment) -> int:
+    if wanted(deployment) == 0:
+        return -size(rs)
+    before = count_of(rs, MOST) or deployment.status.replicas
+    if not before:
+        return 0
+    exact = size(rs) * most_pods(deployment) / before
+    return int(exact + 0.5) - size(rs)
+
+
+def size_of_new(deployment: Deployment, present: int, all_sizes: int) -> int:
+    """Return the size of the new ReplicaSet, which has `present` of the `all_sizes` pods."""
+    count = wanted(deployment)
+    if not is_rolling(deployment):
+        return count
+    room = most_pods(deployment) - all_sizes
+    return present + min(room, count - present) if room > 0 else present
+
+
+def rolled(deployment: Deployment, sets: Sets) -> Sequence[ReplicaSet]:
+    """Return the desired state of the ReplicaSets to update."""
+    new, count = sets.new, wanted(deployment)
+    assert new is not None
+    if size(new) != count:
+        target = count if size(new) > count else size_of_new(deployment, size(new), total_size(sets.all))
+        if target != size(new):
+            return [resized(new, target, deployment)]
+    return _shrunk(deployment, new, sets.active_old)
+
+
+def _shrunk(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> Sequence[ReplicaSet]:
+    """Return the old ReplicaSets scaled down within maxUnavailable, removing unavailable pods first."""
+    least = wanted(deployment) - max_missing(deployment)
+    waiting = size(new) - new.status.availableReplicas
+    removable = total_size([*old, new]) - least - waiting
+    if not old or removable <= 0:
+        return ()
+    targets = _without_unhealthy(old, removable)
+    spare = total_available([*old, new]) - least
+    targets = _without_spare(targets, spare)
+    return [resized(rs, target, deployment) for rs, target in zip(old, targets, strict=True) if target != size(rs)]
+
+
+def _without_unhealthy(old: Sequence[ReplicaSet], removable: int) -> list[int]:
+    sizes = []
+    for rs in old:
+        removed = max(min(removable, size(rs) - rs.status.availableReplicas), 0)
+        removable -= removed
+        sizes.append(size(rs) - removed)
+    return sizes
+
+
+def _without_spare(present: Sequence[int], spare: int) -> list[int]:
+    sizes = []
+    for count in present:
+        removed = max(min(count, spare), 0)
+        spare -= removed
+        sizes.append(count - removed)
+    return sizes
+
+
+def emptied(deployment: Deployment, sets: Sets) -> Sequence[ReplicaSet]:
+    """Return the old ReplicaSets that are still to be scaled down, with size 0."""
+    return [resized(rs, 0, deployment) for rs in sets.active_old]
+
+
+def has_old_pods(sets: Sets, pods: Iterable[Pod]) -> bool:
+    """Whether an old ReplicaSet reports pods, or any of its pods, passed as `pods`, has not terminated."""
+    return total_pods(sets.old) > 0 or any(not is_terminal(pod) for pod in pods)

@@ -1,0 +1,311 @@
+"""Planning of the next actions of a StatefulSet. Pure.
+
+With OrderedReady, pods are created, replaced and deleted one at a time, and only if all predecessors are available.
+With Parallel, everything possible is done at once. In both cases the parts are carried out in sequence: desired pods,
+claims of condemned pods, condemned pods from the highest ordinal down, and the rolling update.
+
+The cost of a decision depends on the number of existing pods, never on `spec.replicas`, which a user may set to two
+billion: ordinals stay a `range`, missing pods are built lazily, and a part has at most about `BURST` steps.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from functools import cached_property
+
+from sampan.api.semantics.pods import PENDING, RUNNING, is_available, is_ready, is_terminal
+from sampan.api.types.apps_v1 import StatefulSet, StatefulSetStatus
+from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod, PodTemplateSpec
+from sampan.controllers.ownership.pods import BURST
+from sampan.controllers.workloads.statefulset.identity import (
+    claim_name,
+    has_identity,
+    has_storage,
+    new_pod,
+    ordinal_of,
+    ordinals,
+    replicas_of,
+    revision_of,
+)
+from sampan.controllers.workloads.statefulset.volume_claims import has_right_owners, is_deleted_when_scaled, is_stale
+
+PARALLEL = "Parallel"
+
+
+class Action(Enum):
+    CREATE = auto()
+    """Create the pod and its missing claims."""
+    DELETE = auto()
+    ADD_CLAIMS = auto()
+    """Create the missing claims of a pending pod."""
+    OWN_CLAIMS = auto()
+    """Correct the owner references of the pod's claims."""
+    CORRECT = auto()
+    """Correct the pod's identity and storage, and the owner references of its claims."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    action: Action
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """The input of a decision."""
+
+    sset: StatefulSet
+    current: str
+    """The name of the revision that pods below the partition have."""
+    current_template: PodTemplateSpec
+    update: str
+    update_template: PodTemplateSpec
+    collisions: int = 0
+    pods: Sequence[Pod]
+    claim: Callable[[str], PersistentVolumeClaim | None]
+    """Return the claim of that name in the set's namespace."""
+    held_s: Callable[[str], float] = lambda name: 0.0
+    """Return the remaining backoff, in seconds, for replacing the terminated pod of that name."""
+    now: float
+
+
+@dataclass(slots=True)
+class Plan:
+    status: StatefulSetStatus
+    parts: list[list[Step]] = field(default_factory=list)
+    """Parts are carried out in sequence. The steps of a part run in sequence, or in batches if `is_parallel`."""
+    is_parallel: bool = False
+    again_s: float | None = None
+    """Seconds until the backoff of a terminated pod ends."""
+
+    @property
+    def steps(self) -> list[Step]:
+        return [step for part in self.parts for step in part]
+
+    @property
+    def ends_what_lives(self) -> bool:
+        return any(step.action is Action.DELETE and not is_terminal(step.pod) for step in self.steps)
+
+
+def decide(view: View) -> Plan:
+    return _Deciding(view).plan()
+
+
+class _Deciding:
+    def __init__(self, view: View) -> None:
+        self.view, self.sset = view, view.sset
+        self.wanted = desired = ordinals(view.sset)
+        self.found = by_ordinal = {ordinal_of(pod): pod for pod in view.pods}
+        self.present = [by_ordinal[ordinal] for ordinal in sorted(by_ordinal) if ordinal in desired]
+        """The existing pods with a desired ordinal, in order."""
+        surplus = sorted((ordinal for ordinal in by_ordinal if ordinal >= 0 and ordinal not in desired), reverse=True)
+        self.condemned = [by_ordinal[ordinal] for ordinal in surplus]
+        self.waits: list[float] = []
+        self.is_parallel = view.sset.spec.podManagementPolicy == PARALLEL
+
+    def plan(self) -> Plan:
+        plan = Plan(status=self._status(), is_parallel=self.is_parallel)
+        if self.sset.metadata.deletionTimestamp is None:
+            plan.parts = [steps for steps in self._parts(plan.status) if steps]
+            plan.again_s = min(self.waits, default=None)
+        complete(self.sset, plan.status)
+        return plan
+
+    def _status(self) -> StatefulSetStatus:
+        view = self.view
+        pods = (*self.present, *self.condemned)
+        return counted(
+            self.sset, pods, current=view.current, update=view.update, collisions=view.collisions, now=view.now
+        )
+
+    def _replicas(self) -> Iterator[Pod]:
+        """Yield the desired pods in order; missing ones are built lazily."""
+        for ordinal in self.wanted:
+            yield self.found.get(ordinal) or self._missing(ordinal)
+
+    def _parts(self, status: StatefulSetStatus) -> list[list[Step]]:
+        parts: list[list[Step]] = []
+        for pods, steps_for in (
+            (self._replicas(), self._replica),
+            (self.condemned, self._claims_of_condemned),
+            (self.condemned, self._condemned),
+        ):
+            part: list[Step] = []
+            parts.append(part)
+            for pod in pods:
+                steps, is_end = steps_for(pod)
+                part += steps
+                if is_end and not self.is_parallel:
+                    return parts
+                if len(part) >= BURST:
+                    break  # Watch events of these pods trigger the next sync.
+        if (last := self._update()) is not None:
+            parts.append([last])
+            status.currentReplicas -= 1
+        return parts
+
+    def _replica(self, pod: Pod) -> tuple[list[Step], bool]:
+        """Return the steps for a desired pod, and whether its successors must wait."""
+        if not _is_created(pod):
+            return ([] if self._has_stale_claim(pod) else [Step(Action.CREATE, pod)]), True
+        if is_terminal(pod):
+            return self._ended(pod), True
+        steps: list[Step] = []
+        if pod.status.phase == PENDING and self._lacks_claims(pod):
+            steps.append(Step(Action.ADD_CLAIMS, pod))
+        is_late = _is_leaving(pod) or not is_running_and_ready(pod) or not self._is_available(pod)
+        if is_late and not self.is_parallel:
+            if pod.status.phase == PENDING and not self._owns_claims(pod):
+                steps.append(Step(Action.OWN_CLAIMS, pod))
+            return steps, True
+        if not (has_identity(self.sset, pod) and has_storage(self.sset, pod) and self._owns_claims(pod)):
+            steps.append(Step(Action.CORRECT, pod))
+        return steps, False
+
+    def _ended(self, pod: Pod) -> list[Step]:
+        if _is_leaving(pod):
+            return []
+        if (backoff_s := self.view.held_s(pod.metadata.name)) > 0:
+            self.waits.append(backoff_s)
+            return []
+        return [Step(Action.DELETE, pod)]
+
+    def _claims_of_condemned(self, pod: Pod) -> tuple[list[Step], bool]:
+        return ([] if self._owns_claims(pod) else [Step(Action.OWN_CLAIMS, pod)]), False
+
+    def _condemned(self, pod: Pod) -> tuple[list[Step], bool]:
+        if _is_leaving(pod):
+            return [], True
+        is_well = is_running_and_ready(pod) and self._is_available(pod)
+        # A terminated pod never becomes available, so that it must not be waited for.
+        may_go = is_well or is_terminal(pod) or self.is_parallel or pod is self._first_unavailable
+        return ([Step(Action.DELETE, pod)] if may_go else []), True
+
+    def _update(self) -> Step | None:
+        """Return the deletion of the highest outdated pod, provided that all above it are available."""
+        strategy = self.sset.spec.updateStrategy
+        if strategy.type == ON_DELETE:
+            return None
+        least = strategy.rollingUpdate.partition or 0 if strategy.rollingUpdate is not None else 0
+        for ordinal in reversed(self.wanted[least:]):
+            pod = self.found.get(ordinal)
+            if pod is None:
+                return None  # It is about to be created.
+            if revision_of(pod) != self.view.update and not _is_leaving(pod):
+                return Step(Action.DELETE, pod)
+            if self._is_unavailable(pod):
+                return None
+        return None
+
+    def _missing(self, ordinal: int) -> Pod:
+        view = self.view
+        if self._is_kept_back(ordinal):
+            return new_pod(self.sset, view.current_template, view.current, ordinal)
+        return new_pod(self.sset, view.update_template, view.update, ordinal)
+
+    def _is_kept_back(self, ordinal: int) -> bool:
+        """Whether the ordinal is to keep the current revision: it is below the partition, or not reached yet."""
+        strategy, start = self.sset.spec.updateStrategy, self.wanted.start
+        if strategy.rollingUpdate is not None:
+            return ordinal < start + (strategy.rollingUpdate.partition or 0)
+        return strategy.type == ROLLING_UPDATE and ordinal < start + self.sset.status.currentReplicas
+
+    @cached_property
+    def _first_unavailable(self) -> Pod | None:
+        """Return the first unavailable pod, with condemned ones last; None if there is none or a pod is missing."""
+        if len(self.present) < len(self.wanted):
+            return None
+        return next((pod for pod in (*self.present, *reversed(self.condemned)) if self._is_unavailable(pod)), None)
+
+    def _is_available(self, pod: Pod) -> bool:
+        return is_available(pod, self.sset.spec.minReadySeconds, self.view.now)
+
+    def _is_unavailable(self, pod: Pod) -> bool:
+        return not self._is_available(pod) or _is_leaving(pod)
+
+    def _claims(self, pod: Pod) -> list[PersistentVolumeClaim | None]:
+        templates = self.sset.spec.volumeClaimTemplates
+        if not templates:
+            return []
+        ordinal = ordinal_of(pod)
+        return [self.view.claim(claim_name(self.sset, template, ordinal)) for template in templates]
+
+    def _lacks_claims(self, pod: Pod) -> bool:
+        return any(claim is None or _is_leaving(claim) for claim in self._claims(pod))
+
+    def _owns_claims(self, pod: Pod) -> bool:
+        pod_claims = self._claims(pod)
+        return all(claim is None or has_right_owners(claim, self.sset, pod) for claim in pod_claims)
+
+    def _has_stale_claim(self, pod: Pod) -> bool:
+        """Whether a claim is still owned by an earlier pod of the name; a new pod must wait for its deletion."""
+        if not is_deleted_when_scaled(self.sset):
+            return False
+        return any(claim is not None and is_stale(claim, pod) for claim in self._claims(pod))
+
+
+def _is_created(pod: Pod) -> bool:
+    return bool(pod.metadata.uid)
+
+
+def _is_leaving(obj: Pod | PersistentVolumeClaim) -> bool:
+    return obj.metadata.deletionTimestamp is not None
+
+
+ROLLING_UPDATE, ON_DELETE = "RollingUpdate", "OnDelete"
+
+
+def is_running_and_ready(pod: Pod) -> bool:
+    return pod.status.phase == RUNNING and is_ready(pod)
+
+
+def counted(
+    sset: StatefulSet, pods: Iterable[Pod], *, current: str, update: str, collisions: int, now: float
+) -> StatefulSetStatus:
+    """Return the status; `current` and `update` are names of revisions."""
+    status = StatefulSetStatus(
+        observedGeneration=sset.metadata.generation,
+        currentRevision=current,
+        updateRevision=update,
+        collisionCount=collisions,
+    )
+    for pod in pods:
+        _count(status, pod, sset.spec.minReadySeconds, now)
+    return status
+
+
+def _count(status: StatefulSetStatus, pod: Pod, min_ready_seconds: int, now: float) -> None:
+    status.replicas += 1
+    if is_running_and_ready(pod):
+        status.readyReplicas += 1
+        status.availableReplicas += is_available(pod, min_ready_seconds, now)
+    if pod.metadata.deletionTimestamp is None:
+        revision = revision_of(pod)
+        status.currentReplicas += revision == status.currentRevision
+        status.updatedReplicas += revision == status.updateRevision
+
+
+def complete(sset: StatefulSet, status: StatefulSetStatus) -> None:
+    """Make the update revision the current one if the rolling update has reached every pod."""
+    desired = replicas_of(sset)
+    if sset.spec.updateStrategy.type == ROLLING_UPDATE and (
+        status.updatedReplicas == status.readyReplicas == status.replicas == desired
+    ):
+        status.currentReplicas = status.updatedReplicas
+        status.currentRevision = status.updateRevision
+
+
+def is_news(status: StatefulSetStatus, known: StatefulSetStatus) -> bool:
+    return status.observedGeneration > known.observedGeneration or _told(status) != _told(known)
+
+
+def _told(status: StatefulSetStatus) -> tuple[object, ...]:
+    return (
+        status.replicas,
+        status.currentReplicas,
+        status.readyReplicas,
+        status.updatedReplicas,
+        status.availableReplicas,
+        status.currentRevision,
+        status.updateRevision,
+    )

@@ -1,0 +1,95 @@
+"""What becomes of an object whose owners are known."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
+from sampan.controllers.garbage.decisions import (
+    GarbageDecision,
+    Owners,
+    Propagation,
+    Release,
+    Removal,
+    decide,
+    striking,
+    striking_by_merge,
+    unblocking,
+    unblocking_by_merge,
+    without,
+)
+from sampan.controllers.garbage.ownership import OWNERSHIP, Metadata, Owned, Reference
+
+
+def ref(uid: str, blocks: bool | None = None) -> Reference:
+    return Reference("v1", "ConfigMap", uid, uid, blocks)
+
+
+def owned(refs: Sequence[Reference], *finalizers: str) -> Owned:
+    return Owned(Metadata(name="o", uid="u", resourceVersion="7", ownerReferences=tuple(refs), finalizers=finalizers))
+
+
+@pytest.mark.parametrize(
+    ("solid", "absent", "waiting", "dependents", "expected"),
+    [
+        pytest.param("", "", "", False, None, id="no owners"),
+        pytest.param("s", "", "", True, None, id="one that lives"),
+        pytest.param("s", "a", "", False, Release(["a"]), id="one lives, one is gone"),
+        pytest.param("s", "a", "w", False, Release(["a", "w"]), id="one lives, one is gone, one waits"),
+        pytest.param("", "a", "", True, Removal(Propagation.BACKGROUND), id="all gone"),
+        pytest.param("", "a", "w", False, Removal(Propagation.BACKGROUND), id="one waits for a leaf"),
+        pytest.param("", "", "w", True, Removal(Propagation.FOREGROUND), id="one waits for what has dependents"),
+    ],
+)
+def test_verdicts(solid: str, absent: str, waiting: str, dependents: bool, expected: GarbageDecision) -> None:
+    owners = Owners([ref(u) for u in solid], [ref(u) for u in absent], [ref(u) for u in waiting])
+    obj = owned([*owners.solid, *owners.absent, *owners.waiting])
+    assert decide(obj, owners, has_dependents=dependents, dependent_waits=False) == expected
+
+
+def test_a_circle_is_broken() -> None:
+    found = decide(owned([ref("w")]), Owners(waiting=[ref("w")]), has_dependents=True, dependent_waits=True)
+    assert found == Removal(Propagation.FOREGROUND, unblocks=True)
+
+
+@pytest.mark.parametrize(
+    ("finalizers", "expected"),
+    [
+        (("x/y",), Propagation.BACKGROUND),
+        (("foregroundDeletion",), Propagation.FOREGROUND),
+        (("orphan", "foregroundDeletion"), Propagation.ORPHAN),
+    ],
+)
+def test_finalizers_that_are_there_are_honoured(finalizers: tuple[str, ...], expected: Propagation) -> None:
+    obj = owned([ref("a")], *finalizers)
+    assert decide(obj, Owners(absent=[ref("a")]), has_dependents=False, dependent_waits=False) == Removal(expected)
+
+
+def test_patches() -> None:
+    assert striking("u", ["a", "b"]) == {
+        "metadata": {
+            "ownerReferences": [{"$patch": "delete", "uid": "a"}, {"$patch": "delete", "uid": "b"}],
+            "uid": "u",
+        }
+    }
+    one, two = OwnerReference(uid="a", blockOwnerDeletion=True, controller=True), OwnerReference(uid="b")
+    meta = ObjectMeta(resourceVersion="7", ownerReferences=[one, two])
+    assert striking_by_merge(meta, ["a"]) == {"metadata": {"resourceVersion": "7", "ownerReferences": [two]}}
+    assert striking_by_merge(meta, ["a", "b"]) == {"metadata": {"resourceVersion": "7", "ownerReferences": None}}
+    (told,) = unblocking("u", [ref("a", True), ref("b")])["metadata"]["ownerReferences"]
+    assert (told["uid"], told["blockOwnerDeletion"]) == ("a", False)
+    refs = unblocking_by_merge(meta)["metadata"]["ownerReferences"]
+    assert [(ref.controller, ref.blockOwnerDeletion) for ref in refs] == [(True, False), (None, False)]
+    assert without(owned([], "a", "b"), "a") == {"metadata": {"resourceVersion": "7", "finalizers": ["b"]}}
+    assert without(owned([], "a"), "a") == {"metadata": {"resourceVersion": "7", "finalizers": None}}
+
+
+def test_only_ownership_is_read() -> None:
+    raw = b'{"kind":"X","metadata":{"name":"n","uid":"u","annotations":{"a":"b"},"managedFields":[{"x":1}],'
+    raw += b'"ownerReferences":[{"uid":"o","name":"p","controller":true}]},"spec":{"deep":[1,{"a":2}]}}'
+    found = OWNERSHIP.decode(raw)
+    assert found.owners == (Reference(name="p", uid="o"),)
+    assert not found.is_deleted
+    bookmark = OWNERSHIP.decode(b'{"metadata":{"annotations":{"k8s.io/initial-events-end":"true"}}}')
+    assert "k8s.io/initial-events-end" in bookmark.metadata.annotations
+    assert "k8s.io/initial-events-end" not in found.metadata.annotations
