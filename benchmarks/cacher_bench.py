@@ -14,8 +14,8 @@ import uvloop
 from benchmarks import Row
 from sampan.api.fields import Term
 from sampan.machinery.clock import RealClock
-from sampan.storage.backend import Batch, Event
-from sampan.storage.cacher import Cacher, Field, ListQuery, Selection, Shape, Watcher, WatchQuery
+from sampan.storage.backend import Batch, StoreEvent
+from sampan.storage.cacher import CachedField, Cacher, ListQuery, ObjectSelection, Shape, Watcher, WatchQuery
 from sampan.storage.memory import MemoryBackend
 
 LIST_PODS = 10_000
@@ -35,8 +35,8 @@ PODS = Shape(
     api_version="v1",
     plural="pods",
     fields=(
-        Field("spec.nodeName", ("spec.nodeName",), indexed=True),
-        *(Field(label, (label,)) for label in SELECTABLE),
+        CachedField("spec.nodeName", ("spec.nodeName",), indexed=True),
+        *(CachedField(label, (label,)) for label in SELECTABLE),
     ),
 )
 
@@ -111,7 +111,7 @@ async def _measured() -> list[Row]:
         return [
             *await _lists(feed.cacher),
             await _apply(feed),
-            await _fan_out(feed, "matching", lambda _: Selection(), 1.0),
+            await _fan_out(feed, "matching", lambda _: ObjectSelection(), 1.0),
             *[await _others(feed, name, selection) for name, selection in _ELSEWHERE.items()],
             await _gets(feed.cacher),
         ]
@@ -147,7 +147,7 @@ class _filled:
         made = []
         for n in range(count):
             self.revision += 1
-            event = Event(self.revision, key(n % self.count), pod(n % self.count, version=self.revision), 1)
+            event = StoreEvent(self.revision, key(n % self.count), pod(n % self.count, version=self.revision), 1)
             made.append(Batch([event], self.revision))
         return made
 
@@ -168,7 +168,7 @@ async def _lists(cacher: Cacher) -> list[Row]:
         return took
 
     async def one_node() -> float:
-        query = ListQuery(Selection(fields=(Term("spec.nodeName", "node-7"),)))
+        query = ListQuery(ObjectSelection(fields=(Term("spec.nodeName", "node-7"),)))
         start = time.perf_counter()
         found = await cacher.list(query)
         took = time.perf_counter() - start
@@ -177,7 +177,7 @@ async def _lists(cacher: Cacher) -> list[Row]:
 
     async def one_label() -> float:
         start = time.perf_counter()
-        found = await cacher.list(ListQuery(Selection(labels=HasLabel("app", "app-7"))))
+        found = await cacher.list(ListQuery(ObjectSelection(labels=HasLabel("app", "app-7"))))
         took = time.perf_counter() - start
         assert len(found.items) == LIST_PODS // 200
         return took
@@ -203,10 +203,10 @@ async def _least(measure: Callable[[], Awaitable[float]], tries: int = 20) -> fl
 
 async def _apply(feed: _filled) -> Row:
     selections = [
-        Selection(),
-        Selection("team-1"),
-        Selection(fields=(Term("spec.nodeName", "node-1"),)),
-        Selection(labels=HasLabel("app", "app-1")),
+        ObjectSelection(),
+        ObjectSelection("team-1"),
+        ObjectSelection(fields=(Term("spec.nodeName", "node-1"),)),
+        ObjectSelection(labels=HasLabel("app", "app-1")),
     ]
     watchers = [await _open(feed, selection) for selection in selections]
 
@@ -226,7 +226,7 @@ async def _apply(feed: _filled) -> Row:
     return row
 
 
-async def _fan_out(feed: _filled, name: str, selection: Callable[[int], Selection], goal_ms: float) -> Row:
+async def _fan_out(feed: _filled, name: str, selection: Callable[[int], ObjectSelection], goal_ms: float) -> Row:
     """All watchers idle, waiting for the event."""
     best = float("inf")
     async with asyncio.TaskGroup() as tasks:
@@ -246,15 +246,15 @@ async def _fan_out(feed: _filled, name: str, selection: Callable[[int], Selectio
     return Row(f"one event to 1,000 {name} watchers, all idle", 1e3 * best, "ms", goal_ms, note)
 
 
-_ELSEWHERE: dict[str, Callable[[int], Selection]] = {
-    "nodes": lambda n: Selection(fields=(Term("spec.nodeName", f"other-{n}"),)),
-    "names": lambda n: Selection(f"team-{n % 50}", fields=(Term("metadata.name", f"other-{n}"),)),
-    "labels": lambda n: Selection(labels=HasLabel("app", f"other-{n}")),
-    "namespaces": lambda n: Selection(f"other-{n}"),
+_ELSEWHERE: dict[str, Callable[[int], ObjectSelection]] = {
+    "nodes": lambda n: ObjectSelection(fields=(Term("spec.nodeName", f"other-{n}"),)),
+    "names": lambda n: ObjectSelection(f"team-{n % 50}", fields=(Term("metadata.name", f"other-{n}"),)),
+    "labels": lambda n: ObjectSelection(labels=HasLabel("app", f"other-{n}")),
+    "namespaces": lambda n: ObjectSelection(f"other-{n}"),
 }
 
 
-async def _others(feed: _filled, name: str, selection: Callable[[int], Selection]) -> Row:
+async def _others(feed: _filled, name: str, selection: Callable[[int], ObjectSelection]) -> Row:
     """How much 1,000 watchers of something else add to the cost of an event."""
     watchers = [await _open(feed, selection(n)) for n in range(WATCHERS)]
     routes = feed.cacher._state.routes
@@ -277,7 +277,7 @@ async def _others(feed: _filled, name: str, selection: Callable[[int], Selection
     return Row(f"one event past 1,000 watchers of other {name}", 1e6 * best, "us", 20.0)
 
 
-async def _open(feed: _filled, selection: Selection) -> Watcher:
+async def _open(feed: _filled, selection: ObjectSelection) -> Watcher:
     query = WatchQuery(selection, resource_version=str(feed.cacher.revision))
     return await feed.cacher.watch(query).__aenter__()
 
@@ -318,7 +318,7 @@ def _memory() -> Row:
     """What a pod takes beyond its own bytes, with indexes; the store is not counted."""
     count = 5_000
     values = [pod(number) for number in range(count)]
-    events = [Event(number + 2, key(number), value, number + 2) for number, value in enumerate(values)]
+    events = [StoreEvent(number + 2, key(number), value, number + 2) for number, value in enumerate(values)]
     cacher = Cacher(backend=MemoryBackend(clock=RealClock()), shape=PODS, decode=msgspec.json.decode)
     state = cacher._state
     gc.collect()

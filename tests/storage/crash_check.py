@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sampan.machinery.clock import RealClock
-from sampan.storage.backend import Entry, Event
+from sampan.storage.backend import KeyValue, StoreEvent
 from sampan.storage.sqlite import SqliteBackend
 
 
@@ -47,12 +47,12 @@ def _check_integrity(path: Path) -> int:
         connection.close()
 
 
-async def _contents(path: Path, compacted: int) -> tuple[int, dict[str, Entry], list[Event]]:
+async def _contents(path: Path, compacted: int) -> tuple[int, dict[str, KeyValue], list[StoreEvent]]:
     async with SqliteBackend(path=path, clock=RealClock()) as backend:
         revision = await backend.current_revision()
         page = await backend.range("")
         state = {entry.key: entry for entry in page.entries}
-        events: list[Event] = []
+        events: list[StoreEvent] = []
         async with backend.watch("", after=compacted) as watch:
             batches = aiter(watch)
             while (events[-1].revision if events else max(compacted, 1)) < revision:
@@ -62,16 +62,16 @@ async def _contents(path: Path, compacted: int) -> tuple[int, dict[str, Entry], 
         return revision, state, events
 
 
-def _replay(state: dict[str, Entry], events: Sequence[Event]) -> dict[str, Entry]:
+def _replay(state: dict[str, KeyValue], events: Sequence[StoreEvent]) -> dict[str, KeyValue]:
     for event in events:
         if event.value is None:
             del state[event.key]
         else:
-            state[event.key] = Entry(event.key, event.value, event.revision, event.create_revision)
+            state[event.key] = KeyValue(event.key, event.value, event.revision, event.create_revision)
     return state
 
 
-def _check_log(log: dict[int, Event], acknowledged: Sequence[Acknowledged], compacted: int) -> None:
+def _check_log(log: dict[int, StoreEvent], acknowledged: Sequence[Acknowledged], compacted: int) -> None:
     for ack in acknowledged:
         if ack.revision > compacted:
             event = log.get(ack.revision)
@@ -80,7 +80,7 @@ def _check_log(log: dict[int, Event], acknowledged: Sequence[Acknowledged], comp
 
 
 def _check_state(
-    state: dict[str, Entry], log: dict[int, Event], acknowledged: Sequence[Acknowledged], compacted: int
+    state: dict[str, KeyValue], log: dict[int, StoreEvent], acknowledged: Sequence[Acknowledged], compacted: int
 ) -> None:
     """A key is as its last acknowledged write left it, or as one that was under way did."""
     changed = {event.key: event.revision for event in log.values()}

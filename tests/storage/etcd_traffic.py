@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from sampan.storage.backend import Batch, Entry, Event, Unavailable
+from sampan.storage.backend import Batch, KeyValue, StoreEvent, Unavailable
 from sampan.storage.etcd import EtcdBackend
 
 
@@ -14,7 +14,7 @@ class Traffic:
 
     def __init__(self, backend: EtcdBackend, *, root: str) -> None:
         self._backend, self.root = backend, root
-        self.acknowledged: dict[int, Event] = {}
+        self.acknowledged: dict[int, StoreEvent] = {}
         """By revision."""
         self.doubtful = 0
         self._more = asyncio.Event()
@@ -57,7 +57,7 @@ class Traffic:
         self._acknowledge(revision, key, value)
         return revision
 
-    async def _patiently(self, key: str) -> tuple[Entry | None, int]:
+    async def _patiently(self, key: str) -> tuple[KeyValue | None, int]:
         while True:
             try:
                 return await self._backend.get(key)
@@ -66,7 +66,7 @@ class Traffic:
 
     def _acknowledge(self, revision: int, key: str, value: bytes | None) -> None:
         assert revision not in self.acknowledged, f"two writes were given revision {revision}"
-        self.acknowledged[revision] = Event(revision, key, value, 0)
+        self.acknowledged[revision] = StoreEvent(revision, key, value, 0)
         self._more.set()
 
 
@@ -74,7 +74,7 @@ class Observer:
     """What a watch was told, checked as it comes."""
 
     def __init__(self, after: int) -> None:
-        self.events: list[Event] = []
+        self.events: list[StoreEvent] = []
         self.revision = after
         self._more = asyncio.Event()
 
@@ -87,7 +87,7 @@ class Observer:
         self.revision = batch.revision
         self._more.set()
 
-    def up_to(self, revision: int) -> list[Event]:
+    def up_to(self, revision: int) -> list[StoreEvent]:
         return [event for event in self.events if event.revision <= revision]
 
     async def until(self, revision: int) -> None:
@@ -141,7 +141,7 @@ async def check(url: str, *, start: int, traffic: Traffic, observers: list[Obser
     assert {entry.key: entry.value for entry in page.entries} == _state(history)
 
 
-def _state(events: list[Event]) -> dict[str, bytes]:
+def _state(events: list[StoreEvent]) -> dict[str, bytes]:
     state: dict[str, bytes] = {}
     for event in events:
         if event.value is None:

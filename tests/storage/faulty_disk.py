@@ -15,7 +15,7 @@ from typing import Any
 
 import apsw
 
-from sampan.storage.sqlite.driver import Connection
+from sampan.storage.sqlite.schema import SqliteConnection
 
 SECTOR = 512
 _names = itertools.count()
@@ -120,8 +120,8 @@ class FaultyDriver:
     def __init__(self, disk: Disk) -> None:
         self._vfs = _Vfs(disk)
 
-    def connect(self, path: Path) -> Connection:
-        connection: Connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=self._vfs.name)
+    def connect(self, path: Path) -> SqliteConnection:
+        connection: SqliteConnection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=self._vfs.name)
         return connection
 
     def code(self, error: Exception) -> int:

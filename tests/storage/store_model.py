@@ -13,7 +13,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sampan.storage.backend import Backend, Batch, Compacted, Conflict, Entry, Event, Page, Watch
+from sampan.storage.backend import Backend, Batch, Compacted, KeyValue, StoreConflict, StoreEvent, StorePage, StoreWatch
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class Model:
 
     first: int
     """The revision before any of them."""
-    log: list[Event] = field(default_factory=list)
+    log: list[StoreEvent] = field(default_factory=list)
     compacted: int = 0
 
     @property
@@ -43,40 +43,40 @@ class Model:
         """The revision as of some writes ago."""
         return self.log[-1 - writes].revision if writes < len(self.log) else self.first
 
-    def state(self, revision: int) -> dict[str, Entry]:
-        state: dict[str, Entry] = {}
+    def state(self, revision: int) -> dict[str, KeyValue]:
+        state: dict[str, KeyValue] = {}
         for event in self.log:
             if event.revision > revision:
                 break
             if event.value is None:
                 del state[event.key]
             else:
-                state[event.key] = Entry(event.key, event.value, event.revision, event.create_revision)
+                state[event.key] = KeyValue(event.key, event.value, event.revision, event.create_revision)
         return state
 
     def write(self, revision: int, key: str, value: bytes | None) -> None:
         assert revision > self.revision
         before = self.state(self.revision).get(key)
         created = 0 if value is None else before.create_revision if before else revision
-        self.log.append(Event(revision, key, value, created))
+        self.log.append(StoreEvent(revision, key, value, created))
 
-    def page(self, prefix: str, start: str, limit: int, revision: int) -> Page:
+    def page(self, prefix: str, start: str, limit: int, revision: int) -> StorePage:
         found = [
             entry for key, entry in sorted(self.state(revision).items()) if key.startswith(prefix) and key >= start
         ]
         shown = found[:limit] if limit else found
-        return Page(shown, revision, len(found) - len(shown))
+        return StorePage(shown, revision, len(found) - len(shown))
 
-    def events(self, prefix: str, after: int) -> list[Event]:
+    def events(self, prefix: str, after: int) -> list[StoreEvent]:
         return [event for event in self.log if event.revision > after and event.key.startswith(prefix)]
 
 
 @dataclass
 class OpenWatch:
-    watch: Watch
+    watch: StoreWatch
     prefix: str
     after: int
-    told: list[Event] = field(default_factory=list)
+    told: list[StoreEvent] = field(default_factory=list)
     revision: int = 0
     is_called: bool = False
 
@@ -245,7 +245,7 @@ class StoreMachine(RuleBasedStateMachine):
         if is_allowed:
             self.model.write(self.run(work()), self.key(name), value)
         else:
-            with pytest.raises(Conflict) as caught:
+            with pytest.raises(StoreConflict) as caught:
                 self.run(work())
             assert caught.value.current == current
 

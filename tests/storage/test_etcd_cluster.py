@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.storage.backend import Compacted, Conflict, Entry, Unavailable
+from sampan.storage.backend import Compacted, KeyValue, StoreConflict, Unavailable
 from sampan.storage.etcd import EtcdBackend, Timeouts
 from tests.ports import free_ports
 from tests.storage.etcd_server import NO_ETCD, Member, find, one_member, several_members
@@ -183,7 +183,7 @@ def test_a_put_that_was_overwritten_before_its_answer_was_missed_is_not_sent_aga
         proxy.cut()
         proxy.release()
         assert await writing == event.revision
-        assert await backend.get(key) == (Entry(key, b"3", last, first), last)
+        assert await backend.get(key) == (KeyValue(key, b"3", last, first), last)
 
     _play(etcd, scene)
 
@@ -212,9 +212,9 @@ def test_a_put_that_never_arrived_and_comes_too_late_is_a_conflict(etcd: Member)
         second = await direct.put(key, b"3", expected=first)
         proxy.cut()
         proxy.release()
-        with pytest.raises(Conflict) as caught:
+        with pytest.raises(StoreConflict) as caught:
             await writing
-        assert caught.value.current == Entry(key, b"3", second, first)
+        assert caught.value.current == KeyValue(key, b"3", second, first)
 
     _play(etcd, scene)
 

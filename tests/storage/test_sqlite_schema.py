@@ -10,8 +10,15 @@ import pytest
 
 from sampan.machinery.clock import VirtualClock
 from sampan.storage.sqlite import FormatError, SqliteBackend
-from sampan.storage.sqlite.driver import Connection, StandardDriver
-from sampan.storage.sqlite.schema import APPLICATION_ID, STEPS, bring_up, open_for_writing, version_of
+from sampan.storage.sqlite.schema import (
+    APPLICATION_ID,
+    STEPS,
+    SqliteConnection,
+    StandardDriver,
+    bring_up,
+    open_for_writing,
+    version_of,
+)
 
 
 @contextmanager
@@ -79,14 +86,14 @@ def _is_free_again(path: Path) -> None:
     _store(path)
 
 
-def _format_next(connection: Connection) -> None:
+def _format_next(connection: SqliteConnection) -> None:
     """A made-up next format: keys without their leading slash, and a new table."""
     connection.execute("CREATE TABLE extra (a)")
     connection.execute("UPDATE live SET key = substr(key, 2)")
     connection.execute("UPDATE revisions SET key = substr(key, 2)")
 
 
-def _format_after(connection: Connection) -> None:
+def _format_after(connection: SqliteConnection) -> None:
     connection.execute("INSERT INTO extra VALUES (42)")
 
 
@@ -107,7 +114,7 @@ def test_a_step_that_fails_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     _store(path)
 
-    def fail(connection: Connection) -> None:
+    def fail(connection: SqliteConnection) -> None:
         raise ZeroDivisionError
 
     connection = open_for_writing(StandardDriver(), path)

@@ -40,7 +40,7 @@ from sampan.machinery.client.responses import BytesResponse
 from sampan.machinery.client.transport import BOOKMARK, INITIAL_EVENTS_END, Events, Page, Request, Response
 from sampan.machinery.object_key import Key
 from sampan.storage.cacher import CacheError, Item, Watcher
-from sampan.storage.cacher import WatchEvent as CacherEvent
+from sampan.storage.cacher import CacheEvent as CacherEvent
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,13 @@ Rules for every implementation:
   raises `FutureRevision`.
 - Keys are compared as bytes; values are opaque.
 - An empty store is at revision 1, because 0 has a special meaning to clients.
-"""
+
+A pending write, and the rule that decides whether it may be committed.
+
+The keys that start with a prefix, as a half-open range in byte order.
+
+Python compares strings by code point, which is the byte order of their UTF-8 encoding, so that ranges can be computed
+on strings."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Protocol
@@ -25,10 +31,10 @@ class StorageError(Exception):
     """The base of all errors that a backend call may raise; the API server translates them in one place."""
 
 
-class Conflict(StorageError):
+class StoreConflict(StorageError):
     """A compare-and-swap failed; `current` is the current entry, or None if the key does not exist."""
 
-    def __init__(self, key: str, current: "Entry | None") -> None:
+    def __init__(self, key: str, current: "KeyValue | None") -> None:
         super().__init__(f"{key}: is at revision {current.revision if current else 0}")
         self.key, self.current = key, current
 
@@ -64,7 +70,7 @@ class Closed(StorageError):
     """The backend was closed."""
 
 
-class Entry(Struct, frozen=True, gc=False):
+class KeyValue(Struct, frozen=True, gc=False):
     key: str
     value: bytes
     revision: int
@@ -73,15 +79,15 @@ class Entry(Struct, frozen=True, gc=False):
     """The revision in which the key was created; it starts over when the key is deleted and created again."""
 
 
-class Page(Struct, frozen=True):
-    entries: Sequence[Entry]
+class StorePage(Struct, frozen=True):
+    entries: Sequence[KeyValue]
     revision: int
     """The revision that the page reflects."""
     remaining: int
     """The number of keys in the range after the last entry."""
 
 
-class Event(Struct, frozen=True, gc=False):
+class StoreEvent(Struct, frozen=True, gc=False):
     revision: int
     key: str
     value: bytes | None
@@ -101,7 +107,7 @@ class Event(Struct, frozen=True, gc=False):
 class Batch(Struct, frozen=True):
     """A non-empty sequence of events in revision order, or an empty one as a progress notification."""
 
-    events: Sequence[Event]
+    events: Sequence[StoreEvent]
     revision: int
     """Everything under the watched prefix up to this revision has been delivered."""
 
@@ -109,7 +115,7 @@ class Batch(Struct, frozen=True):
 OnBatch = Callable[[Batch], None]
 
 
-class Watch(Protocol):
+class StoreWatch(Protocol):
     """A watch, which starts when its `async with` block is entered and stops when the block is left.
 
     Iterate for batches; the iteration always ends by raising the error that ended the watch (`Compacted`, `Closed`).
@@ -122,7 +128,7 @@ class Watch(Protocol):
     other watches are not affected.
     """
 
-    async def __aenter__(self) -> "Watch": ...
+    async def __aenter__(self) -> "StoreWatch": ...
     async def __aexit__(self, *exc: object) -> None: ...
     def __aiter__(self) -> AsyncIterator[Batch]: ...
 
@@ -140,10 +146,10 @@ class Backend(Protocol):
     async def __aexit__(self, *exc: object) -> None:
         """Finish writes in progress, end all watches with `Closed` and release all resources."""
 
-    async def get(self, key: str, *, revision: int = 0) -> tuple[Entry | None, int]:
+    async def get(self, key: str, *, revision: int = 0) -> tuple[KeyValue | None, int]:
         """Return the entry as of `revision` (0: now, linearizable), and the revision that the result reflects."""
 
-    async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
+    async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> StorePage:
         """Return entries whose keys start with `prefix`, in key order, from `start` (inclusive) on.
 
         Return at most `limit` entries (0: all) as of `revision` (0: now, linearizable).
@@ -156,21 +162,21 @@ class Backend(Protocol):
         """Write the value and return the new revision.
 
         `expected` is the revision that the key must be at, 0 for a key that must not exist, None for no check; raise
-        `Conflict` otherwise. With `ttl_s` the key expires that many seconds (or slightly more) after this write; a
+        `StoreConflict` otherwise. With `ttl_s` the key expires that many seconds (or slightly more) after this write; a
         later put without it makes the key permanent.
         """
 
     async def delete(self, key: str, *, expected: int | None = None) -> int:
         """Delete the key and return the revision of the deletion.
 
-        `expected` is as in `put`. Raise `Conflict` with `current` None if the key does not exist.
+        `expected` is as in `put`. Raise `StoreConflict` with `current` None if the key does not exist.
         """
 
-    def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None = None) -> Watch:
+    def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None = None) -> StoreWatch:
         """Return a watch of the events after revision `after` of keys that start with `prefix`.
 
         The watch raises `Compacted` if some of those events are no longer available. `after` may be in the future. See
-        `Watch` for `on_batch`.
+        `StoreWatch` for `on_batch`.
         """
 
     async def current_revision(self) -> int:
@@ -201,3 +207,33 @@ class Backend(Protocol):
     @property
     def write_failure(self) -> str:
         """Why writes other than deletions are currently rejected, as far as known; empty if they are not."""
+
+
+class PendingWrite(Struct, frozen=True, gc=False):
+    key: str
+    value: bytes | None
+    """The value to put, or None to delete the key."""
+    expected: int | None = None
+    """The expected revision, as in `Backend.put`."""
+    expires: float | None = None
+    """When the key expires, in seconds since the epoch; None for never."""
+
+
+def is_allowed(write: PendingWrite, revision: int) -> bool:
+    """Whether the write is allowed if its key is at revision `revision` (0: does not exist)."""
+    if write.value is None and not revision:
+        return False
+    return write.expected is None or write.expected == revision
+
+
+_LAST = 0x10FFFF
+_SURROGATES = range(0xD800, 0xE000)
+
+
+def prefix_end(prefix: str) -> str | None:
+    """Return the smallest string after every string that starts with `prefix`, or None if there is none."""
+    kept = prefix.rstrip(chr(_LAST))
+    if not kept:
+        return None
+    after = ord(kept[-1]) + 1
+    return kept[:-1] + chr(_SURROGATES.stop if after in _SURROGATES else after)

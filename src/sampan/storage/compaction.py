@@ -8,7 +8,7 @@ history thus covers at least one interval, and one server compacts for all. The 
 import logging
 
 from sampan.machinery.clock import Clock
-from sampan.storage.backend import Backend, Batch, Closed, Conflict, StorageError
+from sampan.storage.backend import Backend, Batch, Closed, StorageError, StoreConflict
 
 MARK = "compact_rev_key"
 _RETRY_S = 1.0
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 class SharedCompaction:
     def __init__(self, *, backend: Backend, clock: Clock, interval_s: float) -> None:
         self._backend, self._clock, self._interval_s = backend, clock, interval_s
-        self._seen = 0
+        self._marked_at = 0
         """The revision at which the marker was last written, as far as this server knows."""
         self._previous = 0
         """The revision of the store when the marker was last looked at."""
@@ -55,13 +55,13 @@ class SharedCompaction:
         """Do the work of one interval; return False if another server has done it."""
         mark, now = await self._backend.get(MARK)
         revision, self._previous = self._previous, now
-        if mark is not None and mark.revision != self._seen:
-            self._seen = mark.revision
+        if mark is not None and mark.revision != self._marked_at:
+            self._marked_at = mark.revision
             return False
         try:
-            self._seen = await self._backend.put(MARK, b"%d" % revision, expected=mark.revision if mark else 0)
-        except Conflict as conflict:
-            self._seen = conflict.current.revision if conflict.current else 0
+            self._marked_at = await self._backend.put(MARK, b"%d" % revision, expected=mark.revision if mark else 0)
+        except StoreConflict as conflict:
+            self._marked_at = conflict.current.revision if conflict.current else 0
             return False
         if revision:
             await self._backend.compact(revision)

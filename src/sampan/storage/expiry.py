@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from sampan.machinery.clock import Clock, wall_offset
-from sampan.storage.backend import Conflict, Unavailable
+from sampan.storage.backend import StoreConflict, Unavailable
 
 _AT_ONCE = 256
 """The number of expired keys that are deleted concurrently."""
@@ -89,7 +89,7 @@ class Expiry:
         """Delete an expired key; return False if the store could not write, after scheduling the key again."""
         try:
             await self._remove(key, revision)
-        except Conflict:
+        except StoreConflict:
             pass  # the key was written meanwhile
         except Unavailable:
             if key not in self._deadlines:

@@ -10,18 +10,19 @@ from sampan.storage.backend import (
     Batch,
     Closed,
     Compacted,
-    Conflict,
-    Entry,
-    Event,
     FutureRevision,
+    KeyValue,
     OnBatch,
-    Page,
-    Watch,
+    PendingWrite,
+    StoreConflict,
+    StoreEvent,
+    StorePage,
+    StoreWatch,
+    is_allowed,
+    prefix_end,
 )
 from sampan.storage.expiry import Expiry
-from sampan.storage.keyrange import prefix_end
-from sampan.storage.watching import WatchHub
-from sampan.storage.write import Write, is_allowed
+from sampan.storage.watch_hub import WatchHub
 
 _FIRST_REVISION = 1
 
@@ -33,11 +34,11 @@ class MemoryBackend:
         self._clock = clock
         self._compaction_interval_s = compaction_interval_s
         self._compacted = 0
-        self._histories: dict[str, list[Event]] = {}
+        self._histories: dict[str, list[StoreEvent]] = {}
         """The events of each key, oldest first; never empty."""
         self._keys: list[str] = []
         """The keys of `_histories`, sorted."""
-        self._log: list[Event] = []
+        self._log: list[StoreEvent] = []
         """All events after `_compacted`, in revision order."""
         self._hub = WatchHub(revision=_FIRST_REVISION, read_log=self._read_log)
         self._expiry = Expiry(clock=clock, remove=lambda key, revision: self.delete(key, expected=revision))
@@ -63,27 +64,27 @@ class MemoryBackend:
         """Wait until all expired keys are deleted, for a virtual clock; return whether there were any."""
         return await self._expiry.idle()
 
-    async def get(self, key: str, *, revision: int = 0) -> tuple[Entry | None, int]:
+    async def get(self, key: str, *, revision: int = 0) -> tuple[KeyValue | None, int]:
         shown = self._readable(revision)
         return self._entry(key, shown), shown
 
-    async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
+    async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> StorePage:
         shown = self._readable(revision)
         entries = list(self._entries(prefix, start, shown))
         kept = entries[:limit] if limit else entries
-        return Page(kept, shown, len(entries) - len(kept))
+        return StorePage(kept, shown, len(entries) - len(kept))
 
     async def count(self, prefix: str) -> int:
         return sum(1 for _ in self._entries(prefix, "", self._readable(0)))
 
     async def put(self, key: str, value: bytes, *, expected: int | None = None, ttl_s: float | None = None) -> int:
         expires = None if ttl_s is None else self._clock.now() + ttl_s
-        return await self._write(Write(key, value, expected, expires))
+        return await self._write(PendingWrite(key, value, expected, expires))
 
     async def delete(self, key: str, *, expected: int | None = None) -> int:
-        return await self._write(Write(key, None, expected))
+        return await self._write(PendingWrite(key, None, expected))
 
-    def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None = None) -> Watch:
+    def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None = None) -> StoreWatch:
         return self._hub.watch(prefix, after=after, on_batch=on_batch)
 
     async def current_revision(self) -> int:
@@ -124,19 +125,19 @@ class MemoryBackend:
     def write_failure(self) -> str:
         return ""
 
-    async def _write(self, write: Write) -> int:
+    async def _write(self, write: PendingWrite) -> int:
         await asyncio.sleep(0)  # yield to other tasks, as every real store does
         current = self._entry(write.key, self._readable(0))
         if not is_allowed(write, current.revision if current else 0):
-            raise Conflict(write.key, current)
+            raise StoreConflict(write.key, current)
         revision = self._hub.revision + 1
         created = 0 if write.value is None else current.create_revision if current else revision
-        self._commit(Event(revision, write.key, write.value, created))
+        self._commit(StoreEvent(revision, write.key, write.value, created))
         self._expiry.note(write.key, write.expires, revision)
         self._wrote.set()
         return revision
 
-    def _commit(self, event: Event) -> None:
+    def _commit(self, event: StoreEvent) -> None:
         if event.key not in self._histories:
             insort(self._keys, event.key)
         self._histories.setdefault(event.key, []).append(event)
@@ -153,15 +154,15 @@ class MemoryBackend:
             raise Compacted(self._compacted, self._hub.revision)
         return revision or self._hub.revision
 
-    def _entry(self, key: str, revision: int) -> Entry | None:
+    def _entry(self, key: str, revision: int) -> KeyValue | None:
         for event in reversed(self._histories.get(key, ())):
             if event.revision <= revision:
                 if event.value is None:
                     return None
-                return Entry(key, event.value, event.revision, event.create_revision)
+                return KeyValue(key, event.value, event.revision, event.create_revision)
         return None
 
-    def _entries(self, prefix: str, start: str, revision: int) -> Iterator[Entry]:
+    def _entries(self, prefix: str, start: str, revision: int) -> Iterator[KeyValue]:
         end = prefix_end(prefix)
         first = bisect_left(self._keys, max(prefix, start))
         last = len(self._keys) if end is None else bisect_left(self._keys, end)

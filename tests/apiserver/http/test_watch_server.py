@@ -11,7 +11,7 @@ import pytest
 
 from sampan.api.codec import protobuf
 from sampan.storage.cacher import WatchLimits
-from sampan.storage.cacher.errors import Expired
+from sampan.storage.cacher.errors import VersionExpired
 from tests.apiserver.http.site import Site, site
 from tests.apiserver.http.wire import Wire, until
 
@@ -126,7 +126,7 @@ def test_a_watch_that_can_go_no_further_says_so(tmp_path: Path) -> None:
         async with here.wire() as wire:
             await _open(wire)
             await until(lambda: here.watchers() == 1)
-            _watcher(here).end(Expired("too old resource version: 1 (2)"))
+            _watcher(here).end(VersionExpired("too old resource version: 1 (2)"))
             (event,) = [event async for event in wire.events()]
             assert (event["type"], event["object"]["reason"]) == ("ERROR", "Expired")
 

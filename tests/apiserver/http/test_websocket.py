@@ -9,7 +9,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from sampan.storage.cacher.errors import Expired
+from sampan.storage.cacher.errors import VersionExpired
 from tests.apiserver.http.site import Site, site
 from tests.apiserver.http.wire import until
 
@@ -71,7 +71,7 @@ def test_what_ends_a_watch_early_is_told(tmp_path: Path) -> None:
             resource = here.server.scheme.resource("", "v1", "configmaps")
             assert resource is not None
             cacher = here.server.registry.store(resource).cacher
-            next(iter(cacher._state.routes.watchers())).end(Expired("too old"))
+            next(iter(cacher._state.routes.watchers())).end(VersionExpired("too old"))
             event = msgspec.json.decode((await socket.receive(60)).data)
             assert (event["type"], event["object"]["reason"]) == ("ERROR", "Expired")
             assert (await socket.receive(60)).type is aiohttp.WSMsgType.CLOSE

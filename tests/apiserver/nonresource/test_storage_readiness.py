@@ -7,7 +7,7 @@ import pytest
 
 from sampan.apiserver.nonresource.health import StorageReadiness
 from sampan.machinery.clock import RealClock
-from sampan.storage.backend import Page
+from sampan.storage.backend import StorePage
 from sampan.storage.memory import MemoryBackend
 from tests.serving import serving
 
@@ -21,7 +21,7 @@ class Held(MemoryBackend):
         super().__init__(clock=RealClock())
         self.may_read = asyncio.Event()
 
-    async def range(self, prefix: str, *, limit: int = 0, **rest: Any) -> Page:
+    async def range(self, prefix: str, *, limit: int = 0, **rest: Any) -> StorePage:
         if prefix == "/registry/pods/" and limit != 1:
             await self.may_read.wait()
         return await super().range(prefix, limit=limit, **rest)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from sampan.storage.backend import Backend, Batch, OnBatch, Watch
+from sampan.storage.backend import Backend, Batch, OnBatch, StoreWatch
 from sampan.storage.memory import MemoryBackend
 
 
@@ -24,7 +24,7 @@ class LaggingBackend:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None = None) -> Watch:
+    def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None = None) -> StoreWatch:
         def later(batch: Batch) -> None:
             assert on_batch is not None
             self._pending.append(lambda: on_batch(batch))

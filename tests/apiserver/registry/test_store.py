@@ -16,7 +16,7 @@ from sampan.apiserver.registry import store as store_module  # noqa: E402
 from sampan.apiserver.registry.behaviour import ResourceBehaviour  # noqa: E402
 from sampan.apiserver.registry.strategy import Context, FinishFunc, Strategy  # noqa: E402
 from sampan.machinery import errors  # noqa: E402
-from sampan.storage.cacher import Selection, WatchQuery  # noqa: E402
+from sampan.storage.cacher import ObjectSelection, WatchQuery  # noqa: E402
 from sampan.testing.registry_conformance import Api, Subject  # noqa: E402
 from tests.apiserver.registry.subjects import GADGETS, config_maps, gadgets, pipelines  # noqa: E402
 
@@ -142,7 +142,7 @@ def test_a_deletion_without_grace_is_seen_in_two_steps() -> None:
         api = Api(pipeline, gadgets())
         first = await api.made("a", 1)
         query = WatchQuery(
-            selection=Selection(namespace="default"), resource_version=first["metadata"]["resourceVersion"]
+            selection=ObjectSelection(namespace="default"), resource_version=first["metadata"]["resourceVersion"]
         )
         async with registry.store(GADGETS).cacher.watch(query) as watch:
             assert (await api.delete("a", {"gracePeriodSeconds": 0})).code == 200

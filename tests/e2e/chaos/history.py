@@ -12,7 +12,7 @@ from sampan.api.types.apps_v1 import Deployment, ReplicaSet
 from sampan.api.types.batch_v1 import Job
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.machinery.client import ADDED, DELETED, MODIFIED, resource_of
-from sampan.storage.backend import Backend, Batch, Event
+from sampan.storage.backend import Backend, Batch, StoreEvent
 
 _WATCHED = (Pod, Deployment, ReplicaSet, Job, Node)
 _INDEX = "batch.kubernetes.io/job-completion-index"
@@ -49,7 +49,7 @@ class History:
             if kind is not None:
                 self._note_one(event, kind)
 
-    def _note_one(self, event: Event, kind: type[Any]) -> None:
+    def _note_one(self, event: StoreEvent, kind: type[Any]) -> None:
         if event.value is None:
             obj, type = self._now.pop(event.key), DELETED
         else:

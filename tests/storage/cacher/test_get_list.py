@@ -11,16 +11,16 @@ from sampan.storage.backend import Unavailable
 from sampan.storage.cacher import (
     CacherConfig,
     CorruptValue,
-    Expired,
     HistoryLimits,
     InvalidContinue,
     InvalidVersion,
     ListQuery,
     NotReady,
-    Selection,
+    ObjectSelection,
     Shape,
     TooLargeVersion,
     UnsupportedField,
+    VersionExpired,
 )
 from sampan.storage.memory import MemoryBackend
 from tests.storage.cacher.world import NODES, PODS, Labels, labelled, names, pod, pods, running, virtual, where
@@ -125,14 +125,14 @@ async def test_lists_are_in_the_order_of_keys() -> None:
         (where(metadata_name="!b"), ["a", "c", "d"]),
         (where("default", name="c"), ["c"]),
         (where("default", name="c", metadata_name="b"), []),
-        (Selection(fields=(Term("metadata.namespace", "default"),)), ["a", "b", "c", "d"]),
-        (Selection(fields=(Term("metadata.namespace", "default", is_negated=True),)), []),
-        (Selection("default", fields=(Term("metadata.namespace", "other"),)), []),
-        (Selection(fields=(Term("metadata.name", "a"), Term("metadata.name", "b"))), []),
-        (Selection(fields=(Term("metadata.name", ""),)), []),
+        (ObjectSelection(fields=(Term("metadata.namespace", "default"),)), ["a", "b", "c", "d"]),
+        (ObjectSelection(fields=(Term("metadata.namespace", "default", is_negated=True),)), []),
+        (ObjectSelection("default", fields=(Term("metadata.namespace", "other"),)), []),
+        (ObjectSelection(fields=(Term("metadata.name", "a"), Term("metadata.name", "b"))), []),
+        (ObjectSelection(fields=(Term("metadata.name", ""),)), []),
     ],
 )
-async def test_selection(selection: Selection, expected: list[str]) -> None:
+async def test_selection(selection: ObjectSelection, expected: list[str]) -> None:
     async with pods() as world:
         await world.put("a", labels={"app": "web"}, node="n1", phase="Running")
         await world.put("b", labels={"app": "web", "tier": "x"}, node="n2")
@@ -149,7 +149,7 @@ async def test_selection(selection: Selection, expected: list[str]) -> None:
 async def test_an_unknown_field_is_refused() -> None:
     async with pods() as world:
         with pytest.raises(UnsupportedField, match=r"^field label not supported: spec\.x$"):
-            await world.list(Selection(fields=(Term("spec.x", "1"),)))
+            await world.list(ObjectSelection(fields=(Term("spec.x", "1"),)))
 
 
 @virtual
@@ -276,10 +276,10 @@ async def test_a_version_that_the_store_has_forgotten_is_expired(kept: int) -> N
         await world.put("e")
         await world.put("f")
         await world.backend.compact(await world.backend.current_revision())
-        with pytest.raises(Expired, match=r"^The resourceVersion for the provided list is too old\.$") as fault:
+        with pytest.raises(VersionExpired, match=r"^The resourceVersion for the provided list is too old\.$") as fault:
             await world.list(version=str(old), match="Exact")
         assert fault.value.continue_token == ""
-        with pytest.raises(Expired, match=r"^The provided continue parameter is too old to display") as fault:
+        with pytest.raises(VersionExpired, match=r"^The provided continue parameter is too old to display") as fault:
             await world.list(limit=2, continue_token=token)
         again = await world.list(limit=2, continue_token=fault.value.continue_token)
         assert (names(again), again.remaining) == (["c", "d"], 2)

@@ -18,17 +18,17 @@ from sampan.storage.backend import Backend
 from sampan.storage.cacher import (
     CacheError,
     Cacher,
-    Expired,
     InvalidContinue,
     InvalidVersion,
     ListQuery,
+    ObjectSelection,
     Options,
-    Selection,
     Shape,
     TooLargeVersion,
+    VersionExpired,
     WatchQuery,
     defaulted,
-    faults,
+    validate_options,
 )
 from sampan.storage.memory import MemoryBackend
 from tests.storage.cacher.world import VirtualTimeLoop, running
@@ -84,7 +84,7 @@ class MiniServer:
                 send_initial_events=None if initial is None else initial != "false",
             )
         )
-        if found := faults(options):
+        if found := validate_options(options):
             raise Answer(422, "; ".join(fault.body for fault in found))
         selection = _selection(namespace, query)
         if options.is_watch:
@@ -92,7 +92,7 @@ class MiniServer:
         limit, token = int(query.get("limit", "0")), options.continue_token
         return json.loads((await self._cacher.list(ListQuery(selection, version, options.match, limit, token))).raw())
 
-    async def _watch(self, selection: Selection, options: Options, query: dict[str, str]) -> list[Any]:
+    async def _watch(self, selection: ObjectSelection, options: Options, query: dict[str, str]) -> list[Any]:
         wanted = WatchQuery(
             selection,
             options.resource_version,
@@ -103,7 +103,7 @@ class MiniServer:
         try:
             async with self._cacher.watch(wanted) as watcher:
                 return [json.loads(event.frame()) async for events in watcher for event in events]
-        except (Expired, TooLargeVersion) as fault:
+        except (VersionExpired, TooLargeVersion) as fault:
             return [{"type": "ERROR", "object": {"code": _code(fault)}}]
 
     async def _post(self, namespace: str, _: str, __: Any, body: Any) -> Any:
@@ -131,7 +131,7 @@ class MiniServer:
 
     async def _delete(self, namespace: str, name: str, _: Any, __: Any) -> Any:
         if not name:
-            found = await self._cacher.list(ListQuery(Selection(namespace)))
+            found = await self._cacher.list(ListQuery(ObjectSelection(namespace)))
             for item in found.items:
                 await self._delete(namespace, item.name, {}, None)
             return json.loads(found.raw())
@@ -149,14 +149,14 @@ class MiniServer:
         return {**value, "metadata": {**value["metadata"], "resourceVersion": str(revision)}}
 
 
-def _selection(namespace: str, query: dict[str, str]) -> Selection:
+def _selection(namespace: str, query: dict[str, str]) -> ObjectSelection:
     by_label = labels.parse(query["labelSelector"]) if "labelSelector" in query else None
     terms = fields.parse(query["fieldSelector"]).terms if "fieldSelector" in query else ()
-    return Selection(namespace, "", by_label, tuple(fields.Term(*term) for term in terms))
+    return ObjectSelection(namespace, "", by_label, tuple(fields.Term(*term) for term in terms))
 
 
 def _code(fault: CacheError) -> int:
-    codes = {Expired: 410, TooLargeVersion: 504, InvalidContinue: 400}
+    codes = {VersionExpired: 410, TooLargeVersion: 504, InvalidContinue: 400}
     if isinstance(fault, InvalidVersion):
         return 400 if str(fault).startswith("invalid resource version") else 500
     return codes[type(fault)]

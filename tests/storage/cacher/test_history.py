@@ -1,6 +1,6 @@
 import pytest
 
-from sampan.storage.cacher.history import History, HistoryBudget, HistoryLimits
+from sampan.storage.cacher.history import EventHistory, HistoryBudget, HistoryLimits
 from sampan.storage.cacher.item import Item
 
 KEY = "/registry/pods/default/a"
@@ -14,13 +14,13 @@ class Time:
     now = 1000.0
 
 
-def history(**limits: float) -> History:
-    kept = History(limits=HistoryLimits(**limits), now=lambda: Time.now)  # type: ignore[arg-type]
+def history(**limits: float) -> EventHistory:
+    kept = EventHistory(limits=HistoryLimits(**limits), now=lambda: Time.now)  # type: ignore[arg-type]
     kept.reset(5)
     return kept
 
 
-def revisions(kept: History, after: int) -> list[int]:
+def revisions(kept: EventHistory, after: int) -> list[int]:
     return [change.revision for change in kept.after(after)]
 
 
@@ -75,10 +75,10 @@ def test_memory_of_what_is_gone_is_given_back() -> None:
     assert revisions(kept, 10_000) == [10_001, 10_002, 10_003, 10_004, 10_005]
 
 
-def shared(limit: int, **limits: float) -> tuple[HistoryBudget, list[History]]:
+def shared(limit: int, **limits: float) -> tuple[HistoryBudget, list[EventHistory]]:
     budget = HistoryBudget(limit=limit)
     kept = [
-        History(limits=HistoryLimits(**limits), now=lambda: Time.now, budget=budget)  # type: ignore[arg-type]
+        EventHistory(limits=HistoryLimits(**limits), now=lambda: Time.now, budget=budget)  # type: ignore[arg-type]
         for _ in range(3)
     ]
     for each in kept:

@@ -9,8 +9,16 @@ from typing import Any
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from sampan.storage.backend import Conflict
-from sampan.storage.cacher import CacherConfig, Expired, HistoryLimits, ListResult, Selection, Watcher, WatchEvent
+from sampan.storage.backend import StoreConflict
+from sampan.storage.cacher import (
+    CacheEvent,
+    CacherConfig,
+    HistoryLimits,
+    ListResult,
+    ObjectSelection,
+    VersionExpired,
+    Watcher,
+)
 from tests.storage.cacher.world import (
     PODS,
     Labels,
@@ -41,7 +49,7 @@ class Model:
 
     writes: list[Write] = field(default_factory=list)
 
-    def state(self, revision: int, selection: Selection) -> list[tuple[str, str, int]]:
+    def state(self, revision: int, selection: ObjectSelection) -> list[tuple[str, str, int]]:
         found: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
         for write in self.writes:
             if write.revision <= revision:
@@ -51,7 +59,7 @@ class Model:
         chosen = [(ns, name, at) for (ns, name), (at, value) in found.items() if _selects(selection, value)]
         return sorted(chosen, key=lambda one: PODS.key(one[0], one[1]))
 
-    def events(self, after: int, selection: Selection) -> list[tuple[str, str, str, int, str]]:
+    def events(self, after: int, selection: ObjectSelection) -> list[tuple[str, str, str, int, str]]:
         """Type, namespace, name, version and the note that is shown."""
         now: dict[tuple[str, str], dict[str, Any]] = {}
         told = []
@@ -69,7 +77,7 @@ class Model:
         return told
 
 
-def _selects(selection: Selection, value: dict[str, Any]) -> bool:
+def _selects(selection: ObjectSelection, value: dict[str, Any]) -> bool:
     metadata = value["metadata"]
     fields = {
         "metadata.name": metadata["name"],
@@ -86,7 +94,7 @@ def _selects(selection: Selection, value: dict[str, Any]) -> bool:
 
 @dataclass
 class Pages:
-    selection: Selection
+    selection: ObjectSelection
     limit: int
     revision: int
     token: str
@@ -99,7 +107,7 @@ class Session:
         self.start = world.cacher.revision
         self.compacted = 0
         self.pages: list[Pages] = []
-        self.watches: list[tuple[Watcher, Selection, int, list[Any]]] = []
+        self.watches: list[tuple[Watcher, ObjectSelection, int, list[Any]]] = []
 
     async def put(self, place: tuple[str, str], labels: dict[str, str], node: str, phase: str) -> None:
         namespace, name = place
@@ -111,7 +119,7 @@ class Session:
     async def delete(self, place: tuple[str, str]) -> None:
         try:
             revision = await self.world.backend.delete(PODS.key(*place))
-        except Conflict:
+        except StoreConflict:
             return
         self.model.writes.append(Write(revision, *place, None))
 
@@ -122,27 +130,27 @@ class Session:
         self.compacted = max(self.compacted, await self.world.backend.current_revision() - back)
         await self.world.backend.compact(self.compacted)
 
-    async def list(self, selection: Selection, limit: int) -> None:
+    async def list(self, selection: ObjectSelection, limit: int) -> None:
         now = await self.world.backend.current_revision()
         result = await self.world.list(selection, limit=limit)
         assert result.revision == now
         self._check_first_page(result, selection, limit)
 
-    async def list_any(self, selection: Selection) -> None:
+    async def list_any(self, selection: ObjectSelection) -> None:
         result = await self.world.list(selection, "0", limit=1)
         assert _shown(result) == self.model.state(result.revision, selection)
 
-    async def list_not_older(self, selection: Selection, back: int) -> None:
+    async def list_not_older(self, selection: ObjectSelection, back: int) -> None:
         version = max(await self.world.backend.current_revision() - back, 1)
         result = await self.world.list(selection, str(version), match="NotOlderThan")
         assert result.revision >= version
         assert _shown(result) == self.model.state(result.revision, selection)
 
-    async def list_exact(self, selection: Selection, back: int, limit: int) -> None:
+    async def list_exact(self, selection: ObjectSelection, back: int, limit: int) -> None:
         revision = max(await self.world.backend.current_revision() - back, self.start)
         try:
             result = await self.world.list(selection, str(revision), match="Exact", limit=limit)
-        except Expired:
+        except VersionExpired:
             assert revision < self.compacted
             return
         assert revision >= self.compacted
@@ -155,7 +163,7 @@ class Session:
         pages = self.pages.pop(which % len(self.pages))
         try:
             result = await self.world.list(pages.selection, limit=pages.limit, continue_token=pages.token)
-        except Expired as fault:
+        except VersionExpired as fault:
             assert pages.revision < self.compacted
             result = await self.world.list(pages.selection, continue_token=fault.continue_token)
             rest = self.model.state(result.revision, pages.selection)
@@ -165,17 +173,17 @@ class Session:
         assert result.revision == pages.revision
         self._check_page(result, pages)
 
-    async def watch(self, selection: Selection, back: int) -> None:
+    async def watch(self, selection: ObjectSelection, back: int) -> None:
         revision = max(self.world.cacher.revision - back, 0)
         watcher = self.world.watch(selection, str(revision), send_initial_events=False if revision == 0 else None)
         try:
             await watcher.__aenter__()
-        except Expired:
+        except VersionExpired:
             assert revision < self.world.cacher.stats().history_floor
             return
         self.watches.append((watcher, selection, revision or self.world.cacher.revision, []))
 
-    async def stream(self, selection: Selection) -> None:
+    async def stream(self, selection: ObjectSelection) -> None:
         watcher = await self.world.watch(selection, allow_bookmarks=True).__aenter__()
         *items, mark = ready(watcher)
         assert {event.type for event in items} <= {"ADDED"}
@@ -198,12 +206,14 @@ class Session:
         while self.pages:
             await self.next_page(0)
 
-    async def _finish(self, watcher: Watcher, selection: Selection, after: int, got: Sequence[WatchEvent]) -> None:
+    async def _finish(
+        self, watcher: Watcher, selection: ObjectSelection, after: int, got: Sequence[CacheEvent]
+    ) -> None:
         got = [*got, *ready(watcher)]
         await watcher.__aexit__(None, None, None)
         assert [_told(event) for event in got] == self.model.events(after, selection)
 
-    def _check_first_page(self, result: ListResult, selection: Selection, limit: int) -> None:
+    def _check_first_page(self, result: ListResult, selection: ObjectSelection, limit: int) -> None:
         self._check_page(result, Pages(selection, limit, result.revision, "", []))
 
     def _check_page(self, result: ListResult, pages: Pages) -> None:
@@ -229,7 +239,7 @@ def _shown(result: ListResult) -> list[tuple[str, str, int]]:
     return [(item.namespace, item.name, item.revision) for item in result.items]
 
 
-def _told(event: WatchEvent) -> tuple[str, str, str, int, str]:
+def _told(event: CacheEvent) -> tuple[str, str, str, int, str]:
     value = json.loads(event.frame())
     metadata = value["object"]["metadata"]
     note, version = metadata["annotations"]["note"], int(metadata["resourceVersion"])

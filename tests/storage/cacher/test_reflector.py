@@ -4,20 +4,20 @@ from typing import Any
 import pytest
 
 from sampan.machinery.clock import RealClock
-from sampan.storage.backend import Batch, Compacted, OnBatch, Page, Unavailable
+from sampan.storage.backend import Batch, Compacted, OnBatch, StorePage, Unavailable
 from sampan.storage.cacher import (
     ADDED,
     DELETED,
     MODIFIED,
     Cacher,
     CacherConfig,
-    Expired,
     ListQuery,
+    VersionExpired,
     WatchClosed,
     WatchQuery,
 )
 from sampan.storage.memory import MemoryBackend
-from sampan.storage.watching import LocalWatch
+from sampan.storage.watch_hub import LocalWatch
 from tests.storage.cacher.world import PODS, names, pod, ready, running, seen, virtual
 
 
@@ -50,7 +50,7 @@ class Unreliable(MemoryBackend):
         self.open.append(watch)
         return watch
 
-    async def range(self, prefix: str, **kwargs: Any) -> Page:
+    async def range(self, prefix: str, **kwargs: Any) -> StorePage:
         fault = self.range_faults.pop(0) if self.range_faults else None
         if fault is not None:
             raise fault
@@ -100,7 +100,7 @@ async def test_what_the_store_has_forgotten_ends_watchers_and_is_read_anew() -> 
             backend.may_watch.set()
             await asyncio.sleep(10)
             assert seen(ready(watcher)) == [(ADDED, "a"), (ADDED, "b"), (ADDED, "c")]
-            with pytest.raises(Expired, match=rf"^too old resource version: \d+ \({now}\)$"):
+            with pytest.raises(VersionExpired, match=rf"^too old resource version: \d+ \({now}\)$"):
                 await anext(watcher)
         assert names(await cacher.list(ListQuery())) == ["a", "c", "d"]
         assert await cacher.get("default", "c") is kept

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sampan.machinery.clock import RealClock
-from sampan.storage.backend import Backend, Conflict
-from sampan.storage.cacher import ADDED, DELETED, Cacher, Expired, ListQuery, ListResult, WatchQuery
+from sampan.storage.backend import Backend, StoreConflict
+from sampan.storage.cacher import ADDED, DELETED, Cacher, ListQuery, ListResult, VersionExpired, WatchQuery
 from sampan.storage.memory import MemoryBackend
 from sampan.storage.sqlite import SqliteBackend
 from tests.storage.cacher.world import PODS, labelled, pod, running, where
@@ -107,7 +107,7 @@ async def _write(backend: Backend, seed: int) -> None:
             else:
                 color = chance.choice(["red", "blue"])
                 await backend.put(PODS.key("default", name), pod(name, labels={"color": color}))
-        except Conflict:
+        except StoreConflict:
             pass
     await backend.put(PODS.key("default", f"end-{seed}"), pod(f"end-{seed}", labels={"color": "red"}))
 
@@ -157,5 +157,5 @@ async def _pages(store: Open) -> None:
         assert [item.name for item in old.items] == list("abcdefg")
         await backends[1].compact(await backends[1].current_revision())
         third = await stack.enter_async_context(running(backends[1]))
-        with pytest.raises(Expired, match="too old to display a consistent list result"):
+        with pytest.raises(VersionExpired, match="too old to display a consistent list result"):
             await third.list(query)

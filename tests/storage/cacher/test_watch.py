@@ -13,14 +13,14 @@ from sampan.storage.cacher import (
     DELETED,
     MODIFIED,
     CacherConfig,
-    Expired,
     HistoryLimits,
     InvalidVersion,
     Item,
-    Selection,
+    ObjectSelection,
     TooLargeVersion,
     TooSlow,
     UnsupportedField,
+    VersionExpired,
     WatchClosed,
     WatchLimits,
     WatchQuery,
@@ -135,7 +135,7 @@ async def test_a_version_from_before_the_history() -> None:
         old = await world.put("a")
         for name in "bcd":
             await world.put(name)
-        with pytest.raises(Expired, match=rf"^too old resource version: {old} \({old + 1}\)$"):
+        with pytest.raises(VersionExpired, match=rf"^too old resource version: {old} \({old + 1}\)$"):
             async with world.watch(version=str(old)):
                 pass
         async with world.watch(version=str(old + 1)) as watcher:
@@ -157,7 +157,7 @@ async def test_from_before_the_first_fill() -> None:
                 assert ready(watcher) == []
             async with cacher.watch(WatchQuery(resource_version=str(before))) as watcher:
                 assert seen(ready(watcher)) == [(ADDED, "b"), (MODIFIED, "a"), (DELETED, "b")]
-            with pytest.raises(Expired, match=rf"^too old resource version: {before - 1} \({before}\)$"):
+            with pytest.raises(VersionExpired, match=rf"^too old resource version: {before - 1} \({before}\)$"):
                 async with cacher.watch(WatchQuery(resource_version=str(before - 1))):
                     pass
 
@@ -181,7 +181,7 @@ async def test_what_is_wrong_is_raised_on_entering() -> None:
             async with world.watch(version="abc"):
                 pass
         with pytest.raises(UnsupportedField):
-            async with world.watch(Selection(fields=(Term("spec.x", "1"),))):
+            async with world.watch(ObjectSelection(fields=(Term("spec.x", "1"),))):
                 pass
         assert world.cacher.stats().watchers == 0
 
@@ -272,7 +272,7 @@ async def test_leaving_shows_the_old_state_at_the_new_version() -> None:
     ],
     ids=str,
 )
-async def test_selections(selection: Selection, expected: list[str]) -> None:
+async def test_selections(selection: ObjectSelection, expected: list[str]) -> None:
     async with pods() as world, world.watch(selection, send_initial_events=False) as watcher:
         await world.put("a")
         await world.put("a", node="n1")
@@ -420,9 +420,9 @@ async def test_events_before_the_end_are_delivered() -> None:
         await world.put("a")
         async with world.watch() as watcher:
             await world.put("b")
-            watcher.end(Expired("over"))
+            watcher.end(VersionExpired("over"))
             assert seen(await anext(watcher)) == [(ADDED, "a"), (ADDED, "b")]
-            with pytest.raises(Expired, match="over"):
+            with pytest.raises(VersionExpired, match="over"):
                 await anext(watcher)
 
 
@@ -476,7 +476,7 @@ async def test_equal_queries_share_a_group_and_leave_nothing_behind() -> None:
         async with asyncio.TaskGroup() as tasks:
             left = asyncio.Event()
 
-            async def hold(selection: Selection) -> None:
+            async def hold(selection: ObjectSelection) -> None:
                 async with world.watch(selection):
                     await left.wait()
 

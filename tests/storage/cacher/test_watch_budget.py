@@ -3,7 +3,7 @@
 import gc
 
 from sampan.storage.cacher import CacherConfig, WatchBudget, Watcher, WatchLimits
-from sampan.storage.cacher.watch_budget import Charge
+from sampan.storage.cacher.watch_budget import WatchCharge
 from tests.storage.cacher.world import pods, ready, virtual
 
 LARGE = "x" * 10_000
@@ -122,7 +122,7 @@ def test_a_charge_ends_with_the_last_reference_to_it() -> None:
     budget = WatchBudget(freed=freed.append)
     gc.disable()
     try:
-        held = [Charge(budget, 7)] * 3
+        held = [WatchCharge(budget, 7)] * 3
         assert (budget.used, freed) == (7, [])
         held.clear()
         assert (budget.used, freed) == (0, [7])

@@ -15,15 +15,15 @@ from sampan.api.fields import Term
 from sampan.machinery.clock import RealClock
 from sampan.storage.backend import Backend
 from sampan.storage.cacher import (
+    CachedField,
+    CacheEvent,
     Cacher,
     CacherConfig,
-    Field,
     ListQuery,
     ListResult,
-    Selection,
+    ObjectSelection,
     Shape,
     Watcher,
-    WatchEvent,
     WatchQuery,
 )
 from sampan.storage.memory import MemoryBackend
@@ -34,9 +34,9 @@ PODS = Shape(
     api_version="v1",
     plural="pods",
     fields=(
-        Field("spec.nodeName", ("spec.nodeName",), indexed=True),
-        Field("status.phase", ("status.phase",), default="Pending"),
-        Field("spec.hostNetwork", ("spec.hostNetwork",), default="false"),
+        CachedField("spec.nodeName", ("spec.nodeName",), indexed=True),
+        CachedField("status.phase", ("status.phase",), default="Pending"),
+        CachedField("spec.hostNetwork", ("spec.hostNetwork",), default="false"),
     ),
 )
 NODES = Shape(prefix="/registry/minions/", kind="Node", api_version="v1", plural="nodes", is_namespaced=False)
@@ -86,11 +86,11 @@ def labelled(**pairs: str) -> Labels:
     return Labels(tuple((label, "=", (value,)) for label, value in pairs.items()))
 
 
-def where(namespace: str = "", *, labels: Labels | None = None, name: str = "", **fields: str) -> Selection:
+def where(namespace: str = "", *, labels: Labels | None = None, name: str = "", **fields: str) -> ObjectSelection:
     """`node="n1"` and `phase="Running"` are field terms; a value that begins with ! is negated."""
     known = {"node": "spec.nodeName", "phase": "status.phase", "metadata_name": "metadata.name"}
     terms = tuple(Term(known[k], v.removeprefix("!"), v.startswith("!")) for k, v in fields.items())
-    return Selection(namespace=namespace, name=name, labels=labels, fields=terms)
+    return ObjectSelection(namespace=namespace, name=name, labels=labels, fields=terms)
 
 
 P = ParamSpec("P")
@@ -140,11 +140,11 @@ class World:
     async def delete(self, name: str, namespace: str = "default") -> int:
         return await self.backend.delete(PODS.key(namespace, name))
 
-    async def list(self, selection: Selection | None = None, version: str = "", **query: Any) -> ListResult:
-        return await self.cacher.list(ListQuery(selection or Selection(), version, **query))
+    async def list(self, selection: ObjectSelection | None = None, version: str = "", **query: Any) -> ListResult:
+        return await self.cacher.list(ListQuery(selection or ObjectSelection(), version, **query))
 
-    def watch(self, selection: Selection | None = None, version: str = "", **query: Any) -> Watcher:
-        return self.cacher.watch(WatchQuery(selection or Selection(), version, **query))
+    def watch(self, selection: ObjectSelection | None = None, version: str = "", **query: Any) -> Watcher:
+        return self.cacher.watch(WatchQuery(selection or ObjectSelection(), version, **query))
 
 
 @asynccontextmanager
@@ -171,17 +171,17 @@ def names(result: ListResult) -> list[str]:
     return [item.name for item in result.items]
 
 
-def seen(events: "list[WatchEvent]") -> list[tuple[str, str]]:
+def seen(events: "list[CacheEvent]") -> list[tuple[str, str]]:
     return [(event.type, event.item.name) for event in events]
 
 
-def obj(event: WatchEvent) -> dict[str, Any]:
+def obj(event: CacheEvent) -> dict[str, Any]:
     return cast(dict[str, Any], json.loads(event.item.raw))
 
 
-def ready(watcher: Watcher) -> "list[WatchEvent]":
+def ready(watcher: Watcher) -> "list[CacheEvent]":
     """Everything that the watcher has now."""
-    found: list[WatchEvent] = []
+    found: list[CacheEvent] = []
     while batch := watcher.pop_ready():
         found += batch
     return found

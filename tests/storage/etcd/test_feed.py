@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from sampan.storage.backend import Batch, Closed, Compacted, Event, OnBatch, StorageError
-from sampan.storage.etcd.feed import Feed
+from sampan.storage.backend import Batch, Closed, Compacted, OnBatch, StorageError, StoreEvent
+from sampan.storage.etcd.feed import EventFeed
 from sampan.storage.etcd.proto import load
 from sampan.storage.etcd.stream import Subscriber, WatchStream, _Connection
 from sampan.storage.etcd.watch import MAX_QUEUED, EtcdWatch
@@ -40,15 +40,15 @@ class _Stream:
         return catch_up
 
 
-def _feed(*, max_events: int = 20_000) -> tuple[Feed, _Stream]:
+def _feed(*, max_events: int = 20_000) -> tuple[EventFeed, _Stream]:
     stream = _Stream()
-    feed = Feed(stream=cast(WatchStream, stream), max_events=max_events)
+    feed = EventFeed(stream=cast(WatchStream, stream), max_events=max_events)
     feed.begin(10)
     return feed, stream
 
 
 def _watch(
-    feed: Feed, *, after: int, prefix: str = PODS, on_batch: OnBatch | None = None, current: int = 0
+    feed: EventFeed, *, after: int, prefix: str = PODS, on_batch: OnBatch | None = None, current: int = 0
 ) -> EtcdWatch:
     async def current_revision() -> int:
         return current
@@ -56,8 +56,8 @@ def _watch(
     return EtcdWatch(source=feed, prefix=prefix, after=after, on_batch=on_batch, current_revision=current_revision)
 
 
-def _events(*revisions: int, prefix: str = PODS) -> list[Event]:
-    return [Event(revision, f"{prefix}{revision}", b"x", revision) for revision in revisions]
+def _events(*revisions: int, prefix: str = PODS) -> list[StoreEvent]:
+    return [StoreEvent(revision, f"{prefix}{revision}", b"x", revision) for revision in revisions]
 
 
 def _bring(feed: Subscriber, revisions: Sequence[int], prefix: str = PODS) -> None:
@@ -222,7 +222,7 @@ class _Subscriber:
         self.told: list[tuple[list[int], int]] = []
         self.lost: StorageError | None = None
 
-    def on_revisions(self, events: Sequence[Event], position: int) -> None:
+    def on_revisions(self, events: Sequence[StoreEvent], position: int) -> None:
         self.position = position
         self.told.append(([event.revision for event in events], position))
 

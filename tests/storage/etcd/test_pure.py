@@ -1,74 +1,81 @@
-"""The parts of the etcd store that do nothing: they read, judge, keep, route."""
+"""The parts of the etcd store that do nothing: they read, determine_result, keep, route."""
 
 import pytest
 from grpc import StatusCode  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.storage.backend import Event
+from sampan.storage.backend import StoreEvent
+from sampan.storage.etcd.client import has_ordered_progress
 from sampan.storage.etcd.endpoints import parse_url
-from sampan.storage.etcd.faults import Kind, classify
-from sampan.storage.etcd.log import EventLog
-from sampan.storage.etcd.routes import Routes
-from sampan.storage.etcd.verdict import Outcome, Verdict, Write, judge
-from sampan.storage.etcd.version import has_ordered_progress
+from sampan.storage.etcd.errors import FailureKind, classify
+from sampan.storage.etcd.feed import EventLog, WatchRoutes
 from sampan.storage.etcd.wire import Keys, end_of_prefix
+from sampan.storage.etcd.writer import WriteFate, WriteOutcome, WriteRequest, determine_result
 
 
 @pytest.mark.parametrize(
     ("code", "details", "kind"),
     [
-        (StatusCode.OUT_OF_RANGE, "etcdserver: mvcc: required revision has been compacted", Kind.COMPACTED),
-        (StatusCode.OUT_OF_RANGE, "etcdserver: mvcc: required revision is a future revision", Kind.FUTURE),
-        (StatusCode.NOT_FOUND, "etcdserver: requested lease not found", Kind.LEASE_GONE),
-        (StatusCode.RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded", Kind.FULL),
-        (StatusCode.RESOURCE_EXHAUSTED, "etcdserver: too many requests", Kind.NOT_DONE),
-        (StatusCode.RESOURCE_EXHAUSTED, "grpc: received message larger than max (4 vs. 2)", Kind.REFUSED),
-        (StatusCode.INVALID_ARGUMENT, "etcdserver: request is too large", Kind.REFUSED),
-        (StatusCode.INVALID_ARGUMENT, "etcdserver: user name is empty", Kind.DENIED),
-        (StatusCode.PERMISSION_DENIED, "etcdserver: permission denied", Kind.DENIED),
-        (StatusCode.UNAUTHENTICATED, "etcdserver: invalid auth token", Kind.DENIED),
-        (StatusCode.UNAVAILABLE, "etcdserver: no leader", Kind.NOT_DONE),
-        (StatusCode.UNAVAILABLE, "etcdserver: leader changed", Kind.UNKNOWN),
-        (StatusCode.UNAVAILABLE, "etcdserver: request timed out", Kind.UNKNOWN),
-        (StatusCode.UNAVAILABLE, "failed to connect to all addresses; last error: refused", Kind.NOT_DONE),
-        (StatusCode.UNAVAILABLE, "Socket closed", Kind.UNKNOWN),
-        (StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", Kind.UNKNOWN),
-        (StatusCode.UNKNOWN, "", Kind.UNKNOWN),
+        (StatusCode.OUT_OF_RANGE, "etcdserver: mvcc: required revision has been compacted", FailureKind.COMPACTED),
+        (StatusCode.OUT_OF_RANGE, "etcdserver: mvcc: required revision is a future revision", FailureKind.FUTURE),
+        (StatusCode.NOT_FOUND, "etcdserver: requested lease not found", FailureKind.LEASE_GONE),
+        (StatusCode.RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded", FailureKind.FULL),
+        (StatusCode.RESOURCE_EXHAUSTED, "etcdserver: too many requests", FailureKind.NOT_DONE),
+        (StatusCode.RESOURCE_EXHAUSTED, "grpc: received message larger than max (4 vs. 2)", FailureKind.REFUSED),
+        (StatusCode.INVALID_ARGUMENT, "etcdserver: request is too large", FailureKind.REFUSED),
+        (StatusCode.INVALID_ARGUMENT, "etcdserver: user name is empty", FailureKind.DENIED),
+        (StatusCode.PERMISSION_DENIED, "etcdserver: permission denied", FailureKind.DENIED),
+        (StatusCode.UNAUTHENTICATED, "etcdserver: invalid auth token", FailureKind.DENIED),
+        (StatusCode.UNAVAILABLE, "etcdserver: no leader", FailureKind.NOT_DONE),
+        (StatusCode.UNAVAILABLE, "etcdserver: leader changed", FailureKind.UNKNOWN),
+        (StatusCode.UNAVAILABLE, "etcdserver: request timed out", FailureKind.UNKNOWN),
+        (StatusCode.UNAVAILABLE, "failed to connect to all addresses; last error: refused", FailureKind.NOT_DONE),
+        (StatusCode.UNAVAILABLE, "Socket closed", FailureKind.UNKNOWN),
+        (StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", FailureKind.UNKNOWN),
+        (StatusCode.UNKNOWN, "", FailureKind.UNKNOWN),
     ],
 )
-def test_faults(code: StatusCode, details: str, kind: Kind) -> None:
+def test_faults(code: StatusCode, details: str, kind: FailureKind) -> None:
     assert classify(code, details) is kind
 
 
-def _put(revision: int, value: bytes, created: int = 1) -> Event:
-    return Event(revision, "k", value, created)
+def _put(revision: int, value: bytes, created: int = 1) -> StoreEvent:
+    return StoreEvent(revision, "k", value, created)
 
 
-def _gone(revision: int) -> Event:
-    return Event(revision, "k", None, 0)
+def _gone(revision: int) -> StoreEvent:
+    return StoreEvent(revision, "k", None, 0)
 
 
-NOT_DONE, UNKNOWN = Verdict(Outcome.NOT_DONE), Verdict(Outcome.UNKNOWN)
+NOT_DONE, UNKNOWN = WriteFate(WriteOutcome.NOT_DONE), WriteFate(WriteOutcome.UNKNOWN)
 
 
 @pytest.mark.parametrize(
     ("value", "expected", "since", "verdict"),
     [
-        pytest.param(b"a", 5, [_put(9, b"a")], Verdict(Outcome.DONE, 9), id="swap: ours came first"),
-        pytest.param(b"a", 5, [_put(9, b"a"), _put(10, b"b")], Verdict(Outcome.DONE, 9), id="swap: ours, overwritten"),
-        pytest.param(b"a", 5, [_put(9, b"a"), _gone(10)], Verdict(Outcome.DONE, 9), id="swap: ours, deleted since"),
+        pytest.param(b"a", 5, [_put(9, b"a")], WriteFate(WriteOutcome.DONE, 9), id="swap: ours came first"),
+        pytest.param(
+            b"a", 5, [_put(9, b"a"), _put(10, b"b")], WriteFate(WriteOutcome.DONE, 9), id="swap: ours, overwritten"
+        ),
+        pytest.param(
+            b"a", 5, [_put(9, b"a"), _gone(10)], WriteFate(WriteOutcome.DONE, 9), id="swap: ours, deleted since"
+        ),
         pytest.param(b"a", 5, [_put(9, b"b"), _put(10, b"a")], NOT_DONE, id="swap: another came first"),
         pytest.param(b"a", 5, [_gone(9), _put(10, b"a", 10)], NOT_DONE, id="swap: deleted first"),
         pytest.param(b"a", 5, [_put(5, b"a"), _put(9, b"b")], NOT_DONE, id="swap: the expected value was the same"),
         pytest.param(b"a", 5, [], NOT_DONE, id="swap: changed before"),
-        pytest.param(b"a", 0, [_put(9, b"a", 9)], Verdict(Outcome.DONE, 9), id="create: ours"),
+        pytest.param(b"a", 0, [_put(9, b"a", 9)], WriteFate(WriteOutcome.DONE, 9), id="create: ours"),
         pytest.param(
-            b"a", 0, [_put(8, b"b", 8), _gone(9), _put(10, b"a", 10)], Verdict(Outcome.DONE, 10), id="create: late"
+            b"a",
+            0,
+            [_put(8, b"b", 8), _gone(9), _put(10, b"a", 10)],
+            WriteFate(WriteOutcome.DONE, 10),
+            id="create: late",
         ),
         pytest.param(b"a", 0, [_put(9, b"a", 3)], NOT_DONE, id="create: an update with our bytes"),
         pytest.param(b"a", 0, [_put(9, b"b", 9)], NOT_DONE, id="create: another's"),
-        pytest.param(b"a", None, [_put(8, b"b"), _put(9, b"a")], Verdict(Outcome.DONE, 9), id="put: ours"),
+        pytest.param(b"a", None, [_put(8, b"b"), _put(9, b"a")], WriteFate(WriteOutcome.DONE, 9), id="put: ours"),
         pytest.param(b"a", None, [_put(9, b"b")], UNKNOWN, id="put: may come yet"),
         pytest.param(None, 5, [_gone(9)], UNKNOWN, id="delete: somebody's"),
         pytest.param(None, 5, [_put(9, b"b"), _gone(10)], NOT_DONE, id="delete: changed first"),
@@ -76,8 +83,8 @@ NOT_DONE, UNKNOWN = Verdict(Outcome.NOT_DONE), Verdict(Outcome.UNKNOWN)
         pytest.param(None, None, [_gone(9)], UNKNOWN, id="delete: unchecked"),
     ],
 )
-def test_verdicts(value: bytes | None, expected: int | None, since: list[Event], verdict: Verdict) -> None:
-    assert judge(Write(key="k", value=value, expected=expected), since) == verdict
+def test_verdicts(value: bytes | None, expected: int | None, since: list[StoreEvent], verdict: WriteFate) -> None:
+    assert determine_result(WriteRequest(key="k", value=value, expected=expected), since) == verdict
 
 
 @given(st.binary(max_size=5), st.binary(max_size=6))
@@ -101,9 +108,9 @@ def test_any_key_survives_translation(key: bytes) -> None:
 )
 def test_a_log_holds_all_events_after_its_base(sizes: list[int], max_events: int, forget: int, after: int) -> None:
     log = EventLog(position=5, max_events=max_events, max_bytes=1 << 20)
-    everything: list[Event] = []
+    everything: list[StoreEvent] = []
     for revision, size in enumerate(sizes, 6):
-        events = [Event(revision, f"k{i}", b"x", 1) for i in range(size)]
+        events = [StoreEvent(revision, f"k{i}", b"x", 1) for i in range(size)]
         everything += events
         log.append(events, revision)
     log.forget_before(forget)
@@ -117,7 +124,7 @@ def test_a_log_holds_all_events_after_its_base(sizes: list[int], max_events: int
 def test_a_log_is_bounded_in_bytes() -> None:
     log = EventLog(position=1, max_events=1000, max_bytes=10_000)
     for revision in range(2, 20):
-        log.append([Event(revision, "k", b"x" * 3000, 1)], revision)
+        log.append([StoreEvent(revision, "k", b"x" * 3000, 1)], revision)
     assert [event.revision for event in log.since(log.base)] == [17, 18, 19]
     assert log.base == 16
 
@@ -130,7 +137,7 @@ class _Routed:
 @given(st.lists(st.text("ab/", max_size=4), max_size=8), st.text("ab/", max_size=6))
 def test_routes_find_exactly_the_prefixes_of_a_key(prefixes: list[str], key: str) -> None:
     routed = [_Routed(prefix) for prefix in prefixes]
-    routes: Routes[_Routed] = Routes()
+    routes: WatchRoutes[_Routed] = WatchRoutes()
     for each in routed:
         routes.add(each)
     for each in routed[::3]:

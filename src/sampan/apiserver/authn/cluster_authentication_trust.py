@@ -16,7 +16,7 @@ from sampan.apiserver.request.negotiation import JSON
 from sampan.machinery import errors
 from sampan.machinery.pem import CERTIFICATE, read_blocks
 from sampan.storage.backend import StorageError
-from sampan.storage.cacher import CacheError, Selection, WatchQuery
+from sampan.storage.cacher import CacheError, ObjectSelection, WatchQuery
 
 if TYPE_CHECKING:
     from sampan.apiserver.config.server_config import ServerConfig
@@ -108,7 +108,7 @@ class ClusterAuthenticationTrust:
     async def run(self) -> None:
         """Restore the ConfigMap when it is changed, until cancelled."""
         store = self._pipeline.endpoints.registry.store_of("", "v1", "ConfigMap")
-        query = WatchQuery(selection=Selection(namespace=NAMESPACE, name=NAME))
+        query = WatchQuery(selection=ObjectSelection(namespace=NAMESPACE, name=NAME))
         while self._data:
             try:
                 async with store.cacher.watch(query) as watcher:

@@ -25,7 +25,7 @@ from sampan.apiserver.response.responses import WatchResponse, translate_storage
 from sampan.apiserver.response.watch_frames import UnsupportedOutputFormat, WatchFrames
 from sampan.machinery import errors
 from sampan.storage.cacher import FrameEncoder, Item, WatchBudget, Watcher
-from sampan.storage.cacher.errors import CacheError, Expired, TooLargeVersion, TooSlow
+from sampan.storage.cacher.errors import CacheError, TooLargeVersion, TooSlow, VersionExpired
 
 _FAREWELL_S = 5.0
 """How long writing the end of a stream may take."""
@@ -66,7 +66,7 @@ class WatchServer:
                 await response.prepare(request)
                 await self._send(request, call, watcher, frames.through(Chunk) if is_chunked else frames)
                 error, is_stalled = watcher.error, watcher.blocked_at is not None
-        except (Expired, TooLargeVersion) as cache_error:
+        except (VersionExpired, TooLargeVersion) as cache_error:
             await response.prepare(request)
             error, is_stalled = cache_error, False
         except CacheError as cache_error:
@@ -89,7 +89,7 @@ class WatchServer:
                 error = watcher.error
                 if watcher.blocked_at is not None and isinstance(error, TooSlow):
                     _disconnect(request)
-        except (Expired, TooLargeVersion) as cache_error:
+        except (VersionExpired, TooLargeVersion) as cache_error:
             socket, error = await websocket.open_socket(request), cache_error
         except CacheError as cache_error:
             raise watch_error(cache_error, call) from cache_error

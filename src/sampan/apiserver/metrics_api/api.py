@@ -24,7 +24,7 @@ from sampan.apiserver.request.negotiation import JSON, TABLE
 from sampan.apiserver.response.responses import ApiResponse, ValueResponse
 from sampan.machinery import errors
 from sampan.storage.backend import StorageError
-from sampan.storage.cacher import ADDED, MODIFIED, CacheError, ListQuery, Selection, WatchQuery
+from sampan.storage.cacher import ADDED, MODIFIED, CacheError, ListQuery, ObjectSelection, WatchQuery
 
 if TYPE_CHECKING:
     from sampan.apiserver.endpoints import ApiEndpoints
@@ -109,7 +109,7 @@ class MetricsApi:
 
     async def _follow_services(self) -> None:
         services = self._registry.store_of("apiregistration.k8s.io", "v1", "APIService")
-        chosen = Selection(name=SERVICE)
+        chosen = ObjectSelection(name=SERVICE)
         while True:
             try:
                 result = await services.cacher.list(ListQuery(chosen))
@@ -204,10 +204,10 @@ async def first_kubelet(registry: Registry) -> None:
     nodes = registry.store_of("", "v1", "Node").cacher
     while True:
         try:
-            result = await nodes.list(ListQuery(Selection()))
+            result = await nodes.list(ListQuery(ObjectSelection()))
             if _any_listens(nodes.object(item) for item in result.items):
                 return
-            query = WatchQuery(Selection(), resource_version=str(result.revision))
+            query = WatchQuery(ObjectSelection(), resource_version=str(result.revision))
             async with nodes.watch(query) as watcher:
                 async for events in watcher:
                     if _any_listens(nodes.object(event.item) for event in events if event.type in (ADDED, MODIFIED)):

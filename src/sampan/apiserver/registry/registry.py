@@ -24,7 +24,7 @@ from sampan.apiserver.registry.stored_object import StoredObjects
 from sampan.machinery.clock import Clock
 from sampan.machinery.memory import MemoryTrimmer
 from sampan.storage.backend import Backend
-from sampan.storage.cacher import Cacher, Field, HistoryBudget, Shape, SharedRevision, WatchBudget
+from sampan.storage.cacher import CachedField, Cacher, HistoryBudget, Shape, SharedRevision, WatchBudget
 from sampan.storage.cacher.item import ItemMaker
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ def _shape(resource: Resource, stored: GroupVersionKind, versions: Iterable[Reso
         list_kind=resource.list_kind,
         is_namespaced=resource.namespaced,
         fields=tuple(
-            Field(field.label, field.paths, field.default, field.label in _INDEXED, _aliases(field, others))
+            CachedField(field.label, field.paths, field.default, field.label in _INDEXED, _aliases(field, others))
             for field in resource.selectable
         ),
         is_custom=resource.is_custom,

@@ -24,9 +24,9 @@ from sampan.apiserver.registry.strategy import Context, FinishFunc, Strategy
 from sampan.machinery import errors
 from sampan.machinery.apply.managed import differ_in_time_only
 from sampan.machinery.clock import Clock
-from sampan.storage.backend import Backend, Conflict, Entry, StorageError
+from sampan.storage.backend import Backend, KeyValue, StorageError, StoreConflict
 from sampan.storage.cacher import Cacher, Item
-from sampan.storage.cacher.splice import respliced, splice
+from sampan.storage.cacher.item import respliced, splice
 
 TOO_LARGE = "etcdserver: request is too large"
 """The message for an object that is too large to store. kube-apiserver returns this error of etcd as a Status with code
@@ -113,11 +113,11 @@ class Store:
     async def _create(self, ctx: Context, obj: Any, strategy: Strategy, check: AdmissionCheck) -> WriteResult:
         try:
             return await self._make(ctx, obj, strategy, check)
-        except Conflict as conflict:
+        except StoreConflict as conflict:
             raise self._already_exists(obj.metadata, conflict.current) from None
 
     async def _make(self, ctx: Context, obj: Any, strategy: Strategy, check: AdmissionCheck) -> WriteResult:
-        """Prepare, validate and store a new object. Raise `Conflict` if the name is taken."""
+        """Prepare, validate and store a new object. Raise `StoreConflict` if the name is taken."""
         self._fill_system_fields(ctx, obj.metadata)
         async with _FinishGuard(await strategy.begin_write(ctx, obj, None)):
             strategy.prepare_for_create(ctx, obj)
@@ -148,7 +148,7 @@ class Store:
         key = self.key(meta.namespace, meta.name)
         if ctx.dry_run:
             if (entry := (await self.backend.get(key))[0]) is not None:
-                raise Conflict(key, entry)
+                raise StoreConflict(key, entry)
             return WriteResult(obj, self.codec.encode(obj), created=True)
         preconditions.refuse_version_of_new(meta.resourceVersion)
         meta.resourceVersion = ""
@@ -157,7 +157,7 @@ class Store:
         revision = await self._put(key, raw, expected=0)
         return self._written(obj, raw, revision, created=True)
 
-    def _already_exists(self, meta: Any, entry: Entry | None) -> errors.ApiError:
+    def _already_exists(self, meta: Any, entry: KeyValue | None) -> errors.ApiError:
         make_error = errors.name_not_generated if meta.generateName else errors.already_exists
         error = make_error(self.resource.plural, meta.name, group=self.resource.group)
         stored = self.stored_objects.from_entry(entry)
@@ -344,7 +344,7 @@ class Store:
             try:
                 revision = await self.backend.delete(self.key(meta.namespace, meta.name), expected=expected)
                 break
-            except Conflict as conflict:
+            except StoreConflict as conflict:
                 current = self.stored_objects.from_entry(conflict.current)
                 expected = current.revision if current is not None and current.obj.metadata.uid == meta.uid else None
         await self.strategy.after_delete(ctx, marked.obj)

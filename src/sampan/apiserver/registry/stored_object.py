@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.machinery import errors
-from sampan.storage.backend import Backend, Conflict, Entry
+from sampan.storage.backend import Backend, KeyValue, StoreConflict
 from sampan.storage.cacher import Cacher, Item
 from sampan.storage.cacher.item import ItemMaker
 
@@ -59,7 +59,8 @@ class StoredObjects:
         *,
         from_store: bool = False,
     ) -> Result:
-        """Run `act` on the stored object and return its result, with a retry from the newer state for each `Conflict`.
+        """Run `act` on the stored object and return its result; each `StoreConflict` leads to a retry from the newer
+        state.
 
         A conflict means that another writer succeeded, so there is always progress. An ApiError that is based on an
         outdated cache is retried too. With `from_store`, the first state is read from the store instead of the cache.
@@ -70,7 +71,7 @@ class StoredObjects:
         while True:
             try:
                 return await act(stored)
-            except Conflict as conflict:
+            except StoreConflict as conflict:
                 stored, is_current = self.from_entry(conflict.current), True
             except errors.ApiError:
                 if is_current:
@@ -81,13 +82,14 @@ class StoredObjects:
                 stored, is_current = newer, True
 
     async def check_current(self, stored: StoredObject) -> None:
-        """Raise `Conflict` if the state is outdated. For outcomes that write nothing and have no compare-and-swap."""
+        """Raise `StoreConflict` if the state is outdated. For outcomes without a write, and so without a
+        compare-and-swap."""
         if not stored.is_current:
             entry, _ = await self._backend.get(stored.item.key)
             if entry is None or entry.revision != stored.revision:
-                raise Conflict(stored.item.key, entry)
+                raise StoreConflict(stored.item.key, entry)
 
-    def from_entry(self, entry: Entry | None) -> StoredObject | None:
+    def from_entry(self, entry: KeyValue | None) -> StoredObject | None:
         if entry is None:
             return None
         return StoredObject(self._items.make(entry.key, entry.value, entry.revision), self._codec, is_current=True)

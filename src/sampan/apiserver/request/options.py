@@ -10,8 +10,8 @@ from sampan.apiserver.registry.deletion import DeleteOptions
 from sampan.apiserver.request.call import Call, Query
 from sampan.machinery import errors
 from sampan.machinery.errors import FieldError, Path
-from sampan.storage.cacher import ListQuery, Selection, WatchQuery
-from sampan.storage.cacher import options as list_options
+from sampan.storage.cacher import ListQuery, ObjectSelection, WatchQuery
+from sampan.storage.cacher import list_options as list_options
 
 _META_GROUP = "meta.k8s.io"
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
@@ -128,14 +128,14 @@ _WATCH_LEAST_S = 1800
 long, so that clients do not reconnect all at once."""
 
 
-def selection_of(call: Call) -> Selection:
+def selection_of(call: Call) -> ObjectSelection:
     query = call.query
     try:
         by_label = labels.parse(query.get("labelSelector")) if query.get("labelSelector") else None
     except labels.SelectorError as error:
         raise errors.bad_request(str(error)) from None
     by_field = _field_terms(call, query.get("fieldSelector")) if query.get("fieldSelector") else ()
-    return Selection(namespace=call.namespace, name=call.name, labels=by_label, fields=by_field)
+    return ObjectSelection(namespace=call.namespace, name=call.name, labels=by_label, fields=by_field)
 
 
 def _field_terms(call: Call, text: str) -> tuple[fields.Term, ...]:
@@ -168,7 +168,7 @@ def checked_options(call: Call, *, is_watch: bool) -> list_options.Options:
             send_initial_events=query.flag("sendInitialEvents") if "sendInitialEvents" in query else None,
         )
     )
-    if field_errors := list_options.faults(options):
+    if field_errors := list_options.validate_options(options):
         raise errors.invalid("ListOptions", "", field_errors, group="meta.k8s.io")
     return options
 
@@ -176,7 +176,7 @@ def checked_options(call: Call, *, is_watch: bool) -> list_options.Options:
 def list_query(call: Call) -> ListQuery:
     query = call.query
     if not query:
-        return ListQuery(Selection(namespace=call.namespace))
+        return ListQuery(ObjectSelection(namespace=call.namespace))
     options = checked_options(call, is_watch=False)
     int_parameter(query.get("timeoutSeconds"))
     return ListQuery(

@@ -97,7 +97,7 @@ def success_status(resource: Resource, name: str, uid: str) -> ValueResponse:
 def translate_storage_error(error: Exception, call: Call) -> errors.ApiError | None:
     """Return the API error for an error of the storage or cache, None for any other exception."""
     match error:
-        case cache.Expired():
+        case cache.VersionExpired():
             expired = errors.expired(str(error))
             if error.continue_token:
                 expired.status["metadata"] = {"continue": error.continue_token}

@@ -1,6 +1,6 @@
 """Watch events as bytes of a stream, in the negotiated media type.
 
-Frames of one format are shared by all watchers that use it (`WatchEvent.frame`). A `WatchFrames` belongs to one watch,
+Frames of one format are shared by all watchers that use it (`CacheEvent.frame`). A `WatchFrames` belongs to one watch,
 since only the first of its tables contains the column definitions.
 """
 
@@ -16,7 +16,7 @@ from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.negotiation import JSON, PARTIAL_LIST, TABLE, OutputFormat
 from sampan.apiserver.response import json_bytes
 from sampan.apiserver.tables.table import include_of
-from sampan.storage.cacher import FrameEncoder, Item, WatchEvent
+from sampan.storage.cacher import CacheEvent, FrameEncoder, Item
 
 if TYPE_CHECKING:
     from sampan.apiserver.response.renderer import Renderer
@@ -36,7 +36,7 @@ class WatchFrames:
     def content_type(self) -> str:
         return JSON if self._media == JSON else f"{self._media};stream=watch"
 
-    def encode(self, events: Sequence[WatchEvent]) -> list[bytes]:
+    def encode(self, events: Sequence[CacheEvent]) -> list[bytes]:
         """Return the frames of the events, which follow those of the previous call. The bytes are shared with other
         watches."""
         if self._next is self._rest:

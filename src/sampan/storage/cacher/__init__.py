@@ -14,24 +14,23 @@ from sampan.storage.cacher.cacher import Cacher, CacherConfig, CacherStats
 from sampan.storage.cacher.errors import (
     CacheError,
     CorruptValue,
-    Expired,
     InvalidContinue,
     InvalidVersion,
     NotReady,
     TooLargeVersion,
     TooSlow,
     UnsupportedField,
+    VersionExpired,
     WatchClosed,
 )
-from sampan.storage.cacher.event import ADDED, BOOKMARK, DELETED, MODIFIED, FrameEncoder, WatchEvent
 from sampan.storage.cacher.freshness import SharedRevision
 from sampan.storage.cacher.history import HistoryBudget, HistoryLimits
-from sampan.storage.cacher.item import Item
-from sampan.storage.cacher.listing import ListQuery, ListResult
-from sampan.storage.cacher.options import Options, defaulted, faults
-from sampan.storage.cacher.selection import LabelSelector, Selection
-from sampan.storage.cacher.shape import Field, Shape
-from sampan.storage.cacher.watch_budget import Charge, WatchBudget
+from sampan.storage.cacher.item import ADDED, BOOKMARK, DELETED, MODIFIED, CacheEvent, FrameEncoder, Item
+from sampan.storage.cacher.list_options import Options, defaulted, validate_options
+from sampan.storage.cacher.object_fields import CachedField, Shape
+from sampan.storage.cacher.reads import ListQuery, ListResult
+from sampan.storage.cacher.selection import LabelMatcher, ObjectSelection
+from sampan.storage.cacher.watch_budget import WatchBudget, WatchCharge
 from sampan.storage.cacher.watcher import Watcher, WatchLimits, WatchQuery
 
 __all__ = [
@@ -40,36 +39,36 @@ __all__ = [
     "DELETED",
     "MODIFIED",
     "CacheError",
+    "CacheEvent",
+    "CachedField",
     "Cacher",
     "CacherConfig",
     "CacherStats",
-    "Charge",
     "CorruptValue",
-    "Expired",
-    "Field",
     "FrameEncoder",
     "HistoryBudget",
     "HistoryLimits",
     "InvalidContinue",
     "InvalidVersion",
     "Item",
-    "LabelSelector",
+    "LabelMatcher",
     "ListQuery",
     "ListResult",
     "NotReady",
+    "ObjectSelection",
     "Options",
-    "Selection",
     "Shape",
     "SharedRevision",
     "TooLargeVersion",
     "TooSlow",
     "UnsupportedField",
+    "VersionExpired",
     "WatchBudget",
+    "WatchCharge",
     "WatchClosed",
-    "WatchEvent",
     "WatchLimits",
     "WatchQuery",
     "Watcher",
     "defaulted",
-    "faults",
+    "validate_options",
 ]

@@ -1,7 +1,7 @@
 """The watch cache of one resource, which serves GET, LIST and WATCH from cached bytes.
 
 `run()` fills it from the store. If the connection is lost, it resumes at its last revision; if that revision has been
-compacted, it lists everything again and ends its watchers with `Expired`, because the events in between are lost.
+compacted, it lists everything again and ends its watchers with `VersionExpired`, because they would miss events.
 """
 
 import asyncio
@@ -12,32 +12,28 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sampan.storage.backend import Backend, StorageError
-from sampan.storage.cacher import continuing, reads
-from sampan.storage.cacher.bookmarks import INTERVAL_S, BookmarkSchedule
+from sampan.storage.cacher import list_options, reads
 from sampan.storage.cacher.errors import (
     CorruptValue,
-    Expired,
     InvalidContinue,
     NotReady,
     TooLargeVersion,
     TooSlow,
     Undecipherable,
+    VersionExpired,
     WatchClosed,
 )
-from sampan.storage.cacher.event import ADDED, WatchEvent, bookmark
-from sampan.storage.cacher.extract import DecodeValue, no_decoder
-from sampan.storage.cacher.freshness import SharedRevision
+from sampan.storage.cacher.freshness import SharedRevision, State
 from sampan.storage.cacher.history import HistoryBudget, HistoryLimits
-from sampan.storage.cacher.item import Item, ItemMaker
-from sampan.storage.cacher.listing import ListQuery, ListResult
-from sampan.storage.cacher.reflector import Reflector
-from sampan.storage.cacher.routes import as_event, seen_as
-from sampan.storage.cacher.selection import Matcher, Selection
-from sampan.storage.cacher.shape import Shape
-from sampan.storage.cacher.state import State
-from sampan.storage.cacher.versions import Rule, Wanted, parse_version, wanted_of_get, wanted_of_list
+from sampan.storage.cacher.item import ADDED, CacheEvent, Item, ItemMaker, bookmark
+from sampan.storage.cacher.list_options import ReadVersion, VersionRule, parse_version, wanted_of_get, wanted_of_list
+from sampan.storage.cacher.object_fields import DecodeValue, Shape, no_decoder
+from sampan.storage.cacher.reads import ListQuery, ListResult
+from sampan.storage.cacher.reflector import CacheReflector
+from sampan.storage.cacher.selection import Matcher, ObjectSelection
 from sampan.storage.cacher.watch_budget import WatchBudget
-from sampan.storage.cacher.watcher import Watcher, WatchLimits, WatchQuery
+from sampan.storage.cacher.watcher import INTERVAL_S, BookmarkSchedule, Watcher, WatchLimits, WatchQuery
+from sampan.storage.cacher.watcher_routes import as_event, seen_as
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +102,7 @@ class Cacher:
         self._terminated = 0
         """The number of watchers that were ended because they were too slow."""
         retry_s = self._config.retry_s
-        self._reflector = Reflector(backend=backend, state=self._state, maker=self._maker, retry_s=retry_s)
+        self._reflector = CacheReflector(backend=backend, state=self._state, maker=self._maker, retry_s=retry_s)
         self._bookmarks = BookmarkSchedule(send=self._send_bookmarks, interval_s=self._config.bookmark_s)
 
     async def run(self) -> None:
@@ -151,7 +147,7 @@ class Cacher:
     async def get(self, namespace: str, name: str, resource_version: str = "") -> Item | None:
         requirement = wanted_of_get(resource_version)
         key = self.shape.key(namespace, name)
-        if requirement.rule is not Rule.CONSISTENT:
+        if requirement.rule is not VersionRule.CONSISTENT:
             await self.wait_ready()
         elif not self.is_ready:
             return await self._stored(key)
@@ -173,7 +169,7 @@ class Cacher:
         """Return all objects currently in the cache, without waiting for freshness."""
         return [*self._state.contents.items.values()]
 
-    def peek_selected(self, selection: Selection) -> Sequence[Item]:
+    def peek_selected(self, selection: ObjectSelection) -> Sequence[Item]:
         """Return the selected objects currently in the cache, without waiting for freshness."""
         return self._state.contents.select(Matcher(selection, self.shape)).items
 
@@ -190,12 +186,12 @@ class Cacher:
         if state.corrupt:
             self._refuse_undecipherable(query)
         revision, oldest = state.revision, state.history.floor
-        if requirement.rule is Rule.EXACT:
+        if requirement.rule is VersionRule.EXACT:
             # The cache may remember more than the store, but the age of a list is limited by compaction, as in etcd.
             revision, oldest = requirement.revision, max(oldest, self._backend.compacted_revision)
         if is_reached and revision >= oldest:
             return reads.from_cache(state.contents, state.history, query, start, revision, state.revision)
-        revision = requirement.revision if requirement.rule is Rule.EXACT else 0
+        revision = requirement.revision if requirement.rule is VersionRule.EXACT else 0
         return await reads.from_store(self._backend, self._maker, self.shape, query, start, revision)
 
     def watch(self, query: WatchQuery) -> Watcher:
@@ -233,12 +229,12 @@ class Cacher:
             await self.wait_for(revision)
             end = bookmark(self.shape, state.revision, ends_initial_events=True) if query.allow_bookmarks else None
             initial = state.contents.select(matcher).items
-            events = (WatchEvent(ADDED, item) for item in initial)
+            events = (CacheEvent(ADDED, item) for item in initial)
             watcher.begin(after=state.revision, initial=events, initial_end=end)
         else:
             after = state.revision if query.resource_version == "0" else revision
             if after < state.history.floor:
-                raise Expired.of_watch(after, state.history.floor)
+                raise VersionExpired.of_watch(after, state.history.floor)
             changes = state.history.after(after)
             events = (as_event(kind, change) for change in changes if (kind := seen_as(matcher, change)) is not None)
             watcher.begin(after=after, initial=events if changes else None, initial_end=None)
@@ -252,21 +248,21 @@ class Cacher:
         self._terminated += isinstance(watcher.error, TooSlow)
         self._state.routes.remove(watcher)
 
-    def _page(self, query: ListQuery) -> tuple[Wanted, str]:
+    def _page(self, query: ListQuery) -> tuple[ReadVersion, str]:
         """Return the required resource version and the first key of the page."""
         if not query.continue_token:
             return wanted_of_list(query.resource_version, query.match, query.limit), ""
-        token = continuing.decode(query.continue_token, self.shape.scope(query.selection.namespace))
+        token = list_options.decode_continue(query.continue_token, self.shape.scope(query.selection.namespace))
         if query.resource_version not in ("", "0"):
             raise InvalidContinue("specifying resource version is not allowed when using continue")
         if token.revision < 0:
-            return Wanted(Rule.CONSISTENT), token.start
-        return Wanted(Rule.EXACT, token.revision), token.start
+            return ReadVersion(VersionRule.CONSISTENT), token.start
+        return ReadVersion(VersionRule.EXACT, token.revision), token.start
 
-    async def _reached(self, wanted: Wanted) -> bool:
+    async def _reached(self, version: ReadVersion) -> bool:
         """Wait until the cache is as fresh as required; return False if the store has to serve the read instead."""
-        if wanted.rule is not Rule.CONSISTENT:
-            await self.wait_for(wanted.revision)
+        if version.rule is not VersionRule.CONSISTENT:
+            await self.wait_for(version.revision)
             return True
         try:
             await self.wait_for(await self._current_revision())

@@ -1,18 +1,111 @@
-"""The objects of a resource with the indexes to find them, in the current state and in a recent past state."""
+"""The objects of a resource with the indexes to find them, in the current state and in a recent past state.
+
+Indexes from a field value or a label to the keys of the objects that have it.
+
+Field indexes are kept for the fields that the shape marks. The index of a label is built when it is first used in a
+selector, maintained from then on, and dropped when other labels are used more recently."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import NamedTuple
 
-from sampan.storage.cacher.history import Change
-from sampan.storage.cacher.index import FieldIndexes, LabelIndexes
+from sampan.storage.cacher.history import CacheChange
 from sampan.storage.cacher.item import Item
 from sampan.storage.cacher.keys import KeySpace
+from sampan.storage.cacher.object_fields import Shape
 from sampan.storage.cacher.selection import Matcher
-from sampan.storage.cacher.shape import Shape
+
+Keys = set[str]
+_NONE: Keys = set()
 
 
-class Found(NamedTuple):
+class ValueIndex:
+    """An index from values to keys."""
+
+    __slots__ = ("_keys",)
+
+    def __init__(self) -> None:
+        self._keys: dict[str, Keys] = {}
+
+    def move(self, key: str, old: str | None, new: str | None) -> None:
+        """Move `key` from the value `old` to the value `new`; None stands for no value."""
+        if old is not None:
+            keys = self._keys[old]
+            keys.discard(key)
+            if not keys:
+                del self._keys[old]
+        if new is not None:
+            keys = self._keys.get(new, _NONE)
+            if keys is _NONE:
+                self._keys[new] = {key}
+            else:
+                keys.add(key)
+
+    def keys(self, value: str) -> Set[str]:
+        return self._keys.get(value, _NONE)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+
+class FieldIndexes:
+    def __init__(self, positions: Iterable[int]) -> None:
+        self._indexes = {position: ValueIndex() for position in positions}
+
+    def move(self, old: Item | None, new: Item | None) -> None:
+        if old is not None and new is not None and old.fields is new.fields:
+            return
+        key = new.key if new is not None else old.key if old is not None else ""
+        for position, index in self._indexes.items():
+            before = None if old is None else old.fields[position]
+            after = None if new is None else new.fields[position]
+            if before != after:
+                index.move(key, before, after)
+
+    def __contains__(self, position: int) -> bool:
+        return position in self._indexes
+
+    def keys(self, position: int, value: str) -> Set[str]:
+        return self._indexes[position].keys(value)
+
+
+class LabelIndexes:
+    def __init__(self, *, most: int = 16) -> None:
+        self._most = most
+        self._indexes: dict[str, ValueIndex] = {}
+        """Indexes by label, most recently used last."""
+
+    def move(self, old: Item | None, new: Item | None) -> None:
+        if not self._indexes or (old is not None and new is not None and old.labels is new.labels):
+            return
+        key = new.key if new is not None else old.key if old is not None else ""
+        for label, index in self._indexes.items():
+            before = None if old is None else old.labels.get(label)
+            after = None if new is None else new.labels.get(label)
+            if before != after:
+                index.move(key, before, after)
+
+    def keys(self, label: str, value: str, items: Iterable[Item]) -> Set[str]:
+        """Return the keys of the items that have the label with this value; `items` are all items of the resource."""
+        index = self._indexes.pop(label, None)
+        if index is None:
+            index = _built(label, items)
+            if len(self._indexes) >= self._most:
+                del self._indexes[next(iter(self._indexes))]
+        self._indexes[label] = index
+        return index.keys(value)
+
+
+def _built(label: str, items: Iterable[Item]) -> ValueIndex:
+    index = ValueIndex()
+    for item in items:
+        value = item.labels.get(label)
+        if value is not None:
+            index.move(item.key, None, value)
+    return index
+
+
+class SelectedItems(NamedTuple):
     items: list[Item]
     has_more: bool
     """Whether more items may follow the last one.
@@ -21,7 +114,7 @@ class Found(NamedTuple):
     """
 
 
-class Contents:
+class CacheContents:
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
         self.items: dict[str, Item] = {}
@@ -48,24 +141,24 @@ class Contents:
         self._fields.move(old, None)
         self._labels.move(old, None)
 
-    def select(self, matcher: Matcher, *, start: str = "", limit: int = 0) -> Found:
+    def select(self, matcher: Matcher, *, start: str = "", limit: int = 0) -> SelectedItems:
         """Return the matching items in key order from `start` on, at most `limit` (0: all)."""
         if matcher.name and (matcher.namespace or not self.shape.is_namespaced):
-            return self._one(matcher, start)
+            return self._by_name(matcher, start)
         keys, is_exact = self._indexed(matcher)
         if keys is None:
-            return _taken(self.keys.blocks(matcher.namespace, start), self.items, matcher, limit)
-        selected = _taken([sorted([key for key in keys if key >= start])], self.items, matcher, limit)
+            return _select(self.keys.blocks(matcher.namespace, start), self.items, matcher, limit)
+        selected = _select([sorted([key for key in keys if key >= start])], self.items, matcher, limit)
         if limit and not is_exact and not selected.has_more and len(selected.items) == limit:
-            return Found(selected.items, self.keys.last(matcher.namespace) > selected.items[-1].key)
+            return SelectedItems(selected.items, self.keys.last(matcher.namespace) > selected.items[-1].key)
         return selected
 
     def count(self, namespace: str, start: str) -> int:
         return self.keys.count(namespace, start)
 
-    def _one(self, matcher: Matcher, start: str) -> Found:
+    def _by_name(self, matcher: Matcher, start: str) -> SelectedItems:
         item = self.items.get(self.shape.key(matcher.namespace, matcher.name))
-        return Found([item] if item is not None and item.key >= start and matcher.matches(item) else [], False)
+        return SelectedItems([item] if item is not None and item.key >= start and matcher.matches(item) else [], False)
 
     def _indexed(self, matcher: Matcher) -> tuple[Set[str] | None, bool]:
         """Return the smallest set of keys from an index, and whether it is a field index.
@@ -91,17 +184,19 @@ class Contents:
 class Past:
     """The contents at an older revision, reconstructed from the changes since then."""
 
-    def __init__(self, contents: Contents, since: Iterable[Change]) -> None:
+    def __init__(self, contents: CacheContents, since: Iterable[CacheChange]) -> None:
         self._contents = contents
         self._then: dict[str, Item | None] = {}
         for change in since:
             self._then.setdefault(change.key, change.old)
-        self._gone = sorted([key for key, item in self._then.items() if item is not None and key not in contents.items])
+        self._deleted = sorted(
+            [key for key, item in self._then.items() if item is not None and key not in contents.items]
+        )
 
-    def select(self, matcher: Matcher, *, start: str = "", limit: int = 0) -> Found:
+    def select(self, matcher: Matcher, *, start: str = "", limit: int = 0) -> SelectedItems:
         if not self._then:
             return self._contents.select(matcher, start=start, limit=limit)
-        return _taken(self._blocks(matcher.namespace, start), _Then(self._contents.items, self._then), matcher, limit)
+        return _select(self._blocks(matcher.namespace, start), _Then(self._contents.items, self._then), matcher, limit)
 
     def count(self, namespace: str, start: str) -> int:
         scope, present = self._contents.shape.scope(namespace), self._contents.items
@@ -114,13 +209,13 @@ class Past:
     def _blocks(self, namespace: str, start: str) -> Iterator[list[str]]:
         """Yield the keys of the past and the current state, in order."""
         scope = self._contents.shape.scope(namespace)
-        gone = [key for key in self._gone if key >= start and key.startswith(scope)]
+        deleted = [key for key in self._deleted if key >= start and key.startswith(scope)]
         at = 0
         for block in self._contents.keys.blocks(namespace, start):
-            end = bisect_left(gone, block[-1], lo=at)
-            yield sorted(gone[at:end] + block) if end > at else block
+            end = bisect_left(deleted, block[-1], lo=at)
+            yield sorted(deleted[at:end] + block) if end > at else block
             at = end
-        yield gone[at:]
+        yield deleted[at:]
 
 
 class _Then(dict[str, Item | None]):
@@ -134,11 +229,11 @@ class _Then(dict[str, Item | None]):
         return self._now[key]
 
 
-def _taken(
+def _select(
     blocks: Iterable[list[str]], items: Mapping[str, Item] | Mapping[str, Item | None], matcher: Matcher, limit: int
-) -> Found:
+) -> SelectedItems:
     if matcher.is_whole and not limit and type(items) is dict:
-        return Found([items[key] for block in blocks for key in block], False)
+        return SelectedItems([items[key] for block in blocks for key in block], False)
     selected: list[Item] = []
     matches, lookup = matcher.matches, items.__getitem__
     for block in blocks:
@@ -146,7 +241,7 @@ def _taken(
             if item is None:
                 continue
             if limit and len(selected) >= limit:
-                return Found(selected, True)
+                return SelectedItems(selected, True)
             if matches(item):
                 selected.append(item)
-    return Found(selected, False)
+    return SelectedItems(selected, False)

@@ -1,7 +1,7 @@
 """The errors of reads from the cache, with the messages of kube-apiserver.
 
-The API server maps them to HTTP status codes: `Expired` is 410, `TooLargeVersion` 504 with a cause, `InvalidContinue`,
-`UnsupportedField` and a list's `InvalidVersion` 400, a get's or watch's `InvalidVersion` 500.
+The API server maps them to HTTP status codes: `VersionExpired` is 410, `TooLargeVersion` 504 with a cause,
+`InvalidContinue`, `UnsupportedField` and a list's `InvalidVersion` 400, a get's or watch's `InvalidVersion` 500.
 """
 
 _TOO_OLD_TO_CONTINUE = (
@@ -16,7 +16,7 @@ class CacheError(Exception):
     """The base of all errors that the cacher itself raises; `str()` of it is the message for the client."""
 
 
-class Expired(CacheError):
+class VersionExpired(CacheError):
     """The requested version is no longer available; `continue_token`, if any, continues at the current version."""
 
     def __init__(self, message: str, *, continue_token: str = "") -> None:
@@ -24,15 +24,15 @@ class Expired(CacheError):
         self.continue_token = continue_token
 
     @classmethod
-    def of_watch(cls, revision: int, oldest: int) -> "Expired":
+    def of_watch(cls, revision: int, oldest: int) -> "VersionExpired":
         return cls(f"too old resource version: {revision} ({oldest})")
 
     @classmethod
-    def of_list(cls) -> "Expired":
+    def of_list(cls) -> "VersionExpired":
         return cls("The resourceVersion for the provided list is too old.")
 
     @classmethod
-    def of_page(cls, token: str) -> "Expired":
+    def of_page(cls, token: str) -> "VersionExpired":
         return cls(_TOO_OLD_TO_CONTINUE, continue_token=token)
 
 

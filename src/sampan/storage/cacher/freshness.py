@@ -1,13 +1,94 @@
-"""The revision of the cache, and waiting until it is fresh enough."""
+"""The revision of the cache, and waiting until it is fresh enough.
+
+The state of the cache: contents, history and routes to watchers, which advance together with the store's events.
+
+Everything here is synchronous, so that between two awaits the state is that of exactly one revision."""
 
 import asyncio
 import contextlib
 import itertools
+import logging
 from bisect import bisect_left, insort
 from collections.abc import Awaitable, Callable
 
-from sampan.storage.backend import StorageError
-from sampan.storage.cacher.errors import TooLargeVersion
+from sampan.storage.backend import Batch, StorageError, StoreEvent
+from sampan.storage.cacher.contents import CacheContents
+from sampan.storage.cacher.errors import CorruptValue, TooLargeVersion, VersionExpired
+from sampan.storage.cacher.history import EventHistory, HistoryBudget, HistoryLimits
+from sampan.storage.cacher.item import Item, ItemMaker
+from sampan.storage.cacher.object_fields import Shape
+from sampan.storage.cacher.watch_budget import WatchBudget
+from sampan.storage.cacher.watcher_routes import WatcherRoutes
+
+log = logging.getLogger(__name__)
+
+
+class State:
+    def __init__(
+        self,
+        *,
+        shape: Shape,
+        maker: ItemMaker,
+        limits: HistoryLimits,
+        now: Callable[[], float],
+        history_budget: HistoryBudget | None = None,
+        watch_budget: WatchBudget | None = None,
+    ) -> None:
+        self.shape = shape
+        self.contents = CacheContents(shape)
+        self.history = EventHistory(limits=limits, now=now, budget=history_budget)
+        self.routes = WatcherRoutes(shape, watch_budget or WatchBudget())
+        self.fresh = Freshness()
+        self.corrupt: dict[str, CorruptValue] = {}
+        """Keys whose value cannot be decoded. They are omitted from lists, and reading one is an error."""
+        self._maker = maker
+
+    @property
+    def revision(self) -> int:
+        return self.fresh.revision
+
+    def replace(self, contents: CacheContents, corrupt: dict[str, CorruptValue], revision: int) -> None:
+        """Replace the contents after a new list; watchers end with `VersionExpired`, because the events in between are
+        unknown.
+        """
+        self.contents, self.corrupt = contents, corrupt
+        self.history.reset(revision)
+        for watcher in list(self.routes.watchers()):
+            watcher.end(VersionExpired.of_watch(max(watcher.after, self.revision), revision))
+        self.fresh.advance(revision)
+
+    def apply(self, batch: Batch) -> None:
+        """Apply the next events of the store's watch."""
+        for event in batch.events:
+            self._apply(event)
+        self.fresh.advance(batch.revision)
+
+    def _apply(self, event: StoreEvent) -> None:
+        old = self.contents.items.get(event.key)
+        new = self.item(event.key, event.value, event.revision, old)
+        if new is not None:
+            self.contents.put(new, old)
+        elif old is not None:
+            self.contents.remove(old)
+        else:
+            return
+        if old is not None:
+            old.replace()
+        self.routes.dispatch(self.history.append(event.revision, event.key, old, new))
+
+    def item(self, key: str, value: bytes | None, revision: int, old: Item | None) -> Item | None:
+        """Return the item, or None for a deletion or a value that cannot be decoded."""
+        if self.corrupt:
+            self.corrupt.pop(key, None)
+        if value is None:
+            return None
+        try:
+            return self._maker.make(key, value, revision, old)
+        except CorruptValue as error:
+            log.error("%s", error)
+            self.corrupt[key] = error
+            return None
+
 
 Ask = Callable[[], Awaitable[None]]
 
@@ -27,19 +108,19 @@ class SharedRevision:
 
     async def __call__(self) -> int:
         while self._is_asking:
-            answer: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(answer)
-            revision = await self._awaited(answer)
+            future: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(future)
+            revision = await self._awaited(future)
             if revision is not None:
                 return revision
         return await self._ask()
 
-    async def _awaited(self, answer: "asyncio.Future[int | None]") -> int | None:
+    async def _awaited(self, future: "asyncio.Future[int | None]") -> int | None:
         """Await the future; a caller that is cancelled after it was chosen to send the request passes that on."""
         try:
-            return await answer
+            return await future
         except asyncio.CancelledError:
-            if answer.done() and not answer.cancelled():
+            if future.done() and not future.cancelled():
                 self._hand_over()
             raise
 
@@ -70,14 +151,14 @@ class SharedRevision:
                 return
 
 
-def _settle(futures: "list[asyncio.Future[int | None]]", answer: int | StorageError) -> None:
+def _settle(futures: "list[asyncio.Future[int | None]]", result: int | StorageError) -> None:
     for future in futures:
         if future.done():
             continue
-        if isinstance(answer, int):
-            future.set_result(answer)
+        if isinstance(result, int):
+            future.set_result(result)
         else:
-            future.set_exception(answer)
+            future.set_exception(result)
 
 
 class Freshness:
@@ -91,9 +172,9 @@ class Freshness:
         self._order = itertools.count()
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         """Waiting readers in the order of the revisions that they wait for."""
-        self._asked = 0
+        self._requested = 0
         """The highest revision that a progress notification has been requested for."""
-        self._asked_at = 0.0
+        self._requested_at = 0.0
 
     def advance(self, revision: int) -> None:
         self.revision = revision
@@ -115,13 +196,13 @@ class Freshness:
         while self.revision < revision:
             if (remaining_s := end - loop.time()) <= 0:
                 raise TooLargeVersion(revision, self.revision)
-            if self._asked < revision or loop.time() - self._asked_at >= self.RETRY_S:
+            if self._requested < revision or loop.time() - self._requested_at >= self.RETRY_S:
                 await self._ask(revision, ask)
             if self.revision < revision:
                 await self._reached(revision, min(remaining_s, self.RETRY_S))
 
     async def _ask(self, revision: int, ask: Ask) -> None:
-        self._asked, self._asked_at = max(self._asked, revision), asyncio.get_running_loop().time()
+        self._requested, self._requested_at = max(self._requested, revision), asyncio.get_running_loop().time()
         # If the watch has failed, it is reopened, and the wait continues until then.
         with contextlib.suppress(StorageError):
             await ask()

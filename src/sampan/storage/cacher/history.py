@@ -11,7 +11,7 @@ from sampan.api.limits import HISTORY_AGE_S, HISTORY_BYTES, HISTORY_EVENTS
 from sampan.storage.cacher.item import Item
 
 
-class Change(msgspec.Struct, gc=False, eq=False):
+class CacheChange(msgspec.Struct, gc=False, eq=False):
     """A change of one object from `old` to `new`; None means that the object did not or does not exist."""
 
     revision: int
@@ -38,11 +38,11 @@ class HistoryBudget:
     def __init__(self, *, limit: int = HISTORY_BYTES, freed: Callable[[int], None] = lambda size: None) -> None:
         """Create a budget; `freed` is called with the number of bytes that were released."""
         self._limit, self._freed = limit, freed
-        self._order: deque[History] = deque()
+        self._order: deque[EventHistory] = deque()
         """The history of each change, oldest change first."""
         self.bytes = 0
 
-    def add(self, history: "History", size: int) -> None:
+    def add(self, history: "EventHistory", size: int) -> None:
         """Count a change that was appended to the history, and drop the oldest changes if the limit is exceeded."""
         self._order.append(history)
         self.bytes += size
@@ -59,14 +59,14 @@ class HistoryBudget:
         self._freed(size)
 
 
-class History:
+class EventHistory:
     """Changes in revision order, complete after `floor`; the oldest are dropped when a limit is exceeded."""
 
     def __init__(self, *, limits: HistoryLimits, now: Callable[[], float], budget: HistoryBudget | None = None) -> None:
         self._limits = limits
         self._now = now
         self._budget = budget or HistoryBudget()
-        self._changes: list[Change] = []
+        self._changes: list[CacheChange] = []
         self._start = 0
         """The index of the oldest retained change; the slots before it are removed in bulk."""
         self._gone_early = 0
@@ -83,8 +83,8 @@ class History:
         self._budget.give_back(self.bytes)
         self._changes, self._start, self.bytes, self.floor = [], 0, 0, floor
 
-    def append(self, revision: int, key: str, old: Item | None, new: Item | None) -> Change:
-        change = Change(revision, key, old, new, self._now())
+    def append(self, revision: int, key: str, old: Item | None, new: Item | None) -> CacheChange:
+        change = CacheChange(revision, key, old, new, self._now())
         size = _size(change)
         self._changes.append(change)
         self.bytes += size
@@ -121,28 +121,28 @@ class History:
         size = _size(change)
         self.floor = change.revision
         self.bytes -= size
-        self._changes[self._start] = _GONE
+        self._changes[self._start] = _PAST_END
         self._start += 1
         if self._start > 1024 and self._start > len(self._changes) // 2:
             del self._changes[: self._start]
             self._start = 0
         self._budget.give_back(size)
 
-    def after(self, revision: int) -> Sequence[Change]:
+    def after(self, revision: int) -> Sequence[CacheChange]:
         """Return the changes with a greater revision, oldest first; raise ValueError below `floor`."""
         if revision < self.floor:
             raise ValueError(f"history begins after {self.floor}, not {revision}")
         return self._changes[bisect_right(self._changes, revision, lo=self._start, key=_revision) :]
 
 
-_GONE = Change(0, "", None, None, 0.0)
+_PAST_END = CacheChange(0, "", None, None, 0.0)
 _OVERHEAD_BYTES = 384
 """The measured memory overhead of a change and its old object besides the object's bytes."""
 
 
-def _revision(change: Change) -> int:
+def _revision(change: CacheChange) -> int:
     return change.revision
 
 
-def _size(change: Change) -> int:
+def _size(change: CacheChange) -> int:
     return _OVERHEAD_BYTES + (0 if change.old is None else len(change.old.body))

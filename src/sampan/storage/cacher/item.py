@@ -1,15 +1,64 @@
-"""An object in the cache, and its creation from a stored value."""
+"""An object in the cache, and its creation from a stored value.
+
+Insertion of the resource version into stored bytes without decoding them.
+
+A stored value is an object without metadata.resourceVersion that starts with its kind and apiVersion, followed by its
+metadata. `splice` cuts it into the head (kind and apiVersion, the same bytes for all objects of a resource) and the
+body, which then starts with `"metadata":{"resourceVersion":"N"`. Values that other clients wrote in another order, with
+whitespace or with a version are normalized first, field by field, without changing the fields themselves.
+
+Watch events, encoded once for all watchers that use the same representation."""
 
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, Protocol
 
 import msgspec
 
 from sampan.storage.cacher.errors import CorruptValue, Undecipherable
-from sampan.storage.cacher.extract import DecodeValue, Extract, Labels
-from sampan.storage.cacher.shape import Shape
-from sampan.storage.cacher.splice import respliced, splice
+from sampan.storage.cacher.object_fields import DecodeValue, Extract, Labels, Shape
+from sampan.storage.cacher.watch_budget import WatchCharge
+
+_METADATA = b'"metadata":{'
+_VERSION = b'"metadata":{"resourceVersion":"'
+_BRACE = ord("}")
+
+_Fields = dict[str, msgspec.Raw]
+_decode_fields = msgspec.json.Decoder(_Fields).decode
+
+
+def splice(value: bytes, revision: int, head: bytes, *, is_clean: bool = True) -> tuple[bytes, bytes]:
+    """Return the head and the body.
+
+    `head` is the expected head; that same object is returned if the value starts with it. `is_clean` states that the
+    metadata contains no resourceVersion.
+    """
+    if not (is_clean and value.startswith(head) and value.startswith(_METADATA, len(head))):
+        return _rearranged(value, revision, head)
+    at = len(head) + len(_METADATA)
+    rest = value[at:]
+    if rest[-1] != _BRACE:
+        rest = rest.rstrip()
+    if rest[0] == _BRACE:
+        return head, b'"metadata":{"resourceVersion":"%d"' % revision + rest
+    return head, b'"metadata":{"resourceVersion":"%d",' % revision + rest
+
+
+def respliced(body: bytes, old: int, new: int) -> bytes:
+    """Return the same body at another resource version."""
+    return b'"metadata":{"resourceVersion":"%d' % new + body[len(_VERSION) + len(str(old)) :]
+
+
+def _rearranged(value: bytes, revision: int, head: bytes) -> tuple[bytes, bytes]:
+    fields = _decode_fields(msgspec.json.format(value, indent=-1))
+    kind, version = (bytes(fields.pop(name, b'""')) for name in ("kind", "apiVersion"))
+    metadata = _decode_fields(fields.pop("metadata", b"{}"))
+    metadata.pop("resourceVersion", None)
+    inner = {"resourceVersion": msgspec.Raw(b'"%d"' % revision), **metadata}
+    body = msgspec.json.encode({"metadata": inner, **fields})[1:]
+    own_head = b'{"kind":%b,"apiVersion":%b,' % (kind, version)
+    return (head if own_head == head else own_head), body
+
 
 _PROTOBUF = b"k8s\x00"
 _ENCRYPTED = b"k8s:enc:"
@@ -104,3 +153,58 @@ def _key_of(value: bytes) -> str:
     provider, _, rest = value[len(_ENCRYPTED) :].partition(b":v1:")
     name, colon, _ = rest.partition(b":")
     return f"{provider.decode()} key {name.decode()!r}" if colon and len(name) < 256 else "in a way that is not known"
+
+
+ADDED, MODIFIED, DELETED, BOOKMARK = "ADDED", "MODIFIED", "DELETED", "BOOKMARK"
+
+_FRAME = {kind: b'{"type":"%b","object":' % kind.encode() for kind in (ADDED, MODIFIED, DELETED, BOOKMARK)}
+_END_MARK = b',"annotations":{"k8s.io/initial-events-end":"true"}'
+
+
+class FrameEncoder(Protocol):
+    """A representation of watch events other than plain JSON: protobuf, tables, metadata only, another API version."""
+
+    @property
+    def key(self) -> Hashable:
+        """The cache key of frames: encoders with equal keys produce equal frames."""
+
+    def frame(self, type: str, item: Item) -> bytes:
+        """Return the complete frame; the `item` of a bookmark has no key and only metadata."""
+
+
+class CacheEvent(msgspec.Struct, gc=False, eq=False):
+    """A watch event, shared by all watchers that receive the change as the same type; it must not be modified."""
+
+    type: str
+    item: Item
+    """The object; for DELETED its last state, with the resource version of the change."""
+    _plain: bytes | None = None
+    _others: dict[Hashable, bytes] | None = None
+    charge: WatchCharge | None = None
+    """What the event counts against the memory budget of all watchers while one of them has it queued."""
+
+    @property
+    def revision(self) -> int:
+        return self.item.revision
+
+    def frame(self, encoder: FrameEncoder | None = None) -> bytes:
+        if encoder is not None:
+            return self._other(encoder)
+        if self._plain is None:
+            self._plain = b"".join((_FRAME[self.type], self.item.head, self.item.body, b"}\n"))
+        return self._plain
+
+    def _other(self, encoder: FrameEncoder) -> bytes:
+        others = self._others
+        if others is None:
+            others = self._others = {}
+        frame = others.get(encoder.key)
+        if frame is None:
+            frame = others[encoder.key] = encoder.frame(self.type, self.item)
+        return frame
+
+
+def bookmark(shape: Shape, revision: int, *, ends_initial_events: bool = False) -> CacheEvent:
+    mark = _END_MARK if ends_initial_events else b""
+    body = b'"metadata":{"resourceVersion":"%d"%b}%b}' % (revision, mark, shape.bookmark_rest)
+    return CacheEvent(BOOKMARK, Item("", "", revision, shape.head, body, {}, ()))

@@ -6,7 +6,7 @@ Storage keys are ordered as a whole, so that namespaces are ordered by name *and
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 
-from sampan.storage.cacher.shape import Shape
+from sampan.storage.cacher.object_fields import Shape
 
 
 class SortedKeys:

@@ -1,26 +1,88 @@
-"""Serving of lists: from the current cache, from a past state of the cache, or from the store."""
+"""Serving of lists: from the current cache, from a past state of the cache, or from the store.
 
-from collections.abc import Sequence
+List queries, their results and the encoding of the results."""
 
-from sampan.storage.backend import Backend, Compacted, Entry, FutureRevision, Page
-from sampan.storage.cacher import continuing
-from sampan.storage.cacher.contents import Contents, Found, Past
-from sampan.storage.cacher.errors import CorruptValue, Expired, TooLargeVersion
-from sampan.storage.cacher.history import History
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from sampan.storage.backend import Backend, Compacted, FutureRevision, KeyValue, StorePage
+from sampan.storage.cacher import list_options
+from sampan.storage.cacher.contents import CacheContents, Past, SelectedItems
+from sampan.storage.cacher.errors import CorruptValue, TooLargeVersion, VersionExpired
+from sampan.storage.cacher.history import EventHistory
 from sampan.storage.cacher.item import Item, ItemMaker
-from sampan.storage.cacher.listing import ListQuery, ListResult
-from sampan.storage.cacher.selection import Matcher
-from sampan.storage.cacher.shape import Shape
+from sampan.storage.cacher.object_fields import Shape
+from sampan.storage.cacher.selection import Matcher, ObjectSelection
+
+
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    selection: ObjectSelection = field(default_factory=ObjectSelection)
+    resource_version: str = ""
+    match: str = ""
+    limit: int = 0
+    continue_token: str = ""
+
+    @property
+    def page_size(self) -> int:
+        """The page size, or 0 for everything; a list at resource version 0 ignores the limit."""
+        return 0 if self.resource_version == "0" else max(self.limit, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ListResult:
+    """Items at one revision; encoding only concatenates the bytes of the items."""
+
+    shape: Shape
+    items: list[Item]
+    revision: int
+    continue_token: str = ""
+    remaining: int | None = None
+    """The number of items after these; None if unknown, as with selectors."""
+
+    @property
+    def head(self) -> bytes:
+        """The encoded list up to its first item."""
+        metadata: dict[str, str | int] = {"resourceVersion": str(self.revision)}
+        if self.continue_token or self.shape.is_custom:
+            metadata["continue"] = self.continue_token
+        if self.remaining is not None:
+            metadata["remainingItemCount"] = self.remaining
+        return b'%b%b,"items":[' % (self.shape.list_head, msgspec.json.encode(metadata))
+
+    def raw(self) -> bytes:
+        return b"".join(self.chunks())
+
+    def chunks(self, size: int = 256 << 10) -> Iterator[bytes]:
+        """Yield the encoded list in chunks of about `size` bytes, without splitting an item."""
+        bare = None if self.shape.is_custom else self.shape.head
+        lead, length = self.head + b"{", 0
+        bodies: list[bytes] = []
+        for item in self.items:
+            # An unconverted object of another version keeps its kind and apiVersion.
+            body = item.body if item.head is bare else item.head[1:] + item.body
+            bodies.append(body if bodies else lead + body)
+            length += len(body)
+            if length >= size:
+                yield b",{".join(bodies)
+                bodies.clear()
+                lead, length = b",{", 0
+        if not self.items:
+            bodies.append(self.head)
+        yield b",{".join(bodies) + b"]}"
+
 
 _STORE_PAGE = 500
 
 
 def from_cache(
-    contents: Contents, history: History, query: ListQuery, start: str, revision: int, now: int
+    contents: CacheContents, history: EventHistory, query: ListQuery, start: str, revision: int, now: int
 ) -> ListResult:
     """Return the page at `revision`, which must not be older than the history; `now` is that of the contents."""
     matcher = Matcher(query.selection, contents.shape)
-    state: Contents | Past = contents if revision >= now else Past(contents, history.after(revision))
+    state: CacheContents | Past = contents if revision >= now else Past(contents, history.after(revision))
     selected = state.select(matcher, start=start, limit=query.page_size)
     remaining = None
     if selected.has_more and matcher.is_whole:
@@ -45,30 +107,30 @@ async def from_store(
             break
         at = got.entries[-1].key + "\0"
     rest = got.remaining + sum([entry.key > items[-1].key for entry in got.entries]) if is_full else 0
-    selected = Found(items, has_more=rest > 0)
+    selected = SelectedItems(items, has_more=rest > 0)
     return _page(shape, query, selected, revision, rest if rest and matcher.is_whole else None)
 
 
-def _page(shape: Shape, query: ListQuery, found: Found, revision: int, remaining: int | None) -> ListResult:
+def _page(shape: Shape, query: ListQuery, selected: SelectedItems, revision: int, remaining: int | None) -> ListResult:
     token = ""
-    if found.has_more:
-        token = continuing.encode(found.items[-1].key, shape.scope(query.selection.namespace), revision)
-    return ListResult(shape, found.items, revision, token, remaining)
+    if selected.has_more:
+        token = list_options.encode_continue(selected.items[-1].key, shape.scope(query.selection.namespace), revision)
+    return ListResult(shape, selected.items, revision, token, remaining)
 
 
-async def _range(backend: Backend, shape: Shape, query: ListQuery, start: str, at: str, revision: int) -> Page:
+async def _range(backend: Backend, shape: Shape, query: ListQuery, start: str, at: str, revision: int) -> StorePage:
     scope = shape.scope(query.selection.namespace)
     try:
         return await backend.range(scope, start=at, limit=_STORE_PAGE, revision=revision)
     except Compacted:
         if not query.continue_token:
-            raise Expired.of_list() from None
-        raise Expired.of_page(continuing.encode_start(start, scope, continuing.PRESENT)) from None
+            raise VersionExpired.of_list() from None
+        raise VersionExpired.of_page(list_options.encode_continue_start(start, scope, list_options.PRESENT)) from None
     except FutureRevision as error:
         raise TooLargeVersion(error.revision, error.current) from None
 
 
-def _matching(entries: Sequence[Entry], maker: ItemMaker, matcher: Matcher, limit: int) -> tuple[list[Item], bool]:
+def _matching(entries: Sequence[KeyValue], maker: ItemMaker, matcher: Matcher, limit: int) -> tuple[list[Item], bool]:
     """Return the matching items, and whether `limit` (0: all) was reached."""
     items: list[Item] = []
     for entry in entries:

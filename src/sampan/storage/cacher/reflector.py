@@ -5,11 +5,11 @@ import logging
 import math
 
 from sampan.api.limits import HISTORY_REPLAYED
-from sampan.storage.backend import Backend, Closed, Compacted, Unavailable, Watch
-from sampan.storage.cacher.contents import Contents
+from sampan.storage.backend import Backend, Closed, Compacted, StoreWatch, Unavailable
+from sampan.storage.cacher.contents import CacheContents
 from sampan.storage.cacher.errors import CorruptValue
+from sampan.storage.cacher.freshness import State
 from sampan.storage.cacher.item import ItemMaker
-from sampan.storage.cacher.state import State
 
 log = logging.getLogger(__name__)
 
@@ -18,7 +18,7 @@ _SLICE = 250
 """How many objects are added to the cache in one turn of the event loop, which takes about 10 ms."""
 
 
-class Reflector:
+class CacheReflector:
     def __init__(self, *, backend: Backend, state: State, maker: ItemMaker, retry_s: tuple[float, float]) -> None:
         self._backend = backend
         self._state = state
@@ -27,7 +27,7 @@ class Reflector:
         self._failures = 0
         self._opened = math.inf
         """When the watch was last opened."""
-        self._watch: Watch | None = None
+        self._watch: StoreWatch | None = None
         self.ready = asyncio.Event()
         """Set once everything has been listed and the watch is open; it stays set."""
         self.fills = 0
@@ -56,7 +56,7 @@ class Reflector:
                 await self._pause(error)
 
     async def _read_everything(self) -> None:
-        contents = Contents(self._state.shape)
+        contents = CacheContents(self._state.shape)
         corrupt: dict[str, CorruptValue] = {}
         start, revision, remaining = "", await self._first_revision(), 1
         while remaining:
@@ -114,13 +114,13 @@ class Reflector:
             finally:
                 self._watch = None
 
-    async def _pause(self, fault: Exception) -> None:
+    async def _pause(self, error: Exception) -> None:
         """Wait before a retry: not at all the first time, then longer after each consecutive failure.
 
         A watch that lasted longer than the maximum delay resets the series.
         """
         log.warning(
-            "watch cache of %s: the watch of the store failed, listing again: %s", self._state.shape.plural, fault
+            "watch cache of %s: the watch of the store failed, listing again: %s", self._state.shape.plural, error
         )
         first, longest = self._retry_s
         if asyncio.get_running_loop().time() - self._opened > longest:

@@ -7,12 +7,12 @@ from typing import Protocol
 from sampan.api.fields import Term
 from sampan.storage.cacher.errors import UnsupportedField
 from sampan.storage.cacher.item import Item
-from sampan.storage.cacher.shape import Shape
+from sampan.storage.cacher.object_fields import Shape
 
 _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
 
 
-class LabelSelector(Protocol):
+class LabelMatcher(Protocol):
     """A label selector; it is hashable, and equal to another one with the same requirements."""
 
     def matches(self, labels: Mapping[str, str]) -> bool: ...
@@ -24,12 +24,12 @@ class LabelSelector(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ObjectSelection:
     """All objects, restricted by the fields that are set."""
 
     namespace: str = ""
     name: str = ""
-    labels: LabelSelector | None = None
+    labels: LabelMatcher | None = None
     fields: tuple[Term, ...] = ()
 
     @property
@@ -41,7 +41,7 @@ class Selection:
 class Matcher:
     """A selection prepared for the items of one resource; the constructor raises `UnsupportedField`."""
 
-    def __init__(self, selection: Selection, shape: Shape) -> None:
+    def __init__(self, selection: ObjectSelection, shape: Shape) -> None:
         self.namespace = selection.namespace if shape.is_namespaced else ""
         self.name = selection.name
         self.equal: list[tuple[int, str]] = []

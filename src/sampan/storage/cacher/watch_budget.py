@@ -27,7 +27,7 @@ class Holder(Protocol):
         """End the watch because of its client, and release its memory."""
 
 
-class Charge:
+class WatchCharge:
     """Memory that counts against a budget for as long as this object exists.
 
     An event references its charge, so that it counts once however many watchers have it queued, and stops counting when

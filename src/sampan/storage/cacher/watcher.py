@@ -1,7 +1,13 @@
-"""The watch of one client: its start, its bounded queue and its end."""
+"""The watch of one client: its start, its bounded queue and its end.
+
+The schedule of periodic watch bookmarks: about once a minute, and shortly before a watch times out."""
+
+from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+import heapq
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol
@@ -15,13 +21,77 @@ from sampan.api.limits import (
     WATCHER_MOST_EVENTS,
 )
 from sampan.storage.cacher.errors import TooSlow
-from sampan.storage.cacher.event import WatchEvent
-from sampan.storage.cacher.selection import Selection
+from sampan.storage.cacher.item import CacheEvent
+from sampan.storage.cacher.selection import ObjectSelection
+
+INTERVAL_S = 60.0
+BEFORE_END_S = 2.0
+_TOGETHER_S = 1.0
+"""Bookmarks due within this time are sent together."""
+
+
+def next_due(now: float, deadline: float | None, *, interval_s: float = INTERVAL_S) -> float | None:
+    """Return when the next bookmark is due, or None if this watch gets no more."""
+    due = now + interval_s
+    if deadline is not None:
+        due = min(due, deadline - BEFORE_END_S)
+    return due if due > now else None
+
+
+class BookmarkSchedule:
+    """Calls `send` with the watchers whose bookmark is due, on the event loop's clock."""
+
+    def __init__(self, *, send: Callable[[Sequence[Watcher]], Awaitable[None]], interval_s: float = INTERVAL_S) -> None:
+        self._send = send
+        self._interval_s = interval_s
+        self._due: list[tuple[float, int, Watcher]] = []
+        self._order = itertools.count()
+        self._sooner = asyncio.Event()
+        """Set when a watcher is added that is due before all others."""
+
+    def add(self, watcher: Watcher, *, after_s: float = 0.0) -> None:
+        """Schedule the next bookmark, no earlier than `after_s` seconds from now."""
+        now = asyncio.get_running_loop().time() + after_s
+        due = next_due(now, watcher.deadline, interval_s=self._interval_s - after_s)
+        if due is None:
+            return
+        if not self._due or due < self._due[0][0]:
+            self._sooner.set()
+        heapq.heappush(self._due, (due, next(self._order), watcher))
+
+    async def run(self) -> None:
+        while True:
+            await self._sleep()
+            watchers = self._pop(asyncio.get_running_loop().time())
+            if not watchers:
+                continue
+            await self._send(watchers)
+            for watcher in watchers:
+                self.add(watcher, after_s=_TOGETHER_S)
+
+    async def _sleep(self) -> None:
+        """Sleep until the first bookmark is due, or a watcher is added that is due earlier."""
+        self._sooner.clear()
+        try:
+            async with asyncio.timeout_at(self._due[0][0] if self._due else None):
+                await self._sooner.wait()
+        except TimeoutError:
+            pass
+
+    def _pop(self, now: float) -> list[Watcher]:
+        watchers: list[Watcher] = []
+        if not self._due or self._due[0][0] > now:
+            return watchers
+        while self._due and self._due[0][0] <= now + _TOGETHER_S:
+            watcher = heapq.heappop(self._due)[2]
+            if not watcher.is_ended:
+                watchers.append(watcher)
+        return watchers
 
 
 @dataclass(frozen=True, slots=True)
 class WatchQuery:
-    selection: Selection = field(default_factory=Selection)
+    selection: ObjectSelection = field(default_factory=ObjectSelection)
     resource_version: str = ""
     send_initial_events: bool | None = None
     allow_bookmarks: bool = False
@@ -44,10 +114,10 @@ class WatchLimits:
 class Host(Protocol):
     """What a watcher needs from its cacher."""
 
-    async def open(self, watcher: "Watcher") -> None:
+    async def open(self, watcher: Watcher) -> None:
         """Wait until the watch can start, pass the initial events to the watcher, and route events to it."""
 
-    def close(self, watcher: "Watcher") -> None:
+    def close(self, watcher: Watcher) -> None:
         """Stop routing events to the watcher; it may be closed already."""
 
 
@@ -56,9 +126,9 @@ class Watcher:
 
     Each iteration returns the events that are ready, up to `BATCH_BYTES`, so that they can be sent together. A caller
     that serves many clients uses `arm` and `pop_ready` instead, which need no task per client. The iteration ends
-    without an error at the timeout of the query, and with an error (`TooSlow`, `Expired`, `WatchClosed`) when events
-    can no longer be delivered without a gap. Events before the end are delivered first, except to a watcher that is too
-    slow.
+    without an error at the timeout of the query, and with an error (`TooSlow`, `VersionExpired`, `WatchClosed`) when
+    events can no longer be delivered without a gap. Events before the end are delivered first, except to a watcher that
+    is too slow.
     """
 
     BATCH = 500
@@ -73,9 +143,9 @@ class Watcher:
         self.deadline: float | None = None
         self._host = host
         self._limits = limits
-        self._initial: Iterator[WatchEvent] | None = None
-        self._initial_end: WatchEvent | None = None
-        self._queue: list[WatchEvent] = []
+        self._initial: Iterator[CacheEvent] | None = None
+        self._initial_end: CacheEvent | None = None
+        self._queue: list[CacheEvent] = []
         self.queued_bytes = 0
         self.blocked_at: float | None = None
         """Since when, by the loop's clock, the client has not read; None if it reads. Set by `block`."""
@@ -86,7 +156,7 @@ class Watcher:
         """The error that ended the watch; None if it ended at its timeout or by the client."""
         self._timer: asyncio.TimerHandle | None = None
 
-    async def __aenter__(self) -> "Watcher":
+    async def __aenter__(self) -> Watcher:
         if self.query.timeout_s is not None:
             loop = asyncio.get_running_loop()
             self.deadline = loop.time() + self.query.timeout_s
@@ -106,12 +176,12 @@ class Watcher:
         self.end()
         self._clear()
 
-    def begin(self, *, after: int, initial: Iterator[WatchEvent] | None, initial_end: WatchEvent | None) -> None:
+    def begin(self, *, after: int, initial: Iterator[CacheEvent] | None, initial_end: CacheEvent | None) -> None:
         """Deliver `initial` (generated lazily), then `initial_end`, then the offered events."""
         self.after = after
         self._initial, self._initial_end = initial, initial_end
 
-    def offer(self, event: WatchEvent, size: int) -> bool:
+    def offer(self, event: CacheEvent, size: int) -> bool:
         """Queue an event; return False if the queue exceeds the limits of the watcher."""
         queue = self._queue
         queue.append(event)
@@ -180,7 +250,7 @@ class Watcher:
         """Call `call` when the watch ends, even if events are left to pop."""
         self._at_end = call
 
-    def pop_ready(self) -> list[WatchEvent]:
+    def pop_ready(self) -> list[CacheEvent]:
         """Return the events that are ready, at most one batch and possibly none, without waiting."""
         if self._initial is not None or self._initial_end is not None:
             return self._pop_initial()
@@ -197,8 +267,8 @@ class Watcher:
         self._queue = queue[count:]
         return queue[:count]
 
-    def _pop_initial(self) -> list[WatchEvent]:
-        ready: list[WatchEvent] = []
+    def _pop_initial(self) -> list[CacheEvent]:
+        ready: list[CacheEvent] = []
         size = 0
         for event in self._initial or ():
             ready.append(event)
@@ -211,10 +281,10 @@ class Watcher:
             self._initial_end = None
         return ready + self.pop_ready() if self.queued_bytes <= self.BATCH_BYTES else ready or self.pop_ready()
 
-    def __aiter__(self) -> AsyncIterator[list[WatchEvent]]:
+    def __aiter__(self) -> AsyncIterator[list[CacheEvent]]:
         return self
 
-    async def __anext__(self) -> list[WatchEvent]:
+    async def __anext__(self) -> list[CacheEvent]:
         is_starting = self._initial is not None
         while not (ready := self.pop_ready()):
             if self._is_ended:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from sampan.storage.backend import Backend, Batch, Conflict, Entry, Event, OnBatch, Page, Watch
+from sampan.storage.backend import Backend, Batch, KeyValue, OnBatch, StoreConflict, StoreEvent, StorePage, StoreWatch
 from sampan.storage.encryption.values import Values
 
 
@@ -21,13 +21,13 @@ class EncryptingBackend:
     async def __aexit__(self, *exc: object) -> None:
         await self._inner.__aexit__(*exc)
 
-    async def get(self, key: str, *, revision: int = 0) -> tuple[Entry | None, int]:
+    async def get(self, key: str, *, revision: int = 0) -> tuple[KeyValue | None, int]:
         entry, shown = await self._inner.get(key, revision=revision)
         return self._entry(entry) if entry is not None else None, shown
 
-    async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
+    async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> StorePage:
         page = await self._inner.range(prefix, start=start, limit=limit, revision=revision)
-        return Page([self._entry(entry) for entry in page.entries], page.revision, page.remaining)
+        return StorePage([self._entry(entry) for entry in page.entries], page.revision, page.remaining)
 
     async def count(self, prefix: str) -> int:
         return await self._inner.count(prefix)
@@ -35,16 +35,16 @@ class EncryptingBackend:
     async def put(self, key: str, value: bytes, *, expected: int | None = None, ttl_s: float | None = None) -> int:
         try:
             return await self._inner.put(key, self._values.seal(key, value), expected=expected, ttl_s=ttl_s)
-        except Conflict as conflict:
+        except StoreConflict as conflict:
             raise self._conflict(conflict) from None
 
     async def delete(self, key: str, *, expected: int | None = None) -> int:
         try:
             return await self._inner.delete(key, expected=expected)
-        except Conflict as conflict:
+        except StoreConflict as conflict:
             raise self._conflict(conflict) from None
 
-    def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None = None) -> Watch:
+    def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None = None) -> StoreWatch:
         if on_batch is None:
             return _DecryptingWatch(self._inner.watch(prefix, after=after), self)
         return self._inner.watch(prefix, after=after, on_batch=lambda batch: on_batch(self.opened(batch)))
@@ -77,20 +77,20 @@ class EncryptingBackend:
     def opened(self, batch: Batch) -> Batch:
         return Batch([self._event(event) for event in batch.events], batch.revision)
 
-    def _event(self, event: Event) -> Event:
+    def _event(self, event: StoreEvent) -> StoreEvent:
         if event.value is None:
             return event
-        return Event(event.revision, event.key, self._values.open(event.key, event.value), event.create_revision)
+        return StoreEvent(event.revision, event.key, self._values.open(event.key, event.value), event.create_revision)
 
-    def _entry(self, entry: Entry) -> Entry:
-        return Entry(entry.key, self._values.open(entry.key, entry.value), entry.revision, entry.create_revision)
+    def _entry(self, entry: KeyValue) -> KeyValue:
+        return KeyValue(entry.key, self._values.open(entry.key, entry.value), entry.revision, entry.create_revision)
 
-    def _conflict(self, conflict: Conflict) -> Conflict:
-        return Conflict(conflict.key, self._entry(conflict.current) if conflict.current is not None else None)
+    def _conflict(self, conflict: StoreConflict) -> StoreConflict:
+        return StoreConflict(conflict.key, self._entry(conflict.current) if conflict.current is not None else None)
 
 
 class _DecryptingWatch:
-    def __init__(self, inner: Watch, backend: EncryptingBackend) -> None:
+    def __init__(self, inner: StoreWatch, backend: EncryptingBackend) -> None:
         self._inner, self._backend = inner, backend
 
     async def __aenter__(self) -> _DecryptingWatch:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sampan.storage.encryption.ciphers import CIPHERS
-from sampan.storage.encryption.values import IDENTITY, Key, Values, key
+from sampan.storage.encryption.values import IDENTITY, EncryptionKey, Values, key
 
 _VERSION, _KIND = "apiserver.config.k8s.io/v1", "EncryptionConfiguration"
 _NO_API = frozenset({"apiserveripinfo", "serviceipallocations", "servicenodeportallocations"})
@@ -47,20 +47,20 @@ class ChangingEncryption(Encryption):
 
     def __init__(self, first: Encryption) -> None:
         super().__init__(first._rules)
-        self._given: dict[tuple[str, str], Values] = {}
+        self._values: dict[tuple[str, str], Values] = {}
 
     def of(self, group: str, plural: str) -> Values:
-        values = self._given.get((group, plural))
+        values = self._values.get((group, plural))
         if values is None:
-            values = self._given[group, plural] = Values(self._keys(group, plural))
+            values = self._values[group, plural] = Values(self._keys(group, plural))
         return values
 
     def replace(self, other: Encryption) -> None:
         self._rules = other._rules
-        for (group, plural), values in self._given.items():
+        for (group, plural), values in self._values.items():
             values.replace(self._keys(group, plural))
 
-    def _keys(self, group: str, plural: str) -> Sequence[Key]:
+    def _keys(self, group: str, plural: str) -> Sequence[EncryptionKey]:
         values = super().of(group, plural)
         return values.keys if values is not None else (IDENTITY,)
 
@@ -118,7 +118,7 @@ def _check_overlap(resources: Sequence[tuple[str, str]], path: str) -> None:
         raise EncryptionConfigError(f"{path}: one of them covers another")
 
 
-def _provider(value: Any, path: str) -> list[Key]:
+def _provider(value: Any, path: str) -> list[EncryptionKey]:
     _known(value, ("identity", "kms", *CIPHERS), path)
     if len(value) != 1:
         raise EncryptionConfigError(f"{path}: want exactly one of identity, {', '.join(CIPHERS)}")
@@ -132,7 +132,7 @@ def _provider(value: Any, path: str) -> list[Key]:
     return [_key(name, entry, f"{path}.keys[{at}]") for at, entry in enumerate(_list(settings, "keys", path))]
 
 
-def _key(provider: str, value: Any, path: str) -> Key:
+def _key(provider: str, value: Any, path: str) -> EncryptionKey:
     _known(value, ("name", "secret"), path)
     name, text = value.get("name"), value.get("secret")
     if not isinstance(name, str) or not name:

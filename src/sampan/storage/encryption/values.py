@@ -14,27 +14,27 @@ ENCRYPTED = b"k8s:enc:"
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class EncryptionKey:
     """A named key of a provider; without a cipher, values stay plain (the provider `identity`)."""
 
     prefix: bytes
     cipher: Cipher | None
 
 
-IDENTITY = Key(b"", None)
+IDENTITY = EncryptionKey(b"", None)
 
 
-def key(provider: str, name: str, cipher: Cipher) -> Key:
-    return Key(b"%b%b:v1:%b:" % (ENCRYPTED, provider.encode(), name.encode()), cipher)
+def key(provider: str, name: str, cipher: Cipher) -> EncryptionKey:
+    return EncryptionKey(b"%b%b:v1:%b:" % (ENCRYPTED, provider.encode(), name.encode()), cipher)
 
 
 class Values:
     """Transforms values: the first key encrypts, and all keys can decrypt."""
 
-    def __init__(self, keys: Sequence[Key]) -> None:
+    def __init__(self, keys: Sequence[EncryptionKey]) -> None:
         self.replace(keys)
 
-    def replace(self, keys: Sequence[Key]) -> None:
+    def replace(self, keys: Sequence[EncryptionKey]) -> None:
         self.keys = tuple(keys)
         self._first = self.keys[0]
 
@@ -52,7 +52,7 @@ class Values:
         """Whether the value was not written with the key that would be used now."""
         return self._opened(place, value)[1] is not self._first
 
-    def _opened(self, place: str, value: bytes) -> tuple[bytes, Key | None]:
+    def _opened(self, place: str, value: bytes) -> tuple[bytes, EncryptionKey | None]:
         is_plain = not value.startswith(ENCRYPTED)
         for cipher_key in self.keys:
             if cipher_key.cipher is None:

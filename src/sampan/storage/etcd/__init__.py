@@ -16,7 +16,7 @@ The modules:
       faults, verdict, wire, log, routes, version: pure
 """
 
-from sampan.storage.etcd.attempts import Timeouts
 from sampan.storage.etcd.backend import EtcdBackend
+from sampan.storage.etcd.client import Timeouts
 
 __all__ = ["EtcdBackend", "Timeouts"]

@@ -1,37 +1,69 @@
-"""`EtcdBackend`: composition and lifetime of the storage backend for an etcd cluster."""
+"""`EtcdBackend`: composition and lifetime of the storage backend for an etcd cluster.
+
+Tasks that run while the backend is open, and the writes that closing waits for."""
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from sampan.machinery.clock import RealClock
 from sampan.storage.backend import (
     Closed,
     Compacted,
-    Entry,
-    Event,
     FutureRevision,
+    KeyValue,
     OnBatch,
-    Page,
     StorageError,
+    StoreEvent,
+    StorePage,
     Unavailable,
 )
 from sampan.storage.compaction import SharedCompaction
-from sampan.storage.etcd.attempts import Timeouts
-from sampan.storage.etcd.client import Client
-from sampan.storage.etcd.endpoints import Endpoints, Tls
-from sampan.storage.etcd.faults import Fault, Kind
-from sampan.storage.etcd.feed import Feed
-from sampan.storage.etcd.history import compacted_at
-from sampan.storage.etcd.lease import Leases
-from sampan.storage.etcd.lifetime import UnderWay, running
-from sampan.storage.etcd.question import SharedQuestion
-from sampan.storage.etcd.reader import Reader
+from sampan.storage.etcd.client import EtcdClient, Timeouts
+from sampan.storage.etcd.endpoints import EtcdEndpoints, Tls
+from sampan.storage.etcd.errors import EtcdError, FailureKind
+from sampan.storage.etcd.feed import EventFeed
+from sampan.storage.etcd.leases import Leases
+from sampan.storage.etcd.reader import EtcdReader, SharedRequest, compacted_at
 from sampan.storage.etcd.stream import WatchStream
 from sampan.storage.etcd.watch import EtcdWatch
 from sampan.storage.etcd.wire import Keys
-from sampan.storage.etcd.writer import Writer
+from sampan.storage.etcd.writer import EtcdWriter
+
+
+@asynccontextmanager
+async def running(*jobs: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run endless jobs for the duration of the block; a job that fails cancels the task that entered the block."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(job) for job in jobs]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+class UnderWay:
+    """Counts the active `with` blocks; `finished` returns when there are none."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._none = asyncio.Event()
+        self._none.set()
+
+    def __enter__(self) -> None:
+        self._count += 1
+        self._none.clear()
+
+    def __exit__(self, *exc: object) -> None:
+        self._count -= 1
+        if not self._count:
+            self._none.set()
+
+    async def finished(self) -> None:
+        await self._none.wait()
 
 
 class EtcdBackend:
@@ -57,20 +89,20 @@ class EtcdBackend:
     ) -> None:
         self._timeouts = timeouts or Timeouts()
         keys, tls = Keys(prefix), Tls(ca=ca, cert=cert, key=key)
-        self._endpoints = Endpoints(urls=endpoints, tls=tls, connect_timeout_s=self._timeouts.connect_s)
-        self._client = Client(endpoints=self._endpoints, timeouts=self._timeouts)
+        self._endpoints = EtcdEndpoints(urls=endpoints, tls=tls, connect_timeout_s=self._timeouts.connect_s)
+        self._client = EtcdClient(endpoints=self._endpoints, timeouts=self._timeouts)
         self._stream = WatchStream(client=self._client, endpoints=self._endpoints, keys=keys)
-        self._reader = Reader(
-            client=self._client, keys=keys, current_revision=self.current_revision, gone=self._what_is_left
+        self._reader = EtcdReader(
+            client=self._client, keys=keys, current_revision=self.current_revision, compaction_error=self._what_is_left
         )
-        self._revision = SharedQuestion(self._reader.revision)
-        self._feed = Feed(stream=self._stream)
+        self._revision = SharedRequest(self._reader.revision)
+        self._feed = EventFeed(stream=self._stream)
         self._leases = Leases(self._grant)
-        self._writer = Writer(
+        self._writer = EtcdWriter(
             client=self._client,
             keys=keys,
             leases=self._leases,
-            seen=lambda: self._feed.position,
+            reached=lambda: self._feed.position,
             since=self._events_since,
         )
         self._compaction = SharedCompaction(backend=self, clock=RealClock(), interval_s=compaction_interval_s)
@@ -111,11 +143,11 @@ class EtcdBackend:
         self._revision.close()
         await self._resources.aclose()
 
-    async def get(self, key: str, *, revision: int = 0) -> tuple[Entry | None, int]:
+    async def get(self, key: str, *, revision: int = 0) -> tuple[KeyValue | None, int]:
         self._check_open()
         return await self._reader.get(key, revision)
 
-    async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
+    async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> StorePage:
         self._check_open()
         return await self._reader.range(prefix, start, limit, revision)
 
@@ -153,8 +185,8 @@ class EtcdBackend:
         self._check_open()
         try:
             await self._client.call(self._client.compact, self._client.compact.request(revision=revision))
-        except Fault as error:
-            if error.kind is Kind.FUTURE:
+        except EtcdError as error:
+            if error.kind is FailureKind.FUTURE:
                 raise FutureRevision(revision, await self.current_revision()) from error
         self._feed.forget_before(revision)
         self._compaction.note(revision)
@@ -177,15 +209,15 @@ class EtcdBackend:
             raise _closed()
 
     async def _grant(self, ttl_s: int) -> tuple[int, int]:
-        answer = await self._client.call(self._client.grant, self._client.grant.request(TTL=ttl_s))
-        if answer.error:
-            raise StorageError(f"etcd grants no lease: {answer.error}")
-        return answer.ID, answer.TTL
+        response = await self._client.call(self._client.grant, self._client.grant.request(TTL=ttl_s))
+        if response.error:
+            raise StorageError(f"etcd grants no lease: {response.error}")
+        return response.ID, response.TTL
 
     async def _what_is_left(self, revision: int, current: int) -> Compacted:
         return await compacted_at(self._stream, revision, current=current, timeout_s=self._timeouts.connect_s)
 
-    async def _events_since(self, key: str, after: int) -> Sequence[Event] | None:
+    async def _events_since(self, key: str, after: int) -> Sequence[StoreEvent] | None:
         try:
             async with asyncio.timeout(self._timeouts.request_s):
                 await self._feed.reached(await self._revision.ask())

@@ -1,26 +1,67 @@
-"""Calls to etcd: a single attempt, or attempts until one succeeds.
+"""Requests to the members of an etcd cluster: attempts, timeouts, and what a version of etcd is capable of."""
 
-The caller decides what may be retried: `call` retries after any transient error, and is for reads and idempotent
-requests; `attempt` tries once, for writes, whose caller knows the effect of a retry.
-"""
-
+import asyncio
+import random
+import re
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 from grpc import aio
+from msgspec import Struct
 
 from sampan.storage.backend import Closed, StorageError, Unavailable
-from sampan.storage.etcd.attempts import Attempts, Timeouts
-from sampan.storage.etcd.endpoints import Endpoint, Endpoints
-from sampan.storage.etcd.faults import Fault, Kind, classify
+from sampan.storage.etcd.endpoints import Endpoint, EtcdEndpoints
+from sampan.storage.etcd.errors import EtcdError, FailureKind, classify
 from sampan.storage.etcd.proto import Method, load
+
+_CHANCE = random.Random()
+"""A separate generator, because tests may seed the shared one."""
+
+MAX_GROWTH = 4
+FIRST_PAUSE_S, LAST_PAUSE_S = 0.02, 0.5
+
+
+class Timeouts(Struct, frozen=True, kw_only=True):
+    """Timeouts of requests, in seconds of the event loop's clock."""
+
+    connect_s: float = 2.0
+    attempt_s: float = 2.0
+    """The timeout of the first attempt; later ones may take longer.
+
+    If a leader dies, requests that members had forwarded to it are lost, and members wait for it longer than this.
+    """
+    request_s: float = 15.0
+    """The timeout of a request with all its attempts, several times as long as a leader election."""
+
+
+class Attempts:
+    """The attempts of one request.
+
+    The second follows at once, because another member may succeed; later ones follow after growing delays. Each may
+    take longer than the one before, so that a request that is slow for a reason eventually succeeds.
+    """
+
+    def __init__(self, timeouts: Timeouts) -> None:
+        self._end = asyncio.get_running_loop().time() + timeouts.request_s
+        self._attempt_s, self._longest_s = timeouts.attempt_s, timeouts.attempt_s * MAX_GROWTH
+        self._count = 0
+
+    async def next(self) -> float | None:
+        """Wait for the next attempt and return its timeout, or None if no time is left."""
+        count, self._count = self._count, self._count + 1
+        if count >= 2:
+            await asyncio.sleep(min(FIRST_PAUSE_S * 2 ** (count - 2), LAST_PAUSE_S) * _CHANCE.uniform(0.5, 1))
+        left_s = self._end - asyncio.get_running_loop().time()
+        attempt_s, self._attempt_s = self._attempt_s, min(self._attempt_s * 2, self._longest_s)
+        return min(attempt_s, left_s) if left_s > 0 else None
+
 
 REQUIRE_LEADER = (("hasleader", "true"),)
 """Metadata that makes a member without a leader fail the request at once instead of letting it wait."""
 
 
-class Client:
-    def __init__(self, *, endpoints: Endpoints, timeouts: Timeouts) -> None:
+class EtcdClient:
+    def __init__(self, *, endpoints: EtcdEndpoints, timeouts: Timeouts) -> None:
         self._endpoints, self.timeouts = endpoints, timeouts
         schema = load()
         self.range = schema.method("KV", "Range")
@@ -32,14 +73,14 @@ class Client:
     async def call(self, method: Method, request: Any) -> Any:
         """Return the response of the first member that gives one.
 
-        Raise `StorageError`, or `Fault` for errors that the caller translates (compacted, future revision).
+        Raise `StorageError`, or `EtcdError` for errors that the caller translates (compacted, future revision).
         """
-        last = Fault(Kind.NOT_DONE, "no time to try")
+        last = EtcdError(FailureKind.NOT_DONE, "no time to try")
         attempts = self.attempts()
         while (timeout_s := await attempts.next()) is not None:
             try:
                 return await self.attempt(method, request, timeout_s)
-            except Fault as error:
+            except EtcdError as error:
                 if not error.is_passing:
                     raise translated(error) from error
                 last = error
@@ -49,19 +90,19 @@ class Client:
         return Attempts(self.timeouts)
 
     async def attempt(self, method: Method, request: Any, timeout_s: float) -> Any:
-        """Attempt the request once at one member; raise `Fault`."""
+        """Attempt the request once at one member; raise `EtcdError`."""
         return await self.ask(await self._endpoints.pick(), method, request, timeout_s)
 
     async def ask(self, endpoint: Endpoint, method: Method, request: Any, timeout_s: float) -> Any:
         try:
             return await endpoint.ask(method, request, timeout=timeout_s, metadata=REQUIRE_LEADER)
         except aio.AioRpcError as error:
-            raise self.fault(endpoint, error) from error
+            raise self.error_of(endpoint, error) from error
         except aio.UsageError as error:
             raise Closed("the etcd backend was closed") from error
 
-    def fault(self, endpoint: Endpoint, error: aio.AioRpcError) -> Fault:
-        failure = Fault(classify(error.code(), error.details() or ""), f"{endpoint.url}: {reason(error)}")
+    def error_of(self, endpoint: Endpoint, error: aio.AioRpcError) -> EtcdError:
+        failure = EtcdError(classify(error.code(), error.details() or ""), f"{endpoint.url}: {reason(error)}")
         if failure.is_passing:
             endpoint.shun()
         return failure
@@ -74,17 +115,40 @@ def reason(error: aio.AioRpcError) -> str:
     return text
 
 
-def translated(fault: Fault) -> StorageError | Fault:
-    """Return the storage error for a permanent `Fault`.
+def translated(error_of: EtcdError) -> StorageError | EtcdError:
+    """Return the storage error for a permanent `EtcdError`.
 
     Those that need more context to translate (compacted, future revision, lease) are returned unchanged.
     """
-    match fault.kind:
-        case Kind.COMPACTED | Kind.FUTURE | Kind.LEASE_GONE:
-            return fault
-        case Kind.DENIED:
-            return StorageError(f"etcd does not allow this: {fault.text}")
-        case Kind.FULL:
-            return Unavailable(f"etcd is full: {fault.text}")
+    match error_of.kind:
+        case FailureKind.COMPACTED | FailureKind.FUTURE | FailureKind.LEASE_GONE:
+            return error_of
+        case FailureKind.DENIED:
+            return StorageError(f"etcd does not allow this: {error_of.text}")
+        case FailureKind.FULL:
+            return Unavailable(f"etcd is full: {error_of.text}")
         case _:
-            return StorageError(f"etcd: {fault.text}")
+            return StorageError(f"etcd: {error_of.text}")
+
+
+ORDERED_PROGRESS = ((3, 4, 25), (3, 5, 8))
+"""The first patch of each minor version in which progress notifications do not overtake events."""
+
+
+async def sends_progress_in_order(client: EtcdClient, endpoint: Endpoint) -> bool:
+    try:
+        status: Any = await client.ask(endpoint, client.status, client.status.request(), client.timeouts.attempt_s)
+    except EtcdError:
+        return False
+    return has_ordered_progress(status.version)
+
+
+def has_ordered_progress(version: str) -> bool:
+    match = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+    if not match:
+        return False
+    major, minor, patch = (int(part) for part in match.groups())
+    for first in ORDERED_PROGRESS:
+        if (major, minor) == first[:2]:
+            return patch >= first[2]
+    return (major, minor) > ORDERED_PROGRESS[-1][:2]

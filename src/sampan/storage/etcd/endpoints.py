@@ -85,11 +85,11 @@ class Endpoint:
             self._heard_at = asyncio.get_running_loop().time()
         self._pending += 1
         try:
-            answer = await self._unary(method)(request, **options)
+            response = await self._unary(method)(request, **options)
         finally:
             self._pending -= 1
         self._heard_at = asyncio.get_running_loop().time()
-        return answer
+        return response
 
     def _unary(self, method: Method) -> Any:
         """Return the callable of a method, which is cached because creating it costs as much as calling it."""
@@ -107,7 +107,7 @@ class Endpoint:
         return open_call(**options)
 
 
-class Endpoints:
+class EtcdEndpoints:
     """The members; they are connected inside the `async with` block, and reconnected by `pick`."""
 
     def __init__(self, *, urls: Sequence[str], tls: Tls, connect_timeout_s: float) -> None:
@@ -117,7 +117,7 @@ class Endpoints:
         self._all: list[Endpoint] = []
         self._next = 0
 
-    async def __aenter__(self) -> "Endpoints":
+    async def __aenter__(self) -> "EtcdEndpoints":
         self._all = [Endpoint(url, self._tls, self._connect_timeout_s) for url in self._urls]
         return self
 

@@ -8,28 +8,111 @@ are requested.)
 
 The recent events are kept, so that a watch that starts from a recent list, or was slow, causes no load on etcd; one
 that starts further back gets its own etcd watch until it has caught up.
-"""
+
+The recent events of the store in memory, for watches that start slightly in the past.
+
+Lookup of the watches that an event concerns by its key, at a cost that does not depend on the number of watches."""
 
 import asyncio
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Generic, Protocol, TypeVar
 
-from sampan.storage.backend import Compacted, Event, StorageError
-from sampan.storage.etcd.log import EventLog
-from sampan.storage.etcd.routes import Routes
+from sampan.storage.backend import Compacted, StorageError, StoreEvent
 from sampan.storage.etcd.stream import WatchStream
 from sampan.storage.etcd.watch import EtcdWatch
+
+
+class Routed(Protocol):
+    @property
+    def prefix(self) -> str: ...
+
+
+R = TypeVar("R", bound=Routed)
+
+
+class WatchRoutes(Generic[R]):
+    def __init__(self) -> None:
+        self._by_prefix: dict[str, dict[R, None]] = {}
+        self._lengths: list[int] = []
+
+    def __iter__(self) -> Iterator[R]:
+        for routed in list(self._by_prefix.values()):
+            yield from list(routed)
+
+    def add(self, routed: R) -> None:
+        self._by_prefix.setdefault(routed.prefix, {})[routed] = None
+        self._measure()
+
+    def discard(self, routed: R) -> None:
+        same = self._by_prefix.get(routed.prefix, {})
+        same.pop(routed, None)
+        if not same:
+            self._by_prefix.pop(routed.prefix, None)
+        self._measure()
+
+    def _measure(self) -> None:
+        self._lengths = sorted({len(prefix) for prefix in self._by_prefix})
+
+    def matching(self, key: str) -> Iterator[R]:
+        for length in self._lengths:
+            yield from self._by_prefix.get(key[:length], ())
+
+
+class EventLog:
+    """Holds every event after revision `base` up to revision `position`, limited in number and size.
+
+    Older events are dropped by whole revisions. Events share their bytes with others that reference them.
+    """
+
+    def __init__(self, *, position: int, max_events: int, max_bytes: int) -> None:
+        self.base = self.position = position
+        self._max_events, self._max_bytes = max_events, max_bytes
+        self._events: deque[StoreEvent] = deque()
+        self._bytes = 0
+
+    def append(self, events: Sequence[StoreEvent], position: int) -> None:
+        self._events.extend(events)
+        self._bytes += sum(map(_weight, events))
+        self.position = position
+        while len(self._events) > self._max_events or self._bytes > self._max_bytes:
+            self._forget_through(self._events[0].revision)
+
+    def forget_before(self, revision: int) -> None:
+        """Drop events before `revision`, which the store has compacted."""
+        self._forget_through(min(revision - 1, self.position))
+
+    def _forget_through(self, revision: int) -> None:
+        while self._events and self._events[0].revision <= revision:
+            self._bytes -= _weight(self._events.popleft())
+        self.base = max(self.base, revision)
+
+    def since(self, after: int) -> Iterator[StoreEvent]:
+        """Return the events after a revision that the log reaches back to (`after >= base`)."""
+        return reversed(list(self._newest(after)))
+
+    def _newest(self, after: int) -> Iterator[StoreEvent]:
+        for event in reversed(self._events):
+            if event.revision <= after:
+                return
+            yield event
+
+
+def _weight(event: StoreEvent) -> int:
+    return len(event.key) + len(event.value or b"") + 100
+
 
 PROGRESS_S = 5.0
 """The interval at which idle watches receive a progress notification, in seconds."""
 
 
-class Feed:
+class EventFeed:
     wants_own_keys_only = True
 
     def __init__(self, *, stream: WatchStream, max_events: int = 20_000, max_bytes: int = 32 << 20) -> None:
         self._stream, self._max_events, self._max_bytes = stream, max_events, max_bytes
         self._log = self._new_log(0)
-        self._watches: Routes[EtcdWatch] = Routes()
+        self._watches: WatchRoutes[EtcdWatch] = WatchRoutes()
         self._catching_up: dict[EtcdWatch, CatchUp] = {}
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._ended: StorageError | None = None
@@ -52,7 +135,7 @@ class Feed:
 
     # Called by the stream.
 
-    def on_revisions(self, events: Sequence[Event], position: int) -> None:
+    def on_revisions(self, events: Sequence[StoreEvent], position: int) -> None:
         self._log.append(events, position)
         if len(events) == 1:
             for watch in tuple(self._watches.matching(events[0].key)):
@@ -63,8 +146,8 @@ class Feed:
         if self._waiting:
             self._wake()
 
-    def _sorted(self, events: Sequence[Event]) -> dict[EtcdWatch, list[Event]]:
-        by_watch: dict[EtcdWatch, list[Event]] = {}
+    def _sorted(self, events: Sequence[StoreEvent]) -> dict[EtcdWatch, list[StoreEvent]]:
+        by_watch: dict[EtcdWatch, list[StoreEvent]] = {}
         for event in events:
             for watch in self._watches.matching(event.key):
                 by_watch.setdefault(watch, []).append(event)
@@ -119,7 +202,7 @@ class Feed:
         if self._ended is not None:
             raise self._ended
 
-    def since(self, key: str, after: int) -> Sequence[Event] | None:
+    def since(self, key: str, after: int) -> Sequence[StoreEvent] | None:
         """Return all events of a key after `after`, or None if the log does not reach back that far."""
         if after < self.base:
             return None
@@ -165,12 +248,12 @@ class CatchUp:
 
     wants_own_keys_only = False
 
-    def __init__(self, *, feed: Feed, stream: WatchStream, watch: EtcdWatch) -> None:
+    def __init__(self, *, feed: EventFeed, stream: WatchStream, watch: EtcdWatch) -> None:
         self._feed, self._stream, self._watch = feed, stream, watch
         self.position = watch.position
         self._number = stream.subscribe(self)
 
-    def on_revisions(self, events: Sequence[Event], position: int) -> None:
+    def on_revisions(self, events: Sequence[StoreEvent], position: int) -> None:
         self.position = position
         own = [event for event in events if event.key.startswith(self._watch.prefix)]
         self._watch.on_events(own, position)

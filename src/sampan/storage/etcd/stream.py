@@ -12,12 +12,11 @@ from typing import Any, Protocol
 
 from grpc import aio  # type: ignore[import-untyped]
 
-from sampan.storage.backend import Compacted, Event, StorageError
+from sampan.storage.backend import Compacted, StorageError, StoreEvent
 from sampan.storage.etcd import wire
-from sampan.storage.etcd.client import REQUIRE_LEADER, Client
-from sampan.storage.etcd.endpoints import Endpoint, Endpoints
+from sampan.storage.etcd.client import REQUIRE_LEADER, EtcdClient, sends_progress_in_order
+from sampan.storage.etcd.endpoints import Endpoint, EtcdEndpoints
 from sampan.storage.etcd.proto import load
-from sampan.storage.etcd.version import sends_progress_in_order
 
 _log = logging.getLogger(__name__)
 _pb = load()
@@ -38,7 +37,7 @@ class Subscriber(Protocol):
     Otherwise every revision of the store is received, and a missing one is detected.
     """
 
-    def on_revisions(self, events: Sequence[Event], position: int) -> None:
+    def on_revisions(self, events: Sequence[StoreEvent], position: int) -> None:
         """Receive all events under the prefix up to `position`, which becomes the subscriber's position."""
 
     def on_lost(self, error: StorageError) -> None:
@@ -46,7 +45,7 @@ class Subscriber(Protocol):
 
 
 class WatchStream:
-    def __init__(self, *, client: Client, endpoints: Endpoints, keys: wire.Keys) -> None:
+    def __init__(self, *, client: EtcdClient, endpoints: EtcdEndpoints, keys: wire.Keys) -> None:
         self._client, self._endpoints, self._keys = client, endpoints, keys
         self._ids = itertools.count(1)
         self._subscribers: dict[int, Subscriber] = {}
@@ -116,7 +115,7 @@ class WatchStream:
         except TimeoutError:
             endpoint.shun()
         except aio.AioRpcError as error:
-            _log.info("etcd watch stream failed, reconnecting: %s", self._client.fault(endpoint, error).text)
+            _log.info("etcd watch stream failed, reconnecting: %s", self._client.error_of(endpoint, error).text)
 
 
 class _Connection:
@@ -198,7 +197,7 @@ class _Connection:
     def _happened(self, number: int, subscriber: Subscriber, raw: Sequence[Any]) -> None:
         before = position = subscriber.position
         is_complete = not self._is_narrowed(subscriber)
-        events: list[Event] = []
+        events: list[StoreEvent] = []
         for event in raw:
             kv = event.kv
             revision = kv.mod_revision

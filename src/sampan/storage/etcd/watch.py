@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from sampan.storage.backend import Batch, Event, OnBatch
+from sampan.storage.backend import Batch, OnBatch, StoreEvent
 
 MAX_QUEUED = 10_000
 """The number of events queued for a slow reader, above which the watch pauses and later resumes at its position."""
@@ -41,9 +41,9 @@ class EtcdWatch:
         """Whether the watch is detached from its source until the queue is empty."""
         self._queue: deque[Batch] = deque()
         self._queued = 0
-        self._told = 0
+        self._delivered = 0
         """The revision of the last batch."""
-        self._wanted = 0
+        self._progress_revision = 0
         """A revision for which a progress batch was requested."""
         self._error: Exception | None = None
         self._woken = asyncio.Event()
@@ -76,20 +76,20 @@ class EtcdWatch:
     async def request_progress(self) -> None:
         revision = await self._current_revision()
         await self._source.reached(revision)
-        self._wanted = max(self._wanted, revision)
+        self._progress_revision = max(self._progress_revision, revision)
         if self._is_live:
             self.on_progress(self._source.position)
 
     # Called by the source.
 
-    def on_live(self, missed: Sequence[Event], position: int) -> None:
+    def on_live(self, missed: Sequence[StoreEvent], position: int) -> None:
         """Switch to live events: with `missed`, everything up to `position` is delivered, and later events will be."""
         self._is_live = True
         self.on_events(missed, position)
-        if self._is_live and self._wanted:
+        if self._is_live and self._progress_revision:
             self.on_progress(position)
 
-    def on_events(self, events: Sequence[Event], position: int) -> None:
+    def on_events(self, events: Sequence[StoreEvent], position: int) -> None:
         """Receive all events under the prefix after `self.position` up to `position`; older ones are dropped."""
         if events and events[0].revision <= self.position:
             events = [event for event in events if event.revision > self.position]
@@ -99,10 +99,10 @@ class EtcdWatch:
 
     def on_progress(self, position: int) -> None:
         """Deliver a progress batch if one was requested or the position has advanced."""
-        if position > self._told or self._wanted:
+        if position > self._delivered or self._progress_revision:
             self.position = max(self.position, position)
-            if position >= self._wanted:
-                self._wanted = 0
+            if position >= self._progress_revision:
+                self._progress_revision = 0
             self._hand_over(Batch((), position))
 
     def end(self, error: Exception) -> None:
@@ -112,7 +112,7 @@ class EtcdWatch:
         self._woken.set()
 
     def _hand_over(self, batch: Batch) -> None:
-        self._told = batch.revision
+        self._delivered = batch.revision
         if self._on_batch is None:
             self._enqueue(batch)
             return

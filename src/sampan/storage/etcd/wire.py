@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sampan.storage.backend import Entry, Event
+from sampan.storage.backend import KeyValue, StoreEvent
 from sampan.storage.etcd.proto import load
 
 _pb = load()
@@ -51,14 +51,14 @@ class Keys:
         first, end = self.encode(prefix), end_of_prefix(self.encode(prefix))
         return max(first, self.encode(start)) or b"\0", end
 
-    def entry(self, kv: Any) -> Entry:
-        return Entry(self.decode(kv.key), kv.value, kv.mod_revision, kv.create_revision)
+    def entry(self, kv: Any) -> KeyValue:
+        return KeyValue(self.decode(kv.key), kv.value, kv.mod_revision, kv.create_revision)
 
-    def event(self, event: Any) -> Event:
+    def event(self, event: Any) -> StoreEvent:
         kv = event.kv
         if event.type:
-            return Event(kv.mod_revision, self.decode(kv.key), None, 0)
-        return Event(kv.mod_revision, self.decode(kv.key), kv.value, kv.create_revision)
+            return StoreEvent(kv.mod_revision, self.decode(kv.key), None, 0)
+        return StoreEvent(kv.mod_revision, self.decode(kv.key), kv.value, kv.create_revision)
 
 
 def get(key: bytes, revision: int = 0) -> Any:

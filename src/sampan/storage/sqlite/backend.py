@@ -11,19 +11,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sampan.machinery.clock import Clock
-from sampan.storage.backend import Batch, Closed, Entry, Event, FutureRevision, OnBatch, Page, Watch
+from sampan.storage.backend import (
+    Batch,
+    Closed,
+    FutureRevision,
+    KeyValue,
+    OnBatch,
+    PendingWrite,
+    StoreEvent,
+    StorePage,
+    StoreWatch,
+)
 from sampan.storage.expiry import Expiry
-from sampan.storage.sqlite.commits import GroupCommit
-from sampan.storage.sqlite.driver import Driver, StandardDriver
+from sampan.storage.sqlite.batch import Outcome
+from sampan.storage.sqlite.commits import GroupCommit, Worker
 from sampan.storage.sqlite.log import Log
-from sampan.storage.sqlite.owner import Owner
-from sampan.storage.sqlite.plan import Outcome
-from sampan.storage.sqlite.readers import Readers
-from sampan.storage.sqlite.schema import FIRST_REVISION
+from sampan.storage.sqlite.owner import FileOwner
+from sampan.storage.sqlite.reader import Readers
+from sampan.storage.sqlite.schema import FIRST_REVISION, Driver, StandardDriver
 from sampan.storage.sqlite.upkeep import Upkeep
-from sampan.storage.sqlite.worker import Worker
-from sampan.storage.watching import WatchHub
-from sampan.storage.write import Write
+from sampan.storage.watch_hub import WatchHub
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +44,7 @@ class SqliteConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Parts:
+class _OpenStore:
     """The components of an open store."""
 
     commits: GroupCommit
@@ -61,12 +68,12 @@ class SqliteBackend:
         self._driver = driver or StandardDriver()
         self._hub = WatchHub(revision=FIRST_REVISION, read_log=self._read_log)
         self._expiry = Expiry(clock=clock, remove=lambda key, revision: self.delete(key, expected=revision))
-        self._parts: _Parts | None = None
+        self._parts: _OpenStore | None = None
         self._running = AsyncExitStack()
 
     async def __aenter__(self) -> "SqliteBackend":
         async with AsyncExitStack() as running:
-            owner = Owner(self._path)
+            owner = FileOwner(self._path)
             running.callback(owner.release)
             owner.acquire()
             self._parts = await self._open(running)
@@ -86,7 +93,7 @@ class SqliteBackend:
             return False
         return any([await self._expiry.idle(), await parts.upkeep.idle(), await parts.commits.idle()])
 
-    async def get(self, key: str, *, revision: int = 0) -> tuple[Entry | None, int]:
+    async def get(self, key: str, *, revision: int = 0) -> tuple[KeyValue | None, int]:
         parts, shown = self._open_parts(), self._shown(revision)
         if shown < self._hub.revision:
             return await parts.readers.read(lambda reader: reader.get(key, shown)), shown
@@ -94,7 +101,7 @@ class SqliteBackend:
             return parts.readers.quick.get_newest(key), shown
         return parts.readers.quick.get(key, shown), shown
 
-    async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
+    async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> StorePage:
         parts, shown = self._open_parts(), self._shown(revision)
         return await parts.readers.read(lambda reader: reader.range(prefix, start, limit, shown))
 
@@ -104,12 +111,12 @@ class SqliteBackend:
 
     async def put(self, key: str, value: bytes, *, expected: int | None = None, ttl_s: float | None = None) -> int:
         expires = None if ttl_s is None else self._clock.now() + ttl_s
-        return await self._open_parts().commits.write(Write(key, value, expected, expires))
+        return await self._open_parts().commits.write(PendingWrite(key, value, expected, expires))
 
     async def delete(self, key: str, *, expected: int | None = None) -> int:
-        return await self._open_parts().commits.write(Write(key, None, expected))
+        return await self._open_parts().commits.write(PendingWrite(key, None, expected))
 
-    def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None = None) -> Watch:
+    def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None = None) -> StoreWatch:
         return self._hub.watch(prefix, after=after, on_batch=on_batch)
 
     async def current_revision(self) -> int:
@@ -140,7 +147,7 @@ class SqliteBackend:
         files = [self._path, self._path.with_name(self._path.name + "-wal")]
         return sum(file.stat().st_size for file in files if file.exists())
 
-    async def _open(self, running: AsyncExitStack) -> _Parts:
+    async def _open(self, running: AsyncExitStack) -> _OpenStore:
         worker = Worker(name=f"sqlite writer {self._path.name}")
         running.push_async_callback(worker.stop)
         log = Log(driver=self._driver, path=self._path, max_bytes=self._config.max_bytes)
@@ -159,7 +166,7 @@ class SqliteBackend:
             mark=opened.mark,
             compaction_interval_s=self._config.compaction_interval_s,
         )
-        return _Parts(commits=commits, readers=readers, upkeep=upkeep, log=log)
+        return _OpenStore(commits=commits, readers=readers, upkeep=upkeep, log=log)
 
     def _on_failure(self) -> None:
         if self._parts is not None:
@@ -173,7 +180,7 @@ class SqliteBackend:
         finally:
             self._hub.close()
 
-    def _open_parts(self) -> _Parts:
+    def _open_parts(self) -> _OpenStore:
         if self._parts is None:
             raise Closed(f"{self._path} is closed")
         return self._parts
@@ -184,10 +191,10 @@ class SqliteBackend:
             raise FutureRevision(revision, self._hub.revision)
         return revision or self._hub.revision
 
-    def _publish(self, writes: Sequence[Write], outcomes: Sequence[Outcome]) -> None:
+    def _publish(self, writes: Sequence[PendingWrite], outcomes: Sequence[Outcome]) -> None:
         events = []
         for write, outcome in zip(writes, outcomes, strict=True):
-            if isinstance(outcome, Event):
+            if isinstance(outcome, StoreEvent):
                 events.append(outcome)
                 self._expiry.note(write.key, write.expires, outcome.revision)
         if events:

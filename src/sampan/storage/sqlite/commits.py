@@ -3,22 +3,85 @@
 One batch is in progress at a time. When it is on disk, its events are published on the event loop and then its writers
 receive their results, in one turn of the loop; only then the next batch starts. What is published is thus never ahead
 of the disk, and the disk is at most one batch ahead of what is published.
-"""
+
+Threads that run functions one after another and report the results on the event loop."""
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from sampan.storage.backend import Event, Unavailable
+from sampan.storage.backend import (
+    PendingWrite,
+    StoreEvent,
+    Unavailable,
+)
+from sampan.storage.sqlite.batch import Outcome
 from sampan.storage.sqlite.log import Log
-from sampan.storage.sqlite.plan import Outcome
-from sampan.storage.sqlite.worker import Worker, answer
-from sampan.storage.write import Write
 
 T = TypeVar("T")
-Publish = Callable[[Sequence[Write], Sequence[Outcome]], None]
+Done = Callable[[Any, BaseException | None], None]
+"""Called on the event loop with the result, or with None and the error."""
+
+
+class Worker:
+    """Threads that start at once; functions start in the order of submission."""
+
+    def __init__(self, *, name: str, threads: int = 1) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._work: SimpleQueue[tuple[Callable[[], Any], Done] | None] = SimpleQueue()
+        self._threads = [threading.Thread(target=self._run, name=name, daemon=True) for _ in range(threads)]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, work: Callable[[], Any], done: Done) -> None:
+        self._work.put((work, done))
+
+    async def call(self, work: Callable[[], T]) -> T:
+        answered: asyncio.Future[T] = self._loop.create_future()
+        self.submit(work, lambda result, error: settle(answered, result, error))
+        return await answered
+
+    async def stop(self) -> None:
+        """Return once everything submitted is done."""
+        for _ in self._threads:
+            ended = self._loop.create_future()
+            self.submit(lambda: None, lambda *_, ended=ended: ended.done() or ended.set_result(None))
+            self._work.put(None)
+            await ended
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self) -> None:
+        while (item := self._work.get()) is not None:
+            work, done = item
+            result: Any = None
+            failure: BaseException | None = None
+            try:
+                result = work()
+            except BaseException as error:
+                failure = error
+            try:
+                self._loop.call_soon_threadsafe(done, result, failure)
+            except RuntimeError:  # the loop was closed without closing the store
+                return
+            del item, work, done, result, failure  # hold no references while waiting
+
+
+def settle(answered: asyncio.Future[T], result: Any, error: BaseException | None) -> None:
+    """Resolve a future, unless its caller was cancelled."""
+    if answered.done():
+        return
+    if error is not None:
+        answered.set_exception(error)
+    else:
+        answered.set_result(result)
+
+
+Publish = Callable[[Sequence[PendingWrite], Sequence[Outcome]], None]
 
 _BATCH_WRITES = 512
 _BATCH_BYTES = 8 << 20
@@ -34,7 +97,7 @@ class GroupCommit:
         self._log = log
         self._publish = publish
         self._on_failure = on_failure
-        self._writes: deque[tuple[Write, asyncio.Future[int]]] = deque()
+        self._writes: deque[tuple[PendingWrite, asyncio.Future[int]]] = deque()
         self._jobs: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._is_job_next = False
         """Jobs and batches alternate, so that neither has to wait long for the other."""
@@ -46,7 +109,7 @@ class GroupCommit:
         """Whether everything on disk is published and nothing is waiting."""
         return not self._is_busy
 
-    def write(self, write: Write) -> asyncio.Future[int]:
+    def write(self, write: PendingWrite) -> asyncio.Future[int]:
         """Queue a write; the future resolves to its revision when it is durable and published."""
         answered: asyncio.Future[int] = self._loop.create_future()
         self._writes.append((write, answered))
@@ -92,8 +155,8 @@ class GroupCommit:
                     idle.set_result(None)
             self._idle.clear()
 
-    def _take_batch(self) -> list[tuple[Write, asyncio.Future[int]]]:
-        batch: list[tuple[Write, asyncio.Future[int]]] = []
+    def _take_batch(self) -> list[tuple[PendingWrite, asyncio.Future[int]]]:
+        batch: list[tuple[PendingWrite, asyncio.Future[int]]] = []
         size = 0
         while self._writes and len(batch) < _BATCH_WRITES and size < _BATCH_BYTES:
             batch.append(self._writes.popleft())
@@ -102,29 +165,29 @@ class GroupCommit:
 
     def _finish_batch(
         self,
-        batch: Sequence[tuple[Write, asyncio.Future[int]]],
-        writes: Sequence[Write],
+        batch: Sequence[tuple[PendingWrite, asyncio.Future[int]]],
+        writes: Sequence[PendingWrite],
         outcomes: Sequence[Outcome] | None,
         error: BaseException | None,
     ) -> None:
         try:
             if outcomes is None:
                 for _, answered in batch:
-                    answer(answered, None, _for_one(error))
+                    settle(answered, None, _for_one(error))
                 return
             self._publish(writes, outcomes)
             for (_, answered), outcome in zip(batch, outcomes, strict=True):
-                if isinstance(outcome, Event):
-                    answer(answered, outcome.revision, None)
+                if isinstance(outcome, StoreEvent):
+                    settle(answered, outcome.revision, None)
                 else:
-                    answer(answered, None, outcome)
+                    settle(answered, None, outcome)
         finally:
             if self._log.write_failure:
                 self._on_failure()
             self._start_next()
 
     def _finish_job(self, answered: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
-        answer(answered, result, error)
+        settle(answered, result, error)
         self._start_next()
 
 

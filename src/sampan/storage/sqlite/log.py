@@ -13,12 +13,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from sampan.storage.backend import StorageError, Unavailable
-from sampan.storage.sqlite.driver import BUSY, DISK_FAULTS, FULL, Connection, Driver
-from sampan.storage.sqlite.plan import Outcome, Plan, carry_out, decide
+from sampan.storage.backend import PendingWrite, StorageError, Unavailable
+from sampan.storage.sqlite.batch import BatchRows, Outcome, carry_out, decide
 from sampan.storage.sqlite.reserve import Reserve, failure_of
-from sampan.storage.sqlite.schema import FIRST_REVISION, open_for_writing
-from sampan.storage.write import Write
+from sampan.storage.sqlite.schema import (
+    BUSY,
+    DISK_ERRORS,
+    FIRST_REVISION,
+    FULL,
+    Driver,
+    SqliteConnection,
+    open_for_writing,
+)
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -39,7 +45,7 @@ class Mark(NamedTuple):
     at: float
 
 
-class Found(NamedTuple):
+class StoredState(NamedTuple):
     """What the file contained when it was opened."""
 
     expiring: list[tuple[str, float, int]]
@@ -52,7 +58,7 @@ class Log:
         self._driver = driver
         self._path = path
         self._max_bytes = max_bytes
-        self._connection: Connection | None = None
+        self._connection: SqliteConnection | None = None
         self.revision = FIRST_REVISION
         """The revision of the last write on disk."""
         self.compacted = 0
@@ -63,7 +69,7 @@ class Log:
         self.write_failure = ""
         """Why writes are rejected, or empty if they are not; read by other threads."""
 
-    def open(self) -> Found:
+    def open(self) -> StoredState:
         try:
             connection = self._usable()
         except Unavailable:
@@ -81,7 +87,7 @@ class Log:
             raise self._unavailable(error) from error
         self.compacted = meta["compacted"]
         revision = meta["marked_revision"] if meta["marked_revision"] > meta["compacted"] else 0
-        return Found(expiring, Mark(revision, meta["marked_at"]))
+        return StoredState(expiring, Mark(revision, meta["marked_at"]))
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -91,7 +97,7 @@ class Log:
             except self._driver.error as error:
                 logger.warning("%s: checkpoint of the write-ahead log failed, retrying later: %s", self._path, error)
 
-    def commit(self, writes: Sequence[Write]) -> list[Outcome]:
+    def commit(self, writes: Sequence[PendingWrite]) -> list[Outcome]:
         """Commit the writes durably and return the outcome of each; raise `Unavailable` if none took effect."""
         if self.is_full:
             self.recover()
@@ -143,7 +149,7 @@ class Log:
         except self._driver.error as error:
             raise self._unavailable(error) from error
 
-    def _usable(self) -> Connection:
+    def _usable(self) -> SqliteConnection:
         if self._connection is None:
             try:
                 self._connection = open_for_writing(self._driver, self._path)
@@ -155,13 +161,13 @@ class Log:
             self.revision = max(last or 0, FIRST_REVISION)
         return self._connection
 
-    def _shorten_wal(self, connection: Connection) -> None:
+    def _shorten_wal(self, connection: SqliteConnection) -> None:
         """On a small disk, limit the write-ahead log so that its pages fit into the space of the reserve."""
         pages = self._reserve.size // 2 // 4096
         if pages < _WAL_PAGES:
             connection.execute(f"PRAGMA wal_autocheckpoint = {max(pages, 50)}").fetchall()
 
-    def _transaction(self, work: Callable[[Connection], T]) -> T:
+    def _transaction(self, work: Callable[[SqliteConnection], T]) -> T:
         """Run `work` in a transaction that is committed completely or not at all."""
         connection = self._usable()
         revision = self.revision
@@ -185,7 +191,7 @@ class Log:
             self.write_failure = ""
         return result
 
-    def _undo(self, connection: Connection, revision: int) -> None:
+    def _undo(self, connection: SqliteConnection, revision: int) -> None:
         self.revision = revision
         try:
             if connection.in_transaction:
@@ -235,13 +241,13 @@ class Log:
         code = self._driver.code(error)
         if code == FULL:
             return _NO_SPACE
-        disk_error = failure_of(self._path.parent) if code in DISK_FAULTS else None
+        disk_error = failure_of(self._path.parent) if code in DISK_ERRORS else None
         if disk_error is None or disk_error.errno is None:
             return f"cannot write: {error}"
         return os.strerror(disk_error.errno).lower()
 
-    def _store(self, connection: Connection, writes: Sequence[Write]) -> list[Outcome]:
-        plan = Plan(self.revision)
+    def _store(self, connection: SqliteConnection, writes: Sequence[PendingWrite]) -> list[Outcome]:
+        plan = BatchRows(self.revision)
         is_full = self._used_bytes(connection) > self._max_bytes
         for write in writes:
             refusal = self._refusal(is_full) if write.value is not None else None
@@ -258,13 +264,13 @@ class Log:
             return Unavailable(f"{self._path}: database space exceeded ({self._max_bytes} bytes)")
         return None
 
-    def _used_bytes(self, connection: Connection) -> int:
+    def _used_bytes(self, connection: SqliteConnection) -> int:
         pages, free, size = (
             connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
         )
         return int((pages - free) * size)
 
-    def _forget(self, connection: Connection, revision: int, at_once: int) -> int:
+    def _forget(self, connection: SqliteConnection, revision: int, at_once: int) -> int:
         """Delete the rows that the state as of `revision` does not need; return the revision that was reached.
 
         These are rows replaced up to `revision`, and deletions before it. The row of `revision` itself always stays, so
@@ -280,7 +286,7 @@ class Log:
         connection.execute("UPDATE meta SET value = max(value, ?) WHERE name = 'compacted'", (end,))
         return end
 
-    def _shrink(self, connection: Connection, least: int, worth: float) -> bool:
+    def _shrink(self, connection: SqliteConnection, least: int, worth: float) -> bool:
         [pages] = connection.execute("PRAGMA page_count").fetchone()
         [free] = connection.execute("PRAGMA freelist_count").fetchone()
         if free < least or free < pages * worth:
@@ -291,6 +297,6 @@ class Log:
         return False
 
 
-def _compacted(connection: Connection) -> int:
+def _compacted(connection: SqliteConnection) -> int:
     [compacted] = connection.execute("SELECT value FROM meta WHERE name = 'compacted'").fetchone()
     return int(compacted)

@@ -12,7 +12,7 @@ class InUse(StorageError):
     """Another process has the store open."""
 
 
-class Owner:
+class FileOwner:
     """Holds a lock on a file beside the store; the kernel releases it when the process ends for any reason."""
 
     def __init__(self, path: Path) -> None:

@@ -1,15 +1,18 @@
 """The readers' side of the tables: each read is one snapshot and reflects one revision.
 
 Connections of readers neither write nor checkpoint.
-"""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+Read connections: one for fast reads on the event loop, others with threads for reads that may take long."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from queue import SimpleQueue
+from typing import TypeVar
 
-from sampan.storage.backend import Batch, Compacted, Entry, Event, Page, Unavailable
-from sampan.storage.keyrange import prefix_end
-from sampan.storage.sqlite.driver import Connection, Driver
+from sampan.storage.backend import Batch, Compacted, KeyValue, StoreEvent, StorePage, Unavailable, prefix_end
+from sampan.storage.sqlite.commits import Worker
+from sampan.storage.sqlite.schema import Driver, SqliteConnection
 
 _LOG_EVENTS = 1000
 _LOG_BYTES = 4 << 20
@@ -32,7 +35,7 @@ _LOG = (
 )
 
 
-class Reader:
+class SqliteReader:
     def __init__(self, *, driver: Driver, path: Path) -> None:
         self._path = path
         self._error = driver.error
@@ -40,20 +43,20 @@ class Reader:
         for pragma in ("busy_timeout = 5000", "query_only = ON", "wal_autocheckpoint = 0", "temp_store = MEMORY"):
             self._connection.execute(f"PRAGMA {pragma}").fetchall()
 
-    def __enter__(self) -> "Reader":
+    def __enter__(self) -> "SqliteReader":
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._connection.close()
 
-    def get_newest(self, key: str) -> Entry | None:
+    def get_newest(self, key: str) -> KeyValue | None:
         """Return the entry as of the last write on disk."""
         with self._translated():
             newest = "SELECT value, live.revision, created FROM live CROSS JOIN bodies USING (revision) WHERE key = ?"
             row = self._connection.execute(newest, (key,)).fetchone()
-        return None if row is None else Entry(key, *row)
+        return None if row is None else KeyValue(key, *row)
 
-    def get(self, key: str, revision: int) -> Entry | None:
+    def get(self, key: str, revision: int) -> KeyValue | None:
         with self._snapshot(revision) as connection:
             row = connection.execute("SELECT revision, created FROM live WHERE key = ?", (key,)).fetchone()
             if row is None or row[0] > revision:
@@ -61,18 +64,18 @@ class Reader:
             if row is None:
                 return None
             [value] = connection.execute("SELECT value FROM bodies WHERE revision = ?", (row[0],)).fetchone()
-            return Entry(key, value, *row)
+            return KeyValue(key, value, *row)
 
-    def range(self, prefix: str, start: str, limit: int, revision: int) -> Page:
+    def range(self, prefix: str, start: str, limit: int, revision: int) -> StorePage:
         end = prefix_end(prefix) or _AFTER_ALL_TEXT
         with self._snapshot(revision) as connection:
             query = _RANGE_NOW if self._is_newest(connection, revision) else _RANGE_THEN
             rows = connection.execute(query, _range(max(prefix, start), end, revision) | {"limit": limit or -1})
-            entries = [Entry(*row) for row in rows]
+            entries = [KeyValue(*row) for row in rows]
             remaining = 0
             if limit and len(entries) == limit:
                 remaining = self._count(connection, entries[-1].key + "\0", end, revision)
-            return Page(entries, revision, remaining)
+            return StorePage(entries, revision, remaining)
 
     def count(self, prefix: str, revision: int) -> int:
         with self._snapshot(revision) as connection:
@@ -81,11 +84,11 @@ class Reader:
     def log(self, prefix: str, after: int, through: int) -> Batch:
         """Return events with `after < revision <= through`, or the first part of them."""
         end = prefix_end(prefix) or _AFTER_ALL_TEXT
-        events: list[Event] = []
+        events: list[StoreEvent] = []
         size = 0
         with self._snapshot(after) as connection:
             for row in connection.execute(_LOG, (after, through, prefix, end)):
-                events.append(Event(*row))
+                events.append(StoreEvent(*row))
                 size += len(row[2] or b"")
                 if len(events) == _LOG_EVENTS or size > _LOG_BYTES:
                     return Batch(events, row[0])
@@ -97,16 +100,16 @@ class Reader:
             [compacted] = self._connection.execute("SELECT value FROM meta WHERE name = 'compacted'").fetchone()
         return int(compacted)
 
-    def _is_newest(self, connection: Connection, revision: int) -> bool:
+    def _is_newest(self, connection: SqliteConnection, revision: int) -> bool:
         [newest] = connection.execute("SELECT max(revision) FROM revisions").fetchone()
         return (newest or 0) <= revision
 
-    def _count(self, connection: Connection, start: str, end: str | bytes, revision: int) -> int:
+    def _count(self, connection: SqliteConnection, start: str, end: str | bytes, revision: int) -> int:
         state = _LIVE if self._is_newest(connection, revision) else _STATE
         [count] = connection.execute(f"SELECT count(*) FROM ({state})", _range(start, end, revision)).fetchone()
         return int(count)
 
-    def _replaced(self, connection: Connection, key: str, revision: int) -> tuple[int, int] | None:
+    def _replaced(self, connection: SqliteConnection, key: str, revision: int) -> tuple[int, int] | None:
         """Return revision and creation of the key's value at `revision` if it was replaced or deleted later."""
         replaced: tuple[int, int] | None = connection.execute(
             "SELECT revision, created FROM revisions WHERE revision ="
@@ -116,7 +119,7 @@ class Reader:
         return replaced
 
     @contextmanager
-    def _snapshot(self, revision: int) -> Iterator[Connection]:
+    def _snapshot(self, revision: int) -> Iterator[SqliteConnection]:
         """Open a read transaction; raise `Compacted` if the history from `revision` on is not available."""
         connection = self._connection
         with self._translated():
@@ -142,3 +145,34 @@ class Reader:
 def _range(start: str, end: str | bytes, revision: int) -> dict[str, str | bytes | int]:
     """Return the named parameters of the queries above."""
     return {"start": start, "end": end, "at": revision}
+
+
+T = TypeVar("T")
+
+
+class Readers:
+    def __init__(self, *, driver: Driver, path: Path, threads: int) -> None:
+        self._connections = ExitStack()
+        self._free: SimpleQueue[SqliteReader] = SimpleQueue()
+        with ExitStack() as opened:
+            for _ in range(threads):
+                self._free.put(opened.enter_context(SqliteReader(driver=driver, path=path)))
+            self.quick = opened.enter_context(SqliteReader(driver=driver, path=path))
+            """The connection for reads of single keys at the current revision, on the event loop."""
+            self._connections = opened.pop_all()
+        self._worker = Worker(name=f"sqlite reader {path.name}", threads=threads)
+
+    async def read(self, read: Callable[[SqliteReader], T]) -> T:
+        """Run a read in a thread."""
+        return await self._worker.call(lambda: self._read(read))
+
+    async def close(self) -> None:
+        await self._worker.stop()
+        self._connections.close()
+
+    def _read(self, read: Callable[[SqliteReader], T]) -> T:
+        reader = self._free.get()
+        try:
+            return read(reader)
+        finally:
+            self._free.put(reader)

@@ -8,6 +8,8 @@ RESERVE_BYTES = 8 << 20
 """Twice the size at which the write-ahead log is checkpointed: on a full disk the checkpoint needs that much space in
 the file, and afterwards the log has room for deletions.
 """
+
+
 _PART_OF_DISK = 8
 """On a small file system the reserve is at most this fraction (one in so many) of it."""
 

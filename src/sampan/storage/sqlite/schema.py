@@ -5,25 +5,79 @@ that the revisions after another can be read without reading values, and without
 to update. `live` is the current state. A row of `revisions` holds the revision that it replaced, so that the state as
 of an old revision R is: what is live and not newer than R, and what was replaced or deleted after R and written up to
 R.
-"""
 
-from collections.abc import Callable, Sequence
+The subset of a SQLite driver that is used.
+
+It keeps the classification of errors in one place and lets tests run the store on another build of SQLite, whose file
+system loses what was not synced."""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
 from sampan.storage.backend import StorageError
-from sampan.storage.sqlite.driver import NOT_A_DATABASE, Connection, Driver
+
+BUSY, FULL, NOT_A_DATABASE = 5, 13, 26
+"""Primary result codes of SQLite."""
+DISK_ERRORS = frozenset((3, 8, 10, 14))
+"""Result codes that hide the system's error: no permission, read-only, I/O error, cannot open."""
+
+
+class Cursor(Protocol):
+    def __iter__(self) -> Iterator[Any]: ...
+    def fetchone(self) -> Any: ...
+    def fetchall(self) -> list[Any]: ...
+
+
+class SqliteConnection(Protocol):
+    """A connection in autocommit mode, with explicit transactions; it is used by one thread at a time."""
+
+    @property
+    def in_transaction(self) -> bool: ...
+    def execute(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ..., /) -> Cursor: ...
+    def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> Cursor: ...
+    def close(self) -> None: ...
+
+
+class Driver(Protocol):
+    @property
+    def error(self) -> type[Exception]:
+        """The base class of the errors that connections raise."""
+
+    def connect(self, path: Path) -> SqliteConnection:
+        """Open an existing file."""
+
+    def code(self, error: Exception) -> int:
+        """Return the primary result code of an error."""
+
+
+class StandardDriver:
+    """The `sqlite3` module of the standard library."""
+
+    error: type[Exception] = sqlite3.Error
+
+    def connect(self, path: Path) -> SqliteConnection:
+        return sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, check_same_thread=False
+        )
+
+    def code(self, error: Exception) -> int:
+        code: int = getattr(error, "sqlite_errorcode", 0)
+        return code & 0xFF
+
 
 APPLICATION_ID = 0x53414D50  # "SAMP"
 FIRST_REVISION = 1
 
-Step = Callable[[Connection], None]
+Step = Callable[[SqliteConnection], None]
 
 
 class FormatError(StorageError):
     """The file is not a store that this version can use."""
 
 
-def _format_1(connection: Connection) -> None:
+def _format_1(connection: SqliteConnection) -> None:
     """Create format 1.
 
     `created` is 0 for a deletion, which has no row in `bodies`; `previous` is 0 if there was no value before.
@@ -44,7 +98,7 @@ STEPS: Sequence[Step] = (_format_1,)
 """The migrations: step i converts format i to format i + 1; format 0 is an empty file."""
 
 
-def open_for_writing(driver: Driver, path: Path) -> Connection:
+def open_for_writing(driver: Driver, path: Path) -> SqliteConnection:
     """Return a connection for writing, on a file of the current format."""
     connection = driver.connect(path)
     try:
@@ -62,7 +116,7 @@ def open_for_writing(driver: Driver, path: Path) -> Connection:
     return connection
 
 
-def bring_up(connection: Connection, path: Path, steps: Sequence[Step] = STEPS) -> None:
+def bring_up(connection: SqliteConnection, path: Path, steps: Sequence[Step] = STEPS) -> None:
     """Run the pending migrations, all or none of them."""
     version = version_of(connection, path)
     if version > len(steps):
@@ -84,7 +138,7 @@ def bring_up(connection: Connection, path: Path, steps: Sequence[Step] = STEPS) 
         raise
 
 
-def version_of(connection: Connection, path: Path) -> int:
+def version_of(connection: SqliteConnection, path: Path) -> int:
     """Return the format of the file, 0 if it is empty; raise `FormatError` for another program's file."""
     [application] = connection.execute("PRAGMA application_id").fetchone()
     [version] = connection.execute("PRAGMA user_version").fetchone()
@@ -94,7 +148,7 @@ def version_of(connection: Connection, path: Path) -> int:
     return int(version)
 
 
-def _configure(connection: Connection) -> None:
+def _configure(connection: SqliteConnection) -> None:
     """Configure the write connection.
 
     Page size and vacuum mode take effect only before anything is written. Only this connection checkpoints.

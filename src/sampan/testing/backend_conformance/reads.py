@@ -2,7 +2,7 @@
 
 import asyncio
 
-from sampan.storage.backend import Backend, Entry, FutureRevision
+from sampan.storage.backend import Backend, FutureRevision, KeyValue
 from sampan.testing.backend_conformance.subject import Check, Subject, put_all, raises
 
 
@@ -17,13 +17,13 @@ async def get_shows_value_and_revisions(subject: Subject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         first = await backend.put(key, b"one")
-        assert (await backend.get(key))[0] == Entry(key, b"one", first, first)
+        assert (await backend.get(key))[0] == KeyValue(key, b"one", first, first)
         second = await backend.put(key, b"two")
-        assert (await backend.get(key))[0] == Entry(key, b"two", second, first)
+        assert (await backend.get(key))[0] == KeyValue(key, b"two", second, first)
         await backend.delete(key)
         third = await backend.put(key, b"three")
         entry, revision = await backend.get(key)
-        assert entry == Entry(key, b"three", third, third), "a key that was deleted is created anew"
+        assert entry == KeyValue(key, b"three", third, third), "a key that was deleted is created anew"
         assert revision >= third
 
 
@@ -38,11 +38,11 @@ async def get_at_every_old_revision(subject: Subject) -> None:
         recreated = await backend.put(key, b"3")
         expected = {
             before: None,
-            created: Entry(key, b"1", created, created),
-            between: Entry(key, b"1", created, created),
-            updated: Entry(key, b"2", updated, created),
+            created: KeyValue(key, b"1", created, created),
+            between: KeyValue(key, b"1", created, created),
+            updated: KeyValue(key, b"2", updated, created),
             deleted: None,
-            recreated: Entry(key, b"3", recreated, recreated),
+            recreated: KeyValue(key, b"3", recreated, recreated),
         }
         for revision, entry in expected.items():
             assert await backend.get(key, revision=revision) == (entry, revision)
@@ -126,7 +126,7 @@ async def pages_are_consistent_while_others_write(subject: Subject) -> None:
     prefix, size, limit = subject.key("pods/"), 60, 7
     async with subject.open() as backend:
         written = await put_all(backend, {f"{prefix}{i:03}": str(i).encode() for i in range(size)})
-        snapshot = [Entry(key, str(i).encode(), written[key], written[key]) for i, key in enumerate(written)]
+        snapshot = [KeyValue(key, str(i).encode(), written[key], written[key]) for i, key in enumerate(written)]
         async with asyncio.TaskGroup() as tasks:
             writer = tasks.create_task(_disturb(backend, prefix, size))
             page = await backend.range(prefix, limit=limit)
@@ -185,7 +185,7 @@ async def values_are_opaque(subject: Subject) -> None:
     async with subject.open() as backend:
         for name, value in values.items():
             revision = await backend.put(subject.key(name), value)
-            assert (await backend.get(subject.key(name)))[0] == Entry(subject.key(name), value, revision, revision)
+            assert (await backend.get(subject.key(name)))[0] == KeyValue(subject.key(name), value, revision, revision)
         page = await backend.range(subject.root)
         assert {entry.key.removeprefix(subject.root): entry.value for entry in page.entries} == values
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from sampan.storage.backend import Backend, Batch, Event, Watch
+from sampan.storage.backend import Backend, Batch, StoreEvent, StoreWatch
 
 TIMEOUT_S = 60.0
 
@@ -63,7 +63,7 @@ def raises(kind: type[E_co]) -> Iterator[Caught[E_co]]:
 class Reading:
     """Reads a watch batch by batch and checks the invariants of every batch."""
 
-    def __init__(self, watch: Watch, *, after: int) -> None:
+    def __init__(self, watch: StoreWatch, *, after: int) -> None:
         self.revision = after
         self._last = after
         self._batches = aiter(watch)
@@ -82,17 +82,17 @@ class Reading:
             self._last = revisions[-1]
         self.revision = max(self.revision, batch.revision)
 
-    async def events(self, count: int) -> list[Event]:
+    async def events(self, count: int) -> list[StoreEvent]:
         """Return the next `count` events; fail if a batch has more."""
-        events: list[Event] = []
+        events: list[StoreEvent] = []
         while len(events) < count:
             events += (await self.batch()).events
         assert len(events) == count, f"{len(events) - count} events too many: {events[count:]}"
         return events
 
-    async def until(self, revision: int) -> list[Event]:
+    async def until(self, revision: int) -> list[StoreEvent]:
         """Return all events up to and including that revision."""
-        events: list[Event] = []
+        events: list[StoreEvent] = []
         while self.revision < revision:
             events += (await self.batch()).events
         return events

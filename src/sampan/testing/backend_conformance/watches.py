@@ -4,7 +4,7 @@
 import asyncio
 from itertools import chain
 
-from sampan.storage.backend import Backend, Batch, Event
+from sampan.storage.backend import Backend, Batch, StoreEvent
 from sampan.testing.backend_conformance.subject import TIMEOUT_S, Check, Reading, Subject, put_all, raises
 
 _NAMES = ["pods/a", "podtemplates/a", "pods/b/c", "pod", "pods", "pods0", "po/ds/", "pods/"]
@@ -24,14 +24,14 @@ async def a_watch_from_now(subject: Subject) -> None:
         async with backend.watch(subject.key("pods/"), after=start) as watch:
             reading = Reading(watch, after=start)
             updated = await backend.put(key, b"1")
-            assert await reading.events(1) == [Event(updated, key, b"1", start)]
+            assert await reading.events(1) == [StoreEvent(updated, key, b"1", start)]
             deleted = await backend.delete(key)
             [event] = await reading.events(1)
             assert (event.revision, event.key, event.value, event.is_delete) == (deleted, key, None, True)
             assert not event.is_create
             created = await backend.put(key, b"2")
             [event] = await reading.events(1)
-            assert event == Event(created, key, b"2", created)
+            assert event == StoreEvent(created, key, b"2", created)
             assert event.is_create
             assert not event.is_delete
 
@@ -235,7 +235,7 @@ class _Told:
     """An `on_batch` that records events, and can be waited for."""
 
     def __init__(self, after: int) -> None:
-        self.events: list[Event] = []
+        self.events: list[StoreEvent] = []
         self.revision = after
         self._more = asyncio.Event()
 
@@ -254,18 +254,18 @@ class _Told:
                 await self._more.wait()
 
 
-async def _history(backend: Backend, subject: Subject) -> list[Event]:
+async def _history(backend: Backend, subject: Subject) -> list[StoreEvent]:
     """Create, update and delete a few keys; return the resulting events."""
-    events: list[Event] = []
+    events: list[StoreEvent] = []
     created: dict[str, int] = {}
     for step in range(24):
         key = subject.key(f"pods/{step * 5 % 7}")
         if step % 4 == 3 and key in created:
             del created[key]
-            events.append(Event(await backend.delete(key), key, None, 0))
+            events.append(StoreEvent(await backend.delete(key), key, None, 0))
         else:
             revision = await backend.put(key, str(step).encode())
-            events.append(Event(revision, key, str(step).encode(), created.setdefault(key, revision)))
+            events.append(StoreEvent(revision, key, str(step).encode(), created.setdefault(key, revision)))
     return events
 
 

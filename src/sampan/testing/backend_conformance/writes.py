@@ -2,7 +2,7 @@
 
 import asyncio
 
-from sampan.storage.backend import Backend, Conflict, Entry
+from sampan.storage.backend import Backend, KeyValue, StoreConflict
 from sampan.testing.backend_conformance.subject import Check, Reading, Subject, raises
 
 
@@ -35,26 +35,26 @@ async def a_failed_write_takes_none(subject: Subject) -> None:
     async with subject.open() as backend:
         revision = await backend.put(key, b"1")
         for write in (backend.put(key, b"2", expected=0), backend.delete(key, expected=revision - 1)):
-            with raises(Conflict):
+            with raises(StoreConflict):
                 await write
         assert await backend.current_revision() == revision
-        assert (await backend.get(key))[0] == Entry(key, b"1", revision, revision)
+        assert (await backend.get(key))[0] == KeyValue(key, b"1", revision, revision)
 
 
 async def put_expects(subject: Subject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
-        with raises(Conflict) as absent:
+        with raises(StoreConflict) as absent:
             await backend.put(key, b"1", expected=7)
         assert (absent.error.key, absent.error.current) == (key, None)
         first = await backend.put(key, b"1", expected=0)
-        with raises(Conflict) as exists:
+        with raises(StoreConflict) as exists:
             await backend.put(key, b"2", expected=0)
-        assert exists.error.current == Entry(key, b"1", first, first)
+        assert exists.error.current == KeyValue(key, b"1", first, first)
         second = await backend.put(key, b"2", expected=first)
-        with raises(Conflict) as stale:
+        with raises(StoreConflict) as stale:
             await backend.put(key, b"3", expected=first)
-        assert stale.error.current == Entry(key, b"2", second, first)
+        assert stale.error.current == KeyValue(key, b"2", second, first)
         await backend.put(key, b"3")
         await backend.delete(key)
         await backend.put(key, b"4", expected=0)
@@ -64,18 +64,18 @@ async def delete_expects(subject: Subject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         for expected in (None, 0, 7):
-            with raises(Conflict) as absent:
+            with raises(StoreConflict) as absent:
                 await backend.delete(key, expected=expected)
             assert absent.error.current is None
         first = await backend.put(key, b"1")
         for expected in (0, first - 1, first + 1):
-            with raises(Conflict) as stale:
+            with raises(StoreConflict) as stale:
                 await backend.delete(key, expected=expected)
-            assert stale.error.current == Entry(key, b"1", first, first)
+            assert stale.error.current == KeyValue(key, b"1", first, first)
         deleted = await backend.delete(key, expected=first)
         assert deleted > first
         assert (await backend.get(key))[0] is None
-        with raises(Conflict):
+        with raises(StoreConflict):
             await backend.delete(key)
         await backend.put(key, b"2")
         assert await backend.delete(key) > deleted
@@ -89,7 +89,7 @@ async def one_winner_per_revision(subject: Subject) -> None:
             writes = [backend.put(key, f"{turn} {i}".encode(), expected=at) for i in range(16)]
             outcomes = await asyncio.gather(*writes, return_exceptions=True)
             won = [(i, outcome) for i, outcome in enumerate(outcomes) if isinstance(outcome, int)]
-            lost = [outcome for outcome in outcomes if isinstance(outcome, Conflict)]
+            lost = [outcome for outcome in outcomes if isinstance(outcome, StoreConflict)]
             assert (len(won), len(lost)) == (1, 15), outcomes
             [(winner, at)] = won
             entry, _ = await backend.get(key)
@@ -116,7 +116,7 @@ async def one_deletes(subject: Subject) -> None:
                 *(backend.delete(key, expected=at) for _ in range(8)), return_exceptions=True
             )
             assert sum(isinstance(outcome, int) for outcome in outcomes) == 1
-            assert sum(isinstance(outcome, Conflict) for outcome in outcomes) == 7
+            assert sum(isinstance(outcome, StoreConflict) for outcome in outcomes) == 7
 
 
 async def a_conflict_harms_nobody_else(subject: Subject) -> None:
@@ -125,8 +125,8 @@ async def a_conflict_harms_nobody_else(subject: Subject) -> None:
         writes = [backend.put(subject.key("taken" if i % 3 == 0 else f"free{i}"), b"y", expected=0) for i in range(30)]
         outcomes = await asyncio.gather(*writes, return_exceptions=True)
         for i, outcome in enumerate(outcomes):
-            assert isinstance(outcome, Conflict if i % 3 == 0 else int), f"write {i}: {outcome!r}"
-        assert (await backend.get(subject.key("taken")))[0] == Entry(subject.key("taken"), b"x", revision, revision)
+            assert isinstance(outcome, StoreConflict if i % 3 == 0 else int), f"write {i}: {outcome!r}"
+        assert (await backend.get(subject.key("taken")))[0] == KeyValue(subject.key("taken"), b"x", revision, revision)
         assert await backend.count(subject.key("free")) == 20
 
 
@@ -166,7 +166,7 @@ async def _count_up(backend: Backend, key: str, turns: int) -> None:
         try:
             await backend.put(key, str(int(entry.value) + 1).encode(), expected=entry.revision)
             turns -= 1
-        except Conflict:
+        except StoreConflict:
             pass
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from sampan.apiserver.admission.resource_quota.ledger import Charge, Page, tally
 from sampan.apiserver.registry.store import Store
 from sampan.apiserver.registry.stored_object import StoredObject
-from sampan.storage.backend import Conflict
+from sampan.storage.backend import StoreConflict
 
 
 @dataclass(slots=True, eq=False)
@@ -85,7 +85,7 @@ async def _written(store: Store, quota: tuple[str, str], charges: Sequence[Charg
             return page
         try:
             await _put(store, stored, page.used)
-        except Conflict as conflict:
+        except StoreConflict as conflict:
             stored = stored_objects.from_entry(conflict.current)
         else:
             return page

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sampan.api.fields import Term
 from sampan.api.semantics.pod_references import config_map_names, is_mirror_pod, secret_names
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
-from sampan.storage.cacher import Selection
+from sampan.storage.cacher import ObjectSelection
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.registry import Registry
@@ -60,7 +60,7 @@ class NodeGraph:
 
     def _pods(self, node: str, namespace: str = "") -> Iterator[Pod]:
         store = self._registry.store_of("", "v1", "Pod")
-        selection = Selection(namespace=namespace, fields=(Term("spec.nodeName", node),))
+        selection = ObjectSelection(namespace=namespace, fields=(Term("spec.nodeName", node),))
         return (store.cacher.object(item) for item in store.cacher.peek_selected(selection))
 
     def _claims(self, node: str) -> Iterator[PersistentVolumeClaim]:

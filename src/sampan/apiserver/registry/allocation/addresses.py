@@ -16,7 +16,7 @@ from sampan.apiserver.registry.allocation.ranges import Address, Network, Servic
 from sampan.apiserver.registry.deletion import DeleteOptions
 from sampan.apiserver.registry.strategy import Context
 from sampan.machinery import errors
-from sampan.storage.cacher import ListQuery, Selection
+from sampan.storage.cacher import ListQuery, ObjectSelection
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.registry import Registry
@@ -28,7 +28,7 @@ DEFAULT_CIDR = "kubernetes"
 _FAMILY_LABEL = "ipaddress.kubernetes.io/ip-family"
 MANAGER_LABEL = "ipaddress.kubernetes.io/managed-by"
 MANAGER = "ipallocator.k8s.io"
-_CACHED = ListQuery(Selection(), resource_version="0")
+_CACHED = ListQuery(ObjectSelection(), resource_version="0")
 
 
 class AddressAllocator:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from sampan.apiserver.registry.allocation.port_bitmap import PortBitmap
-from sampan.storage.backend import Backend, Conflict
+from sampan.storage.backend import Backend, StoreConflict
 
 KEY = "/registry/ranges/servicenodeports"
 
@@ -30,7 +30,7 @@ class NodePortAllocator:
                 return decided
             try:
                 await self._backend.put(KEY, bitmap.encode(), expected=entry.revision if entry is not None else 0)
-            except Conflict:
+            except StoreConflict:
                 continue
             return decided
 

@@ -24,7 +24,7 @@ from sampan.apiserver.request.call import MASTERS, UserInfo
 from sampan.machinery import errors
 from sampan.machinery.clock import Clock
 from sampan.storage.backend import StorageError
-from sampan.storage.cacher import ListQuery, Selection
+from sampan.storage.cacher import ListQuery, ObjectSelection
 from sampan.storage.cacher.errors import CacheError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 K = TypeVar("K", int, str)
 
 _USER = UserInfo("system:apiserver", groups=(MASTERS,))
-_EVERYTHING = ListQuery(Selection())
+_EVERYTHING = ListQuery(ObjectSelection())
 
 
 class AllocationRepair:

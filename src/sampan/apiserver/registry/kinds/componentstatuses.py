@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sampan.apiserver.registry.registry import Registry
     from sampan.apiserver.request.call import Call
     from sampan.apiserver.response.responses import ApiResponse
-    from sampan.storage.cacher.selection import Selection
+    from sampan.storage.cacher.selection import ObjectSelection
 
 Probe = Callable[[], Awaitable[None]]
 """A health check, which raises what is wrong."""
@@ -70,7 +70,7 @@ async def _status(name: str, probe: Probe) -> ComponentStatus:
     return ComponentStatus(metadata=ObjectMeta(name=name), conditions=[condition])
 
 
-def _matches(status: ComponentStatus, selection: Selection) -> bool:
+def _matches(status: ComponentStatus, selection: ObjectSelection) -> bool:
     if selection.labels is not None and not selection.labels.matches(status.metadata.labels):
         return False
     fields = {"metadata.name": status.metadata.name}

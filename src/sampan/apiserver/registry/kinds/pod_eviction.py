@@ -20,7 +20,7 @@ from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.request import bodies, options
 from sampan.apiserver.response.responses import ValueResponse, created_status
 from sampan.machinery import errors
-from sampan.storage.cacher import ListQuery, Selection
+from sampan.storage.cacher import ListQuery, ObjectSelection
 
 if TYPE_CHECKING:
     from sampan.apiserver.endpoints import ApiEndpoints
@@ -122,7 +122,7 @@ def _ignores_budgets(pod: Pod) -> bool:
 
 async def _budget(endpoints: ApiEndpoints, pod: Pod) -> PodDisruptionBudget | None:
     store = endpoints.registry.store_of("policy", "v1", "PodDisruptionBudget")
-    result = await store.cacher.list(ListQuery(Selection(namespace=pod.metadata.namespace)))
+    result = await store.cacher.list(ListQuery(ObjectSelection(namespace=pod.metadata.namespace)))
     budgets: list[PodDisruptionBudget] = [item.object(store.codec.decode) for item in result.items]
     matches = [budget for budget in budgets if _selects(budget, pod)]
     if len(matches) > 1:

@@ -5,14 +5,13 @@ Each write sees those before it in its batch; a conflict fails only the write th
 
 from msgspec import Struct, field
 
-from sampan.storage.backend import Conflict, Entry, Event, StorageError
-from sampan.storage.sqlite.driver import Connection
-from sampan.storage.write import Write, is_allowed
+from sampan.storage.backend import KeyValue, PendingWrite, StorageError, StoreConflict, StoreEvent, is_allowed
+from sampan.storage.sqlite.schema import SqliteConnection
 
-Outcome = Event | StorageError
+Outcome = StoreEvent | StorageError
 
 
-class Plan(Struct):
+class BatchRows(Struct):
     """The new rows, and the state of the written keys."""
 
     revision: int
@@ -23,12 +22,14 @@ class Plan(Struct):
     """Revision, creation and expiry of each written key; None if it is deleted."""
 
 
-def decide(connection: Connection, plan: Plan, write: Write, refusal: StorageError | None = None) -> Outcome:
+def decide(
+    connection: SqliteConnection, plan: BatchRows, write: PendingWrite, refusal: StorageError | None = None
+) -> Outcome:
     """Add a write to the plan unless it conflicts; `refusal` is the error for a write that is otherwise valid."""
     current = _live(connection, plan, write.key)
     previous, created = current or (0, 0)
     if not is_allowed(write, previous):
-        return Conflict(write.key, _entry(connection, plan, write.key, previous, created))
+        return StoreConflict(write.key, _entry(connection, plan, write.key, previous, created))
     if refusal is not None:
         return refusal
     plan.revision = revision = plan.revision + 1
@@ -39,10 +40,10 @@ def decide(connection: Connection, plan: Plan, write: Write, refusal: StorageErr
         plan.live[write.key] = (revision, created, write.expires)
         plan.bodies[revision] = write.value
     plan.revisions.append((revision, write.key, created, previous))
-    return Event(revision, write.key, write.value, created)
+    return StoreEvent(revision, write.key, write.value, created)
 
 
-def _live(connection: Connection, plan: Plan, key: str) -> tuple[int, int] | None:
+def _live(connection: SqliteConnection, plan: BatchRows, key: str) -> tuple[int, int] | None:
     """Return revision and creation of a key, including the writes planned so far."""
     if key in plan.live:
         planned = plan.live[key]
@@ -53,15 +54,15 @@ def _live(connection: Connection, plan: Plan, key: str) -> tuple[int, int] | Non
     return row
 
 
-def _entry(connection: Connection, plan: Plan, key: str, revision: int, created: int) -> Entry | None:
+def _entry(connection: SqliteConnection, plan: BatchRows, key: str, revision: int, created: int) -> KeyValue | None:
     if not revision:
         return None
     if (value := plan.bodies.get(revision)) is None:
         [value] = connection.execute("SELECT value FROM bodies WHERE revision = ?", (revision,)).fetchone()
-    return Entry(key, value, revision, created)
+    return KeyValue(key, value, revision, created)
 
 
-def carry_out(connection: Connection, plan: Plan) -> None:
+def carry_out(connection: SqliteConnection, plan: BatchRows) -> None:
     if not plan.revisions:
         return
     connection.executemany("INSERT INTO revisions VALUES (?, ?, ?, ?)", plan.revisions)

@@ -2,34 +2,32 @@
 
 Watchers with the same selection form a group, whose selection is evaluated once per relevant change. A group is
 registered under its most specific key: an object, a name, a field value, a label value, a namespace, or nothing. A
-change is looked up under the keys that its object has or had.
-"""
+change is looked up under the keys that its object has or had."""
 
 from collections.abc import Iterator
 
-from sampan.storage.cacher.event import ADDED, DELETED, MODIFIED, WatchEvent
-from sampan.storage.cacher.history import Change
-from sampan.storage.cacher.item import Item
-from sampan.storage.cacher.selection import Matcher, Selection
-from sampan.storage.cacher.shape import Shape
-from sampan.storage.cacher.watch_budget import Charge, WatchBudget
+from sampan.storage.cacher.history import CacheChange
+from sampan.storage.cacher.item import ADDED, DELETED, MODIFIED, CacheEvent, Item
+from sampan.storage.cacher.object_fields import Shape
+from sampan.storage.cacher.selection import Matcher, ObjectSelection
+from sampan.storage.cacher.watch_budget import WatchBudget, WatchCharge
 from sampan.storage.cacher.watcher import Watcher
 
 
-class Group:
+class WatcherGroup:
     """The watchers that share a selection."""
 
     def __init__(self, matcher: Matcher) -> None:
         self.matcher = matcher
         self.watchers: dict[Watcher, None] = {}
 
-    def deliver(self, event: WatchEvent) -> list[Watcher]:
+    def deliver(self, event: CacheEvent) -> list[Watcher]:
         """Queue the event for all watchers; return those that exceed their limits."""
         revision, size = event.item.revision, len(event.item.body)
         return [w for w in self.watchers if revision > w.after and not w.offer(event, size)]
 
 
-def seen_as(matcher: Matcher, change: Change) -> str | None:
+def seen_as(matcher: Matcher, change: CacheChange) -> str | None:
     """Return the event type of a change for a selection: entering the selection is ADDED, leaving it is DELETED."""
     new, old = change.new, change.old
     is_in = new is not None and matcher.matches(new)
@@ -39,24 +37,24 @@ def seen_as(matcher: Matcher, change: Change) -> str | None:
     return DELETED if was_in else None
 
 
-def as_event(kind: str, change: Change) -> WatchEvent:
+def as_event(kind: str, change: CacheChange) -> CacheEvent:
     if kind is DELETED:
         if change.old is None:
             raise ValueError("nothing was there to delete")
-        return WatchEvent(kind, change.old.at(change.revision))
+        return CacheEvent(kind, change.old.at(change.revision))
     if change.new is None:
         raise ValueError("nothing is there")
-    return WatchEvent(kind, change.new)
+    return CacheEvent(kind, change.new)
 
 
-Table = dict[str, list[Group]]
+Table = dict[str, list[WatcherGroup]]
 
 
-class Routes:
+class WatcherRoutes:
     def __init__(self, shape: Shape, budget: WatchBudget) -> None:
         self._shape = shape
         self._budget = budget
-        self._groups: dict[Selection, Group] = {}
+        self._groups: dict[ObjectSelection, WatcherGroup] = {}
         self._objects: Table = {}
         self._names: Table = {}
         self._fields: dict[int, Table] = {}
@@ -75,7 +73,7 @@ class Routes:
         selection = watcher.query.selection
         group = self._groups.get(selection)
         if group is None:
-            group = self._groups[selection] = Group(matcher)
+            group = self._groups[selection] = WatcherGroup(matcher)
             table, key = self._place(matcher)
             table.setdefault(key, []).append(group)
         group.watchers[watcher] = None
@@ -97,9 +95,9 @@ class Routes:
                 del table[key]
             self._drop_empty()
 
-    def dispatch(self, change: Change) -> None:
+    def dispatch(self, change: CacheChange) -> None:
         """Queue a change for every watcher that it concerns."""
-        events: dict[str, WatchEvent] = {}
+        events: dict[str, CacheEvent] = {}
         for group in self._concerned(change):
             kind = seen_as(group.matcher, change)
             if kind is None:
@@ -107,7 +105,7 @@ class Routes:
             event = events.get(kind)
             if event is None:
                 event = events[kind] = as_event(kind, change)
-                event.charge = Charge(self._budget, len(event.item.body))
+                event.charge = WatchCharge(self._budget, len(event.item.body))
             for watcher in group.deliver(event):
                 watcher.terminate()
         if self._budget.is_exceeded:
@@ -134,7 +132,7 @@ class Routes:
         for label in [label for label, table in self._labels.items() if not table]:
             del self._labels[label]
 
-    def _concerned(self, change: Change) -> list[Group]:
+    def _concerned(self, change: CacheChange) -> list[WatcherGroup]:
         item = change.new or change.old
         if item is None or not self._groups:
             return []
@@ -152,20 +150,20 @@ class Routes:
             self._add_by_label(item, other, groups)
         return groups
 
-    def _add_by_field(self, item: Item, other: Item | None, found: list[Group]) -> None:
+    def _add_by_field(self, item: Item, other: Item | None, groups: list[WatcherGroup]) -> None:
         for position, table in self._fields.items():
             value = item.fields[position]
-            found += table.get(value, ())
+            groups += table.get(value, ())
             if other is not None and (before := other.fields[position]) != value:
-                found += table.get(before, ())
+                groups += table.get(before, ())
 
-    def _add_by_label(self, item: Item, other: Item | None, found: list[Group]) -> None:
+    def _add_by_label(self, item: Item, other: Item | None, groups: list[WatcherGroup]) -> None:
         tables = self._labels
         for label, value in item.labels.items():
             if label in tables:
-                found += tables[label].get(value, ())
+                groups += tables[label].get(value, ())
         if other is None or other.labels is item.labels:
             return
         for label, value in other.labels.items():
             if label in tables and item.labels.get(label) != value:
-                found += tables[label].get(value, ())
+                groups += tables[label].get(value, ())

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.storage.cacher.splice import respliced, splice
+from sampan.storage.cacher.item import respliced, splice
 
 HEAD = b'{"kind":"Pod","apiVersion":"v1",'
 

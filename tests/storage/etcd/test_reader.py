@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from sampan.storage.backend import Closed
-from sampan.storage.etcd.lifetime import running
-from sampan.storage.etcd.question import SharedQuestion
+from sampan.storage.etcd.backend import running
+from sampan.storage.etcd.reader import SharedRequest
 
 
 class _Store:
@@ -24,7 +24,7 @@ class _Store:
 
 async def test_who_comes_during_a_question_gets_the_next() -> None:
     store = _Store()
-    question = SharedQuestion(store.revision)
+    question = SharedRequest(store.revision)
     async with running(question.run()):
         early = [asyncio.ensure_future(question.ask()) for _ in range(3)]
         first = await store.asked.get()
@@ -41,7 +41,7 @@ async def test_who_comes_during_a_question_gets_the_next() -> None:
 
 async def test_one_who_leaves_takes_nobody_along() -> None:
     store = _Store()
-    question = SharedQuestion(store.revision)
+    question = SharedRequest(store.revision)
     async with running(question.run()):
         leaving, staying = (asyncio.ensure_future(question.ask()) for _ in range(2))
         answer = await store.asked.get()
@@ -52,7 +52,7 @@ async def test_one_who_leaves_takes_nobody_along() -> None:
 
 async def test_an_error_reaches_all_who_asked_and_the_next_question_is_put() -> None:
     store = _Store()
-    question = SharedQuestion(store.revision)
+    question = SharedRequest(store.revision)
     async with running(question.run()):
         asking = [asyncio.ensure_future(question.ask()) for _ in range(2)]
         (await store.asked.get()).set_exception(ZeroDivisionError())
@@ -65,7 +65,7 @@ async def test_an_error_reaches_all_who_asked_and_the_next_question_is_put() -> 
 
 async def test_closing_answers_those_who_wait() -> None:
     store = _Store()
-    question = SharedQuestion(store.revision)
+    question = SharedRequest(store.revision)
     async with running(question.run()):
         first = asyncio.ensure_future(question.ask())
         await store.asked.get()

@@ -1,8 +1,7 @@
 import msgspec
 import pytest
 
-from sampan.storage.cacher.extract import Extract
-from sampan.storage.cacher.shape import Field, Shape
+from sampan.storage.cacher.object_fields import CachedField, Extract, Shape
 
 SHAPE = Shape(
     prefix="/registry/events/",
@@ -10,11 +9,11 @@ SHAPE = Shape(
     api_version="v1",
     plural="events",
     fields=(
-        Field("involvedObject.name", ("involvedObject.name",)),
-        Field("source", ("source.component", "reportingComponent"), default="nobody"),
-        Field("count", ("count",), default="0"),
-        Field("done", ("done",), default="false"),
-        Field("never", ()),
+        CachedField("involvedObject.name", ("involvedObject.name",)),
+        CachedField("source", ("source.component", "reportingComponent"), default="nobody"),
+        CachedField("count", ("count",), default="0"),
+        CachedField("done", ("done",), default="false"),
+        CachedField("never", ()),
     ),
 )
 
@@ -70,7 +69,11 @@ def test_what_is_no_object_is_refused(value: bytes) -> None:
 
 def test_a_path_may_not_go_through_another() -> None:
     shape = Shape(
-        prefix="/", kind="X", api_version="v1", plural="xs", fields=(Field("a", ("a",)), Field("b", ("a.b",)))
+        prefix="/",
+        kind="X",
+        api_version="v1",
+        plural="xs",
+        fields=(CachedField("a", ("a",)), CachedField("b", ("a.b",))),
     )
     with pytest.raises(ValueError, match="goes through a value"):
         Extract(shape)

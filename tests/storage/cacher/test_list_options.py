@@ -5,8 +5,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from sampan.storage.cacher import InvalidVersion, Options, defaulted, faults
-from sampan.storage.cacher.versions import Rule, Wanted, parse_version, wanted_of_get, wanted_of_list
+from sampan.storage.cacher import InvalidVersion, Options, defaulted, validate_options
+from sampan.storage.cacher.list_options import ReadVersion, VersionRule, parse_version, wanted_of_get, wanted_of_list
 
 INVALID = 'resourceVersion: Invalid value: "{0}": strconv.ParseUint: parsing "{0}": {1}'
 
@@ -41,27 +41,31 @@ def test_what_is_not_a_number(text: str, why: str) -> None:
 @pytest.mark.parametrize(
     ("version", "match", "limit", "wanted"),
     [
-        ("", "", 0, Wanted(Rule.CONSISTENT)),
-        ("", "", 5, Wanted(Rule.CONSISTENT)),
-        ("0", "", 0, Wanted(Rule.ANY)),
-        ("0", "NotOlderThan", 0, Wanted(Rule.ANY)),
-        ("0", "", 5, Wanted(Rule.ANY)),
-        ("7", "", 0, Wanted(Rule.NOT_OLDER, 7)),
-        ("7", "", -1, Wanted(Rule.NOT_OLDER, 7)),
-        ("7", "", 5, Wanted(Rule.EXACT, 7)),
-        ("7", "NotOlderThan", 5, Wanted(Rule.NOT_OLDER, 7)),
-        ("7", "Exact", 0, Wanted(Rule.EXACT, 7)),
+        ("", "", 0, ReadVersion(VersionRule.CONSISTENT)),
+        ("", "", 5, ReadVersion(VersionRule.CONSISTENT)),
+        ("0", "", 0, ReadVersion(VersionRule.ANY)),
+        ("0", "NotOlderThan", 0, ReadVersion(VersionRule.ANY)),
+        ("0", "", 5, ReadVersion(VersionRule.ANY)),
+        ("7", "", 0, ReadVersion(VersionRule.NOT_OLDER, 7)),
+        ("7", "", -1, ReadVersion(VersionRule.NOT_OLDER, 7)),
+        ("7", "", 5, ReadVersion(VersionRule.EXACT, 7)),
+        ("7", "NotOlderThan", 5, ReadVersion(VersionRule.NOT_OLDER, 7)),
+        ("7", "Exact", 0, ReadVersion(VersionRule.EXACT, 7)),
     ],
 )
-def test_what_a_list_wants(version: str, match: str, limit: int, wanted: Wanted) -> None:
+def test_what_a_list_wants(version: str, match: str, limit: int, wanted: ReadVersion) -> None:
     assert wanted_of_list(version, match, limit) == wanted
 
 
 @pytest.mark.parametrize(
     ("version", "wanted"),
-    [("", Wanted(Rule.CONSISTENT)), ("0", Wanted(Rule.ANY)), ("7", Wanted(Rule.NOT_OLDER, 7))],
+    [
+        ("", ReadVersion(VersionRule.CONSISTENT)),
+        ("0", ReadVersion(VersionRule.ANY)),
+        ("7", ReadVersion(VersionRule.NOT_OLDER, 7)),
+    ],
 )
-def test_what_a_get_wants(version: str, wanted: Wanted) -> None:
+def test_what_a_get_wants(version: str, wanted: ReadVersion) -> None:
     assert wanted_of_get(version) == wanted
 
 
@@ -82,7 +86,7 @@ def test_faults_are_those_that_were_recorded(shared_dir: Path, recording: str) -
     steps: list[dict[str, Any]] = json.loads((shared_dir / "golden" / "recorded" / f"{recording}.json").read_text())
     refused = 0
     for step in steps:
-        found = faults(defaulted(_options(step["request"])))
+        found = validate_options(defaulted(_options(step["request"])))
         details = step["body"].get("details", {}) if isinstance(step["body"], dict) else {}
         recorded = details.get("causes", []) if step["status"] == 422 else []
         expected = [(cause["field"], cause["reason"], cause["message"]) for cause in recorded]

@@ -5,9 +5,9 @@ from contextlib import AsyncExitStack
 import pytest
 
 from sampan.machinery.clock import VirtualClock
-from sampan.storage.backend import Batch, Compacted, Event
+from sampan.storage.backend import Batch, Compacted, StoreEvent
 from sampan.storage.memory import MemoryBackend
-from sampan.storage.watching import QUEUED_BYTES, QUEUED_EVENTS, WatchHub
+from sampan.storage.watch_hub import QUEUED_BYTES, QUEUED_EVENTS, WatchHub
 
 
 async def _no_log(prefix: str, after: int, through: int) -> Batch:
@@ -28,7 +28,7 @@ class Told:
 
 def _publish_all(hub: WatchHub) -> None:
     for key in KEYS:
-        hub.publish([Event(hub.revision + 1, key, b"x", hub.revision + 1)], hub.revision + 1)
+        hub.publish([StoreEvent(hub.revision + 1, key, b"x", hub.revision + 1)], hub.revision + 1)
 
 
 async def test_events_reach_the_watches_of_their_prefixes() -> None:

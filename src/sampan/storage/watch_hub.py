@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
-from sampan.storage.backend import Batch, Closed, Event, OnBatch, StorageError
+from sampan.storage.backend import Batch, Closed, OnBatch, StorageError, StoreEvent
 
 QUEUED_EVENTS = 10_000
 QUEUED_BYTES = 32 << 20
@@ -29,19 +29,19 @@ class WatchHub:
         self.revision = revision
         self.read_log = read_log
         self._is_closed = False
-        self._folders: dict[str, list[LocalWatch]] = {}
+        self._directories: dict[str, list[LocalWatch]] = {}
         """Watches whose prefix ends in a slash, by prefix."""
         self._others: list[LocalWatch] = []
         self._routes: dict[str, tuple[LocalWatch, ...]] = {}
-        """For recently seen key directories (up to the last slash), the watches in `_folders` that match."""
+        """For recently seen key directories (up to the last slash), the watches in `_directories` that match."""
 
     def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None) -> "LocalWatch":
         return LocalWatch(hub=self, prefix=prefix, after=after, on_batch=on_batch)
 
-    def publish(self, events: Sequence[Event], revision: int) -> None:
+    def publish(self, events: Sequence[StoreEvent], revision: int) -> None:
         """Dispatch events, which must follow those published before, to the watches that they concern."""
         self.revision = revision
-        concerned: dict[LocalWatch, list[Event]] = {}
+        concerned: dict[LocalWatch, list[StoreEvent]] = {}
         for event in events:
             for watch in self._concerned(event.key):
                 concerned.setdefault(watch, []).append(event)
@@ -50,7 +50,7 @@ class WatchHub:
 
     def close(self) -> None:
         self._is_closed = True
-        for watch in [*self._others, *(watch for watches in self._folders.values() for watch in watches)]:
+        for watch in [*self._others, *(watch for watches in self._directories.values() for watch in watches)]:
             watch.end(Closed("the store was closed"))
 
     def add(self, watch: "LocalWatch") -> None:
@@ -63,12 +63,12 @@ class WatchHub:
         home = self._home(watch)
         if watch in home:
             home.remove(watch)
-        if not self._folders.get(watch.prefix, True):
-            del self._folders[watch.prefix]
+        if not self._directories.get(watch.prefix, True):
+            del self._directories[watch.prefix]
         self._routes.clear()
 
     def _home(self, watch: "LocalWatch") -> "list[LocalWatch]":
-        return self._folders.setdefault(watch.prefix, []) if watch.prefix.endswith("/") else self._others
+        return self._directories.setdefault(watch.prefix, []) if watch.prefix.endswith("/") else self._others
 
     def _concerned(self, key: str) -> "Sequence[LocalWatch]":
         directory = key[: key.rfind("/") + 1]
@@ -79,17 +79,17 @@ class WatchHub:
             return routed
         return [*routed, *(watch for watch in self._others if key.startswith(watch.prefix))]
 
-    def _route(self, folder: str) -> "tuple[LocalWatch, ...]":
+    def _route(self, directory: str) -> "tuple[LocalWatch, ...]":
         if len(self._routes) >= _REMEMBERED_ROUTES:
             self._routes.clear()
-        ends = (i + 1 for i, letter in enumerate(folder) if letter == "/")
-        routed = tuple(watch for end in ends for watch in self._folders.get(folder[:end], ()))
-        self._routes[folder] = routed
+        ends = (i + 1 for i, letter in enumerate(directory) if letter == "/")
+        routed = tuple(watch for end in ends for watch in self._directories.get(directory[:end], ()))
+        self._routes[directory] = routed
         return routed
 
 
 class LocalWatch:
-    """A `Watch` on a hub, which is its own iterator, for one reader at a time."""
+    """A `StoreWatch` on a hub, which is its own iterator, for one reader at a time."""
 
     def __init__(self, *, hub: WatchHub, prefix: str, after: int, on_batch: OnBatch | None) -> None:
         self.prefix = prefix

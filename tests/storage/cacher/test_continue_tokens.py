@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from sampan.storage.cacher import InvalidContinue, continuing
+from sampan.storage.cacher import InvalidContinue, list_options
 
 SCOPE = "/registry/pods/default/"
 
@@ -13,19 +13,19 @@ def token(**wire: object) -> str:
 
 
 def test_a_token_is_that_of_the_real_server() -> None:
-    made = continuing.encode(SCOPE + "b", SCOPE, 12)
+    made = list_options.encode_continue(SCOPE + "b", SCOPE, 12)
     assert json.loads(base64.urlsafe_b64decode(made + "==")) == {"v": "meta.k8s.io/v1", "rv": 12, "start": "b\0"}
-    assert continuing.decode(made, SCOPE) == (SCOPE + "b\0", 12)
+    assert list_options.decode_continue(made, SCOPE) == (SCOPE + "b\0", 12)
 
 
 def test_over_all_namespaces_the_start_has_the_namespace() -> None:
-    made = continuing.encode(SCOPE + "b", "/registry/pods/", 12)
-    assert continuing.decode(made, "/registry/pods/") == (SCOPE + "b\0", 12)
+    made = list_options.encode_continue(SCOPE + "b", "/registry/pods/", 12)
+    assert list_options.decode_continue(made, "/registry/pods/") == (SCOPE + "b\0", 12)
 
 
 def test_it_goes_on_at_the_present_with_a_negative_version() -> None:
-    made = continuing.encode_start(SCOPE + "b\0", SCOPE, continuing.PRESENT)
-    assert continuing.decode(made, SCOPE) == (SCOPE + "b\0", -1)
+    made = list_options.encode_continue_start(SCOPE + "b\0", SCOPE, list_options.PRESENT)
+    assert list_options.decode_continue(made, SCOPE) == (SCOPE + "b\0", -1)
 
 
 V1 = "meta.k8s.io/v1"
@@ -51,11 +51,11 @@ V1 = "meta.k8s.io/v1"
 )
 def test_faults(bad: str, why: str) -> None:
     with pytest.raises(InvalidContinue) as fault:
-        continuing.decode(bad, SCOPE)
+        list_options.decode_continue(bad, SCOPE)
     assert str(fault.value) == "invalid continue token: continue key is not valid" + why
 
 
 @pytest.mark.parametrize("bad", [token(v=V1, rv="5", start="a"), token(v=V1, rv=5, start=["a"]), "W10", "MTI"])
 def test_other_faults(bad: str) -> None:
     with pytest.raises(InvalidContinue, match=r"^invalid continue token: continue key is not valid: "):
-        continuing.decode(bad, SCOPE)
+        list_options.decode_continue(bad, SCOPE)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.storage.keyrange import prefix_end
+from sampan.storage.backend import prefix_end
 
 texts = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("/\ud7ff\ue000\U0010ffff"), max_size=6)
 

@@ -9,7 +9,7 @@ from enum import Enum, auto
 from grpc import StatusCode  # type: ignore[import-untyped]
 
 
-class Kind(Enum):
+class FailureKind(Enum):
     NOT_DONE = auto()
     """The request certainly had no effect; it can be retried at another member, or later."""
     UNKNOWN = auto()
@@ -25,48 +25,48 @@ class Kind(Enum):
     """etcd will never accept the request (too large, invalid)."""
 
 
-class Fault(Exception):
+class EtcdError(Exception):
     """A failed attempt; `text` is the message of etcd or gRPC."""
 
-    def __init__(self, kind: Kind, text: str) -> None:
+    def __init__(self, kind: FailureKind, text: str) -> None:
         super().__init__(text)
         self.kind, self.text = kind, text
 
     @property
     def is_passing(self) -> bool:
-        return self.kind in (Kind.NOT_DONE, Kind.UNKNOWN)
+        return self.kind in (FailureKind.NOT_DONE, FailureKind.UNKNOWN)
 
 
 _TEXTS = (
-    ("required revision has been compacted", Kind.COMPACTED),
-    ("required revision is a future revision", Kind.FUTURE),
-    ("requested lease not found", Kind.LEASE_GONE),
-    ("database space exceeded", Kind.FULL),
-    ("request is too large", Kind.REFUSED),
-    ("user name is empty", Kind.DENIED),
-    ("invalid auth token", Kind.DENIED),
+    ("required revision has been compacted", FailureKind.COMPACTED),
+    ("required revision is a future revision", FailureKind.FUTURE),
+    ("requested lease not found", FailureKind.LEASE_GONE),
+    ("database space exceeded", FailureKind.FULL),
+    ("request is too large", FailureKind.REFUSED),
+    ("user name is empty", FailureKind.DENIED),
+    ("invalid auth token", FailureKind.DENIED),
     # Raised before a request is processed (the `hasleader` metadata, the limit on concurrent requests).
-    ("etcdserver: no leader", Kind.NOT_DONE),
-    ("etcdserver: too many requests", Kind.NOT_DONE),
+    ("etcdserver: no leader", FailureKind.NOT_DONE),
+    ("etcdserver: too many requests", FailureKind.NOT_DONE),
     # The channel had no connection.
-    ("failed to connect to all addresses", Kind.NOT_DONE),
-    ("DNS resolution failed", Kind.NOT_DONE),
+    ("failed to connect to all addresses", FailureKind.NOT_DONE),
+    ("DNS resolution failed", FailureKind.NOT_DONE),
 )
 
 _CODES = {
-    StatusCode.UNAUTHENTICATED: Kind.DENIED,
-    StatusCode.PERMISSION_DENIED: Kind.DENIED,
-    StatusCode.INVALID_ARGUMENT: Kind.REFUSED,
-    StatusCode.FAILED_PRECONDITION: Kind.REFUSED,
-    StatusCode.OUT_OF_RANGE: Kind.REFUSED,
-    StatusCode.NOT_FOUND: Kind.REFUSED,
-    StatusCode.UNIMPLEMENTED: Kind.REFUSED,
-    StatusCode.RESOURCE_EXHAUSTED: Kind.REFUSED,
+    StatusCode.UNAUTHENTICATED: FailureKind.DENIED,
+    StatusCode.PERMISSION_DENIED: FailureKind.DENIED,
+    StatusCode.INVALID_ARGUMENT: FailureKind.REFUSED,
+    StatusCode.FAILED_PRECONDITION: FailureKind.REFUSED,
+    StatusCode.OUT_OF_RANGE: FailureKind.REFUSED,
+    StatusCode.NOT_FOUND: FailureKind.REFUSED,
+    StatusCode.UNIMPLEMENTED: FailureKind.REFUSED,
+    StatusCode.RESOURCE_EXHAUSTED: FailureKind.REFUSED,
 }
 
 
-def classify(code: StatusCode, details: str) -> Kind:
+def classify(code: StatusCode, details: str) -> FailureKind:
     for text, kind in _TEXTS:
         if text in details:
             return kind
-    return _CODES.get(code, Kind.UNKNOWN)
+    return _CODES.get(code, FailureKind.UNKNOWN)

@@ -1,0 +1,237 @@
+"""Validation and defaulting of the options of list and watch requests.
+
+The meaning of resourceVersion and resourceVersionMatch for a read.
+
+Continue tokens, which hold the first key and the resource version of the next page of a list."""
+
+import base64
+import binascii
+import posixpath
+import re
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import NamedTuple
+
+import msgspec
+
+from sampan.api.faults import FieldError
+from sampan.storage.cacher.errors import InvalidContinue, InvalidVersion
+
+EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"
+_MOST = 2**64 - 1
+
+
+class VersionRule(Enum):
+    CONSISTENT = "consistent"
+    """Not older than the store was when the read arrived."""
+    ANY = "any"
+    """Any state of the cache."""
+    NOT_OLDER = "not older"
+    EXACT = "exact"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadVersion:
+    rule: VersionRule
+    revision: int = 0
+
+
+def parse_version(text: str) -> int:
+    """Return the version as an integer, 0 for an empty string; raise `InvalidVersion`."""
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit()):
+        raise _invalid_version(text, "invalid syntax")
+    number = int(text) if len(text) <= 32 else _MOST + 1
+    if number > _MOST:
+        raise _invalid_version(text, "value out of range")
+    return number
+
+
+def wanted_of_get(resource_version: str) -> ReadVersion:
+    if not resource_version:
+        return ReadVersion(VersionRule.CONSISTENT)
+    revision = parse_version(resource_version)
+    return ReadVersion(VersionRule.NOT_OLDER, revision) if revision else ReadVersion(VersionRule.ANY)
+
+
+def wanted_of_list(resource_version: str, match: str, limit: int) -> ReadVersion:
+    """Return the requirement of a list without a continue token whose options are valid.
+
+    A resource version with a limit and without a match rule means exactly that version.
+    """
+    if not resource_version:
+        return ReadVersion(VersionRule.CONSISTENT)
+    try:
+        revision = parse_version(resource_version)
+    except InvalidVersion as error:
+        raise InvalidVersion(f"invalid resource version: {error}") from None
+    if revision == 0:
+        return ReadVersion(VersionRule.ANY)
+    if match == EXACT or (not match and limit > 0):
+        return ReadVersion(VersionRule.EXACT, revision)
+    return ReadVersion(VersionRule.NOT_OLDER, revision)
+
+
+def _invalid_version(text: str, why: str) -> InvalidVersion:
+    quoted = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return InvalidVersion(f"resourceVersion: Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: {why}")
+
+
+_VERSION = "meta.k8s.io/v1"
+PRESENT = -1
+"""As a token's revision: continue with the current state, because the version of the first page is compacted."""
+
+
+class ContinueToken(NamedTuple):
+    start: str
+    """The first key that the page may contain."""
+    revision: int
+
+
+class _Wire(msgspec.Struct, gc=False):
+    v: str = ""
+    rv: int = 0
+    start: str = ""
+
+
+def encode_continue(last_key: str, scope: str, revision: int) -> str:
+    """Return the token of the page that starts right after `last_key`, in a list of keys that start with `scope`."""
+    return encode_continue_start(last_key + "\0", scope, revision)
+
+
+def encode_continue_start(start: str, scope: str, revision: int) -> str:
+    if not start.startswith(scope):
+        raise ValueError(f"{start!r} is not in {scope!r}")
+    wire = msgspec.json.encode(_Wire(_VERSION, revision, start[len(scope) :]))
+    return base64.urlsafe_b64encode(wire).rstrip(b"=").decode()
+
+
+def decode_continue(token: str, scope: str) -> ContinueToken:
+    wire = _parsed(_unpacked(token))
+    if wire.v != _VERSION:
+        raise _invalid_token(f": server does not recognize this encoded version {wire.v}")
+    if wire.rv == 0:
+        raise _invalid_token(f": incorrect encoded start resourceVersion (version {_VERSION})")
+    if not wire.start:
+        raise _invalid_token(f": encoded start key empty (version {_VERSION})")
+    key = wire.start if wire.start.startswith("/") else "/" + wire.start
+    # A start key with ".." must not leave its scope.
+    if _cleaned(key) != key:
+        raise _invalid_token(f": {wire.start}")
+    return ContinueToken(scope + key[1:], wire.rv)
+
+
+def _unpacked(token: str) -> bytes:
+    illegal = re.search(r"[^A-Za-z0-9_-]", token.replace("\r", "").replace("\n", ""))
+    at = illegal.start() if illegal else len(token) - 1 if len(token) % 4 == 1 else None
+    if at is not None:
+        raise _invalid_token(f": illegal base64 data at input byte {at}")
+    try:
+        return base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+    except binascii.Error as error:
+        raise _invalid_token(f": {error}") from error
+
+
+def _parsed(wire: bytes) -> _Wire:
+    try:
+        return msgspec.json.decode(wire, type=_Wire)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise _invalid_token(f": {_json_error_text(wire, error)}") from error
+
+
+def _json_error_text(wire: bytes, error: Exception) -> str:
+    text = wire.lstrip(b" \t\r\n")
+    if not text or (isinstance(error, msgspec.DecodeError) and "truncated" in str(error)):
+        return "unexpected end of JSON input"
+    if text[:1] not in b'{["-0123456789tfn':
+        return f"invalid character {_quoted(text[0])} looking for beginning of value"
+    return str(error)
+
+
+def _quoted(byte: int) -> str:
+    char = chr(byte)
+    if char in "'\\":
+        return f"'\\{char}'"
+    if char.isprintable():
+        return f"'{char}'"
+    return f"'\\x{byte:02x}'" if byte < 0x80 else f"'\\u{byte:04x}'"
+
+
+def _cleaned(path: str) -> str:
+    cleaned = posixpath.normpath(path)
+    return cleaned[1:] if cleaned.startswith("//") else cleaned
+
+
+def _invalid_token(detail: str) -> InvalidContinue:
+    return InvalidContinue("invalid continue token: continue key is not valid" + detail)
+
+
+_MATCH = "resourceVersionMatch"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    is_watch: bool = False
+    resource_version: str = ""
+    match: str = ""
+    continue_token: str = ""
+    send_initial_events: bool | None = None
+
+
+def defaulted(options: Options) -> Options:
+    """Apply defaults: a watch from no version or from 0 becomes a streaming list."""
+    is_plain = options.send_initial_events is None and not options.match
+    if options.is_watch and is_plain and options.resource_version in ("", "0"):
+        return replace(options, send_initial_events=True, match=NOT_OLDER_THAN)
+    return options
+
+
+def validate_options(options: Options) -> list[FieldError]:
+    """Return the errors of the options, the causes of a 422 for kind ListOptions in group meta.k8s.io."""
+    return _validate_watch(options) if options.is_watch else _validate_list(options)
+
+
+def _validate_list(options: Options) -> list[FieldError]:
+    errors = []
+    if options.match:
+        if not options.resource_version:
+            errors.append(_forbidden(_MATCH, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
+        if options.continue_token:
+            errors.append(_with_continue())
+        if options.match not in (EXACT, NOT_OLDER_THAN):
+            errors.append(_unsupported(options.match, (EXACT, NOT_OLDER_THAN, "")))
+        if options.match == EXACT and options.resource_version == "0":
+            text = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+            errors.append(_forbidden(_MATCH, text))
+    if options.send_initial_events is not None:
+        errors.append(_forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    return errors
+
+
+def _validate_watch(options: Options) -> list[FieldError]:
+    errors = []
+    if options.send_initial_events is not None and options.match != NOT_OLDER_THAN:
+        text = f"sendInitialEvents requires setting resourceVersionMatch to {NOT_OLDER_THAN}"
+        errors.append(_forbidden(_MATCH, text))
+    if options.match:
+        if options.send_initial_events is None:
+            text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            errors.append(_forbidden(_MATCH, text))
+        if options.match != NOT_OLDER_THAN:
+            errors.append(_unsupported(options.match, (NOT_OLDER_THAN,)))
+        if options.continue_token:
+            errors.append(_with_continue())
+    return errors
+
+
+def _with_continue() -> FieldError:
+    return _forbidden(_MATCH, "resourceVersionMatch is forbidden when continue is provided")
+
+
+def _forbidden(field: str, text: str) -> FieldError:
+    return FieldError.forbidden(field, text)
+
+
+def _unsupported(value: str, supported: tuple[str, ...]) -> FieldError:
+    return FieldError.not_supported(_MATCH, value, supported)
