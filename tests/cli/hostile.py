@@ -50,7 +50,7 @@ class HostileCluster:
     def context(self, name: str) -> ssl.SSLContext:
         """Return the TLS context of a client with a certificate of the cluster's PKI or of `issue`."""
         context = ssl.create_default_context(cafile=str(self.pki.certificate(CA)))
-        place = self.files if (self.files / f"{name}.crt").exists() else self.pki.folder
+        place = self.files if (self.files / f"{name}.crt").exists() else self.pki.directory
         context.load_cert_chain(place / f"{name}.crt", place / f"{name}.key")
         return context
 

@@ -344,7 +344,7 @@ def test_no_component_is_an_administrator(cluster: HostileCluster) -> None:
     assert {"system:kube-scheduler", "system:kube-controller-manager", "system:sampan:fleet"} <= set(users)
     assert {"system:node:node-0", "system:node:node-1"} <= set(users)
     assert any(name.startswith("system:serviceaccount:kube-system:deployment-controller") for name in users)
-    for path in sorted(cluster.pki.folder.glob("*.crt")):
+    for path in sorted(cluster.pki.directory.glob("*.crt")):
         organizations = x509.load_pem_x509_certificate(path.read_bytes()).subject.rfc4514_string()
         assert ("system:masters" in organizations) == (path.stem == "admin"), path
 
@@ -366,9 +366,9 @@ def test_a_certificate_of_administrators_from_an_older_version_is_replaced(tmp_p
     old = issue(ca, request, now=now)
     pki.certificate(KUBELET_CLIENT).write_bytes(old.certificate)
     pki.key(KUBELET_CLIENT).write_bytes(old.key)
-    kept = json.loads((pki.folder / "kept.json").read_text())
+    kept = json.loads((pki.directory / "kept.json").read_text())
     del kept[KUBELET_CLIENT]["subject"]
-    (pki.folder / "kept.json").write_text(json.dumps(kept))
+    (pki.directory / "kept.json").write_text(json.dumps(kept))
     pki.ensure(names=["localhost"], now=now)
     certificate = x509.load_pem_x509_certificate(pki.certificate(KUBELET_CLIENT).read_bytes())
     assert certificate.subject.rfc4514_string() == "CN=kube-apiserver-kubelet-client"

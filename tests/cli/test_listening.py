@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.cli.listening import is_own
+from sampan.cli.listen_addresses import is_own
 from sampan.kubelet.agent.machine import own_addresses
 from tests.cli.command import TIMEOUT_S, Sampan, get
 from tests.ports import free_port

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.cli.serving import COLLECTED_AFTER
+from sampan.cli.server_process import COLLECTED_AFTER
 from sampan.machinery import loop_watchdog
 from tests.e2e.kubectl.command import Kubectl, find
 

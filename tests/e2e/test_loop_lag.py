@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from sampan.api.codec import protobuf
-from sampan.cli.serving import COLLECTED_AFTER
+from sampan.cli.server_process import COLLECTED_AFTER
 from sampan.testing import Cluster
 from tests.apiserver.http.wire import Wire, request
 

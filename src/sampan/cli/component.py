@@ -19,7 +19,7 @@ import click
 from sampan.cli import flags
 from sampan.cli.component_port import ComponentPort, Page, listening, tls_of
 from sampan.cli.failures import CliError
-from sampan.cli.serving import on_signals, run_loop
+from sampan.cli.server_process import on_signals, run_loop
 from sampan.machinery.client import Client
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
@@ -149,16 +149,16 @@ def component_options(port: int) -> Callable[[Callable[..., Any]], Callable[...,
     return decorate
 
 
-def component_config(name: str, given: Mapping[str, Any]) -> ComponentConfig:
+def component_config(name: str, options: Mapping[str, Any]) -> ComponentConfig:
     names = ("tls_cert_file", "tls_private_key_file")
-    pair = flags.key_pair("--tls-cert-file", given[names[0]], "--tls-private-key-file", given[names[1]])
+    pair = flags.key_pair("--tls-cert-file", options[names[0]], "--tls-private-key-file", options[names[1]])
     certificate, key = pair or (None, None)
     return ComponentConfig(
         name=name,
-        access=_access(given),
-        election=_election(name, given) if given["leader_elect"] else None,
-        host=flags.address("--bind-address", given["bind_address"]),
-        port=flags.port("--secure-port", given["secure_port"]),
+        access=_access(options),
+        election=_election(name, options) if options["leader_elect"] else None,
+        host=flags.address("--bind-address", options["bind_address"]),
+        port=flags.port("--secure-port", options["secure_port"]),
         certificate=certificate,
         key=key,
     )
@@ -221,33 +221,33 @@ async def _lead(config: ComponentConfig, component: Component, work: Work) -> No
     await elector.run(lambda: work(component))
 
 
-def _access(given: Mapping[str, Any]) -> Access:
+def _access(options: Mapping[str, Any]) -> Access:
     try:
-        if given["kubeconfig"]:
-            access = load(Path(given["kubeconfig"]))
-        elif given["master"]:
-            access = Access(server=given["master"])
+        if options["kubeconfig"]:
+            access = load(Path(options["kubeconfig"]))
+        elif options["master"]:
+            access = Access(server=options["master"])
         else:
             access = in_cluster()
     except KubeconfigError as error:
         raise CliError(f"--kubeconfig: {error}") from None
     except OSError as error:
         raise CliError(f"--kubeconfig: {error.filename}: {error.strerror}") from None
-    if given["master"]:
-        access.server = given["master"]
+    if options["master"]:
+        access.server = options["master"]
     return access
 
 
-def _election(name: str, given: Mapping[str, Any]) -> ElectionConfig:
-    lease_s = flags.duration_s("--leader-elect-lease-duration", given["leader_elect_lease_duration"])
+def _election(name: str, options: Mapping[str, Any]) -> ElectionConfig:
+    lease_s = flags.duration_s("--leader-elect-lease-duration", options["leader_elect_lease_duration"])
     try:
         return ElectionConfig(
-            name=given["leader_elect_resource_name"] or name,
-            namespace=given["leader_elect_resource_namespace"],
+            name=options["leader_elect_resource_name"] or name,
+            namespace=options["leader_elect_resource_namespace"],
             identity=f"{socket.gethostname()}_{os.getpid()}-{uuid.uuid4()}",
             lease_s=int(lease_s),
-            renew_s=flags.duration_s("--leader-elect-renew-deadline", given["leader_elect_renew_deadline"]),
-            retry_s=flags.duration_s("--leader-elect-retry-period", given["leader_elect_retry_period"]),
+            renew_s=flags.duration_s("--leader-elect-renew-deadline", options["leader_elect_renew_deadline"]),
+            retry_s=flags.duration_s("--leader-elect-retry-period", options["leader_elect_retry_period"]),
         )
     except ValueError as error:
         raise CliError(f"--leader-elect-lease-duration: {error}") from None

@@ -44,7 +44,7 @@ class ComponentPort:
         self._metrics, self._delegation, self._check, self._config = metrics, delegation, check, config
         self._pages = pages if pages is not None else {}
 
-    async def answer(self, request: web.BaseRequest) -> web.Response:
+    async def response(self, request: web.BaseRequest) -> web.Response:
         path = request.path
         if not any(path == prefix or path.startswith(f"{prefix}/") for prefix in OPEN):
             refusal = await self._refusal(request)
@@ -54,9 +54,9 @@ class ComponentPort:
             return await self._pages[path](request.method, path, request.query, await request.read())
         if request.method not in ("GET", "HEAD"):
             return web.Response(status=405, text="405 method not allowed\n")
-        return self._found(path)
+        return self._standard_page(path)
 
-    def _found(self, path: str) -> web.Response:
+    def _standard_page(self, path: str) -> web.Response:
         if path == "/metrics":
             return web.Response(body=self._metrics.text().encode(), headers={"Content-Type": CONTENT_TYPE})
         if path == "/configz":
@@ -74,13 +74,13 @@ class ComponentPort:
             if user is None:
                 return web.Response(status=401, text="Unauthorized\n")
             verb = request.method.lower()
-            verdict = await self._delegation.may_get(user, verb, request.path)
+            decision = await self._delegation.may_get(user, verb, request.path)
         except (errors.ApiError, ConnectionFailed) as failure:
             return web.Response(status=500, text=f"the API server cannot be asked: {failure}\n")
-        if verdict.is_allowed:
+        if decision.is_allowed:
             return None
         message = f'forbidden: User "{user.username}" cannot {verb} path "{request.path}"'
-        return web.Response(status=403, text=f"{message}: {verdict.reason}\n" if verdict.reason else f"{message}\n")
+        return web.Response(status=403, text=f"{message}: {decision.reason}\n" if decision.reason else f"{message}\n")
 
     async def _user(self, request: web.BaseRequest, delegation: Delegation) -> UserInfo | None:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
@@ -90,7 +90,7 @@ class ComponentPort:
 @asynccontextmanager
 async def listening(port: ComponentPort, *, host: str, number: int, tls: ssl.SSLContext | None) -> AsyncIterator[int]:
     """Serve for the duration of the block. The value is the actual port number."""
-    runner = web.ServerRunner(web.Server(port.answer, access_log=None), shutdown_timeout=1)
+    runner = web.ServerRunner(web.Server(port.response, access_log=None), shutdown_timeout=1)
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, number, ssl_context=tls)

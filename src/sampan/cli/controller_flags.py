@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from sampan.cli import flags, signing_flags
+from sampan.cli import csr_flags, flags
 from sampan.cli.failures import CliError
 from sampan.controllers.descriptor import ControllerConfig
 
@@ -18,7 +18,7 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         ("--root-ca-file",),
         {"metavar": "F", "help": "CA certificate that is published to pods so that they can verify the API server."},
     ),
-    *signing_flags.OPTIONS,
+    *csr_flags.OPTIONS,
     (
         ("--service-account-private-key-file",),
         {"metavar": "F", "help": "Private key that signs service account tokens stored in Secrets."},
@@ -86,28 +86,28 @@ def controller_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return functools.reduce(lambda wrapped, option: option(wrapped), reversed(decorators), command)
 
 
-def controller_config(given: Mapping[str, Any]) -> ControllerConfig:
+def controller_config(options: Mapping[str, Any]) -> ControllerConfig:
     return ControllerConfig(
-        root_ca=_text("--root-ca-file", given["root_ca_file"]),
-        **signing_flags.signing(given),
-        service_account_private_key_file=_path(given, "service_account_private_key_file"),
-        legacy_token_clean_up_period_s=_positive_s(given, "legacy_service_account_token_clean_up_period"),
-        horizontal_pod_autoscaler_sync_period_s=_positive_s(given, f"{_HPA}_sync_period"),
-        horizontal_pod_autoscaler_downscale_stabilization_s=_positive_s(given, f"{_HPA}_downscale_stabilization"),
-        horizontal_pod_autoscaler_tolerance=given[f"{_HPA}_tolerance"],
-        horizontal_pod_autoscaler_cpu_initialization_period_s=_positive_s(given, f"{_HPA}_cpu_initialization_period"),
-        horizontal_pod_autoscaler_initial_readiness_delay_s=_positive_s(given, f"{_HPA}_initial_readiness_delay"),
+        root_ca=_text("--root-ca-file", options["root_ca_file"]),
+        **csr_flags.signing(options),
+        service_account_private_key_file=_path(options, "service_account_private_key_file"),
+        legacy_token_clean_up_period_s=_positive_s(options, "legacy_service_account_token_clean_up_period"),
+        horizontal_pod_autoscaler_sync_period_s=_positive_s(options, f"{_HPA}_sync_period"),
+        horizontal_pod_autoscaler_downscale_stabilization_s=_positive_s(options, f"{_HPA}_downscale_stabilization"),
+        horizontal_pod_autoscaler_tolerance=options[f"{_HPA}_tolerance"],
+        horizontal_pod_autoscaler_cpu_initialization_period_s=_positive_s(options, f"{_HPA}_cpu_initialization_period"),
+        horizontal_pod_autoscaler_initial_readiness_delay_s=_positive_s(options, f"{_HPA}_initial_readiness_delay"),
     )
 
 
-def _path(given: Mapping[str, Any], name: str) -> str:
-    path = flags.file(f"--{name.replace('_', '-')}", given[name])
+def _path(options: Mapping[str, Any], name: str) -> str:
+    path = flags.file(f"--{name.replace('_', '-')}", options[name])
     return str(path) if path is not None else ""
 
 
-def _positive_s(given: Mapping[str, Any], name: str) -> float:
+def _positive_s(options: Mapping[str, Any], name: str) -> float:
     flag = f"--{name.replace('_', '-')}"
-    seconds = flags.duration_s(flag, given[name])
+    seconds = flags.duration_s(flag, options[name])
     if seconds <= 0:
         raise CliError(f"{flag}: must be longer than nothing")
     return seconds

@@ -179,26 +179,26 @@ OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
 _OF_MODES = ("authorization_mode", "authorization_webhook_config_file")
 
 
-def authentication(given: Mapping[str, Any]) -> dict[str, Any]:
+def authentication(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of ServerConfig for authentication."""
-    settings: dict[str, Any] = {"front_proxy": _front_proxy(given), "token_webhook": _token_webhook(given)}
-    path = flags.file("--authentication-config", given["authentication_config"])
-    issuer = _issuer(given)
+    settings: dict[str, Any] = {"front_proxy": _front_proxy(options), "token_webhook": _token_webhook(options)}
+    path = flags.file("--authentication-config", options["authentication_config"])
+    issuer = _issuer(options)
     settings["jwt_issuers"] = [issuer] if issuer is not None else []
-    anonymous = given["anonymous_auth"]
+    anonymous = options["anonymous_auth"]
     settings["allows_anonymous"] = anonymous is not False
     if path is not None:
-        settings |= _configured(path, given["service_account_issuer"], issuer, anonymous)
+        settings |= _configured(path, options["service_account_issuer"], issuer, anonymous)
     return settings
 
 
-def authorization(given: Mapping[str, Any]) -> dict[str, Any]:
+def authorization(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of ServerConfig for authorization."""
-    path = flags.file("--authorization-config", given["authorization_config"])
+    path = flags.file("--authorization-config", options["authorization_config"])
     if path is None:
-        return {"authorization_modes": _modes(given)}
+        return {"authorization_modes": _modes(options)}
     for name in _OF_MODES:
-        if given[name]:
+        if options[name]:
             raise CliError(f"--authorization-config: cannot be given together with --{name.replace('_', '-')}")
     from sampan.apiserver.authz.configuration import read_authorization
     from sampan.apiserver.config.config_file import ConfigFileError
@@ -209,14 +209,14 @@ def authorization(given: Mapping[str, Any]) -> dict[str, Any]:
         raise CliError(f"--authorization-config: {path}: {error}") from None
 
 
-def authorization_names(given: Mapping[str, Any]) -> list[str]:
+def authorization_names(options: Mapping[str, Any]) -> list[str]:
     """Return the names of the authorization modes, from flags or from the configuration file."""
-    return [mode if isinstance(mode, str) else WEBHOOK for mode in authorization(given)["authorization_modes"]]
+    return [mode if isinstance(mode, str) else WEBHOOK for mode in authorization(options)["authorization_modes"]]
 
 
-def _mode_names(given: Mapping[str, Any]) -> tuple[str, ...]:
-    modes = flags.names("--authorization-mode", given["authorization_mode"], MODES)
-    if not modes and given["authorization_mode"]:
+def _mode_names(options: Mapping[str, Any]) -> tuple[str, ...]:
+    modes = flags.names("--authorization-mode", options["authorization_mode"], MODES)
+    if not modes and options["authorization_mode"]:
         raise CliError("--authorization-mode: at least one must be given")
     for mode in modes:
         if modes.count(mode) > 1:
@@ -224,9 +224,9 @@ def _mode_names(given: Mapping[str, Any]) -> tuple[str, ...]:
     return modes or DEFAULT
 
 
-def _modes(given: Mapping[str, Any]) -> Sequence[Mode]:
-    flag, path = "--authorization-webhook-config-file", given["authorization_webhook_config_file"]
-    modes = _mode_names(given)
+def _modes(options: Mapping[str, Any]) -> Sequence[Mode]:
+    flag, path = "--authorization-webhook-config-file", options["authorization_webhook_config_file"]
+    modes = _mode_names(options)
     if WEBHOOK in modes and not path:
         raise CliError(f"{flag}: the mode {WEBHOOK} needs it")
     if path and WEBHOOK not in modes:
@@ -238,9 +238,11 @@ def _modes(given: Mapping[str, Any]) -> Sequence[Mode]:
     ttl = "authorization_webhook_cache_{}_ttl"
     settings = WebhookSettings(
         access=_access(flag, path),
-        version=_version("--authorization-webhook-version", given["authorization_webhook_version"]),
-        allowed_s=flags.duration_s("--authorization-webhook-cache-authorized-ttl", given[ttl.format("authorized")]),
-        refused_s=flags.duration_s("--authorization-webhook-cache-unauthorized-ttl", given[ttl.format("unauthorized")]),
+        version=_version("--authorization-webhook-version", options["authorization_webhook_version"]),
+        allowed_s=flags.duration_s("--authorization-webhook-cache-authorized-ttl", options[ttl.format("authorized")]),
+        refused_s=flags.duration_s(
+            "--authorization-webhook-cache-unauthorized-ttl", options[ttl.format("unauthorized")]
+        ),
     )
     return [settings if mode == WEBHOOK else mode for mode in modes]
 
@@ -266,8 +268,8 @@ def _configured(
     return {**settled, "allows_anonymous": config.allows_anonymous, "anonymous_paths": config.anonymous_paths}
 
 
-def _token_webhook(given: Mapping[str, Any]) -> Any:
-    flag, path = "--authentication-token-webhook-config-file", given["authentication_token_webhook_config_file"]
+def _token_webhook(options: Mapping[str, Any]) -> Any:
+    flag, path = "--authentication-token-webhook-config-file", options["authentication_token_webhook_config_file"]
     if not path:
         return None
     from sampan.apiserver.authn.token_webhook import TokenWebhookSettings
@@ -275,8 +277,8 @@ def _token_webhook(given: Mapping[str, Any]) -> Any:
     ttl, version = "authentication_token_webhook_cache_ttl", "authentication_token_webhook_version"
     return TokenWebhookSettings(
         access=_access(flag, path),
-        version=_version("--authentication-token-webhook-version", given[version]),
-        kept_s=flags.duration_s("--authentication-token-webhook-cache-ttl", given[ttl]),
+        version=_version("--authentication-token-webhook-version", options[version]),
+        kept_s=flags.duration_s("--authentication-token-webhook-cache-ttl", options[ttl]),
     )
 
 
@@ -297,9 +299,9 @@ def _version(flag: str, text: str) -> Literal["v1", "v1beta1"]:
     raise CliError(f"{flag}: there is no {text!r}; known are v1, v1beta1")
 
 
-def _issuer(given: Mapping[str, Any]) -> JwtIssuer | None:
+def _issuer(options: Mapping[str, Any]) -> JwtIssuer | None:
     """Return the issuer configured by the --oidc flags."""
-    url, client = given["oidc_issuer_url"], given["oidc_client_id"]
+    url, client = options["oidc_issuer_url"], options["oidc_client_id"]
     if bool(url) != bool(client):
         raise CliError("--oidc-issuer-url and --oidc-client-id: give both or neither")
     if not url:
@@ -307,9 +309,9 @@ def _issuer(given: Mapping[str, Any]) -> JwtIssuer | None:
     from sampan.apiserver.authn.oidc import ALGORITHMS, JwtIssuer
     from sampan.apiserver.authn.oidc.issuers import url_errors
 
-    if faults := url_errors(url):
-        raise CliError(f"--oidc-issuer-url: {faults[0]}")
-    ca, claim, prefix = given["oidc_ca_file"], given["oidc_username_claim"], given["oidc_username_prefix"]
+    if errors := url_errors(url):
+        raise CliError(f"--oidc-issuer-url: {errors[0]}")
+    ca, claim, prefix = options["oidc_ca_file"], options["oidc_username_claim"], options["oidc_username_prefix"]
     bundle = flags.authority("--oidc-ca-file", ca)
     default_prefix = "" if claim == "email" else f"{url}#"
     return JwtIssuer(
@@ -318,10 +320,10 @@ def _issuer(given: Mapping[str, Any]) -> JwtIssuer | None:
         ca_pem=bundle.read_bytes() if bundle is not None else b"",
         username_claim=claim,
         username_prefix="" if prefix == "-" else prefix or default_prefix,
-        groups_claim=given["oidc_groups_claim"],
-        groups_prefix=given["oidc_groups_prefix"],
-        required=_required(given["oidc_required_claim"]),
-        algorithms=flags.names("--oidc-signing-algs", given["oidc_signing_algs"], ALGORITHMS),
+        groups_claim=options["oidc_groups_claim"],
+        groups_prefix=options["oidc_groups_prefix"],
+        required=_required(options["oidc_required_claim"]),
+        algorithms=flags.names("--oidc-signing-algs", options["oidc_signing_algs"], ALGORITHMS),
     )
 
 
@@ -335,10 +337,10 @@ def _required(pairs: Sequence[str]) -> dict[str, str]:
     return claims
 
 
-def _front_proxy(given: Mapping[str, Any]) -> FrontProxySettings | None:
-    ca = flags.file("--requestheader-client-ca-file", given["requestheader_client_ca_file"])
+def _front_proxy(options: Mapping[str, Any]) -> FrontProxySettings | None:
+    ca = flags.file("--requestheader-client-ca-file", options["requestheader_client_ca_file"])
     names = {
-        part: tuple(word.strip() for word in given[f"requestheader_{part}"].split(",") if word.strip())
+        part: tuple(word.strip() for word in options[f"requestheader_{part}"].split(",") if word.strip())
         for part in ("allowed_names", "username_headers", "uid_headers", "group_headers", "extra_headers_prefix")
     }
     if ca is None:
@@ -348,7 +350,7 @@ def _front_proxy(given: Mapping[str, Any]) -> FrontProxySettings | None:
         return None
     if not names["username_headers"]:
         raise CliError("--requestheader-username-headers: --requestheader-client-ca-file needs it")
-    flags.authority("--requestheader-client-ca-file", given["requestheader_client_ca_file"])
+    flags.authority("--requestheader-client-ca-file", options["requestheader_client_ca_file"])
     from sampan.apiserver.authn.front_proxy import FrontProxySettings
 
     return FrontProxySettings(

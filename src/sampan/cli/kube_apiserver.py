@@ -13,7 +13,7 @@ from sampan.apiserver.config.server_config import TlsFiles
 from sampan.cli import flags
 from sampan.cli.failures import CliError
 from sampan.cli.server_flags import BIND_EVERYWHERE, server_config, server_options, store_config
-from sampan.cli.serving import serve, set_up_logs
+from sampan.cli.server_process import serve, set_up_logs
 from sampan.cli.up import server_names
 from sampan.cluster.assembly import APISERVER, Assembly, ClusterConfig
 from sampan.cluster.certificate_renewal import Renewals
@@ -34,20 +34,20 @@ from sampan.cluster.pki import CA, SERVER, KeptPki, Pki
 )
 @click.option("--cert-dir", metavar="DIR", help="Directory for the certificates that the server generates.")
 @server_options(BIND_EVERYWHERE)
-def command(**given: Any) -> None:
+def command(**options: Any) -> None:
     """Run the Kubernetes API server.
 
     Without --etcd-servers all objects are kept in memory and lost when the process stops.
     """
-    set_up_logs(given["verbosity"])
+    set_up_logs(options["verbosity"])
     began = time.monotonic()
     scratch = TemporaryDirectory(prefix="sampan-certs-")
     with scratch:
         renewals = Renewals()
         config = ClusterConfig(
-            server=server_config(given, tls=_tls(given, Path(scratch.name), renewals)),
+            server=server_config(options, tls=_tls(options, Path(scratch.name), renewals)),
             renewals=renewals,
-            store=store_config(given),
+            store=store_config(options),
             components=(APISERVER,),
         )
 
@@ -59,21 +59,21 @@ def command(**given: Any) -> None:
         serve(config, on_ready)
 
 
-def _tls(given: dict[str, Any], scratch: Path, renewals: Renewals) -> TlsFiles:
-    certificate, key = given["tls_cert_file"], given["tls_private_key_file"]
+def _tls(options: dict[str, Any], scratch: Path, renewals: Renewals) -> TlsFiles:
+    certificate, key = options["tls_cert_file"], options["tls_private_key_file"]
     pair = flags.key_pair("--tls-cert-file", certificate, "--tls-private-key-file", key)
-    client_ca = flags.authority("--client-ca-file", given["client_ca_file"])
+    client_ca = flags.authority("--client-ca-file", options["client_ca_file"])
     if pair is not None:
         return TlsFiles(certificate=pair[0], key=pair[1], client_ca=client_ca)
-    directory = Path(given["cert_dir"] or scratch)
+    directory = Path(options["cert_dir"] or scratch)
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise CliError(f"--cert-dir: cannot make {directory}: {error.strerror}") from None
     pki = Pki(directory)
-    names = server_names(given, given["service_cluster_ip_range"])
+    names = server_names(options, options["service_cluster_ip_range"])
     pki.ensure(names=names, now=time.time())
-    if given["cert_dir"]:
+    if options["cert_dir"]:
         renewals.add(KeptPki(pki=pki, names=names))
     return TlsFiles(
         certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=client_ca or pki.certificate(CA)

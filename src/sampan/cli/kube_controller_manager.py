@@ -14,7 +14,7 @@ from sampan.cli.component import Component, component_config, component_options,
 from sampan.cli.controller_accounts import ControllerAccounts
 from sampan.cli.controller_flags import controller_config, controller_options
 from sampan.cli.node_controller_flags import node_controller_options, node_controller_settings
-from sampan.cli.serving import set_up_logs
+from sampan.cli.server_process import set_up_logs
 from sampan.machinery.client import Client
 
 NAME = "kube-controller-manager"
@@ -36,16 +36,16 @@ NAME = "kube-controller-manager"
 @controller_options
 @node_controller_options
 @component_options(10257)
-def command(**given: Any) -> None:
+def command(**options: Any) -> None:
     """Run the Kubernetes controllers."""
-    set_up_logs(given["verbosity"])
-    names = flags.controllers("--controllers", given["controllers"])
-    config = dataclasses.replace(controller_config(given), **node_controller_settings(given))
+    set_up_logs(options["verbosity"])
+    names = flags.controllers("--controllers", options["controllers"])
+    config = dataclasses.replace(controller_config(options), **node_controller_settings(options))
 
     async def work(component: Component) -> None:
         from sampan.controllers.manager import selected
 
-        own = selected(names) if given["use_service_account_credentials"] else ()
+        own = selected(names) if options["use_service_account_credentials"] else ()
         async with ControllerAccounts(component=component, controllers=own) as accounts:
             await _manage(component, accounts.client_for)
 
@@ -58,4 +58,4 @@ def command(**given: Any) -> None:
         await manager.run()
 
     shown = {"controllers": names, **dataclasses.asdict(config)}
-    run_component(component_config(NAME, given), work, shown={"kubecontrollermanager.config.k8s.io": shown})
+    run_component(component_config(NAME, options), work, shown={"kubecontrollermanager.config.k8s.io": shown})

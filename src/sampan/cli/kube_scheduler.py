@@ -12,7 +12,7 @@ import click
 from sampan.cli.component import Component, component_config, component_options, run_component
 from sampan.cli.failures import CliError
 from sampan.cli.scheduler_flags import scheduler_options, scheduler_settings
-from sampan.cli.serving import set_up_logs
+from sampan.cli.server_process import set_up_logs
 from sampan.cluster.scheduler_settings import SchedulerSettings, policy_of_map
 from sampan.machinery import errors
 
@@ -29,12 +29,12 @@ NAME = "kube-scheduler"
 @click.command(NAME)
 @scheduler_options("--config")
 @component_options(10259)
-def command(**given: Any) -> None:
+def command(**options: Any) -> None:
     """Run the Kubernetes scheduler."""
     from sampan.scheduler.metrics import RESOURCES
 
-    set_up_logs(given["verbosity"])
-    settings = scheduler_settings("--config", given)
+    set_up_logs(options["verbosity"])
+    settings = scheduler_settings("--config", options)
 
     async def work(component: Component) -> None:
         from sampan.scheduler.explain.explain_endpoint import DECISIONS, WHY, ExplainEndpoint
@@ -54,19 +54,19 @@ def command(**given: Any) -> None:
         component.pages.update({WHY: page, DECISIONS: page, RESOURCES: _resources(scheduler.living_pods)})
         await scheduler.run()
 
-    _take_from_file(given, settings)
+    _take_from_file(options, settings)
     shown = {"kubescheduler.config.k8s.io": {"profiles": _names(settings)}}
-    run_component(component_config(NAME, given), work, shown=shown, pages={RESOURCES: _resources(tuple)})
+    run_component(component_config(NAME, options), work, shown=shown, pages={RESOURCES: _resources(tuple)})
 
 
-def _take_from_file(given: dict[str, Any], settings: SchedulerSettings) -> None:
+def _take_from_file(options: dict[str, Any], settings: SchedulerSettings) -> None:
     """Apply settings of the configuration file to flags that are not given on the command line."""
     context = click.get_current_context()
     flags_of_file = settings.config.flags if settings.config is not None else {}
     silent = [
         name for name in flags_of_file if context.get_parameter_source(name) is click.core.ParameterSource.DEFAULT
     ]
-    given.update({name: flags_of_file[name] for name in silent})
+    options.update({name: flags_of_file[name] for name in silent})
 
 
 async def _config(component: Component, settings: SchedulerSettings) -> SchedulerConfig | None:
@@ -82,8 +82,8 @@ def _page(endpoint: ExplainEndpoint) -> Any:
     async def page(method: str, path: str, query: Mapping[str, str], body: bytes) -> web.Response:
         from aiohttp import web
 
-        answer = await endpoint.handle(method, path, query, body)
-        return web.Response(status=answer.code, body=answer.body, content_type=answer.content_type)
+        response = await endpoint.handle(method, path, query, body)
+        return web.Response(status=response.code, body=response.body, content_type=response.content_type)
 
     return page
 

@@ -15,9 +15,9 @@ import click
 from sampan.cli import flags
 from sampan.cli.component_port import tls_of
 from sampan.cli.failures import CliError
-from sampan.cli.kubelet_access import Identity, identity_of, keep_client_certificate, keep_serving_certificate
+from sampan.cli.kubelet_access import KubeletIdentity, identity_of, keep_client_certificate, keep_serving_certificate
 from sampan.cli.kubelet_flags import agent_config, flags_file, kubelet_options, read_config, settings
-from sampan.cli.serving import on_signals, run_loop, set_up_logs
+from sampan.cli.server_process import on_signals, run_loop, set_up_logs
 from sampan.cluster.cluster_cidrs import own_pod_cidr
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.server.ports import PortsConfig
@@ -107,56 +107,56 @@ class _WithFlagsFile(click.Command):
     default=0,
     help="Log verbosity: 0 logs warnings and errors, 2 also normal operation, 4 everything.",
 )
-def command(**given: Any) -> None:
+def command(**options: Any) -> None:
     """Run the Kubernetes kubelet.
 
     It registers this machine as a node, and runs the pods that are bound to it.
     """
-    set_up_logs(given["verbosity"])
-    values = settings(given, read_config(given["config"]))
-    root = Path(given["root_dir"]).absolute()
-    config = agent_config(values, root, _logs(given, root))
-    runtime = _runtime(given["runtime"], values["container-runtime-endpoint"])
-    config = _with_places(config, runtime, given)
-    identity = identity_of(given, values, config)
+    set_up_logs(options["verbosity"])
+    values = settings(options, read_config(options["config"]))
+    root = Path(options["root_dir"]).absolute()
+    config = agent_config(values, root, _logs(options, root))
+    runtime = _runtime(options["runtime"], values["container-runtime-endpoint"])
+    config = _with_places(config, runtime, options)
+    identity = identity_of(options, values, config)
     ports = _ports(values, config, cluster_ca=(identity.bootstrap or identity.access).ca_pem)
-    run_loop(_run(config, identity, runtime, given, ports))
+    run_loop(_run(config, identity, runtime, options, ports))
 
 
-def _with_places(config: AgentConfig, runtime: Choice, given: Mapping[str, Any]) -> AgentConfig:
+def _with_places(config: AgentConfig, runtime: Choice, options: Mapping[str, Any]) -> AgentConfig:
     """Set the image directory and the pod CIDRs, if Sampan manages them for this runtime."""
-    is_ours = runtime.runtime in (OCI, DOCKER) or given["network_plugin"] == "kubenet"
+    is_ours = runtime.runtime in (OCI, DOCKER) or options["network_plugin"] == "kubenet"
     return replace(
         config,
-        images=_images(given, config) if runtime.runtime == OCI else None,
+        images=_images(options, config) if runtime.runtime == OCI else None,
         needs_pod_cidr=is_ours,
         own_pod_cidrs=[own_pod_cidr(config.name)] if is_ours else (),
     )
 
 
-def _images(given: Mapping[str, Any], config: AgentConfig) -> Path:
-    return Path(given["image_dir"] or config.root / "images")
+def _images(options: Mapping[str, Any], config: AgentConfig) -> Path:
+    return Path(options["image_dir"] or config.root / "images")
 
 
-def _logs(given: Mapping[str, Any], root: Path) -> Path:
-    if given["pod_logs_dir"]:
-        return Path(given["pod_logs_dir"]).absolute()
+def _logs(options: Mapping[str, Any], root: Path) -> Path:
+    if options["pod_logs_dir"]:
+        return Path(options["pod_logs_dir"]).absolute()
     return Path("/var/log/pods") if root == Path("/var/lib/kubelet") else root / "logs"
 
 
-def _runtime(wanted: str, endpoint: str) -> Choice:
+def _runtime(requested: str, endpoint: str) -> Choice:
     from sampan.cli.node_flags import usable
 
-    if wanted == HOLLOW:
+    if requested == HOLLOW:
         raise CliError("--runtime: hollow nodes are run by `sampan up --runtime hollow`")
-    choice, why_not = usable(wanted, endpoint)
+    choice, why_not = usable(requested, endpoint)
     if choice is None:
         raise CliError(f"{'--container-runtime-endpoint' if endpoint else '--runtime'}: {why_not}")
     return choice
 
 
 async def _run(
-    config: AgentConfig, identity: Identity, runtime: Choice, given: Mapping[str, Any], ports: PortsConfig
+    config: AgentConfig, identity: KubeletIdentity, runtime: Choice, options: Mapping[str, Any], ports: PortsConfig
 ) -> None:
     from sampan.cluster.node_runtime import RuntimeConfig, runtime_maker
     from sampan.kubelet.agent.kubelet import build_kubelet
@@ -167,9 +167,9 @@ async def _run(
     places = RuntimeConfig(
         node=config.name,
         directory=config.root / "runtime",
-        images=_images(given, config),
+        images=_images(options, config),
         endpoint=runtime.place,
-        makes_network=given["network_plugin"] == "kubenet",
+        makes_network=options["network_plugin"] == "kubenet",
     )
     stop = asyncio.Event()
     try:

@@ -26,10 +26,10 @@ _COMPONENT = "kubelet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class KubeletIdentity:
     access: Access
     """The initial access to the API server."""
-    folder: Path
+    directory: Path
     """The directory of the kubelet's certificates."""
     bootstrap: Access | None = None
     """The bootstrap credentials, with which the first certificate is requested."""
@@ -50,23 +50,23 @@ class Identity:
         return self.bootstrap is not None and self.present is None
 
 
-def identity_of(given: Mapping[str, Any], found: Mapping[str, Any], config: AgentConfig) -> Identity:
-    has_files, rotates_server = bool(found["tls-cert-file"]), found["rotate-server-certificates"]
-    base = Identity(
+def identity_of(options: Mapping[str, Any], settings: Mapping[str, Any], config: AgentConfig) -> KubeletIdentity:
+    has_files, rotates_server = bool(settings["tls-cert-file"]), settings["rotate-server-certificates"]
+    base = KubeletIdentity(
         access=Access(server=""),
-        folder=Path(given["cert_dir"] or config.root / "pki"),
+        directory=Path(options["cert_dir"] or config.root / "pki"),
         serving=rotates_server and not has_files,
-        serving_by_name=not (rotates_server or has_files or given["api_servers"])
-        and given.get("rotate_server_certificates") is not False,
+        serving_by_name=not (rotates_server or has_files or options["api_servers"])
+        and options.get("rotate_server_certificates") is not False,
     )
-    if given["api_servers"]:
-        return replace(base, access=Access(server=given["api_servers"].split(",")[0].strip()))
-    path, bootstrap = given["kubeconfig_path"], given["bootstrap_kubeconfig"]
+    if options["api_servers"]:
+        return replace(base, access=Access(server=options["api_servers"].split(",")[0].strip()))
+    path, bootstrap = options["kubeconfig_path"], options["bootstrap_kubeconfig"]
     try:
         if path and Path(path).exists() and (existing := _known(base, path, config.name, bootstrap)) is not None:
-            return replace(existing, rotates=found["rotate-certificates"] and existing.present is not None)
+            return replace(existing, rotates=settings["rotate-certificates"] and existing.present is not None)
         if bootstrap:
-            rotates = found["rotate-certificates"]
+            rotates = settings["rotate-certificates"]
             return replace(_joining(base, bootstrap, config.name), kubeconfig=_path(path), rotates=rotates)
         if path:
             return replace(base, access=load(Path(path)))
@@ -79,25 +79,25 @@ def _path(text: str | None) -> Path | None:
     return Path(text) if text else None
 
 
-def _known(base: Identity, path: str, node: str, bootstrap: str | None) -> Identity | None:
+def _known(base: KubeletIdentity, path: str, node: str, bootstrap: str | None) -> KubeletIdentity | None:
     """Return the identity of the kubeconfig, with the newest certificate available. Return None if there is no valid
     certificate and bootstrapping can request one."""
     try:
         access = load(Path(path))
     except KubeconfigError:
-        if bootstrap and _kept(base.folder, node) is None:
+        if bootstrap and _kept(base.directory, node) is None:
             return None
         raise
     own = _own(KeyPair(access.client_cert_pem, access.client_key_pem), node) if access.client_cert_pem else None
     if own is None:
         return replace(base, access=access)
-    newest = max((own, _kept(base.folder, node) or own), key=lambda pair: expiry(pair.certificate))
+    newest = max((own, _kept(base.directory, node) or own), key=lambda pair: expiry(pair.certificate))
     if bootstrap and expiry(newest.certificate) <= time.time():
         return None
     return replace(base, access=_as(access, newest), present=newest)
 
 
-def _joining(base: Identity, bootstrap: str, node: str) -> Identity:
+def _joining(base: KubeletIdentity, bootstrap: str, node: str) -> KubeletIdentity:
     first = load(Path(bootstrap))
     nobody = Access(
         server=first.server,
@@ -106,14 +106,14 @@ def _joining(base: Identity, bootstrap: str, node: str) -> Identity:
         tls_server_name=first.tls_server_name,
         proxy_url=first.proxy_url,
     )
-    kept = _kept(base.folder, node)
+    kept = _kept(base.directory, node)
     if kept is None or expiry(kept.certificate) <= time.time():
         return replace(base, access=nobody, bootstrap=first)
     return replace(base, access=_as(nobody, kept), bootstrap=first, present=kept)
 
 
-def _kept(folder: Path, node: str) -> KeyPair | None:
-    pair = CertificateStore(folder, "kubelet-client").read()
+def _kept(directory: Path, node: str) -> KeyPair | None:
+    pair = CertificateStore(directory, "kubelet-client").read()
     return _own(pair, node) if pair is not None else None
 
 
@@ -129,11 +129,11 @@ def _as(access: Access, pair: KeyPair) -> Access:
 # -- rotation --------------------------------------------------------------------------------------------------------
 
 
-async def keep_client_certificate(identity: Identity, kubelet: Kubelet, transport: HttpTransport) -> None:
+async def keep_client_certificate(identity: KubeletIdentity, kubelet: Kubelet, transport: HttpTransport) -> None:
     """Request and rotate the client certificate until cancelled. Return at once if there is nothing to do."""
     if not identity.rotates and (identity.present is not None or identity.bootstrap is None):
         return
-    store, has_own = CertificateStore(identity.folder, "kubelet-client"), identity.present is not None
+    store, has_own = CertificateStore(identity.directory, "kubelet-client"), identity.present is not None
     async with HttpTransport(identity.bootstrap or identity.access) as first:
         joining = Client(transport=first, clock=kubelet.clock, component=_COMPONENT)
 
@@ -155,12 +155,12 @@ async def keep_client_certificate(identity: Identity, kubelet: Kubelet, transpor
         ).run()
 
 
-async def keep_serving_certificate(identity: Identity, kubelet: Kubelet, context: ssl.SSLContext) -> None:
+async def keep_serving_certificate(identity: KubeletIdentity, kubelet: Kubelet, context: ssl.SSLContext) -> None:
     if not (identity.serving or identity.serving_by_name):
         return
     await kubelet.started.wait()
     store, machine, node = (
-        CertificateStore(identity.folder, "kubelet-server"),
+        CertificateStore(identity.directory, "kubelet-server"),
         kubelet.node.machine,
         kubelet.config.name,
     )

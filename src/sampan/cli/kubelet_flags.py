@@ -444,12 +444,12 @@ def _option(row: _Row) -> Callable[..., Any]:
     return click.option(row.flag, type=int if row.kind == "int" else str, help=row.help + shown)
 
 
-def settings(given: Mapping[str, Any], file: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def settings(options: Mapping[str, Any], file: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return all settings by flag name without the leading dashes, or by field name if there is no flag."""
     values = {}
     for row in _ROWS:
         name = row.flag.removeprefix("--") or row.field
-        value = given.get(name.replace("-", "_"))
+        value = options.get(name.replace("-", "_"))
         if value is None and file is not None and row.field:
             value = _inside(file, row.field)
         values[name] = _value(row, value) if value is not None else _value(row, row.default)
@@ -499,79 +499,79 @@ def flags_file(path: Path = FLAGS_FILE) -> list[str]:
 
 def _node_name(override: str) -> str:
     name = (override or socket.gethostname()).strip().lower()
-    if faults := names.dns1123_subdomain(name):
-        raise CliError(f"--hostname-override: {name!r}: {faults[0]}")
+    if errors := names.dns1123_subdomain(name):
+        raise CliError(f"--hostname-override: {name!r}: {errors[0]}")
     return name
 
 
-def agent_config(found: Mapping[str, Any], root: Path, logs: Path) -> AgentConfig:
+def agent_config(settings: Mapping[str, Any], root: Path, logs: Path) -> AgentConfig:
     return AgentConfig(
-        name=_node_name(found["hostname-override"]),
+        name=_node_name(settings["hostname-override"]),
         root=root,
         logs=logs,
         kubelet=KubeletConfig(
-            longest_pause_s=_longest_pause_s(found["crashLoopBackOff.maxContainerRestartPeriod"]),
-            lease_duration_s=found["node-lease-duration-seconds"],
-            renew_s=found["node-lease-duration-seconds"] / 4,
-            status_s=found["node-status-update-frequency"],
-            report_s=found["node-status-report-frequency"],
+            longest_pause_s=_longest_pause_s(settings["crashLoopBackOff.maxContainerRestartPeriod"]),
+            lease_duration_s=settings["node-lease-duration-seconds"],
+            renew_s=settings["node-lease-duration-seconds"] / 4,
+            status_s=settings["node-status-update-frequency"],
+            report_s=settings["node-status-report-frequency"],
         ),
-        registers=found["register-node"],
-        labels=found["node-labels"],
-        taints=found["register-with-taints"],
-        is_schedulable=found["register-schedulable"],
-        node_ips=[flags.address("--node-ip", address) for address in found["node-ip"]],
-        port=found["port"],
-        max_pods=found["max-pods"],
-        pods_per_core=found["pods-per-core"],
-        pod_cidrs=found["pod-cidr"],
-        kube_reserved=found["kube-reserved"],
-        system_reserved=found["system-reserved"],
+        registers=settings["register-node"],
+        labels=settings["node-labels"],
+        taints=settings["register-with-taints"],
+        is_schedulable=settings["register-schedulable"],
+        node_ips=[flags.address("--node-ip", address) for address in settings["node-ip"]],
+        port=settings["port"],
+        max_pods=settings["max-pods"],
+        pods_per_core=settings["pods-per-core"],
+        pod_cidrs=settings["pod-cidr"],
+        kube_reserved=settings["kube-reserved"],
+        system_reserved=settings["system-reserved"],
         eviction_hard={
-            **(HARD_EVICTION if found["mergeDefaultEvictionSettings"] else {}),
-            **found["eviction-hard"],
+            **(HARD_EVICTION if settings["mergeDefaultEvictionSettings"] else {}),
+            **settings["eviction-hard"],
         },
-        eviction_soft=found["eviction-soft"],
+        eviction_soft=settings["eviction-soft"],
         eviction_soft_grace_s={
             key: flags.duration_s("--eviction-soft-grace-period", text)
-            for key, text in found["eviction-soft-grace-period"].items()
+            for key, text in settings["eviction-soft-grace-period"].items()
         },
-        eviction_max_pod_grace_s=found["eviction-max-pod-grace-period"],
-        eviction_minimum_reclaim=found["eviction-minimum-reclaim"],
-        pressure_transition_s=found["eviction-pressure-transition-period"],
-        cluster_dns=found["cluster-dns"],
-        cluster_domain=found["cluster-domain"],
-        resolv_conf=Path(found["resolv-conf"]),
-        serializes_pulls=found["serialize-image-pulls"],
-        max_parallel_pulls=found["max-parallel-image-pulls"],
-        image_policy=found["imagePullCredentialsVerificationPolicy"],
-        listed_images=found["preloadedImagesVerificationAllowlist"],
-        cgroup_root=found["cgroup-root"],
-        has_cgroups_per_qos=found["cgroups-per-qos"],
-        static_pod_path=Path(found["pod-manifest-path"]) if found["pod-manifest-path"] else None,
-        static_url=found["manifest-url"],
-        static_url_headers=found["manifest-url-header"],
-        static_period_s=found["file-check-frequency"],
-        static_url_period_s=found["http-check-frequency"],
-        relist_s=found["sync-frequency"],
-        image_gc_high=found["image-gc-high-threshold"],
-        image_gc_low=found["image-gc-low-threshold"],
-        image_min_age_s=found["minimum-image-ttl-duration"],
-        image_max_age_s=found["imageMaximumGCAge"],
-        container_log_max_bytes=found["container-log-max-size"],
-        container_log_max_files=found["container-log-max-files"],
-        shutdown_grace_s=found["shutdown-grace-period"],
-        shutdown_grace_critical_s=found["shutdown-grace-period-critical-pods"],
-        shutdown_groups=found["shutdownGracePeriodByPodPriority"],
-        allowed_unsafe_sysctls=found["allowed-unsafe-sysctls"],
-        pod_pids=max(found["pod-max-pids"], 0),
-        has_default_seccomp=found["seccomp-default"],
-        max_status_images=found["nodeStatusMaxImages"],
-        provider_id=found["provider-id"],
-        allows_privileged=found["allow-privileged"],
-        host_network_sources=found["host-network-sources"],
-        host_pid_sources=found["host-pid-sources"],
-        host_ipc_sources=found["host-ipc-sources"],
+        eviction_max_pod_grace_s=settings["eviction-max-pod-grace-period"],
+        eviction_minimum_reclaim=settings["eviction-minimum-reclaim"],
+        pressure_transition_s=settings["eviction-pressure-transition-period"],
+        cluster_dns=settings["cluster-dns"],
+        cluster_domain=settings["cluster-domain"],
+        resolv_conf=Path(settings["resolv-conf"]),
+        serializes_pulls=settings["serialize-image-pulls"],
+        max_parallel_pulls=settings["max-parallel-image-pulls"],
+        image_policy=settings["imagePullCredentialsVerificationPolicy"],
+        listed_images=settings["preloadedImagesVerificationAllowlist"],
+        cgroup_root=settings["cgroup-root"],
+        has_cgroups_per_qos=settings["cgroups-per-qos"],
+        static_pod_path=Path(settings["pod-manifest-path"]) if settings["pod-manifest-path"] else None,
+        static_url=settings["manifest-url"],
+        static_url_headers=settings["manifest-url-header"],
+        static_period_s=settings["file-check-frequency"],
+        static_url_period_s=settings["http-check-frequency"],
+        relist_s=settings["sync-frequency"],
+        image_gc_high=settings["image-gc-high-threshold"],
+        image_gc_low=settings["image-gc-low-threshold"],
+        image_min_age_s=settings["minimum-image-ttl-duration"],
+        image_max_age_s=settings["imageMaximumGCAge"],
+        container_log_max_bytes=settings["container-log-max-size"],
+        container_log_max_files=settings["container-log-max-files"],
+        shutdown_grace_s=settings["shutdown-grace-period"],
+        shutdown_grace_critical_s=settings["shutdown-grace-period-critical-pods"],
+        shutdown_groups=settings["shutdownGracePeriodByPodPriority"],
+        allowed_unsafe_sysctls=settings["allowed-unsafe-sysctls"],
+        pod_pids=max(settings["pod-max-pids"], 0),
+        has_default_seccomp=settings["seccomp-default"],
+        max_status_images=settings["nodeStatusMaxImages"],
+        provider_id=settings["provider-id"],
+        allows_privileged=settings["allow-privileged"],
+        host_network_sources=settings["host-network-sources"],
+        host_pid_sources=settings["host-pid-sources"],
+        host_ipc_sources=settings["host-ipc-sources"],
     )
 
 
@@ -591,8 +591,8 @@ def _inside(file: Mapping[str, Any], path: str) -> Any:
     return value
 
 
-def _value(row: _Row, said: Any) -> Any:
+def _value(row: _Row, value: Any) -> Any:
     try:
-        return READERS[row.kind](row.flag, said)
+        return READERS[row.kind](row.flag, value)
     except (KeyError, TypeError, ValueError):
-        raise CliError(f"{row.flag or row.field}: cannot be {said!r}") from None
+        raise CliError(f"{row.flag or row.field}: cannot be {value!r}") from None

@@ -15,38 +15,38 @@ from sampan.kubelet.agent.image_pull_records import POLICIES
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-def _list(flag: str, said: Any) -> list[str]:
-    words = said.split(",") if isinstance(said, str) else list(said)
+def _list(flag: str, value: Any) -> list[str]:
+    words = value.split(",") if isinstance(value, str) else list(value)
     return [word.strip() for word in words if word.strip()]
 
 
-def _map(flag: str, said: Any, separator: str = "=") -> dict[str, str]:
-    if isinstance(said, Mapping):
-        return {str(key): str(value) for key, value in said.items()}
+def _map(flag: str, value: Any, separator: str = "=") -> dict[str, str]:
+    if isinstance(value, Mapping):
+        return {str(key): str(text) for key, text in value.items()}
     pairs = {}
-    for word in _list(flag, said):
-        key, mark, value = word.partition(separator)
+    for word in _list(flag, value):
+        key, mark, text = word.partition(separator)
         if not mark:
             raise CliError(f"{flag}: want K{separator}V, not {word!r}")
-        pairs[key.strip()] = value.strip()
+        pairs[key.strip()] = text.strip()
     return pairs
 
 
-def _limits(flag: str, said: Any) -> dict[str, str]:
+def _limits(flag: str, value: Any) -> dict[str, str]:
     """Parse eviction thresholds of the form memory.available<100Mi,…"""
-    return _map(flag, said, "<") if isinstance(said, str) else _map(flag, said)
+    return _map(flag, value, "<") if isinstance(value, str) else _map(flag, value)
 
 
-def _headers(flag: str, said: Any) -> dict[str, str]:
-    if isinstance(said, str):
-        return _map(flag, said, ":")
-    return {key: value if isinstance(value, str) else ",".join(value) for key, value in said.items()}
+def _headers(flag: str, value: Any) -> dict[str, str]:
+    if isinstance(value, str):
+        return _map(flag, value, ":")
+    return {key: text if isinstance(text, str) else ",".join(text) for key, text in value.items()}
 
 
-def _taints(flag: str, said: Any) -> list[Taint]:
-    if not isinstance(said, str):
-        return [taint if isinstance(taint, Taint) else Taint(**taint) for taint in said]
-    return [_taint(flag, word) for word in _list(flag, said)]
+def _taints(flag: str, value: Any) -> list[Taint]:
+    if not isinstance(value, str):
+        return [taint if isinstance(taint, Taint) else Taint(**taint) for taint in value]
+    return [_taint(flag, word) for word in _list(flag, value)]
 
 
 def _taint(flag: str, text: str) -> Taint:
@@ -57,33 +57,33 @@ def _taint(flag: str, text: str) -> Taint:
     return Taint(key=key, value=value, effect=effect)
 
 
-def _image_policy(flag: str, said: Any) -> str:
-    if said not in POLICIES:
+def _image_policy(flag: str, value: Any) -> str:
+    if value not in POLICIES:
         raise ValueError
-    return str(said)
+    return str(value)
 
 
-def _groups(flag: str, said: Any) -> list[ShutdownGroup]:
-    return [ShutdownGroup(int(group["priority"]), float(group["shutdownGracePeriodSeconds"])) for group in said]
+def _groups(flag: str, value: Any) -> list[ShutdownGroup]:
+    return [ShutdownGroup(int(group["priority"]), float(group["shutdownGracePeriodSeconds"])) for group in value]
 
 
-def _time(flag: str, said: Any) -> float:
-    return flags.duration_s(flag, str(said))
+def _time(flag: str, value: Any) -> float:
+    return flags.duration_s(flag, str(value))
 
 
-def _size(flag: str, said: Any) -> int:
-    return int(parse(str(said)).value())
+def _size(flag: str, value: Any) -> int:
+    return int(parse(str(value)).value())
 
 
-def _switch(flag: str, said: Any) -> bool:
-    if not isinstance(said, bool):
+def _switch(flag: str, value: Any) -> bool:
+    if not isinstance(value, bool):
         raise TypeError
-    return said
+    return value
 
 
 READERS: dict[str, Callable[[str, Any], Any]] = {
-    "text": lambda flag, said: str(said),
-    "int": lambda flag, said: int(said),
+    "text": lambda flag, value: str(value),
+    "int": lambda flag, value: int(value),
     "bool": _switch,
     "list": _list,
     "map": _map,

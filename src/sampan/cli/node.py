@@ -67,14 +67,14 @@ def command() -> None:
     "--pods", metavar="N", help=f"Largest number of pods on each hollow node. Default: {hollow_nodes.CAPACITY['pods']}."
 )
 @cluster_options
-def add(names: tuple[str, ...], count: int | None, data_dir: str | None, name: str, **given: Any) -> None:
+def add(names: tuple[str, ...], count: int | None, data_dir: str | None, name: str, **options: Any) -> None:
     """Add nodes, and wait until they are ready."""
     if names and count is not None:
         raise CliError("--count: either names or how many")
-    capacity = {key: given[key] for key in ("cpu", "memory", "pods") if given[key]}
-    labels, taints = _labels(given["labels"]), [_taint(text) for text in given["taints"]]
+    capacity = {key: options[key] for key in ("cpu", "memory", "pods") if options[key]}
+    labels, taints = _labels(options["labels"]), [_taint(text) for text in options["taints"]]
     session = _open(data_dir, name)
-    runtime = _runtime(session, given["runtime"])
+    runtime = _runtime(session, options["runtime"])
     if capacity and runtime != hollow_nodes.HOLLOW:
         raise CliError(f"--{next(iter(capacity))}: a real node has what the machine has")
     began: dict[str, float] = {}
@@ -163,10 +163,10 @@ def _runtime_of(node: dict[str, Any]) -> str:
     return runtime
 
 
-def _runtime(session: Session, wanted: str | None) -> str:
+def _runtime(session: Session, requested: str | None) -> str:
     """Return the runtime of new nodes: the requested one, or else that of the cluster's real nodes if there are any."""
     runtimes = {_runtime_of(item) for item in session.get(_NODES)["items"]} - {"", hollow_nodes.HOLLOW}
-    if wanted == hollow_nodes.HOLLOW or (wanted is None and not runtimes):
+    if requested == hollow_nodes.HOLLOW or (requested is None and not runtimes):
         return hollow_nodes.HOLLOW
     if not runtimes:
         raise CliError("--runtime: this cluster has no real nodes; `sampan up --nodes 1` begins with one")

@@ -126,14 +126,16 @@ def node_controller_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return _with(_RANGES | _TIMES | _RATES | _SERVICES, command)
 
 
-def node_controller_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+def node_controller_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields of ControllerConfig for those flags that the command has."""
-    settings: dict[str, Any] = {_name(flag): given[_name(flag)] for flag in (_RANGES | _RATES) if _name(flag) in given}
+    settings: dict[str, Any] = {
+        _name(flag): options[_name(flag)] for flag in (_RANGES | _RATES) if _name(flag) in options
+    }
     for flag in _TIMES:
-        if _name(flag) in given:
-            settings[f"{_name(flag)}_s"] = flags.duration_s(flag, given[_name(flag)])
+        if _name(flag) in options:
+            settings[f"{_name(flag)}_s"] = flags.duration_s(flag, options[_name(flag)])
     for flag in ("--cluster-cidr", "--service-cluster-ip-range"):
-        settings[_name(flag)] = [text.strip() for text in given.get(_name(flag), "").split(",") if text.strip()]
+        settings[_name(flag)] = [text.strip() for text in options.get(_name(flag), "").split(",") if text.strip()]
     _check(settings)
     return settings
 

@@ -57,21 +57,21 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def nodes_config(given: Mapping[str, Any], components: Sequence[str], where: ClusterDir) -> NodesConfig:
-    count, runtime = given["nodes"], given["runtime"]
+def nodes_config(options: Mapping[str, Any], components: Sequence[str], where: ClusterDir) -> NodesConfig:
+    count, runtime = options["nodes"], options["runtime"]
     if count is not None and count < 0:
         raise CliError("--nodes: cannot be negative")
     if count and KUBELET not in components:
         raise CliError(f"--nodes: there are none without {KUBELET} among --components")
     common = NodesConfig(
-        stages=_stages(given["hollow_stages"]),
-        has_events=given["hollow_events"],
+        stages=_stages(options["hollow_stages"]),
+        has_events=options["hollow_events"],
         root=where.path / "nodes",
         images=where.images,
     )
     if runtime == HOLLOW or count == 0 or KUBELET not in components:
         return replace(common, count=count or 0)
-    choice, why_not = usable(runtime, given["container_runtime_endpoint"] or "")
+    choice, why_not = usable(runtime, options["container_runtime_endpoint"] or "")
     if choice is not None:
         number = 1 if count is None else count
         if choice.runtime == CRI and number > 1:
@@ -82,15 +82,15 @@ def nodes_config(given: Mapping[str, Any], components: Sequence[str], where: Clu
     raise CliError(f"--runtime: {why_not}")
 
 
-def usable(wanted: str, endpoint: str = "") -> tuple[Choice | None, str]:
+def usable(requested: str, endpoint: str = "") -> tuple[Choice | None, str]:
     """Return the runtime that can run pods on this machine; if there is none, return the reason and a remedy."""
     from sampan.runtimes.choice import NoRuntime, chosen
 
     try:
-        return asyncio.run(chosen(wanted, endpoint)), ""
+        return asyncio.run(chosen(requested, endpoint)), ""
     except NoRuntime as error:
         message = str(error)
-    if wanted == AUTO and not endpoint:
+    if requested == AUTO and not endpoint:
         message += ". As root, with crun or runc, pods can run; --runtime process runs them without isolation"
         message += f", --runtime {HOLLOW} --nodes 1 simulates them"
     return None, message

@@ -62,26 +62,26 @@ def scheduler_options(config_flag: str) -> Callable[[Callable[..., Any]], Callab
     return decorate
 
 
-def scheduler_settings(config_flag: str, given: Mapping[str, Any]) -> SchedulerSettings:
+def scheduler_settings(config_flag: str, options: Mapping[str, Any]) -> SchedulerSettings:
     """Return the settings. Raise CliError for invalid ones before anything starts. The modules of the scheduler are
     imported only if they are needed."""
     ways = {
-        config_flag: given["scheduler_config"],
-        "--algorithm-provider": given["algorithm_provider"],
-        "--policy-config-file": given["policy_config_file"],
-        "--policy-configmap": given["policy_configmap"],
+        config_flag: options["scheduler_config"],
+        "--algorithm-provider": options["algorithm_provider"],
+        "--policy-config-file": options["policy_config_file"],
+        "--policy-configmap": options["policy_configmap"],
     }
     chosen = [flag for flag, value in ways.items() if value]
     if len(chosen) > 1:
         raise CliError(f"{chosen[1]}: cannot be given together with {chosen[0]}")
-    if given["policy_configmap"]:
-        return SchedulerSettings(policy_map=(given["policy_configmap_namespace"], given["policy_configmap"]))
-    if given["algorithm_provider"]:
-        return SchedulerSettings(config=_provided(given["algorithm_provider"]))
-    if given["policy_config_file"]:
-        return SchedulerSettings(config=_read("--policy-config-file", given["policy_config_file"], policy_config))
-    if given["scheduler_config"]:
-        return SchedulerSettings(config=_read(config_flag, given["scheduler_config"], _file_config))
+    if options["policy_configmap"]:
+        return SchedulerSettings(policy_map=(options["policy_configmap_namespace"], options["policy_configmap"]))
+    if options["algorithm_provider"]:
+        return SchedulerSettings(config=_provided(options["algorithm_provider"]))
+    if options["policy_config_file"]:
+        return SchedulerSettings(config=_read("--policy-config-file", options["policy_config_file"], policy_config))
+    if options["scheduler_config"]:
+        return SchedulerSettings(config=_read(config_flag, options["scheduler_config"], _file_config))
     return SchedulerSettings()
 
 

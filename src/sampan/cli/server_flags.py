@@ -337,52 +337,54 @@ def server_options(bind: dict[str, Any]) -> Callable[[Callable[..., Any]], Calla
     return decorate
 
 
-def server_config(given: Mapping[str, Any], *, tls: TlsFiles | None, addresses: Sequence[str] = ()) -> ServerConfig:
+def server_config(options: Mapping[str, Any], *, tls: TlsFiles | None, addresses: Sequence[str] = ()) -> ServerConfig:
     """Return the configuration. `addresses` are those of the secure port; the default is --bind-address."""
-    bound, *others = addresses or [flags.address("--bind-address", given["bind_address"] or "127.0.0.1")]
-    if not (given["secure_port"] or given["insecure_port"]):
+    bound, *others = addresses or [flags.address("--bind-address", options["bind_address"] or "127.0.0.1")]
+    if not (options["secure_port"] or options["insecure_port"]):
         raise CliError("--secure-port: with 0 there must be an --insecure-port, or nobody could reach the server")
-    for name in flags.switches("--feature-gates", given["feature_gates"]):
+    for name in flags.switches("--feature-gates", options["feature_gates"]):
         if name not in FEATURES:
             raise CliError(f"--feature-gates: there is no feature {name!r} to switch")
-    enabled = _plugins("--enable-admission-plugins", given["enable_admission_plugins"])
-    disabled = _plugins("--disable-admission-plugins", given["disable_admission_plugins"])
+    enabled = _plugins("--enable-admission-plugins", options["enable_admission_plugins"])
+    disabled = _plugins("--disable-admission-plugins", options["disable_admission_plugins"])
     return ServerConfig(
-        kubelets=_kubelets(given),
-        proxy_client=_proxy_client(given),
+        kubelets=_kubelets(options),
+        proxy_client=_proxy_client(options),
         bind_address=bound,
         other_bind_addresses=others,
-        secure_port=flags.port("--secure-port", given["secure_port"]),
-        insecure_bind_address=flags.address("--insecure-bind-address", given["insecure_bind_address"]),
-        insecure_port=flags.port("--insecure-port", given["insecure_port"]),
-        advertise_address=advertised(given),
-        tls=replace(tls, is_strict=given["tls_min_version"] == "VersionTLS13") if tls is not None else None,
-        tokens=flags.tokens("--token-auth-file", given["token_auth_file"]),
-        basic_users=flags.users("--basic-auth-file", given["basic_auth_file"]),
-        has_bootstrap_tokens=given["enable_bootstrap_token_auth"],
-        **identity_flags.authentication(given),
-        abac_policies=_policies(given),
-        **identity_flags.authorization(given),
-        service_account_issuer=given["service_account_issuer"][0],
-        other_service_account_issuers=tuple(given["service_account_issuer"][1:]),
-        service_account_jwks_uri=given["service_account_jwks_uri"],
-        service_account_max_token_s=_max_token_s(given["service_account_max_token_expiration"]),
-        extends_account_tokens=given["service_account_extend_token_expiration"],
-        has_fairness=given["enable_priority_and_fairness"],
-        service_account_key=_signing_key(given["service_account_signing_key_file"]),
-        service_account_public_keys=_key_files(given["service_account_key_file"]),
-        api_audiences=tuple(filter(None, given["api_audiences"].split(","))),
-        service_cluster_ip_range=flags.network("--service-cluster-ip-range", given["service_cluster_ip_range"]),
-        service_node_port_range=flags.port_range("--service-node-port-range", given["service_node_port_range"]),
-        runtime_config=_runtime_config(given["runtime_config"]),
-        audit=_audit(given),
-        **_encryption(given),
-        event_ttl_s=flags.duration_s("--event-ttl", given["event_ttl"]),
+        secure_port=flags.port("--secure-port", options["secure_port"]),
+        insecure_bind_address=flags.address("--insecure-bind-address", options["insecure_bind_address"]),
+        insecure_port=flags.port("--insecure-port", options["insecure_port"]),
+        advertise_address=advertised(options),
+        tls=replace(tls, is_strict=options["tls_min_version"] == "VersionTLS13") if tls is not None else None,
+        tokens=flags.tokens("--token-auth-file", options["token_auth_file"]),
+        basic_users=flags.users("--basic-auth-file", options["basic_auth_file"]),
+        has_bootstrap_tokens=options["enable_bootstrap_token_auth"],
+        **identity_flags.authentication(options),
+        abac_policies=_policies(options),
+        **identity_flags.authorization(options),
+        service_account_issuer=options["service_account_issuer"][0],
+        other_service_account_issuers=tuple(options["service_account_issuer"][1:]),
+        service_account_jwks_uri=options["service_account_jwks_uri"],
+        service_account_max_token_s=_max_token_s(options["service_account_max_token_expiration"]),
+        extends_account_tokens=options["service_account_extend_token_expiration"],
+        has_fairness=options["enable_priority_and_fairness"],
+        service_account_key=_signing_key(options["service_account_signing_key_file"]),
+        service_account_public_keys=_key_files(options["service_account_key_file"]),
+        api_audiences=tuple(filter(None, options["api_audiences"].split(","))),
+        service_cluster_ip_range=flags.network("--service-cluster-ip-range", options["service_cluster_ip_range"]),
+        service_node_port_range=flags.port_range("--service-node-port-range", options["service_node_port_range"]),
+        runtime_config=_runtime_config(options["runtime_config"]),
+        audit=_audit(options),
+        **_encryption(options),
+        event_ttl_s=flags.duration_s("--event-ttl", options["event_ttl"]),
         enabled_admission_plugins=enabled,
         disabled_admission_plugins=disabled,
-        admission_configurations=_configurations(given["admission_control_config_file"], enabled, disabled),
-        max_in_flight=_in_flight("--max-requests-inflight", given["max_requests_inflight"]),
-        max_mutating_in_flight=_in_flight("--max-mutating-requests-inflight", given["max_mutating_requests_inflight"]),
+        admission_configurations=_configurations(options["admission_control_config_file"], enabled, disabled),
+        max_in_flight=_in_flight("--max-requests-inflight", options["max_requests_inflight"]),
+        max_mutating_in_flight=_in_flight(
+            "--max-mutating-requests-inflight", options["max_mutating_requests_inflight"]
+        ),
     )
 
 
@@ -407,21 +409,21 @@ def _configurations(path: str | None, enabled: Sequence[str], disabled: Sequence
     return configurations
 
 
-def store_config(given: Mapping[str, Any]) -> StoreConfig:
+def store_config(options: Mapping[str, Any]) -> StoreConfig:
     """Return the store of the flags: etcd, or memory without --etcd-servers."""
     return StoreConfig(
-        etcd_servers=tuple(url.strip() for url in given["etcd_servers"].split(",") if url.strip()),
-        etcd_ca=flags.file("--etcd-cafile", given["etcd_cafile"]),
-        etcd_cert=flags.file("--etcd-certfile", given["etcd_certfile"]),
-        etcd_key=flags.file("--etcd-keyfile", given["etcd_keyfile"]),
-        compaction_interval_s=flags.duration_s("--etcd-compaction-interval", given["etcd_compaction_interval"]),
+        etcd_servers=tuple(url.strip() for url in options["etcd_servers"].split(",") if url.strip()),
+        etcd_ca=flags.file("--etcd-cafile", options["etcd_cafile"]),
+        etcd_cert=flags.file("--etcd-certfile", options["etcd_certfile"]),
+        etcd_key=flags.file("--etcd-keyfile", options["etcd_keyfile"]),
+        compaction_interval_s=flags.duration_s("--etcd-compaction-interval", options["etcd_compaction_interval"]),
     )
 
 
-def advertised(given: Mapping[str, Any]) -> str:
-    if given["advertise_address"]:
-        return flags.address("--advertise-address", given["advertise_address"])
-    bound = ipaddress.ip_address(flags.address("--bind-address", given["bind_address"] or "0.0.0.0"))
+def advertised(options: Mapping[str, Any]) -> str:
+    if options["advertise_address"]:
+        return flags.address("--advertise-address", options["advertise_address"])
+    bound = ipaddress.ip_address(flags.address("--bind-address", options["bind_address"] or "0.0.0.0"))
     return own_address() if bound.is_unspecified or bound.is_loopback else str(bound)
 
 
@@ -452,10 +454,10 @@ def _signing_key(path: str | None) -> Path | None:
     return key_file
 
 
-def _encryption(given: Mapping[str, Any]) -> dict[str, Any]:
-    path = given["encryption_provider_config"]
+def _encryption(options: Mapping[str, Any]) -> dict[str, Any]:
+    path = options["encryption_provider_config"]
     encryption = flags.encryption("--encryption-provider-config", path)
-    if not given["encryption_provider_config_automatic_reload"]:
+    if not options["encryption_provider_config_automatic_reload"]:
         return {"encryption": encryption}
     if encryption is None:
         raise CliError("--encryption-provider-config-automatic-reload needs --encryption-provider-config")
@@ -464,17 +466,17 @@ def _encryption(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"encryption": ChangingEncryption(encryption), "encryption_config": Path(path)}
 
 
-def _proxy_client(given: Mapping[str, Any]) -> tuple[Path, Path] | None:
+def _proxy_client(options: Mapping[str, Any]) -> tuple[Path, Path] | None:
     names = ("proxy_client_cert_file", "proxy_client_key_file")
-    return flags.key_pair("--proxy-client-cert-file", given[names[0]], "--proxy-client-key-file", given[names[1]])
+    return flags.key_pair("--proxy-client-cert-file", options[names[0]], "--proxy-client-key-file", options[names[1]])
 
 
-def _kubelets(given: Mapping[str, Any]) -> KubeletAccess | None:
+def _kubelets(options: Mapping[str, Any]) -> KubeletAccess | None:
     names = ("kubelet_client_certificate", "kubelet_client_key")
-    pair = flags.key_pair("--kubelet-client-certificate", given[names[0]], "--kubelet-client-key", given[names[1]])
+    pair = flags.key_pair("--kubelet-client-certificate", options[names[0]], "--kubelet-client-key", options[names[1]])
     certificate, key = pair or (None, None)
-    ca = flags.authority("--kubelet-certificate-authority", given["kubelet_certificate_authority"])
-    types = given["kubelet_preferred_address_types"]
+    ca = flags.authority("--kubelet-certificate-authority", options["kubelet_certificate_authority"])
+    types = options["kubelet_preferred_address_types"]
     if not (certificate or ca or types):
         return None
     return KubeletAccess(
@@ -482,7 +484,7 @@ def _kubelets(given: Mapping[str, Any]) -> KubeletAccess | None:
         key=key,
         ca=ca,
         address_types=[type_name.strip() for type_name in types.split(",")] if types else ADDRESS_TYPES,
-        timeout_s=flags.duration_s("--kubelet-timeout", given["kubelet_timeout"]),
+        timeout_s=flags.duration_s("--kubelet-timeout", options["kubelet_timeout"]),
     )
 
 
@@ -500,9 +502,9 @@ def _in_flight(flag: str, number: int) -> int:
     return number
 
 
-def _policies(given: Mapping[str, Any]) -> Sequence[AbacPolicy]:
-    flag, path = "--authorization-policy-file", given["authorization_policy_file"]
-    is_wanted = ABAC in identity_flags.authorization_names(given)
+def _policies(options: Mapping[str, Any]) -> Sequence[AbacPolicy]:
+    flag, path = "--authorization-policy-file", options["authorization_policy_file"]
+    is_wanted = ABAC in identity_flags.authorization_names(options)
     if is_wanted and not path:
         raise CliError(f"{flag}: the mode {ABAC} needs it")
     if path and not is_wanted:
@@ -515,20 +517,20 @@ def _policies(given: Mapping[str, Any]) -> Sequence[AbacPolicy]:
         raise CliError(f"{flag}: {error}") from None
 
 
-def _audit(given: Mapping[str, Any]) -> AuditConfig | None:
+def _audit(options: Mapping[str, Any]) -> AuditConfig | None:
     """Return the audit configuration; as in Kubernetes there is none unless both files are set."""
-    policy = flags.audit_policy("--audit-policy-file", given["audit_policy_file"])
+    policy = flags.audit_policy("--audit-policy-file", options["audit_policy_file"])
     for flag in ("maxsize", "maxbackup", "maxage"):
-        if given[f"audit_log_{flag}"] < 0:
+        if options[f"audit_log_{flag}"] < 0:
             raise CliError(f"--audit-log-{flag}: cannot be negative")
-    if policy is None or not given["audit_log_path"]:
+    if policy is None or not options["audit_log_path"]:
         return None
     return AuditConfig(
         policy=policy,
-        path=flags.writable("--audit-log-path", given["audit_log_path"]),
-        max_size_mb=given["audit_log_maxsize"] or 100,
-        max_backups=given["audit_log_maxbackup"],
-        max_age_days=given["audit_log_maxage"],
+        path=flags.writable("--audit-log-path", options["audit_log_path"]),
+        max_size_mb=options["audit_log_maxsize"] or 100,
+        max_backups=options["audit_log_maxbackup"],
+        max_age_days=options["audit_log_maxage"],
     )
 
 

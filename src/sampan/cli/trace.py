@@ -10,8 +10,8 @@ import click
 from sampan.api.ages import human
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.connection_options import connection_options
-from sampan.cli.kubectl.kinds import Kinds
-from sampan.cli.kubectl.printing import as_json, table_lines
+from sampan.cli.kubectl.kinds import ResourceTypes
+from sampan.cli.kubectl.output import as_json, table_lines
 from sampan.cli.kubectl.session import open_session
 from sampan.cli.kubectl.targets import targets
 
@@ -23,7 +23,7 @@ _RECORDS = "/debug/flightrecorder"
 @click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the object.")
 @click.option("-o", "--output", default="", metavar="FORM", help="Output format: json prints all recorded fields.")
 @connection_options
-def command(words: tuple[str, ...], output: str, **given: Any) -> None:
+def command(words: tuple[str, ...], output: str, **options: Any) -> None:
     """Show the recent history of an object.
 
     For each recorded action it shows what was done, by which component, and the outcome.
@@ -34,8 +34,8 @@ def command(words: tuple[str, ...], output: str, **given: Any) -> None:
     """
     if output not in ("", "json"):
         raise CliError(f"-o: there is no {output!r}; known is json")
-    session = open_session(given)
-    for target in targets(Kinds(session), words):
+    session = open_session(options)
+    for target in targets(ResourceTypes(session), words):
         for name in target.names:
             obj = session.get(target.kind.object(session.namespace, name))
             records = list(session.lines(_RECORDS, {"uid": obj["metadata"]["uid"]}))

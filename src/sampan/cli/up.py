@@ -22,12 +22,12 @@ from sampan.apiserver.proxy.kubelets import KubeletAccess
 from sampan.cli import detach, flags
 from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir, cluster_options
 from sampan.cli.failures import CliError
-from sampan.cli.listening import certificate_names, host_port, kubelet_address, server_addresses
+from sampan.cli.listen_addresses import certificate_names, host_port, kubelet_address, server_addresses
 from sampan.cli.node_controller_flags import node_controller_settings, range_options
 from sampan.cli.node_flags import node_options, nodes_config
 from sampan.cli.scheduler_flags import scheduler_options, scheduler_settings
 from sampan.cli.server_flags import BIND_LOCALLY, server_config, server_options, store_config
-from sampan.cli.serving import leave, serve, set_up_logs
+from sampan.cli.server_process import leave, serve, set_up_logs
 from sampan.cluster import kubeconfig
 from sampan.cluster.assembly import APISERVER, COMPONENTS, KUBELET, Assembly, ClusterConfig, StoreConfig
 from sampan.cluster.leadership import LeadershipConfig
@@ -78,35 +78,35 @@ _SERVICE_NAMES = tuple("kubernetes" + end for end in ("", ".default", ".default.
     "--merge-kubeconfig", is_flag=True, help="Add the cluster to ~/.kube/config and make it the current context."
 )
 @server_options(BIND_LOCALLY)
-def command(**given: Any) -> None:
+def command(**options: Any) -> None:
     """Start a cluster.
 
     It runs until Ctrl-C or, with --detach, until `sampan down`.
     """
     began = time.monotonic()
-    where = cluster_dir(given["data_dir"], given["name"])
+    where = cluster_dir(options["data_dir"], options["name"])
     where.check()
-    if given["kubeconfig_out"]:
-        flags.output_file("--kubeconfig-out", given["kubeconfig_out"])
+    if options["kubeconfig_out"]:
+        flags.output_file("--kubeconfig-out", options["kubeconfig_out"])
     undo = where.make()
-    if given["is_detached"]:
+    if options["is_detached"]:
         note = _detached(where, undo)
         _tell(note, time.monotonic() - began)
-        click.echo(f"  log    {where.log}\n  stop   sampan down{_which(given)}")
+        click.echo(f"  log    {where.log}\n  stop   sampan down{_which(options)}")
         return
-    _run(where, given, began, undo)
+    _run(where, options, began, undo)
 
 
-def _run(where: ClusterDir, given: dict[str, Any], began: float, undo: Callable[[], None]) -> None:
+def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callable[[], None]) -> None:
     """Run the cluster in this process. `undo` is called if it fails to start."""
     lock = where.lock()
     if not lock.acquire(makes_file=True):
-        raise CliError(_taken(where))
+        raise CliError(_in_use_message(where))
     is_up = False
     try:
         where.remove_note()  # the pid in the file of a killed process may belong to another process now
-        set_up_logs(given["verbosity"])
-        config = _config(where, given)
+        set_up_logs(options["verbosity"])
+        config = _config(where, options)
 
         kept: list[Assembly] = []
 
@@ -114,10 +114,10 @@ def _run(where: ClusterDir, given: dict[str, Any], began: float, undo: Callable[
             nonlocal is_up
             kept.append(cluster)  # keep its objects from being freed before the lock is released
             nodes = await node_summary(cluster.client("up"), cluster.config.nodes)
-            note = _note(where, given, cluster, nodes)
-            write = partial(_write_kubeconfigs, where, given, note.url or note.insecure_url)
+            note = _note(where, options, cluster, nodes)
+            write = partial(_write_kubeconfigs, where, options, note.url or note.insecure_url)
             write()
-            names = server_names(given, config.server.service_cluster_ip_range)
+            names = server_names(options, config.server.service_cluster_ip_range)
             config.renewals.add(KeptPki(pki=Pki(where.pki), names=names, on_renewed=write))
             try:
                 where.write_note(note)
@@ -138,7 +138,7 @@ def _run(where: ClusterDir, given: dict[str, Any], began: float, undo: Callable[
 def _detached(where: ClusterDir, undo: Callable[[], None]) -> Running:
     lock = where.lock()
     if not lock.acquire():
-        raise CliError(_taken(where))
+        raise CliError(_in_use_message(where))
     lock.release()
     where.remove_note()
     try:
@@ -150,19 +150,19 @@ def _detached(where: ClusterDir, undo: Callable[[], None]) -> Running:
         raise
 
 
-def _config(where: ClusterDir, given: dict[str, Any]) -> ClusterConfig:
-    components = flags.names("--components", given["components"], COMPONENTS)
+def _config(where: ClusterDir, options: dict[str, Any]) -> ClusterConfig:
+    components = flags.names("--components", options["components"], COMPONENTS)
     if APISERVER not in components:
         raise CliError(f"--components: {APISERVER} cannot be left out")
-    nodes = nodes_config(given, components, where)
+    nodes = nodes_config(options, components, where)
     pki = Pki(where.pki)
     try:
-        names = server_names(given, given["service_cluster_ip_range"])
+        names = server_names(options, options["service_cluster_ip_range"])
         pki.ensure(names=names, now=time.time())
     except ValueError as error:
         raise CliError(f"--data-dir: {where.pki} has a certificate or key that cannot be used: {error}") from None
     tls = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
-    server = server_config(given, tls=tls, addresses=server_addresses(given, nodes))
+    server = server_config(options, tls=tls, addresses=server_addresses(options, nodes))
     kubelets = server.kubelets or KubeletAccess()
     if kubelets.certificate is None:
         kubelets = dataclasses.replace(
@@ -176,43 +176,43 @@ def _config(where: ClusterDir, given: dict[str, Any]) -> ClusterConfig:
         kubelets=kubelets,
     )
     server = with_front_proxy(server, pki)
-    store = store_config(given)
-    if not store.etcd_servers and given["store"] == "sqlite":
+    store = store_config(options)
+    if not store.etcd_servers and options["store"] == "sqlite":
         store = dataclasses.replace(store, sqlite=where.database)
     return ClusterConfig(
         server=server,
         store=store,
         components=components,
-        controllers=flags.controllers("--controllers", given["controllers"]),
+        controllers=flags.controllers("--controllers", options["controllers"]),
         root_ca=pki.certificate(CA).read_bytes(),
         signing_ca=(pki.certificate(CA), pki.key(CA)),
         nodes=nodes,
-        kubelet_address=kubelet_address(given),
-        controller_settings={"local_volume_root": str(where.volumes), **node_controller_settings(given)},
+        kubelet_address=kubelet_address(options),
+        controller_settings={"local_volume_root": str(where.volumes), **node_controller_settings(options)},
         has_default_storage_class=KUBELET in components,
-        scheduler=scheduler_settings("--scheduler-config", given),
-        leader_election=_election(given, store),
+        scheduler=scheduler_settings("--scheduler-config", options),
+        leader_election=_election(options, store),
     )
 
 
-def _election(given: dict[str, Any], store: StoreConfig) -> LeadershipConfig | None:
+def _election(options: dict[str, Any], store: StoreConfig) -> LeadershipConfig | None:
     """Return the leader election settings. By default it is enabled for a store that other processes may share."""
-    is_wanted = given["leader_elect"] if given["leader_elect"] is not None else bool(store.etcd_servers)
+    is_wanted = options["leader_elect"] if options["leader_elect"] is not None else bool(store.etcd_servers)
     return LeadershipConfig() if is_wanted else None
 
 
-def server_names(given: dict[str, Any], service_range: str) -> list[str]:
+def server_names(options: dict[str, Any], service_range: str) -> list[str]:
     """Return the names and addresses in the serving certificate."""
     service = first_address(flags.network("--service-cluster-ip-range", service_range))
     own = [*_SERVICE_NAMES, "localhost", socket.gethostname(), "127.0.0.1", "::1", service]
-    return list(dict.fromkeys([*own, *certificate_names(given)]))
+    return list(dict.fromkeys([*own, *certificate_names(options)]))
 
 
-def _note(where: ClusterDir, given: dict[str, Any], cluster: Assembly, nodes: str) -> Running:
+def _note(where: ClusterDir, options: dict[str, Any], cluster: Assembly, nodes: str) -> Running:
     server, config = cluster.server, cluster.server.config
     return Running(
         pid=os.getpid(),
-        name=given["name"],
+        name=options["name"],
         url=f"https://{host_port(_reached_at(config), server.secure_port)}" if server.secure_port else "",
         insecure_url=f"http://{host_port(config.insecure_bind_address, server.insecure_port)}"
         if server.insecure_port
@@ -244,19 +244,19 @@ def _listening(cluster: Assembly) -> list[str]:
     return endpoints + [host_port(cluster.config.kubelet_address, kubelet.config.port) for kubelet in kubelets]
 
 
-def _write_kubeconfigs(where: ClusterDir, given: dict[str, Any], url: str) -> None:
+def _write_kubeconfigs(where: ClusterDir, options: dict[str, Any], url: str) -> None:
     pki = Pki(where.pki)
     config = kubeconfig.admin_config(
-        name=given["name"],
+        name=options["name"],
         url=url,
         ca=pki.certificate(CA).read_bytes(),
         certificate=pki.certificate(ADMIN).read_bytes(),
         key=pki.key(ADMIN).read_bytes(),
     )
     kubeconfig.write(where.kubeconfig, config)
-    if given["kubeconfig_out"]:
-        kubeconfig.write(Path(given["kubeconfig_out"]), config)
-    if given["merge_kubeconfig"]:
+    if options["kubeconfig_out"]:
+        kubeconfig.write(Path(options["kubeconfig_out"]), config)
+    if options["merge_kubeconfig"]:
         kubeconfig.merge(Path.home() / ".kube/config", config)
 
 
@@ -271,13 +271,13 @@ def _tell(note: Running, took_s: float) -> None:
     click.echo("  try    kubectl get namespaces        (or: sampan kubectl get namespaces)")
 
 
-def _taken(where: ClusterDir) -> str:
+def _in_use_message(where: ClusterDir) -> str:
     note = where.read_note()
     who = f"by process {note.pid} at {note.url or note.insecure_url}" if note else "by another process"
     return f"--data-dir: {where.path} is in use {who}; `sampan down` stops it, --name starts another cluster"
 
 
-def _which(given: dict[str, Any]) -> str:
-    if given["data_dir"] is not None:
-        return f" --data-dir {given['data_dir']}"
-    return f" --name {given['name']}" if given["name"] != "sampan" else ""
+def _which(options: dict[str, Any]) -> str:
+    if options["data_dir"] is not None:
+        return f" --data-dir {options['data_dir']}"
+    return f" --name {options['name']}" if options["name"] != "sampan" else ""

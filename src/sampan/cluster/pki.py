@@ -51,21 +51,21 @@ class _Kept(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Pki:
-    folder: Path
+    directory: Path
 
     def certificate(self, name: str) -> Path:
-        return self.folder / (f"{name}.pub" if name == ACCOUNTS else f"{name}.crt")
+        return self.directory / (f"{name}.pub" if name == ACCOUNTS else f"{name}.crt")
 
     def key(self, name: str) -> Path:
-        return self.folder / f"{name}.key"
+        return self.directory / f"{name}.key"
 
     def ensure(self, *, names: Sequence[str], now: float) -> None:
         """Create certificates that are missing, about to expire, or lack one of the server's `names`."""
-        self.folder.mkdir(mode=0o700, exist_ok=True)
+        self.directory.mkdir(mode=0o700, exist_ok=True)
         kept = self._kept()
         called = sorted(names)
         every = [name for ca, signed in _SIGNED.items() for name in (ca, *signed)]
-        bad = [name for name in every if not self._is_good(name, kept, now, wanted=called if name == SERVER else ())]
+        bad = [name for name in every if not self._is_good(name, kept, now, names=called if name == SERVER else ())]
         if bad:
             self._make(bad, kept, called, now)
 
@@ -73,12 +73,12 @@ class Pki:
         """Return the time at which the first certificate should be renewed."""
         return min((certificate.expiry for certificate in self._kept().values()), default=0) - BEFORE_S
 
-    def _is_good(self, name: str, kept: dict[str, _Kept], now: float, wanted: Sequence[str] = ()) -> bool:
+    def _is_good(self, name: str, kept: dict[str, _Kept], now: float, names: Sequence[str] = ()) -> bool:
         certificate = kept.get(name)
         files = self.certificate(name).exists() and self.key(name).exists()
         if certificate is None or not files or certificate.subject != _SUBJECTS.get(name, ""):
             return False
-        return certificate.expiry - now > BEFORE_S and set(wanted) <= set(certificate.names)
+        return certificate.expiry - now > BEFORE_S and set(names) <= set(certificate.names)
 
     def _make(self, bad: Sequence[str], kept: dict[str, _Kept], names: list[str], now: float) -> None:
         from sampan.machinery.certificates import make_key
@@ -87,7 +87,7 @@ class Pki:
             self._make_signed(ca, bad, kept, names, now)
         if not self.key(ACCOUNTS).exists():
             self._write(ACCOUNTS, make_key(), kept, float("inf"), [])
-        write_private(self.folder / "kept.json", msgspec.json.encode(kept))
+        write_private(self.directory / "kept.json", msgspec.json.encode(kept))
 
     def _make_signed(self, by: str, bad: Sequence[str], kept: dict[str, _Kept], names: list[str], now: float) -> None:
         """Create a CA if necessary, and the certificates that it signs."""
@@ -113,7 +113,7 @@ class Pki:
 
     def _kept(self) -> dict[str, _Kept]:
         try:
-            return msgspec.json.decode((self.folder / "kept.json").read_bytes(), type=dict[str, _Kept])
+            return msgspec.json.decode((self.directory / "kept.json").read_bytes(), type=dict[str, _Kept])
         except (FileNotFoundError, msgspec.MsgspecError):
             return {}
 

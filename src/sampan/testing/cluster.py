@@ -23,9 +23,9 @@ from sampan.machinery.clock import Clock, RealClock
 from sampan.runtimes.choice import chosen
 from sampan.runtimes.names import HOLLOW
 from sampan.testing import arguments, namespaces
-from sampan.testing.folder import TemporaryFolder
 from sampan.testing.keys import KEYS
 from sampan.testing.loop_thread import LoopThread
+from sampan.testing.temporary_directory import TemporaryFolder
 
 if TYPE_CHECKING:
     from sampan.scheduler.config import SchedulerConfig

@@ -38,7 +38,7 @@ class Outside:
         )
 
     def kubeconfig(self, path: str = "/review") -> Path:
-        file = self.pki.folder / "service.yaml"
+        file = self.pki.directory / "service.yaml"
         ca, certificate, key = self.pki.certificate(CA), self.pki.certificate(ADMIN), self.pki.key(ADMIN)
         file.write_text(
             "{current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}], "

@@ -44,7 +44,9 @@ async def decided(cluster: Cluster, name: str) -> None:
     async with cluster.client.of(Pod).watch(chosen, initial_events=True) as events:
         async for batch in events:
             for event in batch:
-                if event.key.name and any(one.type == "PodScheduled" for one in event.object.status.conditions):
+                if event.key.name and any(
+                    requirement.type == "PodScheduled" for requirement in event.object.status.conditions
+                ):
                     return
 
 
@@ -87,12 +89,12 @@ def test_a_pod_that_is_only_a_file(cluster: Cluster, tmp_path: Path) -> None:
     }
     file.write_text(json.dumps(deployment))
     found = printed(cluster, "why", "-f", str(file))
-    assert found.startswith(f"deployment default/w as {file} has it, were it made now")
-    assert "As things are now none of 2 nodes will do:" in found
+    assert found.startswith(f"deployment default/w from {file}, if it were created now")
+    assert "Now none of 2 nodes is feasible:" in found
     assert cluster.run(cluster.client.of(Pod).list(Selection(labels="a=b"))).items == []
     template["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1m"
     file.write_text(json.dumps(deployment))
-    assert "As things are now 2 of 2 nodes will do" in printed(cluster, "why", "-f", str(file))
+    assert "Now 2 of 2 nodes are feasible" in printed(cluster, "why", "-f", str(file))
 
 
 def test_a_file_with_several_things(cluster: Cluster) -> None:
@@ -101,7 +103,7 @@ def test_a_file_with_several_things(cluster: Cluster) -> None:
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}
     done = given(cluster, service, gated, gated | {"metadata": {"name": "other"}})
     assert done.exit_code == 0, done.output
-    assert done.stdout.count("were it made now\nit would be held back: waiting for scheduling gates: [x/y]\n") == 2
+    assert done.stdout.count("if it were created now\nit would be gated: waiting for scheduling gates: [x/y]\n") == 2
     assert done.stdout.count("\n---\n") == 1
     assert done.stderr == "(STDIN: Service s has no pods to tell of)\n"
     done = given(cluster, service)
@@ -111,12 +113,12 @@ def test_a_file_with_several_things(cluster: Cluster) -> None:
 
 def given(cluster: Cluster, *objects: dict[str, Any]) -> Any:
     """`sampan why -f -` with these."""
-    text = "\n---\n".join(json.dumps(one) for one in objects)
+    text = "\n---\n".join(json.dumps(requirement) for requirement in objects)
     return CliRunner().invoke(cli, ["why", "-f", "-", "--kubeconfig", str(cluster.kubeconfig)], input=text)
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "explanation"),
     [
         (["why"], "want either KIND/NAME or -f FILE"),
         (["why", "pod/gone"], 'pods "gone" not found'),
@@ -126,10 +128,10 @@ def given(cluster: Cluster, *objects: dict[str, Any]) -> Any:
         (["why", "-f", "/nowhere.yaml"], "does not exist"),
     ],
 )
-def test_mistakes(cluster: Cluster, words: list[str], told: str) -> None:
+def test_mistakes(cluster: Cluster, words: list[str], explanation: str) -> None:
     done = sampan(cluster, *words)
     assert done.exit_code != 0
-    assert told in done.output
+    assert explanation in done.output
 
 
 def test_without_a_scheduler_to_ask() -> None:
@@ -137,8 +139,8 @@ def test_without_a_scheduler_to_ask() -> None:
         cluster.run(cluster.client.of(Pod).create(builders.pod("p", namespace="default")))
         done = sampan(cluster, "why", "pod/p")
         assert done.exit_code == 0, done.output
-        assert "worked out from what the API server tells" in done.stderr
-        assert "As things are now 2 of 2 nodes will do" in done.stdout
+        assert "simulated from the objects of the API server" in done.stderr
+        assert "Now 2 of 2 nodes are feasible" in done.stdout
 
 
 def test_not_everybody_may_ask(cluster: Cluster) -> None:

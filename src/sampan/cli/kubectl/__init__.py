@@ -66,9 +66,9 @@ class Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-def _as_click_reads(found: click.Command, words: list[str]) -> list[str]:
+def _as_click_reads(command: click.Command, words: list[str]) -> list[str]:
     """Rewrite arguments that kubectl accepts and click does not: `-o=yaml`, and `--wait=false` for boolean flags."""
-    switches = {name: param for param in found.params if getattr(param, "is_flag", False) for name in param.opts}
+    switches = {name: param for param in command.params if getattr(param, "is_flag", False) for name in param.opts}
     end = words.index("--") if "--" in words else len(words)
     read: list[str] = []
     for word in words[:end]:
@@ -86,9 +86,9 @@ def _as_click_reads(found: click.Command, words: list[str]) -> list[str]:
 @connection_options
 @click.option("-n", "--namespace", metavar="NS", default="", help="Namespace of the objects.")
 @click.pass_context
-def command(ctx: click.Context, /, **given: Any) -> None:
+def command(ctx: click.Context, /, **options: Any) -> None:
     """Control a cluster with commands of kubectl."""
-    ctx.obj = given
+    ctx.obj = options
 
 
 __all__ = ["COMMANDS", "command"]

@@ -7,10 +7,10 @@ from typing import Any
 import click
 import msgspec
 
-from sampan.cli.kubectl.kinds import Kind, Kinds
+from sampan.cli.kubectl.kinds import ResourceType, ResourceTypes
 from sampan.cli.kubectl.manifest_options import manifest_options
-from sampan.cli.kubectl.manifests import Manifest, read_manifests
-from sampan.cli.kubectl.placing import kind_for, namespace_for
+from sampan.cli.kubectl.manifest_targets import kind_for, namespace_for
+from sampan.cli.kubectl.manifests import ManifestObject, read_manifests
 from sampan.cli.kubectl.session import Refusals, ServerError, Session, open_session
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -33,11 +33,11 @@ def command(flags: dict[str, Any], files: tuple[str, ...], recursive: bool, name
     """
     session = open_session(flags | ({"namespace": namespace} if namespace else {}))
     manifests = read_manifests(files, action="apply", recursive=recursive)
-    kinds, refusals = Kinds(session), Refusals()
-    placed = [(manifest, kind_for(kinds, manifest)) for manifest in manifests]
+    kinds, refusals = ResourceTypes(session), Refusals()
+    targets = [(manifest, kind_for(kinds, manifest)) for manifest in manifests]
     query = {"fieldManager": "kubectl-client-side-apply", "fieldValidation": "Strict"}
     query |= {"dryRun": "All"} if dry_run == "server" else {}
-    for manifest, kind in placed:
+    for manifest, kind in targets:
         try:
             verb = _apply(session, kind, manifest, namespace_for(kind, manifest, session, namespace), query)
         except ServerError as error:
@@ -48,7 +48,9 @@ def command(flags: dict[str, Any], files: tuple[str, ...], recursive: bool, name
     refusals.end()
 
 
-def _apply(session: Session, kind: Kind, manifest: Manifest, namespace: str, query: dict[str, str]) -> str:
+def _apply(
+    session: Session, kind: ResourceType, manifest: ManifestObject, namespace: str, query: dict[str, str]
+) -> str:
     desired = annotated(manifest.value, namespace)
     current = _current(session, kind.object(namespace, manifest.name))
     if current is None:
@@ -77,16 +79,21 @@ def _current(session: Session, path: str) -> dict[str, Any] | None:
 
 
 def _create(
-    session: Session, kind: Kind, manifest: Manifest, namespace: str, query: dict[str, str], wanted: dict[str, Any]
+    session: Session,
+    kind: ResourceType,
+    manifest: ManifestObject,
+    namespace: str,
+    query: dict[str, str],
+    desired: dict[str, Any],
 ) -> str:
     try:
-        session.send("POST", kind.collection(namespace), query, body=wanted)
+        session.send("POST", kind.collection(namespace), query, body=desired)
     except ServerError as error:
         raise error.about(f'error when creating "{manifest.source}"') from None
     return "created"
 
 
-def _applying(kind: Kind, manifest: Manifest, namespace: str, patch: dict[str, Any]) -> str:
+def _applying(kind: ResourceType, manifest: ManifestObject, namespace: str, patch: dict[str, Any]) -> str:
     group = f"{kind.group}/{kind.version}, " if kind.group else f"/{kind.version}, "
     return (
         f"error when applying patch:\n{msgspec.json.encode(_shown(kind, patch)).decode()}\nto:\n"
@@ -96,7 +103,7 @@ def _applying(kind: Kind, manifest: Manifest, namespace: str, patch: dict[str, A
     )
 
 
-def _shown(kind: Kind, patch: dict[str, Any]) -> dict[str, Any]:
+def _shown(kind: ResourceType, patch: dict[str, Any]) -> dict[str, Any]:
     """Return the patch for printing. The data of a Secret are masked, also in the annotation that repeats them."""
     if (kind.group, kind.kind) != ("", "Secret"):
         return patch
@@ -121,8 +128,8 @@ def annotated(obj: dict[str, Any], namespace: str) -> dict[str, Any]:
     return {**obj, "metadata": {**metadata, "annotations": {**notes, LAST_APPLIED: note}}}
 
 
-def difference(wanted: dict[str, Any], current: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """Return the patch from the current to the wanted object, and its media type."""
+def difference(desired: dict[str, Any], current: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return the patch from the current to the desired object, and its media type."""
     from sampan.api import schemas
     from sampan.api.resource import GroupVersionKind
     from sampan.api.scheme import type_for
@@ -130,8 +137,8 @@ def difference(wanted: dict[str, Any], current: dict[str, Any]) -> tuple[dict[st
 
     note = (current["metadata"].get("annotations") or {}).get(LAST_APPLIED)
     original = msgspec.json.decode(note) if note else {}
-    group, _, version = wanted["apiVersion"].rpartition("/")
-    model = type_for(GroupVersionKind(group=group, version=version, kind=wanted["kind"]))
+    group, _, version = desired["apiVersion"].rpartition("/")
+    model = type_for(GroupVersionKind(group=group, version=version, kind=desired["kind"]))
     if model is None:
-        return patch.three_way_merge_diff(original, wanted, current), _MERGE
-    return patch.three_way_strategic_diff(original, wanted, current, schemas.of(model)), _STRATEGIC
+        return patch.three_way_merge_diff(original, desired, current), _MERGE
+    return patch.three_way_strategic_diff(original, desired, current, schemas.of(model)), _STRATEGIC

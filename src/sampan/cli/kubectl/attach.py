@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from sampan.cli.kubectl.chosen_pods import chosen_container, chosen_pod, pod_and_rest
-from sampan.cli.kubectl.running import run
+from sampan.cli.kubectl.container_terminal import run
 from sampan.cli.kubectl.session import open_session
 
 
@@ -21,7 +21,7 @@ from sampan.cli.kubectl.session import open_session
 @click.option("-q", "--quiet", is_flag=True, help="Print only output of the container.")
 @click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
-def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> None:
+def command(flags: dict[str, Any], /, words: tuple[str, ...], **options: Any) -> None:
     """Attach to the main process of a running container.
 
     \b
@@ -30,14 +30,14 @@ def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> N
       sampan kubectl attach POD -c CONTAINER -i -t
     """
     name, _ = pod_and_rest(words)
-    session = open_session(flags | ({"namespace": given["namespace"]} if given["namespace"] else {}))
+    session = open_session(flags | ({"namespace": options["namespace"]} if options["namespace"] else {}))
     pod = chosen_pod(session, name)
-    container = chosen_container(pod, given["container"], is_quiet=given["quiet"])
-    if given["stdin"] and not given["quiet"]:
+    container = chosen_container(pod, options["container"], is_quiet=options["quiet"])
+    if options["stdin"] and not options["quiet"]:
         click.echo("If you don't see a command prompt, try pressing enter.", err=True)
     query = [("container", container), ("stdout", "true")]
-    query += [("stdin", "true")] if given["stdin"] else []
-    query += [("tty", "true")] if given["tty"] else [("stderr", "true")]
+    query += [("stdin", "true")] if options["stdin"] else []
+    query += [("tty", "true")] if options["tty"] else [("stderr", "true")]
     meta = pod["metadata"]
     path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/attach"
-    run(session, path, query, has_stdin=given["stdin"], has_tty=given["tty"])
+    run(session, path, query, has_stdin=options["stdin"], has_tty=options["tty"])

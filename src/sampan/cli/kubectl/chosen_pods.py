@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.kinds import Kinds
+from sampan.cli.kubectl.kinds import ResourceTypes
 from sampan.cli.kubectl.session import Session
 
 _DEFAULT = "kubectl.kubernetes.io/default-container"
@@ -20,7 +20,7 @@ def chosen_pod(session: Session, word: str) -> Value:
     kind, slash, name = word.partition("/")
     if not slash:
         return pod(session, word)
-    resource = Kinds(session).named(kind)
+    resource = ResourceTypes(session).named(kind)
     if (resource.group, resource.plural) == ("", "pods"):
         return pod(session, name)
     owner = session.get(resource.object(session.namespace, name))
@@ -36,8 +36,8 @@ def pod(session: Session, name: str) -> Value:
 
 
 def pods_of(session: Session, selector: str) -> list[Value]:
-    answer = session.get(f"/api/v1/namespaces/{session.namespace}/pods", {"labelSelector": selector})
-    return list(answer.get("items") or [])
+    response = session.get(f"/api/v1/namespaces/{session.namespace}/pods", {"labelSelector": selector})
+    return list(response.get("items") or [])
 
 
 def selector_of(owner: Mapping[str, Any], word: str) -> str:
@@ -52,24 +52,24 @@ def selector_of(owner: Mapping[str, Any], word: str) -> str:
     return ",".join(terms)
 
 
-def _expression(each: Mapping[str, Any]) -> str:
-    key, values = str(each["key"]), ",".join(each.get("values") or ())
+def _expression(pod: Mapping[str, Any]) -> str:
+    key, values = str(pod["key"]), ",".join(pod.get("values") or ())
     forms = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": key, "DoesNotExist": f"!{key}"}
-    return forms[str(each["operator"])]
+    return forms[str(pod["operator"])]
 
 
-def _rank(found: Mapping[str, Any]) -> tuple[bool, bool, str]:
+def _rank(pod: Mapping[str, Any]) -> tuple[bool, bool, str]:
     """Return a sort key that puts pods which are running and ready first, and older ones before newer ones."""
-    status = found.get("status") or {}
+    status = pod.get("status") or {}
     ready = any(
         condition["type"] == "Ready" and condition["status"] == "True" for condition in status.get("conditions") or ()
     )
-    return status.get("phase") != "Running", not ready, found["metadata"].get("creationTimestamp") or ""
+    return status.get("phase") != "Running", not ready, pod["metadata"].get("creationTimestamp") or ""
 
 
-def container_names(found: Mapping[str, Any]) -> list[str]:
+def container_names(pod: Mapping[str, Any]) -> list[str]:
     """Return the names of all containers in the order of kubectl: containers, ephemeral containers, init containers."""
-    spec = found["spec"]
+    spec = pod["spec"]
     every = (
         *(spec.get("containers") or ()),
         *(spec.get("ephemeralContainers") or ()),
@@ -78,23 +78,23 @@ def container_names(found: Mapping[str, Any]) -> list[str]:
     return [container["name"] for container in every]
 
 
-def chosen_container(found: Mapping[str, Any], asked: str, *, is_quiet: bool = False) -> str:
-    names, name = container_names(found), found["metadata"]["name"]
-    if asked:
-        if asked not in names:
-            raise CliError(f"container {asked} not found in pod {name}_{found['metadata']['namespace']}")
-        return asked
-    wished = str((found["metadata"].get("annotations") or {}).get(_DEFAULT, ""))
+def chosen_container(pod: Mapping[str, Any], requested: str, *, is_quiet: bool = False) -> str:
+    names, name = container_names(pod), pod["metadata"]["name"]
+    if requested:
+        if requested not in names:
+            raise CliError(f"container {requested} not found in pod {name}_{pod['metadata']['namespace']}")
+        return requested
+    wished = str((pod["metadata"].get("annotations") or {}).get(_DEFAULT, ""))
     if wished in names:
         return wished
-    plain = [str(container["name"]) for container in found["spec"]["containers"]]
+    plain = [str(container["name"]) for container in pod["spec"]["containers"]]
     if len(names) > 1 and not is_quiet:
-        click.echo(f'Defaulted container "{plain[0]}" out of: {_listed(found)}', err=True)
+        click.echo(f'Defaulted container "{plain[0]}" out of: {_listed(pod)}', err=True)
     return plain[0]
 
 
-def _listed(found: Mapping[str, Any]) -> str:
-    spec = found["spec"]
+def _listed(pod: Mapping[str, Any]) -> str:
+    spec = pod["spec"]
     parts = [container["name"] for container in spec.get("containers") or ()]
     parts += [f"{container['name']} (ephem)" for container in spec.get("ephemeralContainers") or ()]
     parts += [f"{container['name']} (init)" for container in spec.get("initContainers") or ()]

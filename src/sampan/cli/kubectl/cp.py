@@ -16,7 +16,7 @@ import click
 
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.chosen_pods import chosen_container, pod
-from sampan.cli.kubectl.running import finish
+from sampan.cli.kubectl.container_terminal import finish
 from sampan.cli.kubectl.session import Session, open_session
 from sampan.cli.kubectl.sockets import open_socket
 from sampan.machinery.multiplex import remote_command_client as client
@@ -25,7 +25,7 @@ _PIECE = 32 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CopyTarget:
     path: str
     pod: str = ""
     namespace: str = ""
@@ -42,7 +42,7 @@ class Place:
 )
 @click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
-def command(flags: dict[str, Any], /, source: str, target: str, **given: Any) -> None:
+def command(flags: dict[str, Any], /, source: str, target: str, **options: Any) -> None:
     """Copy files to or from a container.
 
     The container must have a tar program.
@@ -56,33 +56,33 @@ def command(flags: dict[str, Any], /, source: str, target: str, **given: Any) ->
     if bool(origin.pod) == bool(destination.pod):
         raise CliError("one of src or dest must be a local file specification")
     remote = origin if origin.pod else destination
-    namespace = remote.namespace or given["namespace"]
+    namespace = remote.namespace or options["namespace"]
     session = open_session(flags | ({"namespace": namespace} if namespace else {}))
     pod_object = pod(session, remote.pod)
-    container = chosen_container(pod_object, given["container"])
+    container = chosen_container(pod_object, options["container"])
     if origin.pod:
         _fetch(session, pod_object, container, origin.path, Path(destination.path))
     else:
-        _send(session, pod_object, container, Path(origin.path), destination.path, given["no_preserve"])
+        _send(session, pod_object, container, Path(origin.path), destination.path, options["no_preserve"])
 
 
-def place(text: str) -> Place:
+def place(text: str) -> CopyTarget:
     """Parse `path`, `pod:path` or `namespace/pod:path`. Text that starts with a dot or slash is a local path."""
     name, colon, path = text.partition(":")
     if not colon or name.startswith((".", "/")) or "\\" in name:
-        return Place(text)
+        return CopyTarget(text)
     parts = name.split("/")
     if len(parts) > 2 or not path:
         raise CliError("filespec must match the canonical format: [[namespace/]pod:]file/path")
-    return Place(path, parts[-1], parts[0] if len(parts) == 2 else "")
+    return CopyTarget(path, parts[-1], parts[0] if len(parts) == 2 else "")
 
 
 def _send(
-    session: Session, found: Mapping[str, Any], container: str, source: Path, target: str, no_preserve: bool
+    session: Session, pod: Mapping[str, Any], container: str, source: Path, target: str, no_preserve: bool
 ) -> None:
     if not source.exists():
         raise CliError(f"{source} doesn't exist in local filesystem")
-    if target.endswith("/") or _run(session, found, container, ["test", "-d", target])[0] == 0:
+    if target.endswith("/") or _run(session, pod, container, ["test", "-d", target])[0] == 0:
         target = posixpath.join(target, source.name)
     directory, name = posixpath.split(target.rstrip("/"))
     command = ["tar", "--no-same-permissions", "--no-same-owner", "-xmf", "-"] if no_preserve else ["tar", "-xmf", "-"]
@@ -90,14 +90,14 @@ def _send(
     with tarfile.open(fileobj=archive, mode="w") as tar:
         tar.add(source, arcname=name)
     words = [*command, "-C", directory] if directory else command
-    code, _, err = _run(session, found, container, words, archive.getvalue())
+    code, _, err = _run(session, pod, container, words, archive.getvalue())
     if code:
         raise CliError(err.decode("utf-8", "replace").strip() or f"tar ended with code {code}")
 
 
-def _fetch(session: Session, found: Mapping[str, Any], container: str, source: str, target: Path) -> None:
+def _fetch(session: Session, pod: Mapping[str, Any], container: str, source: str, target: Path) -> None:
     source = source.rstrip("/") or "/"
-    code, out, err = _run(session, found, container, ["tar", "cf", "-", source])
+    code, out, err = _run(session, pod, container, ["tar", "cf", "-", source])
     if code:
         raise CliError(err.decode("utf-8", "replace").strip() or f"tar ended with code {code}")
     if target.is_dir():
@@ -127,15 +127,15 @@ def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, prefix: str, target: 
 
 
 def _run(
-    session: Session, found: Mapping[str, Any], container: str, words: list[str], stdin: bytes | None = None
+    session: Session, pod: Mapping[str, Any], container: str, words: list[str], stdin: bytes | None = None
 ) -> tuple[int, bytes, bytes]:
-    return asyncio.run(_exec(session, found, container, words, stdin))
+    return asyncio.run(_exec(session, pod, container, words, stdin))
 
 
 async def _exec(
-    session: Session, found: Mapping[str, Any], container: str, words: list[str], stdin: bytes | None
+    session: Session, pod: Mapping[str, Any], container: str, words: list[str], stdin: bytes | None
 ) -> tuple[int, bytes, bytes]:
-    meta, outputs = found["metadata"], {1: bytearray(), 2: bytearray()}
+    meta, outputs = pod["metadata"], {1: bytearray(), 2: bytearray()}
     query = [*(("command", word) for word in words), ("container", container), ("stdout", "true"), ("stderr", "true")]
     if stdin is not None:
         query.append(("stdin", "true"))

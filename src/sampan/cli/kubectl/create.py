@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.kinds import Kinds
+from sampan.cli.kubectl.kinds import ResourceTypes
 from sampan.cli.kubectl.manifest_options import manifest_options
+from sampan.cli.kubectl.manifest_targets import kind_for, namespace_for
 from sampan.cli.kubectl.manifests import read_manifests
-from sampan.cli.kubectl.placing import kind_for, namespace_for
 from sampan.cli.kubectl.session import Refusals, ServerError, open_session
 
 
@@ -20,12 +20,12 @@ def command(flags: dict[str, Any], files: tuple[str, ...], recursive: bool, name
     """Create objects from files or standard input."""
     session = open_session(flags | ({"namespace": namespace} if namespace else {}))
     manifests = read_manifests(files, action="create", recursive=recursive)
-    kinds = Kinds(session)
-    placed = [(manifest, kind_for(kinds, manifest)) for manifest in manifests]
+    kinds = ResourceTypes(session)
+    targets = [(manifest, kind_for(kinds, manifest)) for manifest in manifests]
     query = {"fieldManager": "kubectl-create", "fieldValidation": "Strict"}
     query |= {"dryRun": "All"} if dry_run == "server" else {}
     refusals = Refusals()
-    for manifest, kind in placed:
+    for manifest, kind in targets:
         path = kind.collection(namespace_for(kind, manifest, session, namespace))
         try:
             created = session.send("POST", path, query, body=manifest.value)

@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.kinds import Kind, Kinds
+from sampan.cli.kubectl.kinds import ResourceType, ResourceTypes
+from sampan.cli.kubectl.manifest_targets import kind_for, namespace_for
 from sampan.cli.kubectl.manifests import read_manifests
-from sampan.cli.kubectl.placing import kind_for, namespace_for
 from sampan.cli.kubectl.session import Refusals, ServerError, Session, open_session
 from sampan.cli.kubectl.targets import listed, targets
 
@@ -71,7 +71,7 @@ _FORCED = (
     help="How long to wait for the deletion, for example 30s; 0 waits without limit.",
 )
 @click.pass_obj
-def command(flags: dict[str, Any], /, words: tuple[str, ...], files: tuple[str, ...], **given: Any) -> None:
+def command(flags: dict[str, Any], /, words: tuple[str, ...], files: tuple[str, ...], **options: Any) -> None:
     """Delete objects by name, label selector or file.
 
     \b
@@ -82,31 +82,31 @@ def command(flags: dict[str, Any], /, words: tuple[str, ...], files: tuple[str, 
     """
     if not (words or files):
         raise CliError(_NOTHING)
-    session = open_session(flags | ({"namespace": given["namespace"]} if given["namespace"] else {}))
-    kinds = Kinds(session)
-    work = _from_files(session, kinds, files, given) if files else _from_words(session, kinds, words, given)
-    if given["force"] and given["grace_period"] <= 0:
+    session = open_session(flags | ({"namespace": options["namespace"]} if options["namespace"] else {}))
+    kinds = ResourceTypes(session)
+    work = _from_files(session, kinds, files, options) if files else _from_words(session, kinds, words, options)
+    if options["force"] and options["grace_period"] <= 0:
         click.echo(_FORCED, err=True)
-    gone, refusals = Work(), Refusals()
+    deleted, refusals = Work(), Refusals()
     for target in work:
         try:
-            session.send("DELETE", target.path, body=_options(given))
+            session.send("DELETE", target.path, body=_delete_options(options))
         except ServerError as error:
-            if not (given["ignore_not_found"] and error.error.reason == "NotFound"):
+            if not (options["ignore_not_found"] and error.error.reason == "NotFound"):
                 refusals.add(error.about(f'error when deleting "{target.source}"') if target.source else error)
             continue
-        verb = "force deleted" if given["force"] else "deleted"
+        verb = "force deleted" if options["force"] else "deleted"
         where = f" from {target.namespace} namespace" if target.namespace else ""
         click.echo(f'{target.kind.qualified} "{target.name}" {verb}{where}')
-        gone.append(target)
-    if given["wait"]:
-        _wait(session, gone, given["timeout_s"])
+        deleted.append(target)
+    if options["wait"]:
+        _wait(session, deleted, options["timeout_s"])
     refusals.end()
 
 
 @dataclass(frozen=True, slots=True)
-class One:
-    kind: Kind
+class DeletedObject:
+    kind: ResourceType
     namespace: str
     name: str
     source: str = ""
@@ -117,47 +117,47 @@ class One:
         return self.kind.object(self.namespace, self.name)
 
 
-Work = list[One]
+Work = list[DeletedObject]
 
 
-def _from_files(session: Session, kinds: Kinds, files: tuple[str, ...], given: dict[str, Any]) -> Work:
+def _from_files(session: Session, kinds: ResourceTypes, files: tuple[str, ...], options: dict[str, Any]) -> Work:
     work: Work = []
     for manifest in read_manifests(files, action="delete"):
         kind = kind_for(kinds, manifest)
-        namespace = namespace_for(kind, manifest, session, given["namespace"])
-        work.append(One(kind, namespace, manifest.name, manifest.source))
+        namespace = namespace_for(kind, manifest, session, options["namespace"])
+        work.append(DeletedObject(kind, namespace, manifest.name, manifest.source))
     return work
 
 
-def _from_words(session: Session, kinds: Kinds, words: tuple[str, ...], given: dict[str, Any]) -> Work:
+def _from_words(session: Session, kinds: ResourceTypes, words: tuple[str, ...], options: dict[str, Any]) -> Work:
     work: Work = []
     for target in targets(kinds, words):
         namespace = session.namespace if target.kind.is_namespaced else ""
-        is_selected = given["selector"] or given["everything"]
+        is_selected = options["selector"] or options["everything"]
         if target.names and is_selected:
             raise CliError("name cannot be provided when a selector is specified")
         if not (target.names or is_selected):
             raise CliError("resource(s) were provided, but no name was specified")
-        names = target.names or _selected(session, target.kind, namespace, given["selector"])
-        work += [One(target.kind, namespace, name) for name in names]
+        names = target.names or _selected(session, target.kind, namespace, options["selector"])
+        work += [DeletedObject(target.kind, namespace, name) for name in names]
     if not work:
         click.echo("No resources found")
     return work
 
 
-def _selected(session: Session, kind: Kind, namespace: str, selector: str) -> list[str]:
+def _selected(session: Session, kind: ResourceType, namespace: str, selector: str) -> list[str]:
     query = {"labelSelector": selector} if selector else {}
     return [item["metadata"]["name"] for item in listed(session, kind, namespace, query)["items"] or []]
 
 
-def _options(given: dict[str, Any]) -> dict[str, Any]:
-    grace = 0 if given["force"] and given["grace_period"] < 0 else 1 if given["now"] else given["grace_period"]
-    options: dict[str, Any] = {
+def _delete_options(options: dict[str, Any]) -> dict[str, Any]:
+    grace = 0 if options["force"] and options["grace_period"] < 0 else 1 if options["now"] else options["grace_period"]
+    body: dict[str, Any] = {
         "kind": "DeleteOptions",
         "apiVersion": "v1",
-        "propagationPolicy": _POLICIES[given["cascade"]],
+        "propagationPolicy": _POLICIES[options["cascade"]],
     }
-    return options | ({"gracePeriodSeconds": grace} if grace >= 0 else {})
+    return body | ({"gracePeriodSeconds": grace} if grace >= 0 else {})
 
 
 def _wait(session: Session, work: Work, timeout_s: float) -> None:
@@ -169,9 +169,9 @@ def _wait(session: Session, work: Work, timeout_s: float) -> None:
             time.sleep(_LOOK_EVERY_S)
 
 
-def _is_there(session: Session, one: One) -> bool:
+def _is_there(session: Session, target: DeletedObject) -> bool:
     try:
-        session.get(one.path)
+        session.get(target.path)
     except ServerError as error:
         if error.error.reason == "NotFound":
             return False

@@ -12,7 +12,7 @@ from sampan.cli.failures import CliError
 from sampan.cli.kubectl.columns import aligned
 from sampan.cli.kubectl.describe_kinds import form_of, heading
 from sampan.cli.kubectl.events import events_of
-from sampan.cli.kubectl.kinds import Kind, Kinds
+from sampan.cli.kubectl.kinds import ResourceType, ResourceTypes
 from sampan.cli.kubectl.session import Session, open_session
 from sampan.cli.kubectl.targets import listed, targets
 
@@ -43,7 +43,7 @@ def command(flags: dict[str, Any], words: tuple[str, ...], selector: str, namesp
         )
     session = open_session(flags | ({"namespace": namespace} if namespace else {}))
     objects = []
-    for target in targets(Kinds(session), words):
+    for target in targets(ResourceTypes(session), words):
         inside = session.namespace if target.kind.is_namespaced else ""
         objects += _objects(session, target.kind, inside, target.names, selector)
     for at, obj in enumerate(objects):
@@ -57,12 +57,14 @@ def command(flags: dict[str, Any], words: tuple[str, ...], selector: str, namesp
         click.echo(f"No resources found in {session.namespace} namespace.", err=True)
 
 
-def _objects(session: Session, kind: Kind, namespace: str, names: list[str], selector: str) -> list[dict[str, Any]]:
+def _objects(
+    session: Session, kind: ResourceType, namespace: str, names: list[str], selector: str
+) -> list[dict[str, Any]]:
     if names:
         return [session.get(kind.object(namespace, name)) for name in names]
     query = {"labelSelector": selector} if selector else {}
-    answer = listed(session, kind, namespace, query)
-    return [{"apiVersion": answer["apiVersion"], "kind": kind.kind, **item} for item in answer["items"] or []]
+    response = listed(session, kind, namespace, query)
+    return [{"apiVersion": response["apiVersion"], "kind": kind.kind, **item} for item in response["items"] or []]
 
 
 def describe(obj: dict[str, Any]) -> Iterator[str]:

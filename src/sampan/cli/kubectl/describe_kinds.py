@@ -27,12 +27,12 @@ Describe = Callable[[Value, Session], Iterator[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class DescribeFormat:
     describe: Describe
     has_events: bool = True
 
 
-def form_of(obj: Value) -> Form | None:
+def form_of(obj: Value) -> DescribeFormat | None:
     """Return the layout of the object's kind, or None for a kind that is printed field by field."""
     return _FORMS.get((str(obj.get("apiVersion")), str(obj.get("kind"))))
 
@@ -176,9 +176,9 @@ def _service(obj: Value, session: Session) -> Iterator[str]:
         yield f"LoadBalancer Source Ranges:\t{','.join(spec['loadBalancerSourceRanges'])}"
 
 
-def _ingress(found: Value) -> str:
-    mode = f" ({found['ipMode']})" if found.get("ip") and found.get("ipMode") else ""
-    return str(found.get("ip") or found.get("hostname") or "") + mode
+def _ingress(ingress: Value) -> str:
+    mode = f" ({ingress['ipMode']})" if ingress.get("ip") and ingress.get("ipMode") else ""
+    return str(ingress.get("ip") or ingress.get("hostname") or "") + mode
 
 
 def _slices(obj: Value, session: Session) -> list[Value]:
@@ -347,9 +347,9 @@ def _replica_sets(obj: Value, selector: str, session: Session) -> Iterator[str]:
     yield f"NewReplicaSet:\t{_replica_set_texts(new[:1])}"
 
 
-def _replica_set_texts(found: Sequence[Value]) -> str:
+def _replica_set_texts(replica_sets: Sequence[Value]) -> str:
     texts = []
-    for replica_set in found:
+    for replica_set in replica_sets:
         current, desired = (replica_set.get("status") or {}).get("replicas", 0), replica_set["spec"].get("replicas", 1)
         texts.append(f"{replica_set['metadata']['name']} ({current}/{desired} replicas created)")
     return ", ".join(texts) or "<none>"
@@ -362,10 +362,10 @@ _CONTAINERS = (
 )
 
 _FORMS = {
-    ("v1", "Secret"): Form(_secret, has_events=False),
-    ("v1", "ConfigMap"): Form(_config_map),
-    ("v1", "Namespace"): Form(_namespace, has_events=False),
-    ("v1", "Service"): Form(_service),
-    ("v1", "Pod"): Form(_pod),
-    ("apps/v1", "Deployment"): Form(_deployment),
+    ("v1", "Secret"): DescribeFormat(_secret, has_events=False),
+    ("v1", "ConfigMap"): DescribeFormat(_config_map),
+    ("v1", "Namespace"): DescribeFormat(_namespace, has_events=False),
+    ("v1", "Service"): DescribeFormat(_service),
+    ("v1", "Pod"): DescribeFormat(_pod),
+    ("apps/v1", "Deployment"): DescribeFormat(_deployment),
 }

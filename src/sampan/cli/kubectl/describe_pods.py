@@ -36,14 +36,14 @@ def optional_text(value: bool | None) -> str:
 
 
 def containers(
-    title: str, found: Sequence[Value], statuses: Mapping[str, Value], pod: Value | None, indent: str
+    title: str, containers: Sequence[Value], statuses: Mapping[str, Value], pod: Value | None, indent: str
 ) -> Iterator[str]:
     """Yield the lines of a list of containers. `pod` is None for a pod template, whose containers have no state and
     whose titles are indented."""
-    if not found:
+    if not containers:
         return
     yield f"{indent}{title}:"
-    for container in found:
+    for container in containers:
         yield f"{'   ' if indent else '  '}{container['name']}:"
         yield from (f"  {line}" for line in _container(container, statuses.get(container["name"]), pod))
 
@@ -75,10 +75,10 @@ def _container(container: Value, status: Value | None, pod: Value | None) -> Ite
     yield from _mounts(container.get("volumeMounts") or ())
 
 
-def _ports(found: Sequence[Value]) -> Iterator[str]:
-    plural = "s" if len(found) > 1 else ""
-    inside = ", ".join(f"{port['containerPort']}/{port.get('protocol', 'TCP')}" for port in found)
-    outside = ", ".join(f"{port.get('hostPort', 0)}/{port.get('protocol', 'TCP')}" for port in found)
+def _ports(ports: Sequence[Value]) -> Iterator[str]:
+    plural = "s" if len(ports) > 1 else ""
+    inside = ", ".join(f"{port['containerPort']}/{port.get('protocol', 'TCP')}" for port in ports)
+    outside = ", ".join(f"{port.get('hostPort', 0)}/{port.get('protocol', 'TCP')}" for port in ports)
     yield f"  Port{plural}:\t{inside or '<none>'}"
     yield f"  Host Port{plural}:\t{outside or '<none>'}"
 
@@ -130,11 +130,11 @@ def _probe(probe: Value) -> str:
     return f"unknown {numbers}"
 
 
-def _env_sources(found: Sequence[Value]) -> Iterator[str]:
-    if not found:
+def _env_sources(sources: Sequence[Value]) -> Iterator[str]:
+    if not sources:
         return
     yield "  Environment Variables from:"
-    for entry in found:
+    for entry in sources:
         kind, source = (
             ("ConfigMap", entry["configMapRef"])
             if "configMapRef" in entry
@@ -187,12 +187,12 @@ def _resource(container: Value, path: str) -> str:
     return str(parse(str(amount)).value()) if amount is not None else "0"
 
 
-def _mounts(found: Sequence[Value]) -> Iterator[str]:
-    if not found:
+def _mounts(mounts: Sequence[Value]) -> Iterator[str]:
+    if not mounts:
         yield "  Mounts:\t<none>"
         return
     yield "  Mounts:"
-    for item in sorted(found, key=lambda mount: str(mount["mountPath"])):
+    for item in sorted(mounts, key=lambda mount: str(mount["mountPath"])):
         marks = [
             "ro" if item.get("readOnly") else "rw",
             *([f'path="{item["subPath"]}"'] if item.get("subPath") else []),
@@ -203,12 +203,12 @@ def _mounts(found: Sequence[Value]) -> Iterator[str]:
 # -- volumes and placement -------------------------------------------------------------------------------------------
 
 
-def volumes(found: Sequence[Value], indent: str) -> Iterator[str]:
-    if not found:
+def volumes(pod_volumes: Sequence[Value], indent: str) -> Iterator[str]:
+    if not pod_volumes:
         yield f"{indent}Volumes:\t<none>"
         return
     yield f"{indent}Volumes:"
-    for volume in found:
+    for volume in pod_volumes:
         yield f"{'   ' if indent else '  '}{volume['name']}:"
         yield from (f"  {line}" for line in _volume(volume))
 
@@ -264,20 +264,20 @@ def _projected(sources: Sequence[Value]) -> Iterator[str]:
             yield f"  TokenExpirationSeconds:\t{ref.get('expirationSeconds', 3600)}"
 
 
-def tolerations(found: Sequence[Value]) -> list[str]:
+def tolerations(entries: Sequence[Value]) -> list[str]:
     return [
-        _toleration(toleration) for toleration in sorted(found, key=lambda toleration: str(toleration.get("key", "")))
+        _toleration(toleration) for toleration in sorted(entries, key=lambda toleration: str(toleration.get("key", "")))
     ]
 
 
-def _toleration(each: Value) -> str:
-    text = str(each.get("key", ""))
-    if each.get("value"):
-        text += f"={each['value']}"
-    if each.get("effect"):
-        text += f":{each['effect']}"
-    if each.get("operator") == "Exists" and not each.get("value"):
-        text += " op=Exists" if each.get("key") or each.get("effect") else "op=Exists"
-    if each.get("tolerationSeconds") is not None:
-        text += f" for {each['tolerationSeconds']}s"
+def _toleration(pod: Value) -> str:
+    text = str(pod.get("key", ""))
+    if pod.get("value"):
+        text += f"={pod['value']}"
+    if pod.get("effect"):
+        text += f":{pod['effect']}"
+    if pod.get("operator") == "Exists" and not pod.get("value"):
+        text += " op=Exists" if pod.get("key") or pod.get("effect") else "op=Exists"
+    if pod.get("tolerationSeconds") is not None:
+        text += f" for {pod['tolerationSeconds']}s"
     return text

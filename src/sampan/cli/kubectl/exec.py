@@ -8,7 +8,7 @@ import click
 
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.chosen_pods import chosen_container, chosen_pod, pod_and_rest
-from sampan.cli.kubectl.running import run
+from sampan.cli.kubectl.container_terminal import run
 from sampan.cli.kubectl.session import open_session
 
 
@@ -22,7 +22,7 @@ from sampan.cli.kubectl.session import open_session
 @click.option("-q", "--quiet", is_flag=True, help="Print only output of the command.")
 @click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
-def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> None:
+def command(flags: dict[str, Any], /, words: tuple[str, ...], **options: Any) -> None:
     """Run a command in a container.
 
     \b
@@ -33,15 +33,15 @@ def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> N
     name, command_words = pod_and_rest(words)
     if not command_words:
         raise CliError("you must specify at least one command for the container")
-    session = open_session(flags | ({"namespace": given["namespace"]} if given["namespace"] else {}))
+    session = open_session(flags | ({"namespace": options["namespace"]} if options["namespace"] else {}))
     pod = chosen_pod(session, name)
     if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
         message = f"cannot exec into a container in a completed pod; current phase is {pod['status']['phase']}"
         raise CliError(message)
-    container = chosen_container(pod, given["container"], is_quiet=given["quiet"])
+    container = chosen_container(pod, options["container"], is_quiet=options["quiet"])
     meta = pod["metadata"]
     query = [*(("command", word) for word in command_words), ("container", container), ("stdout", "true")]
-    query += [("stdin", "true")] if given["stdin"] else []
-    query += [("tty", "true")] if given["tty"] else [("stderr", "true")]
+    query += [("stdin", "true")] if options["stdin"] else []
+    query += [("tty", "true")] if options["tty"] else [("stderr", "true")]
     path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/exec"
-    run(session, path, query, has_stdin=given["stdin"], has_tty=given["tty"])
+    run(session, path, query, has_stdin=options["stdin"], has_tty=options["tty"])

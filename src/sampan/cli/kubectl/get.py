@@ -9,12 +9,12 @@ from typing import Any
 import click
 
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.kinds import Kind, Kinds
+from sampan.cli.kubectl.kinds import ResourceType, ResourceTypes
+from sampan.cli.kubectl.manifest_targets import kind_for
 from sampan.cli.kubectl.manifests import read_manifests
-from sampan.cli.kubectl.placing import kind_for
-from sampan.cli.kubectl.printing import as_json, as_yaml, cell_text, table_lines, without_managed_fields
+from sampan.cli.kubectl.output import as_json, as_yaml, cell_text, table_lines, without_managed_fields
 from sampan.cli.kubectl.session import JSON, Refusals, ServerError, Session, open_session
-from sampan.cli.kubectl.targets import Target, listed, targets
+from sampan.cli.kubectl.targets import ResourceTarget, listed, targets
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 _OUTPUTS = ("", "wide", "yaml", "json", "name")
@@ -47,7 +47,7 @@ See 'kubectl get -h' for help and examples"""
 @click.option("--show-managed-fields", is_flag=True, help="Keep managedFields in yaml and json output.")
 @click.option("--ignore-not-found", is_flag=True, help="Treat an object that does not exist as success.")
 @click.pass_obj
-def command(flags: dict[str, Any], /, words: tuple[str, ...], files: tuple[str, ...], **given: Any) -> None:
+def command(flags: dict[str, Any], /, words: tuple[str, ...], files: tuple[str, ...], **options: Any) -> None:
     """List objects.
 
     \b
@@ -56,22 +56,23 @@ def command(flags: dict[str, Any], /, words: tuple[str, ...], files: tuple[str, 
       sampan kubectl get pod/a svc/b -o yaml
       sampan kubectl get deploy -A -l app=web
     """
-    if given["output"] not in _OUTPUTS:
-        raise CliError(f'unable to match a printer suitable for the output format "{given["output"]}"')
-    session = open_session(flags | ({"namespace": given["namespace"]} if given["namespace"] else {}))
+    if options["output"] not in _OUTPUTS:
+        raise CliError(f'unable to match a printer suitable for the output format "{options["output"]}"')
+    session = open_session(flags | ({"namespace": options["namespace"]} if options["namespace"] else {}))
     if not (words or files):
         raise NoType
-    kinds = Kinds(session)
+    kinds = ResourceTypes(session)
     if files:
         chosen = [
-            Target(kind_for(kinds, manifest), [manifest.name]) for manifest in read_manifests(files, action="get")
+            ResourceTarget(kind_for(kinds, manifest), [manifest.name])
+            for manifest in read_manifests(files, action="get")
         ]
     else:
         chosen = targets(kinds, words)
-    view = View(session, given)
-    if given["output"] in ("yaml", "json"):
+    view = GetPrinter(session, options)
+    if options["output"] in ("yaml", "json"):
         view.print_objects(chosen)
-    elif given["output"] == "name":
+    elif options["output"] == "name":
         view.print_names(chosen)
     else:
         view.print_tables(chosen)
@@ -89,45 +90,45 @@ class NoType(CliError):
 
 
 @dataclass(slots=True)
-class View:
+class GetPrinter:
     session: Session
-    given: Mapping[str, Any]
+    options: Mapping[str, Any]
     refusals: Refusals = field(default_factory=Refusals)
 
     def query(self) -> dict[str, str]:
-        query = {"labelSelector": self.given["selector"], "fieldSelector": self.given["field_selector"]}
+        query = {"labelSelector": self.options["selector"], "fieldSelector": self.options["field_selector"]}
         return {key: value for key, value in query.items() if value}
 
-    def namespace(self, kind: Kind) -> str:
-        return "" if self.given["everywhere"] or not kind.is_namespaced else self.session.namespace
+    def namespace(self, kind: ResourceType) -> str:
+        return "" if self.options["everywhere"] or not kind.is_namespaced else self.session.namespace
 
-    def print_objects(self, found: Sequence[Target]) -> None:
-        objects = [obj for target in found for obj in self._objects(target)]
-        if not self.given["show_managed_fields"]:
+    def print_objects(self, targets: Sequence[ResourceTarget]) -> None:
+        objects = [obj for target in targets for obj in self._objects(target)]
+        if not self.options["show_managed_fields"]:
             objects = [without_managed_fields(obj) for obj in objects]
         if not objects and self.refusals:
             return
-        is_one = len(found) == 1 and len(found[0].names) == 1 and len(objects) == 1
+        is_one = len(targets) == 1 and len(targets[0].names) == 1 and len(objects) == 1
         value: Any = objects[0] if is_one else _list_of(objects)
-        click.echo(as_yaml(value) if self.given["output"] == "yaml" else as_json(value))
+        click.echo(as_yaml(value) if self.options["output"] == "yaml" else as_json(value))
 
-    def print_names(self, found: Sequence[Target]) -> None:
-        for target in found:
+    def print_names(self, targets: Sequence[ResourceTarget]) -> None:
+        for target in targets:
             for obj in self._objects(target):
                 click.echo(f"{target.kind.qualified}/{obj['metadata']['name']}")
 
-    def _objects(self, target: Target) -> list[dict[str, Any]]:
+    def _objects(self, target: ResourceTarget) -> list[dict[str, Any]]:
         kind, namespace = target.kind, self.namespace(target.kind)
         if target.names:
-            return self._each(target, {}, JSON)
-        answer = listed(self.session, kind, namespace, self.query())
-        title = {"apiVersion": answer["apiVersion"], "kind": kind.kind}
-        return [{**title, **item} for item in answer["items"] or []]
+            return self._responses(target, {}, JSON)
+        response = listed(self.session, kind, namespace, self.query())
+        title = {"apiVersion": response["apiVersion"], "kind": kind.kind}
+        return [{**title, **item} for item in response["items"] or []]
 
-    def print_tables(self, found: Sequence[Target]) -> None:
-        is_mixed = len(found) > 1
+    def print_tables(self, targets: Sequence[ResourceTarget]) -> None:
+        is_mixed = len(targets) > 1
         printed = 0
-        for target in found:
+        for target in targets:
             tables = self._tables(target)
             rows = [row for table in tables for row in self._rows(target, table, is_mixed)]
             if not rows:
@@ -135,24 +136,24 @@ class View:
             if printed:
                 click.echo()
             printed += 1
-            head = [] if self.given["no_headers"] else [self._head(target, tables[0])]
+            head = [] if self.options["no_headers"] else [self._head(target, tables[0])]
             widths: list[int] = []
             for line in table_lines([*head, *rows], widths):
                 click.echo(line)
-            if self.given["watch"]:
+            if self.options["watch"]:
                 self._follow(target, tables[0], widths)
-        if not (printed or self.refusals or self.given["watch"] or self.given["ignore_not_found"]):
-            where = "" if self.given["everywhere"] or not found[0].kind.is_namespaced else self.session.namespace
+        if not (printed or self.refusals or self.options["watch"] or self.options["ignore_not_found"]):
+            where = "" if self.options["everywhere"] or not targets[0].kind.is_namespaced else self.session.namespace
             click.echo(f"No resources found in {where} namespace." if where else "No resources found", err=True)
 
-    def _tables(self, target: Target) -> list[dict[str, Any]]:
+    def _tables(self, target: ResourceTarget) -> list[dict[str, Any]]:
         with_metadata = {"includeObject": "Metadata"}
         if target.names:
-            return self._each(target, with_metadata, TABLE)
+            return self._responses(target, with_metadata, TABLE)
         namespace = self.namespace(target.kind)
         return [listed(self.session, target.kind, namespace, self.query() | with_metadata, accept=TABLE)]
 
-    def _each(self, target: Target, query: dict[str, str], accept: str) -> list[dict[str, Any]]:
+    def _responses(self, target: ResourceTarget, query: dict[str, str], accept: str) -> list[dict[str, Any]]:
         """Return the named objects that exist; errors for the others are reported at the end."""
         objects = []
         for name in target.names:
@@ -160,33 +161,33 @@ class View:
             try:
                 objects.append(self.session.get(path, query, accept=accept))
             except ServerError as error:
-                if not (self.given["ignore_not_found"] and error.error.reason == "NotFound"):
+                if not (self.options["ignore_not_found"] and error.error.reason == "NotFound"):
                     self.refusals.add(error)
         return objects
 
     def _columns(self, table: dict[str, Any]) -> list[int]:
-        is_wide = self.given["output"] == "wide"
+        is_wide = self.options["output"] == "wide"
         return [at for at, column in enumerate(table["columnDefinitions"]) if is_wide or not column.get("priority")]
 
-    def _head(self, target: Target, table: dict[str, Any]) -> list[str]:
+    def _head(self, target: ResourceTarget, table: dict[str, Any]) -> list[str]:
         names = [table["columnDefinitions"][at]["name"].upper() for at in self._columns(table)]
-        first = ["NAMESPACE"] if self.given["everywhere"] and target.kind.is_namespaced else []
-        return [*first, *names, *(["LABELS"] if self.given["show_labels"] else [])]
+        first = ["NAMESPACE"] if self.options["everywhere"] and target.kind.is_namespaced else []
+        return [*first, *names, *(["LABELS"] if self.options["show_labels"] else [])]
 
-    def _rows(self, target: Target, table: dict[str, Any], is_mixed: bool) -> list[list[str]]:
+    def _rows(self, target: ResourceTarget, table: dict[str, Any], is_mixed: bool) -> list[list[str]]:
         columns = self._columns(table)
         return [self._row(target, row, columns, is_mixed) for row in table.get("rows") or []]
 
-    def _row(self, target: Target, row: dict[str, Any], columns: list[int], is_mixed: bool) -> list[str]:
+    def _row(self, target: ResourceTarget, row: dict[str, Any], columns: list[int], is_mixed: bool) -> list[str]:
         cells = [cell_text(row["cells"][at]) for at in columns]
         if is_mixed:
             cells[0] = f"{target.kind.qualified}/{cells[0]}"
         metadata = row["object"]["metadata"]
-        first = [metadata["namespace"]] if self.given["everywhere"] and target.kind.is_namespaced else []
+        first = [metadata["namespace"]] if self.options["everywhere"] and target.kind.is_namespaced else []
         labels = [",".join(f"{k}={v}" for k, v in sorted(metadata.get("labels", {}).items())) or "<none>"]
-        return [*first, *cells, *(labels if self.given["show_labels"] else [])]
+        return [*first, *cells, *(labels if self.options["show_labels"] else [])]
 
-    def _follow(self, target: Target, table: dict[str, Any], widths: list[int]) -> None:
+    def _follow(self, target: ResourceTarget, table: dict[str, Any], widths: list[int]) -> None:
         query = self.query() | {"watch": "true", "resourceVersion": table["metadata"]["resourceVersion"]}
         if target.names:
             query["fieldSelector"] = f"metadata.name={target.names[0]}"

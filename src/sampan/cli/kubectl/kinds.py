@@ -11,7 +11,7 @@ from sampan.cli.kubectl.session import Session
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ResourceType:
     group: str
     version: str
     plural: str
@@ -37,19 +37,19 @@ class Kind:
         return f"{self.collection(namespace)}/{name}"
 
 
-class NoSuchKind(CliError):
+class UnknownResourceType(CliError):
     """The API server does not serve this kind."""
 
 
-class Kinds:
+class ResourceTypes:
     """The known resource types: the built-in ones and, after the first lookup of an unknown type, those of API
     discovery."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._found: list[tuple[Kind, frozenset[str]]] = [
+        self._resolved: list[tuple[ResourceType, frozenset[str]]] = [
             (
-                Kind(r.group, r.version, r.plural, r.singular, r.kind, r.namespaced),
+                ResourceType(r.group, r.version, r.plural, r.singular, r.kind, r.namespaced),
                 frozenset({r.plural, r.singular, r.kind.lower(), *r.short_names}),
             )
             for served in SERVED
@@ -57,7 +57,7 @@ class Kinds:
         ]
         self._has_asked = False
 
-    def named(self, word: str) -> Kind:
+    def named(self, word: str) -> ResourceType:
         """Return the resource type of a name, which may end in .GROUP or .VERSION.GROUP. Raise CliError if there is
         none."""
         name, _, rest = word.lower().partition(".")
@@ -66,17 +66,17 @@ class Kinds:
             raise CliError(f'the server doesn\'t have a resource type "{word}"')
         return resource
 
-    def of(self, api_version: str, kind: str) -> Kind:
+    def of(self, api_version: str, kind: str) -> ResourceType:
         """Return the resource type of an object's apiVersion and kind. Raise NoSuchKind if there is none."""
         group, _, version = api_version.rpartition("/")
         resource = self._look(lambda k, _: (k.group, k.version, k.kind) == (group, version, kind))
         if resource is None:
-            raise NoSuchKind(f'no matches for kind "{kind}" in version "{api_version}"')
+            raise UnknownResourceType(f'no matches for kind "{kind}" in version "{api_version}"')
         return resource
 
-    def _look(self, test: Any) -> Kind | None:
+    def _look(self, test: Any) -> ResourceType | None:
         while True:
-            for kind, names in self._found:
+            for kind, names in self._resolved:
                 if test(kind, names):
                     return kind
             if self._has_asked:
@@ -96,11 +96,11 @@ class Kinds:
                     continue
                 singular = entry.get("singularName") or entry["kind"].lower()
                 names = {entry["name"], singular, entry["kind"].lower(), *entry.get("shortNames", ())}
-                kind = Kind(group, version, entry["name"], singular, entry["kind"], entry["namespaced"])
-                self._found.append((kind, frozenset(names)))
+                kind = ResourceType(group, version, entry["name"], singular, entry["kind"], entry["namespaced"])
+                self._resolved.append((kind, frozenset(names)))
 
 
-def _fits(kind: Kind, rest: str) -> bool:
+def _fits(kind: ResourceType, rest: str) -> bool:
     """Whether the suffix of a resource name (GROUP or VERSION.GROUP) matches this type."""
     if not rest:
         return True

@@ -47,7 +47,7 @@ POD or TYPE/NAME is a required argument for the logs command"""
 )
 @click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
-def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> None:
+def command(flags: dict[str, Any], /, words: tuple[str, ...], **options: Any) -> None:
     """Print the logs of containers.
 
     \b
@@ -56,56 +56,56 @@ def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> N
       sampan kubectl logs deploy/web -f
       sampan kubectl logs -l app=web --all-containers
     """
-    session = open_session(flags | ({"namespace": given["namespace"]} if given["namespace"] else {}))
-    if not (words or given["selector"]):
+    session = open_session(flags | ({"namespace": options["namespace"]} if options["namespace"] else {}))
+    if not (words or options["selector"]):
         raise CliError(_USAGE)
-    if len(words) == 2 and not given["container"]:
-        given["container"] = words[1]
-    sources = list(_sources(session, words, given))
-    query = _query(given, is_selected=bool(given["selector"]))
-    if given["follow"] and len(sources) > 1:
-        if len(sources) > given["max_log_requests"]:
+    if len(words) == 2 and not options["container"]:
+        options["container"] = words[1]
+    sources = list(_sources(session, words, options))
+    query = _query(options, is_selected=bool(options["selector"]))
+    if options["follow"] and len(sources) > 1:
+        if len(sources) > options["max_log_requests"]:
             raise CliError(
                 f"you are attempting to follow {len(sources)} log streams, but maximum allowed concurrency is "
-                f"{given['max_log_requests']}, use --max-log-requests to increase the limit"
+                f"{options['max_log_requests']}, use --max-log-requests to increase the limit"
             )
-        _together(session, sources, query, given["prefix"])
+        _together(session, sources, query, options["prefix"])
         return
     for path, prefix in sources:
-        _show(session, path, query, prefix if given["prefix"] else "")
+        _show(session, path, query, prefix if options["prefix"] else "")
 
 
-def _sources(session: Session, words: tuple[str, ...], given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _sources(session: Session, words: tuple[str, ...], options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the path of each log, and the prefix of its lines."""
-    pods = pods_of(session, given["selector"]) if given["selector"] else [chosen_pod(session, words[0])]
+    pods = pods_of(session, options["selector"]) if options["selector"] else [chosen_pod(session, words[0])]
     for pod in pods:
-        if given["all_containers"]:
+        if options["all_containers"]:
             names = container_names(pod)
         else:
-            names = [chosen_container(pod, given["container"], is_quiet=bool(given["selector"]))]
+            names = [chosen_container(pod, options["container"], is_quiet=bool(options["selector"]))]
         for name in names:
             where = pod["metadata"]
             path = f"/api/v1/namespaces/{where['namespace']}/pods/{where['name']}/log?container={name}"
             yield path, f"[pod/{where['name']}/{name}] "
 
 
-def _query(given: Mapping[str, Any], *, is_selected: bool) -> dict[str, str]:
-    if given["since"] and given["since_time"]:
+def _query(options: Mapping[str, Any], *, is_selected: bool) -> dict[str, str]:
+    if options["since"] and options["since_time"]:
         raise CliError("at most one of `sinceTime` or `sinceSeconds` may be specified")
-    query = {name: "true" for name in ("follow", "previous", "timestamps") if given[name]}
-    tail = given["tail"] if given["tail"] is not None else _TAIL_OF_SELECTED if is_selected else -1
+    query = {name: "true" for name in ("follow", "previous", "timestamps") if options[name]}
+    tail = options["tail"] if options["tail"] is not None else _TAIL_OF_SELECTED if is_selected else -1
     if tail >= 0:
         query["tailLines"] = str(tail)
-    if given["since"]:
+    if options["since"]:
         try:
-            seconds = durations.parse_duration(given["since"]) / durations.SECOND
+            seconds = durations.parse_duration(options["since"]) / durations.SECOND
         except durations.DurationError as error:
-            raise CliError(f'invalid argument "{given["since"]}" for "--since" flag: {error}') from None
+            raise CliError(f'invalid argument "{options["since"]}" for "--since" flag: {error}') from None
         query["sinceSeconds"] = str(max(int(seconds + 0.999), 1))
-    if given["since_time"]:
-        query["sinceTime"] = given["since_time"]
-    if given["limit_bytes"]:
-        query["limitBytes"] = str(given["limit_bytes"])
+    if options["since_time"]:
+        query["sinceTime"] = options["since_time"]
+    if options["limit_bytes"]:
+        query["limitBytes"] = str(options["limit_bytes"])
     return query
 
 

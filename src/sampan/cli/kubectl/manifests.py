@@ -18,7 +18,7 @@ _TURN_OFF = "if you choose to ignore these errors, turn validation off with --va
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class ManifestObject:
     value: dict[str, Any]
     source: str
     """The path of the file, or STDIN, for error messages."""
@@ -40,7 +40,7 @@ class Manifest:
         return str((self.value.get("metadata") or {}).get("namespace", ""))
 
 
-def read_manifests(names: Iterable[str], *, action: str, recursive: bool = False) -> list[Manifest]:
+def read_manifests(names: Iterable[str], *, action: str, recursive: bool = False) -> list[ManifestObject]:
     """Return the objects in order, with Lists replaced by their items. Raise CliError if there are none."""
     manifests = [manifest for name in names for manifest in _of_name(name, recursive)]
     if not manifests:
@@ -48,7 +48,7 @@ def read_manifests(names: Iterable[str], *, action: str, recursive: bool = False
     return manifests
 
 
-def _of_name(name: str, recursive: bool) -> Iterator[Manifest]:
+def _of_name(name: str, recursive: bool) -> Iterator[ManifestObject]:
     if name == "-":
         yield from _parse(STDIN, sys.stdin.read())
         return
@@ -72,7 +72,7 @@ def _files(path: Path, recursive: bool) -> list[Path]:
     return files
 
 
-def _parse(source: str, text: str) -> Iterator[Manifest]:
+def _parse(source: str, text: str) -> Iterator[ManifestObject]:
     from sampan.api.codec import yaml
 
     for document in _NEXT_DOCUMENT.split(text):
@@ -84,7 +84,7 @@ def _parse(source: str, text: str) -> Iterator[Manifest]:
             yield from _objects(source, value)
 
 
-def _objects(source: str, value: Any) -> Iterator[Manifest]:
+def _objects(source: str, value: Any) -> Iterator[ManifestObject]:
     if not isinstance(value, dict):
         raise CliError(f'error validating "{source}": error validating data: invalid object to validate; {_TURN_OFF}')
     missing = [f"{field} not set" for field in ("apiVersion", "kind") if not value.get(field)]
@@ -95,4 +95,4 @@ def _objects(source: str, value: Any) -> Iterator[Manifest]:
         for item in value.get("items") or ():
             yield from _objects(source, item)
     else:
-        yield Manifest(value, source)
+        yield ManifestObject(value, source)

@@ -12,7 +12,7 @@ import click
 
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.chosen_pods import chosen_pod, pod_and_rest
-from sampan.cli.kubectl.kinds import Kinds
+from sampan.cli.kubectl.kinds import ResourceTypes
 from sampan.cli.kubectl.session import Session, open_session
 from sampan.cli.kubectl.sockets import open_socket
 from sampan.machinery.multiplex.port_forward_client import PROTOCOLS, Forwarding
@@ -34,7 +34,7 @@ Ports = list[tuple[int, int]]
 )
 @click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
-def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> None:
+def command(flags: dict[str, Any], /, words: tuple[str, ...], **options: Any) -> None:
     """Forward local ports to a pod.
 
     \b
@@ -45,19 +45,19 @@ def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> N
     name, texts = pod_and_rest(words)
     if not texts:
         raise CliError("TYPE/NAME and list of ports are required for port-forward")
-    session = open_session(flags | ({"namespace": given["namespace"]} if given["namespace"] else {}))
+    session = open_session(flags | ({"namespace": options["namespace"]} if options["namespace"] else {}))
     pod = chosen_pod(session, name)
     if (phase := pod.get("status", {}).get("phase")) != "Running":
         raise CliError(f"unable to forward port because pod is not running. Current status={phase}")
     service = _service(session, name)
     ports = [_port(text, pod, service) for text in texts]
     with suppress(KeyboardInterrupt):
-        asyncio.run(_forward(session, pod, ports, _hosts(given["address"])))
+        asyncio.run(_forward(session, pod, ports, _hosts(options["address"])))
 
 
 def _service(session: Session, word: str) -> Mapping[str, Any] | None:
     kind, slash, name = word.partition("/")
-    if not slash or (resource := Kinds(session).named(kind)).plural != "services" or resource.group:
+    if not slash or (resource := ResourceTypes(session).named(kind)).plural != "services" or resource.group:
         return None
     service: Mapping[str, Any] = session.get(resource.object(session.namespace, name))
     return service

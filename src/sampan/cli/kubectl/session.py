@@ -105,29 +105,29 @@ class Session:
         accept: str = JSON,
     ) -> Any:
         """Send a request and return the decoded response. Print warnings. Raise ServerError for an error response."""
-        answer = self._open(method, path, query, body, content_type, accept)
-        data = answer.read()
-        _warn(answer)
-        if answer.status >= 400:
-            raise ServerError(_failure(answer.status, data))
+        response = self._open(method, path, query, body, content_type, accept)
+        data = response.read()
+        _warn(response)
+        if response.status >= 400:
+            raise ServerError(_failure(response.status, data))
         return msgspec.json.decode(data)
 
     def lines(self, path: str, query: Mapping[str, str], *, accept: str = JSON) -> Iterator[Any]:
         """Yield the events of a watch as they arrive."""
-        answer = self._open("GET", path, query, None, JSON, accept)
-        if answer.status >= 400:
-            raise ServerError(_failure(answer.status, answer.read()))
-        while line := answer.readline():
+        response = self._open("GET", path, query, None, JSON, accept)
+        if response.status >= 400:
+            raise ServerError(_failure(response.status, response.read()))
+        while line := response.readline():
             yield msgspec.json.decode(line)
 
     def pieces(self, path: str, query: Mapping[str, str], *, is_lines: bool = False) -> Iterator[bytes]:
         """Yield the data of a log as it arrives, without a timeout; in complete lines if `is_lines` is set."""
         self._patience_s = None
         self.close()
-        answer = self._open("GET", path, query, None, JSON, "*/*")
-        if answer.status >= 400:
-            raise ServerError(_failure(answer.status, answer.read()))
-        while piece := answer.readline() if is_lines else answer.read1(1 << 16):
+        response = self._open("GET", path, query, None, JSON, "*/*")
+        if response.status >= 400:
+            raise ServerError(_failure(response.status, response.read()))
+        while piece := response.readline() if is_lines else response.read1(1 << 16):
             yield piece
 
     def another(self) -> Session:
@@ -189,36 +189,36 @@ def _failure(code: int, body: bytes) -> errors.ApiError:
         return errors.generic(code, body.decode("utf-8", "replace"), is_unexpected=True)
 
 
-def _warn(answer: http.client.HTTPResponse) -> None:
-    for header in answer.headers.get_all("Warning") or ():
+def _warn(response: http.client.HTTPResponse) -> None:
+    for header in response.headers.get_all("Warning") or ():
         text = header.partition('"')[2].rpartition('"')[0].replace('\\"', '"').replace("\\\\", "\\")
         click.echo(f"Warning: {text}", err=True)
 
 
-def open_session(given: Mapping[str, Any]) -> Session:
+def open_session(options: Mapping[str, Any]) -> Session:
     """Open a session with the access that the flags, $KUBECONFIG, ~/.kube/config or this user's cluster define, in this
     order. A server of the flags replaces that of the kubeconfig, whose credentials stay. The session is closed when the
     command ends."""
-    session = _opened(given)
+    session = _opened(options)
     click.get_current_context().call_on_close(session.close)
     return session
 
 
-def _opened(given: Mapping[str, Any]) -> Session:
-    paths = [Path(given["kubeconfig"])] if given["kubeconfig"] else kubeconfig.default_paths()
-    if not given["kubeconfig"] and not any(path.exists() for path in paths):
-        if given["server"]:
-            access = Access(server=given["server"], token=given["token"], is_insecure=given["insecure"])
-            return Session(access, given["namespace"] or "default")
+def _opened(options: Mapping[str, Any]) -> Session:
+    paths = [Path(options["kubeconfig"])] if options["kubeconfig"] else kubeconfig.default_paths()
+    if not options["kubeconfig"] and not any(path.exists() for path in paths):
+        if options["server"]:
+            access = Access(server=options["server"], token=options["token"], is_insecure=options["insecure"])
+            return Session(access, options["namespace"] or "default")
         if (own := cluster_dir(None, "sampan").kubeconfig).exists():
             paths = [own]
     try:
-        access = kubeconfig.load(paths, context=given["context_name"])
-        namespace = given["namespace"] or kubeconfig.namespace_of(paths, context=given["context_name"])
+        access = kubeconfig.load(paths, context=options["context_name"])
+        namespace = options["namespace"] or kubeconfig.namespace_of(paths, context=options["context_name"])
     except kubeconfig.KubeconfigError as error:
         raise CliError(str(error)) from None
-    access.server = given["server"] or access.server
-    if given["token"]:
-        access.token, access.token_file = given["token"], None
-    access.is_insecure |= given["insecure"]
+    access.server = options["server"] or access.server
+    if options["token"]:
+        access.token, access.token_file = options["token"], None
+    access.is_insecure |= options["insecure"]
     return Session(access, namespace)

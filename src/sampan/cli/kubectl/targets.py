@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.kinds import Kind, Kinds
+from sampan.cli.kubectl.kinds import ResourceType, ResourceTypes
 from sampan.cli.kubectl.session import JSON, ServerError, Session
 
 _SEPARATE = (
@@ -17,31 +17,33 @@ _SEPARATE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    kind: Kind
+class ResourceTarget:
+    kind: ResourceType
     names: list[str] = field(default_factory=list)
     """Names of objects; empty means all objects of the type."""
 
 
-def targets(kinds: Kinds, words: Sequence[str]) -> list[Target]:
+def targets(kinds: ResourceTypes, words: Sequence[str]) -> list[ResourceTarget]:
     """Parse arguments of the forms `pods`, `pod a b`, `pods,svc` and `pod/a svc/b`."""
     if any("/" in word for word in words):
         return [_slashed(kinds, word) for word in words]
     types, *names = words
     resources = [kinds.named(word) for word in types.split(",") if word]
-    return [Target(kind, list(names)) for kind in resources]
+    return [ResourceTarget(kind, list(names)) for kind in resources]
 
 
-def _slashed(kinds: Kinds, word: str) -> Target:
+def _slashed(kinds: ResourceTypes, word: str) -> ResourceTarget:
     kind, slash, name = word.partition("/")
     if not slash:
         raise CliError(_SEPARATE)
     if not (kind and name) or "/" in name:
         raise CliError("arguments in resource/name form must have a single resource and name")
-    return Target(kinds.named(kind), [name])
+    return ResourceTarget(kinds.named(kind), [name])
 
 
-def listed(session: Session, kind: Kind, namespace: str, query: Mapping[str, str], *, accept: str = JSON) -> Any:
+def listed(
+    session: Session, kind: ResourceType, namespace: str, query: Mapping[str, str], *, accept: str = JSON
+) -> Any:
     """Return the response to a list request. An error includes the resource type and the selectors."""
     try:
         return session.get(kind.collection(namespace), query, accept=accept)

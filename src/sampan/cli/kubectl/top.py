@@ -9,7 +9,7 @@ import click
 
 from sampan.api import quantity
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.printing import print_table
+from sampan.cli.kubectl.output import print_table
 from sampan.cli.kubectl.session import ServerError, Session, open_session
 
 _PATH = "/apis/metrics.k8s.io/v1beta1"
@@ -28,7 +28,7 @@ Value = Mapping[str, Any]
 @click.option("--sum", "has_sum", is_flag=True, help="Print the sum of the usage in the last line.")
 @click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
-def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> None:
+def command(flags: dict[str, Any], /, words: tuple[str, ...], **options: Any) -> None:
     """Show the CPU and memory usage of nodes or pods.
 
     \b
@@ -36,17 +36,17 @@ def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> N
       sampan kubectl top nodes
       sampan kubectl top pods -A
     """
-    session = open_session(flags | ({"namespace": given["namespace"]} if given["namespace"] else {}))
+    session = open_session(flags | ({"namespace": options["namespace"]} if options["namespace"] else {}))
     kind, name = words[0], words[1] if len(words) > 1 else ""
     if kind in ("node", "nodes", "no"):
-        _nodes(session, name, given)
+        _nodes(session, name, options)
     elif kind in ("pod", "pods", "po"):
-        _pods(session, name, given)
+        _pods(session, name, options)
     else:
         raise CliError(f'unknown command "{kind}" for "kubectl top"')
 
 
-def _found(session: Session, path: str, name: str, selector: str) -> list[Value]:
+def _metrics(session: Session, path: str, name: str, selector: str) -> list[Value]:
     try:
         if name:
             return [session.get(f"{path}/{name}")]
@@ -57,14 +57,14 @@ def _found(session: Session, path: str, name: str, selector: str) -> list[Value]
         raise
 
 
-def _nodes(session: Session, name: str, given: Mapping[str, Any]) -> None:
-    metrics = _found(session, f"{_PATH}/nodes", name, given["selector"])
+def _nodes(session: Session, name: str, options: Mapping[str, Any]) -> None:
+    metrics = _metrics(session, f"{_PATH}/nodes", name, options["selector"])
     nodes = [session.get(f"/api/v1/nodes/{name}")] if name else session.get("/api/v1/nodes")["items"]
     room = {node["metadata"]["name"]: node["status"].get("allocatable") or {} for node in nodes}
     rows = [(item["metadata"]["name"], *_usage(item["usage"])) for item in metrics]
     heading = ["NAME", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)"]
-    table = [heading] if not given["no_headers"] else []
-    for node, cpu, memory in _sorted(rows, given["sort_by"]):
+    table = [heading] if not options["no_headers"] else []
+    for node, cpu, memory in _sorted(rows, options["sort_by"]):
         have = room.get(node, {})
         table.append(
             [
@@ -78,33 +78,33 @@ def _nodes(session: Session, name: str, given: Mapping[str, Any]) -> None:
     _print(table)
 
 
-def _pods(session: Session, name: str, given: Mapping[str, Any]) -> None:
-    where = "" if given["everywhere"] else f"/namespaces/{session.namespace}"
-    metrics = _found(session, f"{_PATH}{where}/pods", name, given["selector"])
+def _pods(session: Session, name: str, options: Mapping[str, Any]) -> None:
+    where = "" if options["everywhere"] else f"/namespaces/{session.namespace}"
+    metrics = _metrics(session, f"{_PATH}{where}/pods", name, options["selector"])
     if not metrics:
-        what = "" if given["everywhere"] else f" in {session.namespace} namespace"
+        what = "" if options["everywhere"] else f" in {session.namespace} namespace"
         click.echo(f"No resources found{what}.", err=True)
         return
-    heading = ["NAMESPACE"] * given["everywhere"] + ["POD", "NAME"] * given["containers"]
-    heading += [] if given["containers"] else ["NAME"]
-    table = [[*heading, "CPU(cores)", "MEMORY(bytes)"]] if not given["no_headers"] else []
+    heading = ["NAMESPACE"] * options["everywhere"] + ["POD", "NAME"] * options["containers"]
+    heading += [] if options["containers"] else ["NAME"]
+    table = [[*heading, "CPU(cores)", "MEMORY(bytes)"]] if not options["no_headers"] else []
     total_cpu = total_memory = 0
-    for names, cpu, memory in _sorted(_rows(metrics, given), given["sort_by"]):
+    for names, cpu, memory in _sorted(_rows(metrics, options), options["sort_by"]):
         table.append([*names, f"{cpu}m", f"{memory // _MIB}Mi"])
         total_cpu, total_memory = total_cpu + cpu, total_memory + memory
-    if given["has_sum"]:
+    if options["has_sum"]:
         blank = [""] * len(heading)
         table += [[*blank, "________", "________"], [*blank, f"{total_cpu}m", f"{total_memory // _MIB}Mi"]]
     _print(table)
 
 
-def _rows(metrics: Sequence[Value], given: Mapping[str, Any]) -> list[tuple[Any, int, int]]:
+def _rows(metrics: Sequence[Value], options: Mapping[str, Any]) -> list[tuple[Any, int, int]]:
     rows: list[tuple[Any, int, int]] = []
     for item in metrics:
         meta = item["metadata"]
-        before = [meta["namespace"]] * given["everywhere"]
+        before = [meta["namespace"]] * options["everywhere"]
         usages = [(container["name"], *_usage(container["usage"])) for container in item["containers"]]
-        if given["containers"]:
+        if options["containers"]:
             rows += [([*before, meta["name"], name], cpu, memory) for name, cpu, memory in usages]
         else:
             rows.append(([*before, meta["name"]], sum(usage[1] for usage in usages), sum(usage[2] for usage in usages)))

@@ -1,7 +1,8 @@
 """`sampan why`: explain why a pod is pending or where it is bound, and what it waits for.
 
-`asking` requests the explanation of the scheduler, `verdicts` formats it as tables, `waiting_for` lists what a bound
-pod still lacks, and `members` finds the pods of a workload. Responses are untyped values, as in `sampan kubectl`.
+`explanation_source` requests the explanation of the scheduler, `explanation_text` formats it as tables,
+`missing_parts` lists what a bound pod still lacks, and `workload_pods` finds the pods of a workload. Responses are
+untyped values, as in `sampan kubectl`.
 """
 
 from sampan.cli.why.command import command

@@ -9,15 +9,15 @@ import click
 
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.connection_options import connection_options
-from sampan.cli.kubectl.kinds import Kinds
-from sampan.cli.kubectl.manifests import Manifest, read_manifests
-from sampan.cli.kubectl.printing import as_json, table_lines
+from sampan.cli.kubectl.kinds import ResourceTypes
+from sampan.cli.kubectl.manifests import ManifestObject, read_manifests
+from sampan.cli.kubectl.output import as_json, table_lines
 from sampan.cli.kubectl.session import ServerError, Session, open_session
 from sampan.cli.kubectl.targets import targets
-from sampan.cli.why import verdicts
-from sampan.cli.why.asking import explained
-from sampan.cli.why.members import complaints, pods_of
-from sampan.cli.why.waiting_for import is_placed, is_well, missing, state_of
+from sampan.cli.why import explanation_text
+from sampan.cli.why.explanation_source import fetch_explanation
+from sampan.cli.why.missing_parts import is_healthy, is_placed, missing, state_of
+from sampan.cli.why.workload_pods import complaints, pods_of
 
 _LIMIT, _WIDE_LIMIT = 200, 1000
 _ENDED = ("Succeeded", "Failed")
@@ -48,7 +48,7 @@ _ENDED = ("Succeeded", "Failed")
     help="Address of the scheduler's own HTTPS port, asked with the bearer token instead of the API server.",
 )
 @connection_options
-def command(words: tuple[str, ...], files: tuple[str, ...], output: str, scheduler: str, **given: Any) -> None:
+def command(words: tuple[str, ...], files: tuple[str, ...], output: str, scheduler: str, **options: Any) -> None:
     """Explain why a pod is pending, or why it runs on its node.
 
     \b
@@ -61,23 +61,23 @@ def command(words: tuple[str, ...], files: tuple[str, ...], output: str, schedul
         raise CliError(f"-o: there is no {output!r}; known are wide, json")
     if bool(words) == bool(files):
         raise CliError("want either KIND/NAME or -f FILE")
-    teller = Teller(open_session(given), output, scheduler)
+    explainer = PodExplainer(open_session(options), output, scheduler)
     if files:
-        teller.might_come(read_manifests(files, action="tell of"))
+        explainer.explain_manifests(read_manifests(files, action="explain"))
     else:
-        teller.there(words)
+        explainer.explain_existing(words)
 
 
-class Teller:
+class PodExplainer:
     def __init__(self, session: Session, output: str, scheduler: str) -> None:
         self._session, self._output, self._scheduler = session, output, scheduler
-        self._told = 0
+        self._count = 0
 
     # -- existing objects --------------------------------------------------------------------------------------------
 
-    def there(self, words: Sequence[str]) -> None:
+    def explain_existing(self, words: Sequence[str]) -> None:
         words = ("pod", *words) if len(words) == 1 and "/" not in words[0] else words
-        for target in targets(Kinds(self._session), words):
+        for target in targets(ResourceTypes(self._session), words):
             if not target.names:
                 raise CliError(f"{target.kind.plural}: want the name of one, as in {target.kind.singular}/NAME")
             for name in target.names:
@@ -100,7 +100,7 @@ class Teller:
         rows = [[_name(pod), state_of(pod), pod["spec"].get("nodeName", ""), _first(pod)] for pod in pods]
         for line in table_lines([["POD", "STATE", "NODE", "LACKS"], *rows]) if rows else ():
             click.echo(line.rstrip())
-        ill = next((pod for pod in pods if not is_well(pod)), None)
+        ill = next((pod for pod in pods if not is_healthy(pod)), None)
         if ill is not None:
             click.echo("")
             self._pod(ill)
@@ -108,47 +108,47 @@ class Teller:
     def _pod(self, pod: Mapping[str, Any]) -> None:
         explanation = None
         if pod.get("status", {}).get("phase") not in _ENDED and not pod["metadata"].get("deletionTimestamp"):
-            explanation = self._explained(pod, is_there=True)
+            explanation = self._fetch(pod, is_there=True)
         lacks = missing(pod, self._events(pod), self._claims(pod))
         if self._output == "json":
             click.echo(as_json({"pod": _name(pod), "state": state_of(pod), "lacks": lacks, "scheduling": explanation}))
             return
-        self._begin()
+        self._start_section()
         where = f" on {pod['spec']['nodeName']}" if is_placed(pod) else ": no node yet"
         click.echo(f"pod {_name(pod)} is {state_of(pod)}{where}")
         for line in lacks:
             click.echo(f"  {line}")
-        self._tell(explanation)
+        self._print(explanation)
 
     # -- objects that do not exist yet -------------------------------------------------------------------------------
 
-    def might_come(self, manifests: Iterable[Manifest]) -> None:
+    def explain_manifests(self, manifests: Iterable[ManifestObject]) -> None:
         """Explain the manifests that have pods; others, such as services, are skipped."""
         without = []
         for manifest in manifests:
             pod = _pod_in(manifest)
             if pod is None:
-                without.append(f"{manifest.source}: {manifest.kind} {manifest.name} has no pods to tell of")
+                without.append(f"{manifest.source}: {manifest.kind} {manifest.name} has no pods to explain")
             else:
-                self._might_come(manifest, pod)
-        if without and not self._told:
+                self._explain_manifest(manifest, pod)
+        if without and not self._count:
             raise CliError(without[0])
         for line in without:
             click.echo(f"({line})", err=True)
 
-    def _might_come(self, manifest: Manifest, wanted: dict[str, Any]) -> None:
-        pod = self._as_made(wanted, manifest.namespace or self._session.namespace)
-        explanation = self._explained(pod, is_there=False)
+    def _explain_manifest(self, manifest: ManifestObject, requested: dict[str, Any]) -> None:
+        pod = self._as_created(requested, manifest.namespace or self._session.namespace)
+        explanation = self._fetch(pod, is_there=False)
         name = f"{pod['metadata']['namespace']}/{manifest.name}"
         if self._output == "json":
-            self._told += 1
+            self._count += 1
             click.echo(as_json({"pod": name, "state": "not created", "lacks": [], "scheduling": explanation}))
             return
-        self._begin()
-        click.echo(f"{manifest.kind.lower()} {name} as {manifest.source} has it, were it made now")
-        self._tell(explanation)
+        self._start_section()
+        click.echo(f"{manifest.kind.lower()} {name} from {manifest.source}, if it were created now")
+        self._print(explanation)
 
-    def _as_made(self, pod: dict[str, Any], namespace: str) -> dict[str, Any]:
+    def _as_created(self, pod: dict[str, Any], namespace: str) -> dict[str, Any]:
         """Return the pod as the API server would create it, with defaults, priority and tolerations, through a dry
         run."""
         metadata = dict(pod.get("metadata") or {})
@@ -161,24 +161,24 @@ class Teller:
         except ServerError as error:
             if error.error.code != 403:
                 raise
-            click.echo(f"(the server would not make it: {error.error.message})", err=True)
+            click.echo(f"(the API server would reject it: {error.error.message})", err=True)
             created = body | {"metadata": body["metadata"] | {"name": name, "uid": "none"}}
         return created
 
     # -- internals ---------------------------------------------------------------------------------------------------
 
-    def _explained(self, pod: Mapping[str, Any], *, is_there: bool) -> Any:
+    def _fetch(self, pod: Mapping[str, Any], *, is_there: bool) -> Any:
         limit = _LIMIT if self._output != "wide" else _WIDE_LIMIT
-        return explained(self._session, pod, is_there=is_there, scheduler=self._scheduler, limit=limit)
+        return fetch_explanation(self._session, pod, is_there=is_there, scheduler=self._scheduler, limit=limit)
 
-    def _tell(self, told: Any) -> None:
-        for line in verdicts.lines(told, is_wide=self._output == "wide") if told else ():
+    def _print(self, explanation: Any) -> None:
+        for line in explanation_text.lines(explanation, is_wide=self._output == "wide") if explanation else ():
             click.echo(line.rstrip())
 
-    def _begin(self) -> None:
-        if self._told:
+    def _start_section(self) -> None:
+        if self._count:
             click.echo("\n---\n")
-        self._told += 1
+        self._count += 1
 
     def _events(self, obj: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         metadata = obj["metadata"]
@@ -217,7 +217,7 @@ def _first(pod: Mapping[str, Any]) -> str:
     return lacks[0] if lacks else ("" if is_placed(pod) else "a node")
 
 
-def _pod_in(manifest: Manifest) -> dict[str, Any] | None:
+def _pod_in(manifest: ManifestObject) -> dict[str, Any] | None:
     """Return a Pod, or the pod of a workload's template; None for a kind without pods."""
     if manifest.kind == "Pod":
         return manifest.value

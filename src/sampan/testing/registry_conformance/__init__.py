@@ -10,12 +10,12 @@ For a resource of your own, with pytest:
         run(check, Subject(open=my_server, path="/apis/…/namespaces/default/widgets", content=…, number=…))
 """
 
-from sampan.testing.registry_conformance.changing import CHECKS as CHANGING
-from sampan.testing.registry_conformance.creating import CHECKS as CREATING
-from sampan.testing.registry_conformance.crowding import CHECKS as CROWDING
-from sampan.testing.registry_conformance.deleting import CHECKS as DELETING
-from sampan.testing.registry_conformance.patching import CHECKS as PATCHING
+from sampan.testing.registry_conformance.concurrency import CHECKS as CROWDING
+from sampan.testing.registry_conformance.creates import CHECKS as CREATING
+from sampan.testing.registry_conformance.deletes import CHECKS as DELETING
+from sampan.testing.registry_conformance.patches import CHECKS as PATCHING
 from sampan.testing.registry_conformance.subject import Api, Check, Reply, Subject, run
+from sampan.testing.registry_conformance.updates import CHECKS as CHANGING
 
 CHECKS: tuple[Check, ...] = (*CREATING, *CHANGING, *PATCHING, *DELETING, *CROWDING)
 

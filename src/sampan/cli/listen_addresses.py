@@ -19,21 +19,21 @@ from sampan.kubelet.agent.machine import own_addresses
 LOOPBACK, LOOPBACK_V6 = "127.0.0.1", "::1"
 
 
-def server_addresses(given: Mapping[str, Any], nodes: NodesConfig) -> list[str]:
+def server_addresses(options: Mapping[str, Any], nodes: NodesConfig) -> list[str]:
     """Return the addresses of the secure port."""
-    if given["bind_address"]:
-        return [flags.address("--bind-address", given["bind_address"])]
+    if options["bind_address"]:
+        return [flags.address("--bind-address", options["bind_address"])]
     addresses = [LOOPBACK, *([LOOPBACK_V6] if is_own(LOOPBACK_V6) else [])]
     outside = own_addresses() if nodes.real_count else []
-    if nodes.real_count or given["advertise_address"]:
-        outside.append(advertised(given))
+    if nodes.real_count or options["advertise_address"]:
+        outside.append(advertised(options))
     return list(dict.fromkeys([*addresses, *filter(is_own, outside)]))
 
 
-def kubelet_address(given: Mapping[str, Any]) -> str:
+def kubelet_address(options: Mapping[str, Any]) -> str:
     """Return the address on which the kubelets of `sampan up` listen. The API server of the same process calls them
     directly, so that they are reachable from other machines only if --bind-address allows it."""
-    return flags.address("--bind-address", given["bind_address"]) if given["bind_address"] else LOOPBACK
+    return flags.address("--bind-address", options["bind_address"]) if options["bind_address"] else LOOPBACK
 
 
 def is_own(address: str) -> bool:
@@ -47,12 +47,12 @@ def is_own(address: str) -> bool:
     return True
 
 
-def certificate_names(given: Mapping[str, Any]) -> list[str]:
+def certificate_names(options: Mapping[str, Any]) -> list[str]:
     """Return the addresses other than loopback for the serving certificate, through which clients may reach the API
     server."""
-    names = [advertised(given), *own_addresses()]
-    if given["bind_address"]:
-        bound = ipaddress.ip_address(flags.address("--bind-address", given["bind_address"]))
+    names = [advertised(options), *own_addresses()]
+    if options["bind_address"]:
+        bound = ipaddress.ip_address(flags.address("--bind-address", options["bind_address"]))
         names += [] if bound.is_unspecified else [str(bound)]
     return list(dict.fromkeys(names))
 

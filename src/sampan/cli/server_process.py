@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from sampan.apiserver.server import ListenError
 from sampan.cli.failures import CliError
-from sampan.cli.listening import host_port
+from sampan.cli.listen_addresses import host_port
 from sampan.cluster.assembly import Assembly, ClusterConfig
 from sampan.machinery.clock import RealClock
 from sampan.machinery.descriptors import raise_descriptor_limit

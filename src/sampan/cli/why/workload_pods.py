@@ -23,8 +23,8 @@ def selector_text(obj: Object) -> str:
     return ",".join([*parts, *(_expression(expression) for expression in selector.get("matchExpressions") or ())])
 
 
-def _expression(one: Object) -> str:
-    key, operator, values = one["key"], one["operator"], ",".join(one.get("values") or ())
+def _expression(requirement: Object) -> str:
+    key, operator, values = requirement["key"], requirement["operator"], ",".join(requirement.get("values") or ())
     match operator:
         case "Exists":
             return str(key)

@@ -19,19 +19,19 @@ from sampan.machinery.client.access import Access
 WHY = "/debug/scheduler/why"
 
 
-def explained(session: Session, pod: Mapping[str, Any], *, is_there: bool, scheduler: str, limit: int) -> Any:
+def fetch_explanation(session: Session, pod: Mapping[str, Any], *, is_there: bool, scheduler: str, limit: int) -> Any:
     """Return the explanation for an existing pod, or for one that does not exist yet."""
     server = _at(session, scheduler) if scheduler else session
     try:
-        return _asked(server, pod, is_there, limit)
+        return _ask_scheduler(server, pod, is_there, limit)
     except ServerError as error:
         if scheduler or error.error.code not in (403, 404, 503):
             raise
-    click.echo("(the scheduler cannot be asked here; worked out from what the API server tells)", err=True)
-    return _worked_out(session.access, pod, limit)
+    click.echo("(no scheduler is reachable; simulated from the objects of the API server)", err=True)
+    return _simulate(session.access, pod, limit)
 
 
-def _asked(server: Session, pod: Mapping[str, Any], is_there: bool, limit: int) -> Any:
+def _ask_scheduler(server: Session, pod: Mapping[str, Any], is_there: bool, limit: int) -> Any:
     query = {"limit": str(limit)}
     if not is_there:
         return server.send("POST", WHY, query, body=pod)
@@ -48,11 +48,11 @@ def _at(session: Session, url: str) -> Session:
     return scheduler_session
 
 
-def _worked_out(access: Access, pod: Mapping[str, Any], limit: int) -> Any:
-    return asyncio.run(_look(access, pod, limit))
+def _simulate(access: Access, pod: Mapping[str, Any], limit: int) -> Any:
+    return asyncio.run(_simulate_async(access, pod, limit))
 
 
-async def _look(access: Access, value: Mapping[str, Any], limit: int) -> Any:
+async def _simulate_async(access: Access, value: Mapping[str, Any], limit: int) -> Any:
     from sampan.api.codec import json
     from sampan.api.types.core_v1 import Pod
     from sampan.machinery.client import Client

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sampan.api.ages import human
-from sampan.cli.kubectl.printing import table_lines
+from sampan.cli.kubectl.output import table_lines
 
 Explained = Mapping[str, Any]
 """`sampan.scheduler.explain.report.Explanation` decoded from JSON."""
@@ -15,71 +15,72 @@ _MOST_NODES = 20
 """The maximum number of nodes in the default output."""
 
 
-def lines(told: Explained, *, is_wide: bool) -> list[str]:
-    if not told.get("isFamiliar", True):
-        return [f"no scheduler named {told['scheduler']} answers here: that one has to place it"]
-    output = [*_decided(told), *_queue(told)]
-    if told.get("waiting", {}).get("gate"):
+def lines(explanation: Explained, *, is_wide: bool) -> list[str]:
+    if not explanation.get("isFamiliar", True):
+        return [f"no scheduler named {explanation['scheduler']} is reachable; only that scheduler can bind the pod"]
+    output = [*_decided(explanation), *_queue(explanation)]
+    if explanation.get("waiting", {}).get("gate"):
         return output
-    output += ["", _heading(told), ""]
-    nodes = told.get("nodes", [])
+    output += ["", _heading(explanation), ""]
+    nodes = explanation.get("nodes", [])
     shown = nodes if is_wide else nodes[:_MOST_NODES]
     if any(node["fits"] for node in shown):
-        output += _scores(told, [node for node in shown if node["fits"]], is_wide)
+        output += _scores(explanation, [node for node in shown if node["fits"]], is_wide)
     refused = [node for node in shown if not node["fits"]]
     if refused:
         output += [""] * any(node["fits"] for node in shown) + _refusals(refused, is_wide)
-    output += _left_out(told, len(shown), is_wide)
-    output += ["", *told["notes"]] if told.get("notes") else []
-    return output + (_matrix(told, shown) if is_wide else [])
+    output += _left_out(explanation, len(shown), is_wide)
+    output += ["", *explanation["notes"]] if explanation.get("notes") else []
+    return output + (_matrix(explanation, shown) if is_wide else [])
 
 
 # -- decision --------------------------------------------------------------------------------------------------------
 
 
-def _decided(told: Explained) -> list[str]:
-    decision = told.get("decision")
+def _decided(explanation: Explained) -> list[str]:
+    decision = explanation.get("decision")
     if not decision:
         return []
-    ago = human(max(0.0, told["time"] - decision["time"]))
+    ago = human(max(0.0, explanation["time"] - decision["time"]))
     if decision.get("message"):
         texts = [f"last tried {ago} ago (attempt {decision['attempt']}): {decision['message']}"]
         if decision.get("nominated"):
-            texts.append(f"room is being made on {decision['nominated']}: pods of lower priority are evicted there")
+            texts.append(f"nominated to {decision['nominated']}: pods of lower priority are being evicted there")
         return texts
     return [f"decided {ago} ago (attempt {decision['attempt']}): {decision['node']}"]
 
 
-def _queue(told: Explained) -> list[str]:
-    waiting = told.get("waiting")
+def _queue(explanation: Explained) -> list[str]:
+    waiting = explanation.get("waiting")
     if not waiting:
-        return [f"it would be held back: {told['gate']}"] if told.get("gate") else []
-    since = human(max(0.0, told["time"] - waiting["since"]))
+        return [f"it would be gated: {explanation['gate']}"] if explanation.get("gate") else []
+    since = human(max(0.0, explanation["time"] - waiting["since"]))
     if waiting.get("gate"):
-        return [f"held back for {since}: {waiting['gate']}"]
+        return [f"gated for {since}: {waiting['gate']}"]
     text = f"in the queue for {since} ({waiting['queue']})"
     plugins = waiting.get("plugins") or []
     if plugins:
-        text += f"; tried again when something changes that concerns {', '.join(plugins)}"
+        text += f"; retried when an event concerns the plug-ins {', '.join(plugins)}"
     return [text]
 
 
-def _heading(told: Explained) -> str:
-    count, feasible = told.get("count", 0), told.get("feasible", 0)
-    if told.get("node"):
-        start = "As things are now, were it not there yet:"
-        return f"{start} {feasible} of {count} nodes would do" + (f", the best {told['best']}" * bool(told.get("best")))
+def _heading(explanation: Explained) -> str:
+    count, feasible, best = explanation.get("count", 0), explanation.get("feasible", 0), explanation.get("best")
+    if explanation.get("node"):
+        return f"If it were scheduled again now, {feasible} of {count} nodes are feasible" + f", best {best}" * bool(
+            best
+        )
     if not count:
         return "There are no nodes."
     if not feasible:
-        return f"As things are now none of {count} nodes will do:"
-    return f"As things are now {feasible} of {count} nodes will do, the best {told['best']}:"
+        return f"Now none of {count} nodes is feasible:"
+    return f"Now {feasible} of {count} nodes are feasible, best {best}:"
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------
 
 
-def _scores(told: Explained, nodes: Sequence[Mapping[str, Any]], is_wide: bool) -> list[str]:
+def _scores(explanation: Explained, nodes: Sequence[Mapping[str, Any]], is_wide: bool) -> list[str]:
     """Return a table of weighted scores. In the default output plug-ins that give all nodes the same score are
     omitted."""
     columns = [(entry["plugin"], entry["weight"]) for entry in nodes[0].get("scores", [])]
@@ -88,27 +89,27 @@ def _scores(told: Explained, nodes: Sequence[Mapping[str, Any]], is_wide: bool) 
     head = ["NODE", "TOTAL", *(f"{plugin} x{weight}" for plugin, weight in columns)]
     rows = [
         [
-            _marked(told, node["name"]),
+            _marked(explanation, node["name"]),
             str(node.get("total", 0)),
             *(str(_score(node, entry) * by) for entry, by in columns),
         ]
         for node in nodes
     ]
     alike = [entry["plugin"] for entry in nodes[0].get("scores", []) if entry["plugin"] not in dict(columns)]
-    return [*table_lines([head, *rows]), *([f"the same for all: {', '.join(alike)}"] if alike else [])]
+    return [*table_lines([head, *rows]), *([f"same score on all nodes: {', '.join(alike)}"] if alike else [])]
 
 
 def _score(node: Mapping[str, Any], plugin: str) -> int:
     return next((int(score["score"]) for score in node.get("scores", ()) if score["plugin"] == plugin), 0)
 
 
-def _marked(told: Explained, name: str) -> str:
-    return f"{name} *" if name == told.get("node") else name
+def _marked(explanation: Explained, name: str) -> str:
+    return f"{name} *" if name == explanation.get("node") else name
 
 
 def _refusals(nodes: Sequence[Mapping[str, Any]], is_wide: bool) -> list[str]:
     """Return a table of rejections. In the default output nodes with the same rejections share a row."""
-    rows = [["NODE", "REFUSED BY", "BECAUSE", *(["EVICTING PODS"] * is_wide)]]
+    rows = [["NODE", "REJECTED BY", "REASON", *(["EVICTING PODS"] * is_wide)]]
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for node in nodes:
         groups.setdefault(node["name"] if is_wide else repr(node.get("refusals")), []).append(node)
@@ -122,26 +123,26 @@ def _refusals(nodes: Sequence[Mapping[str, Any]], is_wide: bool) -> list[str]:
     return list(table_lines(rows))
 
 
-def _left_out(told: Explained, shown: int, is_wide: bool) -> list[str]:
+def _left_out(explanation: Explained, shown: int, is_wide: bool) -> list[str]:
     texts = []
-    if told.get("count", 0) > shown:
+    if explanation.get("count", 0) > shown:
         more = "" if is_wide else "; -o wide shows more, -o json all that were told"
-        texts.append(f"… and {told['count'] - shown} more nodes{more}")
-    refusing = {refusal["plugin"] for node in told.get("nodes", ()) for refusal in node.get("refusals", ())}
-    passed = [plugin for plugin in told.get("filters", ()) if plugin not in refusing]
+        texts.append(f"… and {explanation['count'] - shown} more nodes{more}")
+    refusing = {refusal["plugin"] for node in explanation.get("nodes", ()) for refusal in node.get("refusals", ())}
+    passed = [plugin for plugin in explanation.get("filters", ()) if plugin not in refusing]
     if passed:
-        texts += ["", f"no objection to any node: {', '.join(passed)}"]
+        texts += ["", f"plug-ins that reject no node: {', '.join(passed)}"]
     return texts
 
 
-def _matrix(told: Explained, nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+def _matrix(explanation: Explained, nodes: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a table with the result of each filter for each node."""
-    filters = told.get("filters", [])
+    filters = explanation.get("filters", [])
     if not filters or not nodes:
         return []
     rows = [["NODE", *filters]]
     for node in nodes:
         refusing = {refusal["plugin"] for refusal in node.get("refusals", ())}
         rows.append([node["name"], *("no" if plugin in refusing else "ok" for plugin in filters)])
-    skipped = told.get("skipped", [])
-    return ["", *table_lines(rows), *([f"nothing to say: {', '.join(skipped)}"] if skipped else [])]
+    skipped = explanation.get("skipped", [])
+    return ["", *table_lines(rows), *([f"plug-ins that did not apply: {', '.join(skipped)}"] if skipped else [])]

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from sampan.cli.why import verdicts
-from sampan.cli.why.members import complaints, selector_text
-from sampan.cli.why.waiting_for import missing, state_of
+from sampan.cli.why import explanation_text
+from sampan.cli.why.missing_parts import missing, state_of
+from sampan.cli.why.workload_pods import complaints, selector_text
 
 
 def refusal(plugin: str, *reasons: str, final: bool = False) -> dict[str, Any]:
@@ -28,18 +28,18 @@ REFUSED = {
 
 
 def test_a_pod_that_no_node_will_do_for() -> None:
-    assert [line.rstrip() for line in verdicts.lines(REFUSED, is_wide=False)] == [
+    assert [line.rstrip() for line in explanation_text.lines(REFUSED, is_wide=False)] == [
         "last tried 5s ago (attempt 2): 0/2 nodes are available: …",
-        "in the queue for 60s (unschedulable); tried again when something changes that concerns NodeResourcesFit",
+        "in the queue for 60s (unschedulable); retried when an event concerns the plug-ins NodeResourcesFit",
         "",
-        "As things are now none of 2 nodes will do:",
+        "Now none of 2 nodes is feasible:",
         "",
-        "NODE   REFUSED BY         BECAUSE",
+        "NODE   REJECTED BY        REASON",
         "a      NodeResourcesFit   Insufficient cpu",
         "       NodeResourcesFit   Too many pods",
         "b      TaintToleration    node(s) had taints",
         "",
-        "no objection to any node: NodeUnschedulable",
+        "plug-ins that reject no node: NodeUnschedulable",
     ]
 
 
@@ -49,22 +49,22 @@ def test_nodes_of_which_the_same_is_to_be_told_share_their_lines() -> None:
         {"name": name, "fits": False, "refusals": found}
         for name, found in (("a", [cpu]), ("b", [cpu, taints]), ("c", [cpu]), ("d", [cpu]))
     ]
-    found = verdicts.lines(REFUSED | {"nodes": nodes, "count": 4}, is_wide=False)
+    found = explanation_text.lines(REFUSED | {"nodes": nodes, "count": 4}, is_wide=False)
     assert [line.rstrip() for line in found if "  NodeRes" in line or "  Taint" in line] == [
         "a and 2 more   NodeResourcesFit   Insufficient cpu",
         "b              NodeResourcesFit   Insufficient cpu",
         "               TaintToleration    node(s) had taints",
     ]
-    wide = verdicts.lines(REFUSED | {"nodes": nodes, "count": 4}, is_wide=True)
+    wide = explanation_text.lines(REFUSED | {"nodes": nodes, "count": 4}, is_wide=True)
     assert sum("  NodeResourcesFit   Insufficient cpu" in line for line in wide) == 4
 
 
 def test_every_verdict_in_the_wide_form() -> None:
-    found = "\n".join(line.rstrip() for line in verdicts.lines(REFUSED, is_wide=True))
+    found = "\n".join(line.rstrip() for line in explanation_text.lines(REFUSED, is_wide=True))
     assert "a      NodeResourcesFit   Insufficient cpu     may help" in found
     assert "b      TaintToleration    node(s) had taints   would not help" in found
     assert "b      ok                  no                ok" in found
-    assert found.endswith("nothing to say: NodePorts")
+    assert found.endswith("plug-ins that did not apply: NodePorts")
 
 
 def test_scores_of_a_pod_that_is_somewhere() -> None:
@@ -75,7 +75,7 @@ def test_scores_of_a_pod_that_is_somewhere() -> None:
         ]
         return {"name": name, "fits": True, "total": total, "scores": scores}
 
-    told = {
+    explanation = {
         "scheduler": "s",
         "time": 10.0,
         "node": "a",
@@ -86,27 +86,27 @@ def test_scores_of_a_pod_that_is_somewhere() -> None:
         "nodes": [node("a", 350, 50), node("b", 390, 90)],
         "filters": [],
     }
-    assert [line.rstrip() for line in verdicts.lines(told, is_wide=False)] == [
+    assert [line.rstrip() for line in explanation_text.lines(explanation, is_wide=False)] == [
         "decided 1s ago (attempt 1): a",
         "",
-        "As things are now, were it not there yet: 30 of 30 nodes would do, the best b",
+        "If it were scheduled again now, 30 of 30 nodes are feasible, best b",
         "",
         "NODE   TOTAL   NodeResourcesFit x1",
         "a *    350     50",
         "b      390     90",
-        "the same for all: TaintToleration",
+        "same score on all nodes: TaintToleration",
         "… and 28 more nodes; -o wide shows more, -o json all that were told",
     ]
 
 
 def test_gates_and_strangers() -> None:
     gated = {"scheduler": "s", "time": 10.0, "waiting": {"queue": "gated", "since": 5.0, "gate": "waiting for x"}}
-    assert verdicts.lines(gated, is_wide=False) == ["held back for 5s: waiting for x"]
+    assert explanation_text.lines(gated, is_wide=False) == ["gated for 5s: waiting for x"]
     might = {"scheduler": "s", "time": 10.0, "gate": "waiting for x", "count": 1, "feasible": 1, "best": "a"}
-    assert verdicts.lines(might, is_wide=False)[0] == "it would be held back: waiting for x"
-    noted = verdicts.lines(might | {"notes": ["extender e could not be asked: gone"]}, is_wide=False)
+    assert explanation_text.lines(might, is_wide=False)[0] == "it would be gated: waiting for x"
+    noted = explanation_text.lines(might | {"notes": ["extender e could not be asked: gone"]}, is_wide=False)
     assert noted[-1] == "extender e could not be asked: gone"
-    (line,) = verdicts.lines({"scheduler": "other", "isFamiliar": False}, is_wide=False)
+    (line,) = explanation_text.lines({"scheduler": "other", "isFamiliar": False}, is_wide=False)
     assert "no scheduler named other" in line
 
 

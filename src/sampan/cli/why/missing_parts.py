@@ -25,20 +25,20 @@ def is_placed(pod: Object) -> bool:
     return bool(pod.get("spec", {}).get("nodeName"))
 
 
-def is_well(pod: Object) -> bool:
+def is_healthy(pod: Object) -> bool:
     return state_of(pod) in ("Running", "Succeeded")
 
 
 def missing(pod: Object, events: Sequence[Object] = (), claims: Sequence[Object] = ()) -> list[str]:
     """Return one line for each missing prerequisite; empty if none is known."""
     if pod["metadata"].get("deletionTimestamp"):
-        return _going(pod)
+        return _termination(pod)
     reasons = [*_claims(claims), *_containers(pod), *_gates(pod)]
-    warnings = _warnings(events) if not is_well(pod) else []
+    warnings = _warnings(events) if not is_healthy(pod) else []
     return reasons + [line for line in warnings if line not in reasons]
 
 
-def _going(pod: Object) -> list[str]:
+def _termination(pod: Object) -> list[str]:
     finalizers = pod["metadata"].get("finalizers")
     since = pod["metadata"]["deletionTimestamp"]
     held = f"; held by the finalizers {', '.join(finalizers)}" if finalizers else ""
@@ -60,23 +60,23 @@ def _containers(pod: Object) -> list[str]:
     return [line for line in texts if line]
 
 
-def _container(what: str, one: Object) -> str:
-    state = one.get("state") or {}
-    name = f"{what} {one['name']}"
+def _container(what: str, container: Object) -> str:
+    state = container.get("state") or {}
+    name = f"{what} {container['name']}"
     if waiting := state.get("waiting"):
         message = waiting.get("message")
-        return f"{name}: {waiting.get('reason', 'waiting')}" + (f": {message}" if message else _tries(one))
+        return f"{name}: {waiting.get('reason', 'waiting')}" + (f": {message}" if message else _tries(container))
     if (ended := state.get("terminated")) and ended.get("exitCode"):
-        return f"{name}: ended with code {ended['exitCode']} ({ended.get('reason', 'Error')}){_tries(one)}"
-    if "running" in state and not one.get("ready") and what == "container":
+        return f"{name}: ended with code {ended['exitCode']} ({ended.get('reason', 'Error')}){_tries(container)}"
+    if "running" in state and not container.get("ready") and what == "container":
         return f"{name}: runs, but is not ready"
-    if "running" in state and what == "init container" and not one.get("started"):
+    if "running" in state and what == "init container" and not container.get("started"):
         return f"{name}: still at work"
     return ""
 
 
-def _tries(one: Object) -> str:
-    return f", restarted {one['restartCount']} times" if one.get("restartCount") else ""
+def _tries(container: Object) -> str:
+    return f", restarted {container['restartCount']} times" if container.get("restartCount") else ""
 
 
 def _gates(pod: Object) -> list[str]:

@@ -45,33 +45,33 @@ OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
 )
 
 
-def signing(given: Mapping[str, Any]) -> dict[str, Any]:
+def signing(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of ControllerConfig for signing."""
     start = "--cluster-signing"
-    certificate, key = _pair(given, start)
-    own = {name: pair for short, name in _SIGNERS.items() if all(pair := _pair(given, f"{start}-{short}"))}
+    certificate, key = _pair(options, start)
+    own = {name: pair for short, name in _SIGNERS.items() if all(pair := _pair(options, f"{start}-{short}"))}
     if own and certificate:
         raise CliError(f"{start}-cert-file: cannot be given together with a CA for a single signer")
     return {
         "cluster_signing_cert_file": certificate,
         "cluster_signing_key_file": key,
         "cluster_signing_files": own,
-        "cluster_signing_duration_s": _duration_s(given),
+        "cluster_signing_duration_s": _duration_s(options),
     }
 
 
-def _pair(given: Mapping[str, Any], start: str) -> tuple[str, str]:
+def _pair(options: Mapping[str, Any], start: str) -> tuple[str, str]:
     flag_names = (f"{start}-cert-file", f"{start}-key-file")
-    files = [flags.file(flag, given[flag.lstrip("-").replace("-", "_")]) for flag in flag_names]
+    files = [flags.file(flag, options[flag.lstrip("-").replace("-", "_")]) for flag in flag_names]
     certificate, key = (str(file) if file is not None else "" for file in files)
     if bool(certificate) != bool(key):
         raise CliError(f"{' and '.join(flag_names)}: give both or neither")
     return certificate, key
 
 
-def _duration_s(given: Mapping[str, Any]) -> float:
+def _duration_s(options: Mapping[str, Any]) -> float:
     flag = "--cluster-signing-duration"
-    seconds = flags.duration_s(flag, given["cluster_signing_duration"])
+    seconds = flags.duration_s(flag, options["cluster_signing_duration"])
     if seconds <= 0:
         raise CliError(f"{flag}: must be longer than nothing")
     return seconds
