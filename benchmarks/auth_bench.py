@@ -31,11 +31,11 @@ from sampan.apiserver.authn.service_account_tokens import (
 from sampan.apiserver.authn.token_webhook import TokenWebhook, TokenWebhookSettings
 from sampan.apiserver.authn.user_names import service_account_user
 from sampan.apiserver.authz import Attributes, UnionAuthorizer
+from sampan.apiserver.authz.authorizer import AlwaysAllow
 from sampan.apiserver.authz.modes import DEFAULT, make_union
 from sampan.apiserver.authz.node import NodeGraph
 from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
 from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects
-from sampan.apiserver.authz.union import AlwaysAllow
 from sampan.apiserver.endpoints import ApiEndpoints
 from sampan.apiserver.pipeline import Authenticator, Pipeline
 from sampan.apiserver.registry.registry import Registry

@@ -25,8 +25,14 @@ from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.request import bodies, options, patches
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.server_side_apply import Applied
-from sampan.apiserver.response.json_bytes import VersionConverter
-from sampan.apiserver.response.responses import ApiResponse, ListResponse, ObjectResponse, WatchResponse, success_status
+from sampan.apiserver.response.responses import (
+    ApiResponse,
+    ListResponse,
+    ObjectResponse,
+    VersionConverter,
+    WatchResponse,
+    success_status,
+)
 from sampan.machinery import errors
 from sampan.machinery.worker_thread import WorkerThread
 from sampan.storage.cacher import Item
@@ -64,7 +70,7 @@ class ApiEndpoints:
     async def get(self, call: Call) -> ApiResponse:
         resource = _resource(call)
         item = await self.registry.store(resource).get(call.namespace, call.name, call.query.get("resourceVersion"))
-        return ObjectResponse(resource, self.versions.show(resource, item.raw), item=item)
+        return ObjectResponse(resource, self.versions.requested_bytes(resource, item.raw), item=item)
 
     async def list(self, call: Call) -> ApiResponse:
         resource = _resource(call)
@@ -104,7 +110,7 @@ class ApiEndpoints:
             obj = self._default_large(ctx, resource, sent.take(call))
             bodies.drop_repeated_owners(call, obj)
             is_reset = not obj.metadata.managedFields and is_reset_in_body(call)
-            live = self.versions.shown_value(resource, present.raw)
+            live = self.versions.requested_value(resource, present.raw)
             self._update_managed_fields(call, ctx, opts, obj, present, live, is_reset)
             return obj
 
@@ -138,7 +144,7 @@ class ApiEndpoints:
         ctx = self.context(call, opts.dry_run)
 
         def patched(present: StoredObject) -> Any:
-            live = self.versions.shown_value(resource, present.raw)
+            live = self.versions.requested_value(resource, present.raw)
             obj = patch.apply(live)
             bodies.match_namespace(call, obj)
             bodies.match_name(call, obj)
@@ -301,7 +307,7 @@ class ApiEndpoints:
         )
 
     def written(self, resource: Resource, written: WriteResult, code: int) -> ObjectResponse:
-        return ObjectResponse(resource, self.versions.show(resource, written.raw), code, written.obj)
+        return ObjectResponse(resource, self.versions.requested_bytes(resource, written.raw), code, written.obj)
 
     async def _admit(self, operation: Operation, call: Call, ctx: Context, obj: Any, old: Any) -> Any:
         """Return the object after mutating admission."""
@@ -355,7 +361,7 @@ class ApiEndpoints:
 
     def _default(self, resource: Resource, obj: Any) -> Any:
         """Return a client's object in the storage version, with defaults applied."""
-        stored = self.versions.to_stored(resource, obj)
+        stored = self.versions.to_storage_version(resource, obj)
         self.registry.behaviour(resource).strategy.default(stored)
         return stored
 

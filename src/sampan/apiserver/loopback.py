@@ -149,7 +149,7 @@ class _RequestedVersion:
 
     def version(self, obj: Any) -> Any:
         """Return a stored object in the requested version."""
-        return self._endpoints.versions.to_shown(self._resource, obj)
+        return self._endpoints.versions.to_requested_version(self._resource, obj)
 
     def list(self, api_response: ListResponse) -> bytes:
         return b"".join(json_bytes.list_chunks(api_response.resource, api_response.result, self._endpoints.versions))

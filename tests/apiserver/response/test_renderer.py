@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from sampan.api.codec import protobuf
-from sampan.apiserver.response.encoding import gzipped, wants_gzip
+from sampan.apiserver.response.renderer import gzipped, wants_gzip
 from sampan.machinery import errors
 from tests.apiserver.asking import Asking, asking, run
 

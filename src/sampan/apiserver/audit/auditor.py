@@ -34,7 +34,7 @@ from sampan.machinery import errors
 from sampan.machinery.clock import Clock
 
 if TYPE_CHECKING:
-    from sampan.apiserver.response.json_bytes import VersionConverter
+    from sampan.apiserver.response.responses import VersionConverter
 
 _DECISION, _REASON = "authorization.k8s.io/decision", "authorization.k8s.io/reason"
 _LONGEST_AGENT = 1024

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from sampan.api.faults import FieldError, Path
-from sampan.apiserver.authn.jwt_config import JwtForm, JwtValidation
+from sampan.apiserver.authn.jwt_config import JwtAuthenticatorConfig, JwtValidation
 from sampan.apiserver.authn.oidc.issuers import JwtIssuer
 from sampan.apiserver.config.config_file import raise_errors, read_config
 
@@ -31,7 +31,7 @@ class _Anonymous(msgspec.Struct, forbid_unknown_fields=True):
 class _File(msgspec.Struct, forbid_unknown_fields=True):
     apiVersion: str
     kind: str
-    jwt: list[JwtForm] = msgspec.field(default_factory=list)
+    jwt: list[JwtAuthenticatorConfig] = msgspec.field(default_factory=list)
     anonymous: _Anonymous | None = None
 
 
@@ -61,7 +61,7 @@ def read_authentication(path: File, own_issuers: Sequence[str] = ()) -> Authenti
     return Authentication(issuers, True, anonymous.enabled, paths)
 
 
-def _duplicates(listed: Sequence[JwtForm]) -> list[FieldError]:
+def _duplicates(listed: Sequence[JwtAuthenticatorConfig]) -> list[FieldError]:
     errors: list[FieldError] = []
     urls: set[tuple[str, str]] = set()
     for index, jwt in enumerate(listed):
@@ -80,7 +80,7 @@ def _anonymous_errors(anonymous: _Anonymous | None) -> list[FieldError]:
     return [FieldError.invalid("anonymous.conditions", conditions, words)]
 
 
-def _issuer(jwt: JwtForm, rules: JwtValidation) -> JwtIssuer:
+def _issuer(jwt: JwtAuthenticatorConfig, rules: JwtValidation) -> JwtIssuer:
     issuer, mappings = jwt.issuer, jwt.claimMappings
     return JwtIssuer(
         url=issuer.url,

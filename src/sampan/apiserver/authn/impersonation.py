@@ -17,8 +17,7 @@ import msgspec
 
 from sampan.api import gotext, names
 from sampan.apiserver.authn.user_names import is_service_account_on, service_account_groups, split_service_account
-from sampan.apiserver.authz.authorizer import Attributes, attributes_of, forbidden_error
-from sampan.apiserver.authz.union import UnionAuthorizer
+from sampan.apiserver.authz.authorizer import Attributes, UnionAuthorizer, attributes_of, forbidden_error
 from sampan.apiserver.request.call import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, Call, UserInfo
 from sampan.machinery import errors
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sampan.machinery.cel import Environment, Program
 
 
-class IssuerForm(msgspec.Struct, forbid_unknown_fields=True):
+class IssuerConfig(msgspec.Struct, forbid_unknown_fields=True):
     url: str = ""
     discoveryURL: str = ""
     certificateAuthority: str = ""
@@ -32,41 +32,41 @@ class IssuerForm(msgspec.Struct, forbid_unknown_fields=True):
     egressSelectorType: str = ""
 
 
-class ClaimForm(msgspec.Struct, forbid_unknown_fields=True):
+class PrefixedClaimOrExpression(msgspec.Struct, forbid_unknown_fields=True):
     claim: str = ""
     prefix: str | None = None
     expression: str = ""
 
 
-class ExtraForm(msgspec.Struct, forbid_unknown_fields=True):
+class ExtraMapping(msgspec.Struct, forbid_unknown_fields=True):
     key: str = ""
     valueExpression: str = ""
 
 
-class MappingsForm(msgspec.Struct, forbid_unknown_fields=True):
-    username: ClaimForm = msgspec.field(default_factory=ClaimForm)
-    groups: ClaimForm = msgspec.field(default_factory=ClaimForm)
-    uid: ClaimForm = msgspec.field(default_factory=ClaimForm)
-    extra: list[ExtraForm] = msgspec.field(default_factory=list)
+class ClaimMappings(msgspec.Struct, forbid_unknown_fields=True):
+    username: PrefixedClaimOrExpression = msgspec.field(default_factory=PrefixedClaimOrExpression)
+    groups: PrefixedClaimOrExpression = msgspec.field(default_factory=PrefixedClaimOrExpression)
+    uid: PrefixedClaimOrExpression = msgspec.field(default_factory=PrefixedClaimOrExpression)
+    extra: list[ExtraMapping] = msgspec.field(default_factory=list)
 
 
-class RuleForm(msgspec.Struct, forbid_unknown_fields=True):
+class ClaimValidationRule(msgspec.Struct, forbid_unknown_fields=True):
     claim: str = ""
     requiredValue: str = ""
     expression: str = ""
     message: str = ""
 
 
-class UserRuleForm(msgspec.Struct, forbid_unknown_fields=True):
+class UserValidationRule(msgspec.Struct, forbid_unknown_fields=True):
     expression: str = ""
     message: str = ""
 
 
-class JwtForm(msgspec.Struct, forbid_unknown_fields=True):
-    issuer: IssuerForm = msgspec.field(default_factory=IssuerForm)
-    claimValidationRules: list[RuleForm] = msgspec.field(default_factory=list)
-    claimMappings: MappingsForm = msgspec.field(default_factory=MappingsForm)
-    userValidationRules: list[UserRuleForm] = msgspec.field(default_factory=list)
+class JwtAuthenticatorConfig(msgspec.Struct, forbid_unknown_fields=True):
+    issuer: IssuerConfig = msgspec.field(default_factory=IssuerConfig)
+    claimValidationRules: list[ClaimValidationRule] = msgspec.field(default_factory=list)
+    claimMappings: ClaimMappings = msgspec.field(default_factory=ClaimMappings)
+    userValidationRules: list[UserValidationRule] = msgspec.field(default_factory=list)
 
 
 _BOTH = "claim and expression can't both be set"
@@ -87,7 +87,7 @@ FieldErrors = list[FieldError]
 class JwtValidation:
     """Validates one issuer: `field_errors` are all errors, in field order, `expressions` the compiled expressions."""
 
-    def __init__(self, jwt: JwtForm, at: Path, own_issuers: Sequence[str]) -> None:
+    def __init__(self, jwt: JwtAuthenticatorConfig, at: Path, own_issuers: Sequence[str]) -> None:
         """`own_issuers` are those of service account tokens."""
         self.field_errors: FieldErrors = list(_issuer(jwt.issuer, at / "issuer", own_issuers))
         mappings, mapped = jwt.claimMappings, at / "claimMappings"
@@ -111,7 +111,7 @@ class JwtValidation:
     def _add(self, *field_errors: FieldError) -> None:
         self.field_errors.extend(field_errors)
 
-    def _claim_rules(self, rules: Sequence[RuleForm], within: Path) -> list[ValidationRule]:
+    def _claim_rules(self, rules: Sequence[ClaimValidationRule], within: Path) -> list[ValidationRule]:
         claims: set[str] = set()
         expressions: set[str] = set()
         compiled_rules = []
@@ -132,7 +132,7 @@ class JwtValidation:
                 compiled_rules += [ValidationRule(compiled, rule.message)] if compiled else []
         return compiled_rules
 
-    def _user_rules(self, rules: Sequence[UserRuleForm], within: Path) -> list[ValidationRule]:
+    def _user_rules(self, rules: Sequence[UserValidationRule], within: Path) -> list[ValidationRule]:
         expressions: set[str] = set()
         compiled_rules = []
         for index, rule in enumerate(rules):
@@ -153,7 +153,7 @@ class JwtValidation:
             return None
         return compiled
 
-    def _mapped(self, claim: ClaimForm, at: Path, *, is_required: bool) -> Program | None:
+    def _mapped(self, claim: PrefixedClaimOrExpression, at: Path, *, is_required: bool) -> Program | None:
         if claim.claim and claim.expression:
             self._add(FieldError.invalid(at, "", _BOTH))
         elif claim.expression:
@@ -167,13 +167,13 @@ class JwtValidation:
             self._add(FieldError.required(at, _EITHER))
         return None
 
-    def _uid(self, claim: ClaimForm, at: Path) -> Program | None:
+    def _uid(self, claim: PrefixedClaimOrExpression, at: Path) -> Program | None:
         if claim.claim and claim.expression:
             self._add(FieldError.invalid(at, "", _BOTH))
             return None
         return self._compiled(claim.expression, at / "expression", claims_environment()) if claim.expression else None
 
-    def _extra(self, listed: Sequence[ExtraForm], within: Path) -> dict[str, Program]:
+    def _extra(self, listed: Sequence[ExtraMapping], within: Path) -> dict[str, Program]:
         programs: dict[str, Program] = {}
         keys: set[str] = set()
         for index, mapping in enumerate(listed):
@@ -219,7 +219,7 @@ def _key_errors(key: str, at: Path) -> FieldErrors:
     return errors
 
 
-def _issuer(issuer: IssuerForm, at: Path, own: Sequence[str]) -> Iterable[FieldError]:
+def _issuer(issuer: IssuerConfig, at: Path, own: Sequence[str]) -> Iterable[FieldError]:
     yield from _url(issuer.url, at / "url", own) if issuer.url else [FieldError.required(at / "url")]
     if issuer.discoveryURL:
         if issuer.url and issuer.discoveryURL.rstrip("/") == issuer.url.rstrip("/"):
@@ -241,7 +241,7 @@ def _url(url: str, at: Path, disallowed: Sequence[str]) -> Iterable[FieldError]:
     yield from (FieldError.invalid(at, url, words) for words in url_errors(url))
 
 
-def _audiences(issuer: IssuerForm, at: Path) -> Iterable[FieldError]:
+def _audiences(issuer: IssuerConfig, at: Path) -> Iterable[FieldError]:
     within, audiences = at / "audiences", issuer.audiences
     if not audiences:
         yield FieldError.required(within, f"at least one {within} is required")

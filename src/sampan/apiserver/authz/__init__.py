@@ -8,14 +8,16 @@ was authenticated before, in `authn`. The counterparts are `k8s.io/apiserver/pkg
 from sampan.apiserver.authz.authorizer import (
     ALLOW,
     NO_OPINION,
+    AlwaysAllowPaths,
     Attributes,
     Authorizer,
     AuthzDecision,
     AuthzResult,
+    PrivilegedGroupAuthorizer,
+    UnionAuthorizer,
     attributes_of,
     forbidden_error,
 )
-from sampan.apiserver.authz.union import AlwaysAllowPaths, PrivilegedGroupAuthorizer, UnionAuthorizer
 
 __all__ = [
     "ALLOW",

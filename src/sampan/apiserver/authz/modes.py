@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from sampan.apiserver.authz.authorizer import Authorizer
-from sampan.apiserver.authz.node import NodeAuthorizer, NodeGraph
-from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
-from sampan.apiserver.authz.union import (
+from sampan.apiserver.authz.authorizer import (
     AlwaysAllow,
     AlwaysAllowPaths,
     AlwaysDeny,
+    Authorizer,
     PrivilegedGroupAuthorizer,
     UnionAuthorizer,
 )
+from sampan.apiserver.authz.node import NodeAuthorizer, NodeGraph
+from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
 from sampan.apiserver.classic.abac import AbacAuthorizer, AbacPolicy
 from sampan.machinery.clock import Clock, RealClock
 

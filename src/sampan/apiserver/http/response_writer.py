@@ -11,8 +11,7 @@ from aiohttp import web
 from aiohttp.helpers import rfc822_formatted_time
 
 from sampan.apiserver.request.call import Call
-from sampan.apiserver.response.encoding import gzipped
-from sampan.apiserver.response.renderer import Rendered
+from sampan.apiserver.response.renderer import Rendered, gzipped
 
 _NO_CACHE = "no-cache, private"
 _CONTROL = dict.fromkeys((*range(32), 127))

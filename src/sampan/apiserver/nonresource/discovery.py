@@ -14,7 +14,7 @@ from sampan.api.scheme import Scheme
 from sampan.apiserver.request import negotiation
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.negotiation import OBJECT_MEDIA_TYPES, OutputFormat
-from sampan.apiserver.response import encoding
+from sampan.apiserver.response import renderer
 from sampan.apiserver.response.responses import ApiResponse, RawResponse, ValueResponse, path_not_found
 from sampan.machinery import errors
 
@@ -83,7 +83,7 @@ class DiscoveryHandler:
         content_type = f"{form.media};g={group};v={version};as={kind}"
         if call.headers.get("If-None-Match") == etag:  # clients use its content type for the document they have cached
             return RawResponse(b"", content_type, 304, headers)
-        return RawResponse(await encoding.encode(raw, form, call), content_type, 200, headers)
+        return RawResponse(await renderer.encode_body(raw, form, call), content_type, 200, headers)
 
     # -- documents ---------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from sampan.apiserver.nonresource.health import HealthHandler
 from sampan.apiserver.request import negotiation
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.negotiation import JSON
-from sampan.apiserver.response.encoding import pretty
+from sampan.apiserver.response.renderer import pretty
 from sampan.apiserver.response.responses import ApiResponse, RawResponse, path_not_found
 from sampan.machinery import errors
 

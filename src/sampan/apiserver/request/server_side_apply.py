@@ -13,7 +13,7 @@ from sampan.apiserver.registry.stored_object import StoredObject
 from sampan.apiserver.request import go_conversion_errors
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.options import WriteOptions
-from sampan.apiserver.response.json_bytes import VersionConverter
+from sampan.apiserver.response.responses import VersionConverter
 from sampan.machinery import errors
 
 _CONVERTING = "error converting YAML to JSON"
@@ -43,7 +43,7 @@ class Applied:
 
     def over(self, present: StoredObject) -> Any:
         """Return the live object after the apply, in the version of the request path, with its managed fields."""
-        live = self._ownership.complete(self._resource, self._versions.shown_value(self._resource, present.raw))
+        live = self._ownership.complete(self._resource, self._versions.requested_value(self._resource, present.raw))
         value, entries = self._applied(live, present.obj.metadata.managedFields)
         obj = self._object(live if value is None else value)
         obj.metadata.managedFields = entries

@@ -1,46 +1,15 @@
-"""Objects and lists as JSON bytes in the version of the request path, and the metadata cut out of such bytes."""
+"""Lists as JSON bytes in the version of the request path, and PartialObjectMetadata cut out of the bytes of objects."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
-from sampan.api import conversion
-from sampan.api.codec import json as json_codec
-from sampan.api.resource import GroupVersionKind, Resource
-from sampan.apiserver.registry.registry import Registry
+from sampan.api.resource import Resource
 from sampan.apiserver.request.negotiation import PARTIAL, PARTIAL_LIST, OutputFormat
+from sampan.apiserver.response.responses import VersionConverter
 from sampan.machinery import errors
 from sampan.storage.cacher import ListResult
-
-
-class VersionConverter:
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-
-    def show(self, resource: Resource, raw: bytes) -> bytes:
-        """Return stored bytes converted to the version of the path."""
-        if resource.is_storage_version:
-            return raw
-        codec = self._registry.codec_of(resource)
-        return codec.encode(codec.from_value(self.shown_value(resource, raw))[0])
-
-    def shown_value(self, resource: Resource, raw: bytes) -> dict[str, Any]:
-        """Return the JSON value of stored bytes in the version of the path. The caller may change it."""
-        value: dict[str, Any] = json_codec.read_any(raw)
-        return value if resource.is_storage_version else conversion.convert(value, resource.gvk)
-
-    def to_stored(self, resource: Resource, obj: Any) -> Any:
-        return obj if resource.storage is None else self._convert(resource, obj, resource.storage)
-
-    def to_shown(self, resource: Resource, obj: Any) -> Any:
-        return self._convert(resource, obj, resource.gvk)
-
-    def _convert(self, resource: Resource, obj: Any, to: GroupVersionKind) -> Any:
-        if resource.is_storage_version:
-            return obj
-        target = self._registry.codec(to, resource)
-        return target.from_value(conversion.convert(json_codec.to_value(obj), to))[0]
 
 
 class _Object(msgspec.Struct, gc=False):
@@ -137,7 +106,7 @@ def list_items(resource: Resource, result: ListResult, versions: VersionConverte
         return
     title = b'{"kind":"%b","apiVersion":"%b",' % (resource.kind.encode(), resource.gvk.api_version.encode())
     for item in result.items:
-        raw = versions.show(resource, item.raw)
+        raw = versions.requested_bytes(resource, item.raw)
         yield b"{" + raw[len(title) :] if raw.startswith(title) else raw
 
 

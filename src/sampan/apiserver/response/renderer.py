@@ -2,27 +2,30 @@
 
 The common case is a pass-through: an object or list in the storage version is sent as the bytes of the watch cache.
 Every other form (another version, metadata only, a table, YAML, protobuf, pretty-printed JSON) is derived from those
-bytes here, in steps that are short enough not to delay other requests.
+bytes here, in steps that are short enough not to delay other requests. Responses of 128 KiB and more are compressed
+with gzip at level 1, as in kube-apiserver, if the client accepts it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial as bound
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from sampan.api import limits
 from sampan.api.codec import json as json_codec
 from sampan.api.resource import Resource
 from sampan.api.unstructured import Unstructured
 from sampan.apiserver.registry.strategy import Column
 from sampan.apiserver.request import negotiation
 from sampan.apiserver.request.call import Call
-from sampan.apiserver.request.negotiation import JSON, PLAIN, PROTOBUF, TABLE, OutputFormat
-from sampan.apiserver.response import encoding, json_bytes, watch_frames
+from sampan.apiserver.request.negotiation import JSON, PLAIN, PROTOBUF, TABLE, YAML, OutputFormat
+from sampan.apiserver.response import json_bytes, watch_frames
 from sampan.apiserver.response.responses import ListResponse, ObjectResponse, RawResponse, ValueResponse, WatchResponse
 from sampan.apiserver.tables.columns import GENERIC
 from sampan.apiserver.tables.table import TableWriter, include_of
@@ -69,14 +72,14 @@ class Renderer:
             raw = json_codec.encode(response.value)
             output_format = _supported(raw, output_format)
             rendered = Rendered(
-                response.code, output_format.media, (await encoding.encode(raw, output_format, call),), response.headers
+                response.code, output_format.media, (await encode_body(raw, output_format, call),), response.headers
             )
         return _compressed(rendered, call)
 
     async def error(self, error: errors.ApiError, call: Call) -> Rendered:
         """Render an error as a Status, in a form that the client accepts or else in JSON."""
         output_format = negotiation.form_of_error(call.headers.get("Accept", ""))
-        body = await encoding.encode(await _encoded_status(error.status), output_format, call)
+        body = await encode_body(await _encoded_status(error.status), output_format, call)
         headers = {"Retry-After": str(wait)} if (wait := error.retry_after_s) else {}
         return Rendered(error.code, output_format.media, (body,), headers)
 
@@ -93,7 +96,7 @@ class Renderer:
         elif output_format.as_kind:
             json_bytes.check_partial_kind(output_format, response.resource, is_list=False)
             raw = json_bytes.partial_object(raw, output_format)
-        return Rendered(response.code, output_format.media, (await encoding.encode(raw, output_format, call),))
+        return Rendered(response.code, output_format.media, (await encode_body(raw, output_format, call),))
 
     def _table_of_object(self, response: ObjectResponse, output_format: OutputFormat, call: Call) -> bytes:
         resource, title = response.resource, _decode_title(response.raw)
@@ -112,7 +115,7 @@ class Renderer:
         if response.item is not None:
             return self._registry.store(resource).cacher.object(response.item)
         shown = self._registry.codec(resource.gvk, resource).decode(response.raw)
-        return self._versions.to_stored(resource, shown)
+        return self._versions.to_storage_version(resource, shown)
 
     # -- lists -------------------------------------------------------------------------------------------------------
 
@@ -120,30 +123,30 @@ class Renderer:
         resource, result = response.resource, response.result
         if output_format.as_kind == TABLE:
             raw = await self._table_of_list(response, output_format, call)
-            return Rendered(200, output_format.media, (await encoding.encode(raw, output_format, call),))
+            return Rendered(200, output_format.media, (await encode_body(raw, output_format, call),))
         if output_format.as_kind:
             json_bytes.check_partial_kind(output_format, resource, is_list=True)
             chunks = json_bytes.partial_list(result, output_format)
         elif output_format.media == PROTOBUF:
             return Rendered(200, PROTOBUF, (await self._protobuf_list(resource, result),))
-        elif output_format.media == JSON and encoding.is_pretty(call, output_format):
+        elif output_format.media == JSON and is_pretty(call, output_format):
             head, items = (
                 json_bytes.list_head(resource, result),
                 json_bytes.list_items(resource, result, self._versions),
             )
-            return Rendered(200, JSON, encoding.pretty_list(head, items))
+            return Rendered(200, JSON, pretty_list(head, items))
         else:
             chunks = json_bytes.list_chunks(resource, result, self._versions)
-        if output_format.media == JSON and not encoding.is_pretty(call, output_format):
+        if output_format.media == JSON and not is_pretty(call, output_format):
             return Rendered(200, JSON, json_bytes.with_newline(chunks))
-        return Rendered(200, output_format.media, (await encoding.encode(b"".join(chunks), output_format, call),))
+        return Rendered(200, output_format.media, (await encode_body(b"".join(chunks), output_format, call),))
 
     async def _table_of_list(self, response: ListResponse, output_format: OutputFormat, call: Call) -> bytes:
         resource, result = response.resource, response.result
         writer = self.table_writer(resource, output_format, include_of(call))
         cacher, rows = self._registry.store(resource).cacher, []
         for number, item in enumerate(self._in_table_order(resource, result.items), 1):
-            rows.append(writer.row(cacher.object(item), bound(self.shown, resource, item)))
+            rows.append(writer.row(cacher.object(item), bound(self.requested_bytes, resource, item)))
             if number % _ROWS_AT_A_TIME == 0:
                 await asyncio.sleep(0)
         metadata = json_bytes.list_metadata(result)
@@ -163,7 +166,7 @@ class Renderer:
 
         bodies = []
         for number, item in enumerate(result.items, 1):
-            bodies.append(self._protobuf.get(resource, item, self.shown))
+            bodies.append(self._protobuf.get(resource, item, self.requested_bytes))
             if number % _ROWS_AT_A_TIME == 0:
                 await asyncio.sleep(0)
         kind = result.shape.list_kind or f"{resource.kind}List"
@@ -184,9 +187,9 @@ class Renderer:
             now=self._registry.clock.now(),
         )
 
-    def shown(self, resource: Resource, item: Item) -> bytes:
+    def requested_bytes(self, resource: Resource, item: Item) -> bytes:
         """Return the JSON of a cached item in the requested version."""
-        return self._versions.show(resource, item.raw)
+        return self._versions.requested_bytes(resource, item.raw)
 
     def stored(self, resource: Resource, item: Item) -> Any:
         """Return the decoded object of a cached item."""
@@ -249,13 +252,13 @@ def _supported(raw: bytes, output_format: OutputFormat) -> OutputFormat:
 def _compressed(rendered: Rendered, call: Call) -> Rendered:
     """Compress a large response with gzip if the client accepts it."""
     chunks = rendered.chunks
-    if isinstance(chunks, tuple) and len(chunks[0]) <= encoding.GZIP_THRESHOLD:
+    if isinstance(chunks, tuple) and len(chunks[0]) <= GZIP_THRESHOLD:
         return rendered
-    if not encoding.wants_gzip(call.headers.get("Accept-Encoding", "")):
+    if not wants_gzip(call.headers.get("Accept-Encoding", "")):
         return rendered
     pieces = iter(chunks)
     first = next(pieces)
-    if len(first) <= encoding.GZIP_THRESHOLD:
+    if len(first) <= GZIP_THRESHOLD:
         return Rendered(rendered.code, rendered.content_type, _chained(first, pieces), rendered.headers)
     headers = {**rendered.headers, "Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
     return Rendered(rendered.code, rendered.content_type, _chained(first, pieces), headers, is_gzipped=True)
@@ -286,3 +289,85 @@ class ProtobufBodies:
                 self._size -= len(self._kept.pop(next(iter(self._kept))))
         self._kept[key] = body
         return body
+
+
+_PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
+_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_LARGE = 64 << 10
+_INDENT = b"\n    "
+"""The indentation of a list's items, which are two levels deep."""
+
+
+def is_pretty(call: Call, output_format: OutputFormat) -> bool:
+    """Whether to pretty-print: if requested, or by default for curl, Wget and browsers."""
+    if output_format.is_pretty:
+        return True
+    if call.query and (wish := call.query.get("pretty")):
+        return wish in _TRUE
+    return call.user_agent.startswith(_PRETTY_AGENTS)
+
+
+def pretty(raw: bytes) -> bytes:
+    return msgspec.json.format(raw, indent=2)
+
+
+def pretty_list(head: bytes, items: Iterable[bytes], size: int = 256 << 10) -> Iterator[bytes]:
+    """Pretty-print a list chunk by chunk. `head` is the list up to and including the bracket before its items."""
+    pending = [pretty(head + b"]}")[: -len(b"]\n}")]]
+    separator, length = b"", 0
+    for item in items:
+        shown = pretty(item).replace(b"\n", _INDENT)
+        pending += (separator, _INDENT, shown)
+        separator = b","
+        length += len(shown)
+        if length >= size:
+            yield b"".join(pending)
+            pending.clear()
+            length = 0
+    pending.append(b"\n  ]\n}" if separator else b"]\n}")
+    yield b"".join(pending)
+
+
+async def encode_body(raw: bytes, output_format: OutputFormat, call: Call) -> bytes:
+    """Encode JSON bytes in the media type of the form. Large responses are encoded in a thread to keep the event loop
+    free."""
+    if output_format.media == JSON:
+        return pretty(raw) if is_pretty(call, output_format) else raw + b"\n"
+    write = _yaml if output_format.media == YAML else _protobuf
+    return await asyncio.to_thread(write, raw) if len(raw) > _LARGE else write(raw)
+
+
+def _yaml(raw: bytes) -> bytes:
+    from sampan.api.codec import yaml as yaml_codec
+
+    return yaml_codec.encode(json_codec.read_any(raw))
+
+
+def _protobuf(raw: bytes) -> bytes:
+    from sampan.api.codec import protobuf as protobuf_codec
+
+    value: dict[str, Any] = json_codec.read_any(raw)
+    return protobuf_codec.encode(value)
+
+
+GZIP_THRESHOLD = 128 << 10
+_LEVEL = 1
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+def wants_gzip(accept_encoding: str) -> bool:
+    return any(part.strip() == "gzip" for part in accept_encoding.split(","))
+
+
+async def gzipped(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:
+    """Compress a body chunk by chunk. Large chunks are compressed in a thread: zlib releases the interpreter lock, and
+    compression took 40% of the event loop's time while serving lists."""
+    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
+    for chunk in chunks:
+        if len(chunk) <= limits.INLINE_GZIP_BYTES:
+            packed = packer.compress(chunk)
+        else:
+            packed = await asyncio.to_thread(packer.compress, chunk)
+        if packed:
+            yield packed
+    yield packer.flush()

@@ -1,10 +1,14 @@
-"""The results of executing a request, before they are rendered in the negotiated form."""
+"""The results of executing a request in the version of its path, before they are rendered in the negotiated form."""
+
+from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sampan.api.resource import Resource
+from sampan.api import conversion
+from sampan.api.codec import json as json_codec
+from sampan.api.resource import GroupVersionKind, Resource
 from sampan.apiserver.request.call import Call
 from sampan.machinery import errors
 from sampan.storage import backend
@@ -13,6 +17,8 @@ from sampan.storage.cacher import errors as cache
 
 if TYPE_CHECKING:
     from aiohttp import web
+
+    from sampan.apiserver.registry.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +70,7 @@ class RawResponse:
 class StreamedResponse:
     """A response that a backend writes to the client's connection: a proxy, a log stream."""
 
-    serve: "Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]"
+    serve: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
     """Writes the response; may raise ApiError until the first byte is written."""
 
 
@@ -92,6 +98,37 @@ def success_status(resource: Resource, name: str, uid: str) -> ValueResponse:
     return ValueResponse(
         {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
     )
+
+
+class VersionConverter:
+    """Converts objects between the storage version and the version of the request path."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def requested_bytes(self, resource: Resource, raw: bytes) -> bytes:
+        """Return stored bytes converted to the version of the path."""
+        if resource.is_storage_version:
+            return raw
+        codec = self._registry.codec_of(resource)
+        return codec.encode(codec.from_value(self.requested_value(resource, raw))[0])
+
+    def requested_value(self, resource: Resource, raw: bytes) -> dict[str, Any]:
+        """Return the JSON value of stored bytes in the version of the path. The caller may change it."""
+        value: dict[str, Any] = json_codec.read_any(raw)
+        return value if resource.is_storage_version else conversion.convert(value, resource.gvk)
+
+    def to_storage_version(self, resource: Resource, obj: Any) -> Any:
+        return obj if resource.storage is None else self._convert(resource, obj, resource.storage)
+
+    def to_requested_version(self, resource: Resource, obj: Any) -> Any:
+        return self._convert(resource, obj, resource.gvk)
+
+    def _convert(self, resource: Resource, obj: Any, to: GroupVersionKind) -> Any:
+        if resource.is_storage_version:
+            return obj
+        target = self._registry.codec(to, resource)
+        return target.from_value(conversion.convert(json_codec.to_value(obj), to))[0]
 
 
 def translate_storage_error(error: Exception, call: Call) -> errors.ApiError | None:

@@ -21,7 +21,7 @@ from sampan.storage.cacher import CacheEvent, FrameEncoder, Item
 if TYPE_CHECKING:
     from sampan.apiserver.response.renderer import Renderer
 
-Show = Callable[[Item], bytes]
+ToJson = Callable[[Item], bytes]
 """Returns the JSON of an event's object."""
 
 
@@ -59,16 +59,16 @@ class WatchFrames:
 
 
 class EventEncoder:
-    """Encodes events in one form: `show` returns the JSON of the object, `key` identifies the form."""
+    """Encodes events in one form: `to_json` returns the JSON of the object, `key` identifies the form."""
 
-    def __init__(self, *, key: Hashable, media: str, show: Show) -> None:
-        self.key, self._media, self._show = key, media, show
+    def __init__(self, *, key: Hashable, media: str, to_json: ToJson) -> None:
+        self.key, self._media, self._to_json = key, media, to_json
 
     def frame(self, type: str, item: Item) -> bytes:
-        return _frame(self._media, type, self._show(item))
+        return _frame(self._media, type, self._to_json(item))
 
 
-_PLAIN = EventEncoder(key=JSON, media=JSON, show=lambda item: item.raw)
+_PLAIN = EventEncoder(key=JSON, media=JSON, to_json=lambda item: item.raw)
 
 
 def _frame(media: str, type: str, raw: bytes) -> bytes:
@@ -85,40 +85,40 @@ def frames(renderer: Renderer, call: Call, resource: Resource) -> WatchFrames:
     negotiation.check_stream(output_format)
     if output_format.as_kind == TABLE:
         return _tables(renderer, output_format, include_of(call), resource)
-    show = _shower(renderer, output_format, resource)
-    if show is None and output_format.media == JSON:
+    to_json = _object_to_json(renderer, output_format, resource)
+    if to_json is None and output_format.media == JSON:
         return WatchFrames(media=JSON)
     key = (output_format.media, output_format.as_kind, output_format.as_version, resource.gvk.api_version)
-    encoder = EventEncoder(key=key, media=output_format.media, show=show or (lambda item: item.raw))
+    encoder = EventEncoder(key=key, media=output_format.media, to_json=to_json or (lambda item: item.raw))
     return WatchFrames(media=output_format.media, first=encoder, rest=encoder)
 
 
-def _shower(renderer: Renderer, output_format: OutputFormat, resource: Resource) -> Show | None:
+def _object_to_json(renderer: Renderer, output_format: OutputFormat, resource: Resource) -> ToJson | None:
     if output_format.as_kind == PARTIAL_LIST:
-        return _refuse
+        return _reject
     if output_format.as_kind:
         return lambda item: json_bytes.partial_object(item.raw, output_format)
     if resource.storage is None or resource.storage == resource.gvk:
         return None
-    return lambda item: renderer.shown(resource, item)
+    return lambda item: renderer.requested_bytes(resource, item)
 
 
 class UnsupportedOutputFormat(Exception):
     """An event cannot be converted to the requested form: the watch is closed without an error event."""
 
 
-def _refuse(item: Item) -> bytes:
+def _reject(item: Item) -> bytes:
     raise UnsupportedOutputFormat
 
 
 def _tables(renderer: Renderer, output_format: OutputFormat, include: str, resource: Resource) -> WatchFrames:
     def encoder(has_headers: bool) -> EventEncoder:
-        def show(item: Item) -> bytes:
+        def to_json(item: Item) -> bytes:
             writer = renderer.table_writer(resource, output_format, include)
-            row = writer.row(renderer.stored(resource, item), lambda: renderer.shown(resource, item))
+            row = writer.row(renderer.stored(resource, item), lambda: renderer.requested_bytes(resource, item))
             return writer.table({"resourceVersion": str(item.revision)}, [row], has_headers=has_headers)
 
         key = (output_format.media, TABLE, output_format.as_version, resource.gvk.api_version, include, has_headers)
-        return EventEncoder(key=key, media=output_format.media, show=show)
+        return EventEncoder(key=key, media=output_format.media, to_json=to_json)
 
     return WatchFrames(media=output_format.media, first=encoder(True), rest=encoder(False))

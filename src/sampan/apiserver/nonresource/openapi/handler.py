@@ -21,7 +21,7 @@ from sampan.apiserver import descriptions
 from sampan.apiserver.request import negotiation
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.negotiation import JSON
-from sampan.apiserver.response import encoding
+from sampan.apiserver.response import renderer
 from sampan.apiserver.response.responses import ApiResponse, RawResponse, path_not_found
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _is_current(call: Call, headers: dict[str, str]) -> bool:
 
 def _packed(call: Call, packed: bytes, content_type: str, headers: dict[str, str]) -> RawResponse:
     """Return the compressed document to clients that accept gzip, decompressed otherwise."""
-    if encoding.wants_gzip(call.headers.get("Accept-Encoding", "")):
+    if renderer.wants_gzip(call.headers.get("Accept-Encoding", "")):
         return RawResponse(packed, content_type, 200, {**headers, "Content-Encoding": "gzip"})
     return RawResponse(zlib.decompress(packed, 16 + zlib.MAX_WBITS), content_type, 200, headers)
 

@@ -15,8 +15,7 @@ from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.types.resource_v1 import AllocatedDeviceStatus, AllocationResult, ResourceClaimStatus
 from sampan.apiserver.authn.user_names import is_service_account_on
-from sampan.apiserver.authz.authorizer import Attributes, AuthzDecision, AuthzResult, forbidden_error
-from sampan.apiserver.authz.union import UnionAuthorizer
+from sampan.apiserver.authz.authorizer import Attributes, AuthzDecision, AuthzResult, UnionAuthorizer, forbidden_error
 from sampan.apiserver.registry.devices.allocations import device_id
 from sampan.apiserver.registry.sameness import is_same
 
