@@ -15,7 +15,7 @@ from sampan.kubelet.agent.node_shutdown import group_of, groups_of
 from sampan.machinery.client import Client
 from sampan.testing import Cluster
 from tests.e2e.chaos.line import Line
-from tests.kubelet.agent.logind.system import System, system
+from tests.kubelet.agent.logind_service import LogindService, logind_service
 from tests.kubelet.agent.real_node import NAME, manifest, phase, real_node, until
 
 CRITICAL = 2_000_000_000
@@ -65,15 +65,15 @@ def ended_at(kubelet: Kubelet, name: str) -> str:
     return state.finishedAt or ""
 
 
-async def scenario(client: Client, kubelet: Kubelet, machine: System) -> None:
+async def scenario(client: Client, kubelet: Kubelet, machine: LogindService) -> None:
     await until(lambda: kubelet.shutdown.inhibitor.ready.is_set())
-    assert machine.delay_s == 40
+    assert machine.max_delay_s == 40
     assert machine.inhibited == ["shutdown", "kubelet", "Kubelet needs time to handle node shutdown", "delay"]
-    assert not machine.is_free()
+    assert machine.has_lock()
     await client.of(Pod).create(pod("plain"))
     await client.of(Pod).create(pod("vital", "system-node-critical"))
     await until(lambda: phase(kubelet, "plain") == phase(kubelet, "vital") == "Running")
-    await machine.goes_down(True)
+    await machine.announce_shutdown(True)
     assert await ready(client, "False") == "node is shutting down"
     await client.of(Pod).create(pod("late"))
     await until(lambda: phase(kubelet, "late") == "Failed")
@@ -81,11 +81,11 @@ async def scenario(client: Client, kubelet: Kubelet, machine: System) -> None:
     assert late is not None
     assert late.status.reason == "NodeShutdown"
     assert late.status.message == "Pod was rejected: Pod was rejected as the node is shutting down."
-    await until(machine.is_free)
+    await until(lambda: not machine.has_lock())
     assert ended_at(kubelet, "plain") <= ended_at(kubelet, "vital")
-    await machine.goes_down(False)
+    await machine.announce_shutdown(False)
     assert await ready(client, "True") == "kubelet is posting ready status"
-    await until(lambda: not machine.is_free())
+    await until(machine.has_lock)
     await told(client)
 
 
@@ -101,13 +101,16 @@ async def told(client: Client) -> None:
 @pytest.mark.skipif(shutil.which("dbus-daemon") is None, reason="needs dbus-daemon")
 async def test_pods_end_before_the_machine(tmp_path: Path) -> None:
     line = Line()
-    async with Cluster(components=("apiserver", "controllers")) as cluster, system(tmp_path) as (address, machine):
+    async with (
+        Cluster(components=("apiserver", "controllers")) as cluster,
+        logind_service(tmp_path) as (address, machine),
+    ):
         line.open(cluster.assembly.transport)
         async with real_node(
             tmp_path,
             line,
             system_bus=address,
-            logind_directory=machine.folder,
+            logind_directory=machine.config_directory,
             shutdown_grace_s=40.0,
             shutdown_grace_critical_s=20.0,
         ) as kubelet:

@@ -8,13 +8,13 @@ import asyncio
 from collections.abc import Sequence
 
 from sampan.kubelet.agent.config import AgentConfig, ShutdownGroup
-from sampan.kubelet.agent.logind import ShutdownWatch
+from sampan.kubelet.agent.logind import ShutdownInhibitor
 from sampan.kubelet.node_status import READY, ConditionValue
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.pod_queue import PodQueue
 from sampan.kubelet.pod_sources import CRITICAL
 from sampan.kubelet.pod_status import PodFailure
-from sampan.kubelet.records import ENDED, NodeRecord, PodRecord, PodState, Records
+from sampan.kubelet.records import ENDED, NodeRecord, PodRecord, PodSyncState, Records
 from sampan.machinery.clock import Clock
 
 _MESSAGE = "Pod was terminated in response to imminent node shutdown."
@@ -59,13 +59,13 @@ class NodeShutdownManager:
         self._node, self._records, self._queue = node, records, queue
         self._events, self._clock, self._status_due = events, clock, status_due
         self.is_under_way = False
-        self.inhibitor = ShutdownWatch(
-            wanted_s=self.grace_s,
+        self.inhibitor = ShutdownInhibitor(
+            delay_s=self.grace_s,
             clock=clock,
             on_shutdown=self._shut_down,
             on_cancel=self._cancel,
             address=config.system_bus,
-            folder=config.logind_directory,
+            config_directory=config.logind_directory,
         )
 
     @property
@@ -90,7 +90,7 @@ class NodeShutdownManager:
         self.is_under_way = True
         self._status_due.set()
         for group in self._groups:
-            records = [record for record in self._records.values() if record.state is not PodState.FINISHED]
+            records = [record for record in self._records.values() if record.state is not PodSyncState.FINISHED]
             await self._terminate([record for record in records if self._group(record) is group], group.grace_s)
 
     def _cancel(self) -> None:
@@ -115,4 +115,4 @@ class NodeShutdownManager:
 
 
 def _is_finished(record: PodRecord) -> bool:
-    return record.state in (PodState.FINISHED, PodState.REMOVED)
+    return record.state in (PodSyncState.FINISHED, PodSyncState.REMOVED)
