@@ -21,7 +21,7 @@ from sampan.machinery.clock import RealClock
 from sampan.machinery.copies import copy_of
 from tests.cli.command import Sampan
 from tests.cli.kubelet import running_kubelet
-from tests.kubelet.agent.certificates.test_manager import RIGHTS, binding
+from tests.kubelet.agent.test_certificate_manager import RIGHTS, binding
 from tests.ports import free_port
 
 NODE, ID, WORD = "joining", "abcdef", "0123456789abcdef"

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from sampan.cli.failures import CliError
 from sampan.cluster import kubeconfig
-from sampan.kubelet.agent.certificates import CertificateManager, CertificateStore, client_wanted, serving_wanted
+from sampan.kubelet.agent.certificate_manager import CertificateManager, client_request, serving_request
+from sampan.kubelet.agent.certificate_store import CertificateStore
 from sampan.machinery.certificates import KeyPair, common_name, expiry, kubelet_server_name
 from sampan.machinery.client import Client
 from sampan.machinery.client.access import Access
@@ -145,7 +146,7 @@ async def keep_client_certificate(identity: KubeletIdentity, kubelet: Kubelet, t
             has_own = True
 
         await CertificateManager(
-            wanted=client_wanted(kubelet.config.name),
+            request=client_request(kubelet.config.name),
             client=lambda: kubelet.client if has_own else joining,
             store=store,
             clock=kubelet.clock,
@@ -172,11 +173,11 @@ async def keep_serving_certificate(identity: KubeletIdentity, kubelet: Kubelet, 
         context.load_cert_chain(store.current)
 
     if identity.serving:
-        request = serving_wanted(node, [machine.hostname or node], [machine.address, *machine.more_addresses])
+        request = serving_request(node, [machine.hostname or node], [machine.address, *machine.more_addresses])
     else:
-        request = serving_wanted(node, [kubelet_server_name(node)], [])
+        request = serving_request(node, [kubelet_server_name(node)], [])
     await CertificateManager(
-        wanted=request,
+        request=request,
         client=lambda: kubelet.client,
         store=store,
         clock=kubelet.clock,

@@ -16,7 +16,7 @@ from sampan.kubelet import hollow_nodes
 from sampan.kubelet.config import KubeletConfig
 from sampan.kubelet.heartbeat import Heartbeat
 from sampan.kubelet.hollow_pod_lifecycle import HollowPodLifecycle
-from sampan.kubelet.node_status import Machine
+from sampan.kubelet.node_status import NodeMachine
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.pod_queue import PodQueue
 from sampan.kubelet.pod_sources import from_api
@@ -272,9 +272,11 @@ class Fleet:
         part = (slot % 10 + slot // 10 * 10 / _SLOTS) / 10
         return self._config.renew_s * (part or 1.0)
 
-    def _machine(self, capacity: dict[str, str], address: str, boot: str = "") -> Machine:
+    def _machine(self, capacity: dict[str, str], address: str, boot: str = "") -> NodeMachine:
         runtime = f"{HollowRuntime.name}://{HollowRuntime.version}"
-        return Machine(capacity=capacity, address=address, runtime=runtime, boot=boot, os_image="Sampan hollow node")
+        return NodeMachine(
+            capacity=capacity, address=address, runtime=runtime, boot=boot, os_image="Sampan hollow node"
+        )
 
     def _address(self, node: Node) -> str:
         """Return the node's current address, or allocate one."""

@@ -10,7 +10,7 @@ from typing import Any
 from sampan.api.codec.json import to_value
 from sampan.api.types.core_v1 import Node, NodeSpec, NodeStatus, Taint
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.kubelet.node_status import CONTROLLER_ATTACHES, Machine, node_status, own_labels
+from sampan.kubelet.node_status import CONTROLLER_ATTACHES, NodeMachine, node_status, own_labels
 from sampan.machinery.hollow import HOLLOW, RUNTIME_ANNOTATION
 
 RUNTIME = RUNTIME_ANNOTATION
@@ -61,7 +61,7 @@ def hollow_node(
     return Node(metadata=meta, spec=NodeSpec(taints=list(taints)), status=status)
 
 
-def ready_node(name: str, machine: Machine, now: float) -> Node:
+def ready_node(name: str, machine: NodeMachine, now: float) -> Node:
     """Return a hollow node with its first status, as a kubelet registers it."""
     node = hollow_node(name, capacity=machine.capacity)
     node.status = node_status(node, machine, now)
@@ -77,9 +77,9 @@ def address_of(node: Node) -> str:
     return next((address.address for address in node.status.addresses if address.type == "InternalIP"), "")
 
 
-def free_names(taken: Iterable[str], count: int, prefix: str = NAME_PREFIX) -> list[str]:
+def free_names(existing: Iterable[str], count: int, prefix: str = NAME_PREFIX) -> list[str]:
     """Return the next free names, numbered after the highest existing one."""
-    ends = [name.removeprefix(prefix) for name in taken if name.startswith(prefix)]
+    ends = [name.removeprefix(prefix) for name in existing if name.startswith(prefix)]
     first = max((int(end) for end in ends if end.isdecimal()), default=-1) + 1
     return [f"{prefix}{first + index}" for index in range(count)]
 

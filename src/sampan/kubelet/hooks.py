@@ -70,11 +70,11 @@ class Hooks:
         assert hook.tcpSocket is not None
         try:
             host = hook.tcpSocket.host or self._address(pod)
-            answer = await probe_tcp(host, _port(hook.tcpSocket.port, container), _CONNECT_S)
+            response = await probe_tcp(host, _port(hook.tcpSocket.port, container), _CONNECT_S)
         except ValueError as error:
             raise HookFailed(f"TCP lifecycle hook {where}: {error}") from None
-        if not answer.is_success:
-            raise HookFailed(f"TCP lifecycle hook {where}: {answer.text}")
+        if not response.is_success:
+            raise HookFailed(f"TCP lifecycle hook {where}: {response.text}")
 
     def _address(self, pod: Pod) -> str:
         ips = self._runtime.pod_report(pod).ips
@@ -92,15 +92,15 @@ async def _get(url: str, headers: dict[str, str]) -> None:
     connector = aiohttp.TCPConnector(ssl=unverified(), force_close=True, limit=1)
     async with HttpSession(connector=connector, skip_auto_headers=["User-Agent"]) as session:
         try:
-            async with get_following(session, URL(url, encoded=True), headers) as answer:
-                await answer.content.read(_MOST_OUTPUT)
+            async with get_following(session, URL(url, encoded=True), headers) as response:
+                await response.content.read(_MOST_OUTPUT)
         except aiohttp.ClientConnectorSSLError:
             if not url.startswith("https:"):
                 raise
             plain = "http:" + url.removeprefix("https:")
             kept = {name: value for name, value in headers.items() if name.lower() != "authorization"}
-            async with get_following(session, URL(plain, encoded=True), kept) as answer:
-                await answer.content.read(_MOST_OUTPUT)
+            async with get_following(session, URL(plain, encoded=True), kept) as response:
+                await response.content.read(_MOST_OUTPUT)
 
 
 def _shown(pod: Pod) -> str:

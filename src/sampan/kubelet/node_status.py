@@ -54,7 +54,7 @@ ConditionValue = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class NodeMachine:
     """Properties of a machine that its kubelet discovers."""
 
     capacity: Mapping[str, str]
@@ -91,7 +91,7 @@ def own_labels(name: str) -> dict[str, str]:
     }
 
 
-def node_status(node: Node, machine: Machine, now: float) -> NodeStatus:
+def node_status(node: Node, machine: NodeMachine, now: float) -> NodeStatus:
     """Return the current status of the node. Fields and conditions of other writers are kept."""
     old, name = node.status, node.metadata.name
     capacity = dict(old.capacity) | dict(machine.capacity)
@@ -140,7 +140,7 @@ def _conditions(old: NodeStatus, bad: Mapping[str, ConditionValue], now: float) 
     return conditions
 
 
-def _system_info(node: Node, machine: Machine) -> NodeSystemInfo:
+def _system_info(node: Node, machine: NodeMachine) -> NodeSystemInfo:
     name, boot = node.metadata.name, node.status.nodeInfo.bootID
     if machine.boot or not boot:
         boot = _uuid(hashlib.sha256(f"{name}/{machine.boot}".encode()).hexdigest())

@@ -39,7 +39,7 @@ class PodObjects:
         self._listeners: list[Changed] = [on_change] if on_change is not None else []
         self._users: dict[ObjectKey, set[str]] = {}
         self._of_pod: dict[str, set[ObjectKey]] = {}
-        self._followed: set[ObjectKey] = set()
+        self._subscribed: set[ObjectKey] = set()
         self._immutable: dict[ObjectKey, Any] = {}
         """Immutable objects, kept for as long as a pod refers to them."""
 
@@ -93,12 +93,12 @@ class PodObjects:
 
     def _informer(self, key: ObjectKey) -> Any:
         informer = self._informers.informer(resource_of(key.kind), _selection(key))
-        if key not in self._followed:
-            self._followed.add(key)
-            informer.subscribe(lambda old, new: self._tell(key))
+        if key not in self._subscribed:
+            self._subscribed.add(key)
+            informer.subscribe(lambda old, new: self._notify(key))
         return informer
 
-    def _tell(self, key: ObjectKey) -> None:
+    def _notify(self, key: ObjectKey) -> None:
         for listener in self._listeners:
             listener(key)
 
@@ -113,7 +113,7 @@ class PodObjects:
             self._stop(key)
 
     def _stop(self, key: ObjectKey) -> None:
-        self._followed.discard(key)
+        self._subscribed.discard(key)
         self._informers.forget(resource_of(key.kind), _selection(key))
 
 

@@ -15,7 +15,7 @@ from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.pod_lifecycle import PodLifecycle
 from sampan.kubelet.pod_sources import is_critical
 from sampan.kubelet.pod_status import PodFailure, rejected
-from sampan.kubelet.records import PodRecord, PodState, Records
+from sampan.kubelet.records import PodRecord, PodSyncState, Records
 from sampan.kubelet.status_manager import StatusManager
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import WARNING
@@ -46,13 +46,13 @@ class PodAdmitter:
             if failure is not None:
                 self.reject(record, failure)
                 return None
-        record.move_to(PodState.ADMITTED)
+        record.move_to(PodSyncState.ADMITTED)
         record.count(requests)
         return preempted
 
     def reject(self, record: PodRecord, failure: PodFailure) -> None:
         self._events.pod(record.node, record.pod, WARNING, failure.reason, failure.message)
-        record.move_to(PodState.TERMINATED)
+        record.move_to(PodSyncState.TERMINATED)
         self._statuses.set_pod_status(record, rejected(record.pod, failure, self._clock.now()))
         self._statuses.finish(record)
 

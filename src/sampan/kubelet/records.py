@@ -16,13 +16,13 @@ from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Node, Pod, PodStatus, ResourceRequirements
 from sampan.kubelet.admission import Amounts
 from sampan.kubelet.backoff import MOST_S, BackOff
-from sampan.kubelet.node_status import Machine
+from sampan.kubelet.node_status import NodeMachine
 from sampan.kubelet.pod_status import PodFailure
 from sampan.machinery.client import Client
 from sampan.runtimes.contract import Runtime
 
 
-class PodState(Enum):
+class PodSyncState(Enum):
     """Where a pod is in its life on a node (compare `podSyncStatus` in `pkg/kubelet/pod_workers.go`)."""
 
     NEW = "New"
@@ -41,9 +41,9 @@ class PodState(Enum):
     """The pod source no longer has the pod, and its record is dropped."""
 
 
-_NEW, _ADMITTED, _SYNCING, _TERMINATING, _TERMINATED, _FINISHED, _REMOVED = PodState
+_NEW, _ADMITTED, _SYNCING, _TERMINATING, _TERMINATED, _FINISHED, _REMOVED = PodSyncState
 
-TRANSITIONS: Mapping[PodState, frozenset[PodState]] = {
+TRANSITIONS: Mapping[PodSyncState, frozenset[PodSyncState]] = {
     # A pod that the node rejects, or that was complete before this kubelet started, goes straight to TERMINATED.
     _NEW: frozenset({_ADMITTED, _TERMINATED, _REMOVED}),
     # TERMINATING: the pod must stop before its devices were allocated. TERMINATED: their allocation was rejected.
@@ -74,7 +74,7 @@ class NodeRecord:
     client: Client
     """Client with the identity of this node."""
     runtime: Runtime
-    machine: Machine
+    machine: NodeMachine
     api_node: Node
     """The Node object as last seen; shared and read-only."""
     pods: set[str] = field(default_factory=set)
@@ -173,11 +173,11 @@ class PodRecord:
     def __init__(self, *, node: NodeRecord, pod: Pod, mirror: Pod | None = None, is_static: bool = False) -> None:
         self.node = node
         self.spec = PodIntent(pod=pod, mirror=mirror, is_static=is_static)
-        self.state = PodState.NEW
+        self.state = PodSyncState.NEW
         self.progress = PodProgress()
         self.published = PublishedStatus()
 
-    def move_to(self, state: PodState) -> None:
+    def move_to(self, state: PodSyncState) -> None:
         """Change the state. Nothing happens if the pod is in it already. Raise IllegalTransition if `TRANSITIONS` does
         not allow the change.
         """

@@ -14,7 +14,7 @@ from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod, PodCondition, PodStatus
 from sampan.kubelet.conditions import PASSING
 from sampan.kubelet.pod_status import merge
-from sampan.kubelet.records import PodRecord, PodState, Records
+from sampan.kubelet.records import PodRecord, PodSyncState, Records
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import ConnectionFailed, Delete
@@ -43,7 +43,7 @@ class StatusManager:
 
     def finish(self, record: PodRecord) -> None:
         """Allow the API object to be removed: nothing of the pod is left on the node."""
-        record.move_to(PodState.FINISHED)
+        record.move_to(PodSyncState.FINISHED)
         if record.pod.metadata.deletionTimestamp is not None:
             self._queue.add(record.uid)
 
@@ -69,7 +69,7 @@ class StatusManager:
             return
         try:
             await self._write(record)
-            if record.state is PodState.FINISHED and record.pod.metadata.deletionTimestamp is not None:
+            if record.state is PodSyncState.FINISHED and record.pod.metadata.deletionTimestamp is not None:
                 await self._remove(record)
         except errors.NotFound:
             pass  # The pod source will report the removal.

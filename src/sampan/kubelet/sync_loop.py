@@ -35,7 +35,7 @@ from sampan.kubelet.pod_status import (
     generate,
     may_run,
 )
-from sampan.kubelet.records import ACTIVE, ENDED, NodeRecord, PodRecord, PodState, Records
+from sampan.kubelet.records import ACTIVE, ENDED, NodeRecord, PodRecord, PodSyncState, Records
 from sampan.kubelet.status_manager import StatusManager
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import NORMAL, WARNING
@@ -93,7 +93,7 @@ class SyncLoop:
     def handle_pod_additions(self, record: PodRecord) -> None:
         self._records[record.uid] = record
         if record.pod.status.phase in TERMINAL:
-            record.move_to(PodState.TERMINATED)
+            record.move_to(PodSyncState.TERMINATED)
             self._finish(record)
             return
         record.node.runtime.adopt(record.pod)
@@ -163,9 +163,9 @@ class SyncLoop:
             again_s = await self.sync_pod(record)
             if record.state in ACTIVE:
                 return again_s
-        if record.state is PodState.TERMINATING:
+        if record.state is PodSyncState.TERMINATING:
             again_s = await self.sync_terminating_pod(record)
-            if record.state is PodState.TERMINATING:
+            if record.state is PodSyncState.TERMINATING:
                 return again_s
         await self.sync_terminated_pod(record)
         return None
@@ -189,7 +189,7 @@ class SyncLoop:
         while retry_s is None:
             actions = compute_pod_actions(pod, report)
             if actions.kill_pod or self._must_terminate(record):
-                record.move_to(PodState.TERMINATING)
+                record.move_to(PodSyncState.TERMINATING)
                 return None
             is_quiet = not (actions.needs_sandbox or actions.start or ephemeral_to_start(pod, report))
             if self._lacks_initial_status(record):
@@ -225,12 +225,12 @@ class SyncLoop:
         """Move an admitted pod to SYNCING, or reject it if its devices cannot be allocated. A pod that must terminate
         gets none.
         """
-        if record.state is not PodState.ADMITTED or self._must_terminate(record):
+        if record.state is not PodSyncState.ADMITTED or self._must_terminate(record):
             return
         if (failure := await self._lifecycle.allocate_devices(record)) is not None:
             self._admitter.reject(record, failure)
         else:
-            record.move_to(PodState.SYNCING)
+            record.move_to(PodSyncState.SYNCING)
 
     def _lacks_initial_status(self, record: PodRecord) -> bool:
         """Whether an initial status has to be published first, because preparing volumes and images may take long."""
@@ -302,7 +302,7 @@ class SyncLoop:
         # Report the pod IPs although they are already released: the status of a short-lived pod may never have shown
         # them.
         self._publish(record, replace(lifecycle.report(record), ips=report.ips), is_terminal=True)
-        record.move_to(PodState.TERMINATED)
+        record.move_to(PodSyncState.TERMINATED)
         return None
 
     def _containers_to_stop(self, record: PodRecord, report: PodReport) -> list[str]:
@@ -348,7 +348,7 @@ class SyncLoop:
     async def _remove(self, record: PodRecord) -> None:
         await self._lifecycle.remove(record)
         record.free()
-        record.move_to(PodState.REMOVED)
+        record.move_to(PodSyncState.REMOVED)
         self._records.pop(record.uid, None)
 
     # -- internals ---------------------------------------------------------------------------------------------------

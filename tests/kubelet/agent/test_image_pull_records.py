@@ -60,14 +60,14 @@ def test_kept_over_restarts(tmp_path: Path) -> None:
 
 def test_pulls_that_have_begun_are_known_over_restarts(tmp_path: Path) -> None:
     pulled = PulledImages(tmp_path)
-    assert not pulled.has_begun(IMAGE)
-    pulled.begin(IMAGE)
-    pulled.begin(IMAGE)
-    pulled.end(IMAGE)
-    assert pulled.has_begun(IMAGE)
-    assert PulledImages(tmp_path).has_begun(IMAGE)
-    pulled.end(IMAGE)
-    assert not PulledImages(tmp_path).has_begun(IMAGE)
+    assert not pulled.is_being_pulled(IMAGE)
+    pulled.start_pull(IMAGE)
+    pulled.start_pull(IMAGE)
+    pulled.end_pull(IMAGE)
+    assert pulled.is_being_pulled(IMAGE)
+    assert PulledImages(tmp_path).is_being_pulled(IMAGE)
+    pulled.end_pull(IMAGE)
+    assert not PulledImages(tmp_path).is_being_pulled(IMAGE)
 
 
 def test_images_that_are_gone_are_forgotten(tmp_path: Path) -> None:

@@ -42,14 +42,14 @@ from sampan.kubelet.devices.dra.manager import TYPE as DYNAMIC
 from sampan.kubelet.devices.manager import TYPE as DEVICES
 from sampan.kubelet.devices.pod_resources import PodResources
 from sampan.kubelet.hooks import Hooks
-from sampan.kubelet.node_status import ConditionValue, Machine
+from sampan.kubelet.node_status import ConditionValue, NodeMachine
 from sampan.kubelet.objects import PodObjects
 from sampan.kubelet.plugin_registry import PluginRegistry
 from sampan.kubelet.pod_events import PodEvents, PodTrace
 from sampan.kubelet.pod_queue import PodQueue
 from sampan.kubelet.pod_status import PodFailure
 from sampan.kubelet.probes import ProbeManager
-from sampan.kubelet.records import ACTIVE, ENDED, NodeRecord, PodState, Records
+from sampan.kubelet.records import ACTIVE, ENDED, NodeRecord, PodSyncState, Records
 from sampan.kubelet.status_manager import StatusManager
 from sampan.kubelet.sync_loop import SyncLoop
 from sampan.kubelet.volumes import VolumeCallbacks, VolumeConfig, VolumeManager
@@ -252,12 +252,12 @@ def build_components(services: Services) -> Components:
 # -- the machine -----------------------------------------------------------------------------------------------------
 
 
-def machine_of(config: AgentConfig, facts: machines.MachineFacts, runtime: Runtime) -> Machine:
+def machine_of(config: AgentConfig, facts: machines.MachineFacts, runtime: Runtime) -> NodeMachine:
     addresses = list(config.node_ips) or machines.own_addresses()
     capacity = machines.capacity(facts, max_pods=config.max_pods, pods_per_core=config.pods_per_core)
     reserved = (config.kube_reserved, config.system_reserved)
     version = f"{runtime.name}://{runtime.version}"
-    return Machine(
+    return NodeMachine(
         capacity=capacity,
         allocatable=machines.allocatable(capacity, reserved, config.eviction_hard),
         address=addresses[0],
@@ -330,7 +330,7 @@ def _build_volumes(services: Services, evictor: PodEvictor) -> VolumeManager:
     )
 
 
-def _has_recursive_read_only_mounts(machine: Machine) -> bool:
+def _has_recursive_read_only_mounts(machine: NodeMachine) -> bool:
     features = next((handler.features for handler in machine.handlers if not handler.name), None)
     return features is not None and bool(features.recursiveReadOnlyMounts)
 
@@ -364,7 +364,7 @@ def _build_images(services: Services) -> ImageManager:
         objects=services.objects,
         events=services.events,
         clock=services.clock,
-        at_a_time=1 if config.serializes_pulls else config.max_parallel_pulls,
+        max_parallel_pulls=1 if config.serializes_pulls else config.max_parallel_pulls,
         pulled=PulledImages(config.root),
         policy=config.image_policy,
         listed=config.listed_images,
@@ -399,7 +399,7 @@ def _build_container_configs(services: Services) -> ContainerConfigBuilder:
     )
 
 
-def _node_settings(config: AgentConfig, machine: Machine, facts: machines.MachineFacts) -> NodeSettings:
+def _node_settings(config: AgentConfig, machine: NodeMachine, facts: machines.MachineFacts) -> NodeSettings:
     try:
         resolv = read_resolv_conf(config.resolv_conf.read_text())
     except OSError:
@@ -461,7 +461,7 @@ def _build_eviction(
 
     def has_terminated(pod: Pod) -> bool:
         record = records.get(pod.metadata.uid)
-        return record is None or record.state is PodState.FINISHED
+        return record is None or record.state is PodSyncState.FINISHED
 
     return EvictionManager(
         config=config,

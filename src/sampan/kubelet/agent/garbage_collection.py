@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from sampan.kubelet.agent.config import AgentConfig
-from sampan.kubelet.records import ENDED, PodState, Records
+from sampan.kubelet.records import ENDED, PodSyncState, Records
 from sampan.machinery.clock import Clock
 from sampan.runtimes.contract import ImageInfo, Runtime, RuntimeFailure
 
@@ -190,7 +190,7 @@ class ContainerGarbageCollector:
         if record is None:  # The pod was removed while others were being processed.
             return False
         if record.state in ENDED:
-            if record.state is not PodState.FINISHED or uid not in self._runtime.known_pods():
+            if record.state is not PodSyncState.FINISHED or uid not in self._runtime.known_pods():
                 return False
             await self._runtime.remove_pod(uid)
             return True

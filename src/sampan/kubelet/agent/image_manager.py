@@ -46,18 +46,20 @@ class ImageManager:
         objects: PodObjects,
         events: PodEvents,
         clock: Clock,
-        at_a_time: int,
+        max_parallel_pulls: int,
         pulled: PulledImages,
         policy: str = PRELOADED,
         listed: Sequence[str] = (),
         node_keyring: Keyring | None = None,
     ) -> None:
-        """`at_a_time` limits concurrent pulls; 0 means unlimited. `policy` determines which pods must prove that they
-        may use an image that is already present, `listed` which images are exempt.
+        """`max_parallel_pulls` limits concurrent pulls; 0 means unlimited. `policy` determines which pods must prove
+        that they may use an image that is already present, `listed` which images are exempt.
         """
         self._pulled, self._policy, self._listed = pulled, policy, listed
         self._runtime, self._objects, self._events, self._clock = runtime, objects, events, clock
-        self._room: AbstractAsyncContextManager[Any] = asyncio.Semaphore(at_a_time) if at_a_time else nullcontext()
+        self._room: AbstractAsyncContextManager[Any] = (
+            asyncio.Semaphore(max_parallel_pulls) if max_parallel_pulls else nullcontext()
+        )
         self._node_keyring = node_keyring or Keyring()
 
     async def ensure(self, record: PodRecord, container: AnyContainer) -> ImageInfo:
@@ -122,7 +124,7 @@ class ImageManager:
             Keyring.together([*(keyring.keyring for keyring in keyrings), self._node_keyring]),
         )
         try:
-            self._pulled.begin(name)
+            self._pulled.start_pull(name)
         except OSError as error:
             raise RuntimeFailure(PULL_FAILED, f"failed to record image pull intent: {error}") from None
         try:
@@ -131,20 +133,20 @@ class ImageManager:
             if image is None:
                 raise RuntimeFailure(PULL_FAILED, f"the image {name} is gone again")
         except BaseException:
-            self._pulled.end(name)
+            self._pulled.end_pull(name)
             raise
         try:
             await self._note_pull(keyrings, name, image, pulled.credentials)
         except OSError as error:
             log.error("cannot save the pull record of image %s: %s", name, error)
         else:
-            self._pulled.end(name)
+            self._pulled.end_pull(name)
         return image
 
     async def _may_have(self, pod: Pod, name: str, image: ImageInfo) -> bool:
         """Whether the pod could have pulled the image, which is present, itself."""
         record = await asyncio.to_thread(self._pulled.read, image.id)
-        is_pulled = record is not None or self._pulled.has_begun(name)
+        is_pulled = record is not None or self._pulled.is_being_pulled(name)
         if not is_to_verify(self._policy, self._listed, name, is_pulled=is_pulled):
             return True
         if may_have(record, name, _own(await self._keyrings(pod), name)):

@@ -98,28 +98,28 @@ class PulledImages:
     """
 
     def __init__(self, root: Path) -> None:
-        self._folder, self._begun = root / "image_manager" / "pulled", root / "image_manager" / "pulling"
+        self._directory, self._intents = root / "image_manager" / "pulled", root / "image_manager" / "pulling"
         self._pulls: Counter[str] = Counter()
         """Number of pulls in progress by image name."""
 
-    def begin(self, image: str) -> None:
+    def start_pull(self, image: str) -> None:
         """Record the intent to pull the image. Raise OSError if that fails."""
-        _write(_file(self._begun, image), {"kind": _INTENT, "apiVersion": _API_VERSION, "image": image})
+        _write(_file(self._intents, image), {"kind": _INTENT, "apiVersion": _API_VERSION, "image": image})
         self._pulls[image] += 1
 
-    def end(self, image: str) -> None:
+    def end_pull(self, image: str) -> None:
         """Remove the intent after the last concurrent pull has failed or been recorded."""
         self._pulls[image] -= 1
         if self._pulls[image] <= 0:
             del self._pulls[image]
-            _file(self._begun, image).unlink(missing_ok=True)
+            _file(self._intents, image).unlink(missing_ok=True)
 
-    def has_begun(self, image: str) -> bool:
-        return _file(self._begun, image).exists()
+    def is_being_pulled(self, image: str) -> bool:
+        return _file(self._intents, image).exists()
 
     def read(self, reference: str) -> dict[str, Any] | None:
         try:
-            return msgspec.json.decode(_file(self._folder, reference).read_bytes(), type=dict[str, Any])
+            return msgspec.json.decode(_file(self._directory, reference).read_bytes(), type=dict[str, Any])
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError) as error:
@@ -128,13 +128,13 @@ class PulledImages:
 
     def write(self, reference: str, record: Mapping[str, Any]) -> None:
         """Store the record. Raise OSError if that fails."""
-        _write(_file(self._folder, reference), record)
+        _write(_file(self._directory, reference), record)
 
     def prune(self, present: Collection[str], before: float) -> None:
         """Remove the records of absent images, except those updated since `before`, whose image may have just been
         pulled.
         """
-        for path in self._folder.glob("sha256-*"):
+        for path in self._directory.glob("sha256-*"):
             try:
                 record = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
                 is_old = times.parse_time(record["lastUpdatedTime"]) < int(before)
@@ -144,8 +144,8 @@ class PulledImages:
                 log.warning("cannot read image pull record %s: %s", path.name, error)
 
 
-def _file(folder: Path, name: str) -> Path:
-    return folder / f"sha256-{hashlib.sha256(name.encode()).hexdigest()}"
+def _file(directory: Path, name: str) -> Path:
+    return directory / f"sha256-{hashlib.sha256(name.encode()).hexdigest()}"
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:

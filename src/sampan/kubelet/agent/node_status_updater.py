@@ -23,7 +23,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.cancellation import Cancelled, run_until
 from sampan.kubelet.heartbeat import Heartbeat
-from sampan.kubelet.node_status import CONTROLLER_ATTACHES, READY, ConditionValue, Machine, node_status, own_labels
+from sampan.kubelet.node_status import CONTROLLER_ATTACHES, READY, ConditionValue, NodeMachine, node_status, own_labels
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.records import NodeRecord
 from sampan.machinery import errors
@@ -226,7 +226,7 @@ class NodeStatusUpdater:
 # -- registration ----------------------------------------------------------------------------------------------------
 
 
-def desired_node(config: AgentConfig, machine: Machine, now: float) -> Node:
+def desired_node(config: AgentConfig, machine: NodeMachine, now: float) -> Node:
     """Return the Node object as the kubelet registers it. Pure."""
     taints = list(config.taints)
     if not config.is_schedulable:
@@ -251,7 +251,7 @@ def _desired_annotations(config: AgentConfig) -> dict[str, str]:
     return {CONTROLLER_ATTACHES: "true", **config.annotations}
 
 
-async def register_node(client: Client, config: AgentConfig, machine: Machine, now: float) -> Node:
+async def register_node(client: Client, config: AgentConfig, machine: NodeMachine, now: float) -> Node:
     """Register the node if configured. Return it as it is on the API server."""
     nodes = client.of(Node)
     if config.registers:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.agent.static_pod_sources import is_mirror_of, mirror_of
-from sampan.kubelet.records import ENDED, NodeRecord, PodRecord, PodState, Records
+from sampan.kubelet.records import ENDED, NodeRecord, PodRecord, PodSyncState, Records
 from sampan.kubelet.status_manager import StatusManager
 from sampan.kubelet.sync_loop import SyncLoop
 from sampan.machinery import errors
@@ -142,7 +142,7 @@ class StaticPodManager:
     def _on_terminated(self, record: PodRecord) -> None:
         """Forget a static pod that has terminated, and start its successor of the same name if there is one."""
         if record.spec.is_static and record.spec.is_withdrawn:
-            record.move_to(PodState.REMOVED)
+            record.move_to(PodSyncState.REMOVED)
             self._records.pop(record.uid, None)
             self._sync(pod_name(record.pod))
 

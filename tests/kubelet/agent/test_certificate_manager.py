@@ -10,8 +10,8 @@ from sampan.api.types.certificates_v1 import CertificateSigningRequest, Certific
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.rbac_v1 import ClusterRoleBinding, RoleRef, Subject
 from sampan.apiserver.request.call import UserInfo
-from sampan.kubelet.agent.certificates import CertificateManager, CertificateStore, client_wanted, serving_wanted
-from sampan.kubelet.agent.certificates.manager import renewal_time
+from sampan.kubelet.agent.certificate_manager import CertificateManager, client_request, renewal_time, serving_request
+from sampan.kubelet.agent.certificate_store import CertificateStore
 from sampan.machinery.certificates import KeyPair, Request, issue, life, make_ca
 from sampan.machinery.client import Client
 from sampan.machinery.copies import copy_of
@@ -70,7 +70,7 @@ async def test_a_node_joins_with_a_token_and_renews_by_itself(tmp_path: Path) ->
             used.append(pair)
 
         manager = CertificateManager(
-            wanted=client_wanted("n1"),
+            request=client_request("n1"),
             client=lambda: client_of(c, NODE if used else JOINING),
             store=store,
             clock=c.clock,
@@ -109,7 +109,7 @@ async def test_a_request_that_is_denied_is_made_again(tmp_path: Path) -> None:
             used.append(pair)
 
         manager = CertificateManager(
-            wanted=serving_wanted("n1", ["n1"], ["10.0.0.1"]),
+            request=serving_request("n1", ["n1"], ["10.0.0.1"]),
             client=lambda: client_of(c, NODE),
             store=CertificateStore(tmp_path / "pki", "kubelet-server"),
             clock=c.clock,
@@ -164,7 +164,7 @@ async def test_a_certificate_that_cannot_be_written_at_first_is_written_later(tm
 
         store = CertificateStore(tmp_path / "pki", "kubelet-client")
         manager = CertificateManager(
-            wanted=client_wanted("n1"), client=lambda: client_of(c, JOINING), store=store, clock=c.clock, use=use
+            request=client_request("n1"), client=lambda: client_of(c, JOINING), store=store, clock=c.clock, use=use
         )
         async with asyncio.TaskGroup() as group:
             task = group.create_task(manager.run())
@@ -197,7 +197,7 @@ async def test_what_is_signed_otherwise_than_asked_is_asked_for_again_but_not_at
             await c.client.of(CertificateSigningRequest).update(found, subresource="status")
 
         manager = CertificateManager(
-            wanted=serving_wanted("n1", ["n1"], ["10.0.0.1"]),
+            request=serving_request("n1", ["n1"], ["10.0.0.1"]),
             client=lambda: client_of(c, NODE),
             store=CertificateStore(tmp_path, "kubelet-server"),
             clock=c.clock,

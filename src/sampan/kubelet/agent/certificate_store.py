@@ -17,13 +17,13 @@ log = logging.getLogger(__name__)
 class CertificateStore:
     """Stores key pairs in a directory; `name` is kubelet-client or kubelet-server."""
 
-    def __init__(self, folder: Path, name: str) -> None:
-        self._folder, self._name = folder, name
+    def __init__(self, directory: Path, name: str) -> None:
+        self._directory, self._name = directory, name
 
     @property
     def current(self) -> Path:
         """Path of the current pair, which may not exist yet."""
-        return self._folder / f"{self._name}-current.pem"
+        return self._directory / f"{self._name}-current.pem"
 
     def read(self) -> KeyPair | None:
         """Return the current pair, or None if there is no usable one."""
@@ -37,9 +37,9 @@ class CertificateStore:
             return None
 
     def write(self, pair: KeyPair, now: float) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o755)
         stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%d-%H-%M-%S")
-        path, link = self._folder / f"{self._name}-{stamp}.pem", self._folder / f"{self._name}-updated.pem"
+        path, link = self._directory / f"{self._name}-{stamp}.pem", self._directory / f"{self._name}-updated.pem"
         write_private(path, pair.certificate.rstrip() + b"\n" + pair.key)
         link.unlink(missing_ok=True)
         link.symlink_to(path.name)

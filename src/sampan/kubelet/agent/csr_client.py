@@ -12,16 +12,16 @@ from sampan.machinery.client import Client, Selection
 
 log = logging.getLogger(__name__)
 
-_AGAIN_S = 1.0
+_WATCH_AGAIN_S = 1.0
 """Pause between two watches of the same request, measured by the event loop's clock."""
 
 
-class Refused(Exception):
+class RequestDenied(Exception):
     """The request was denied or failed; the message says why."""
 
 
-async def certificate(client: Client, request_pem: bytes, signer: str, usages: Sequence[str]) -> bytes:
-    """Return the signed certificate as PEM. Raise Refused if the request is denied or fails, ApiError or
+async def request_certificate(client: Client, request_pem: bytes, signer: str, usages: Sequence[str]) -> bytes:
+    """Return the signed certificate as PEM. Raise RequestDenied if the request is denied or fails, ApiError or
     ConnectionFailed if the API server cannot be used.
     """
     signing_request = await client.of(CertificateSigningRequest).create(
@@ -31,26 +31,26 @@ async def certificate(client: Client, request_pem: bytes, signer: str, usages: S
         )
     )
     log.info("created CertificateSigningRequest %s", signing_request.metadata.name)
-    return await _signed(client, signing_request.metadata.name)
+    return await _wait_for_certificate(client, signing_request.metadata.name)
 
 
-async def _signed(client: Client, name: str) -> bytes:
-    chosen = Selection(fields=f"metadata.name={name}")
+async def _wait_for_certificate(client: Client, name: str) -> bytes:
+    selection = Selection(fields=f"metadata.name={name}")
     requests = client.of(CertificateSigningRequest)
     while True:
-        async with requests.watch(chosen, initial_events=True) as events:
+        async with requests.watch(selection, initial_events=True) as events:
             async for batch in events:
                 for event in batch:
-                    if (certificate_pem := _outcome(event.object)) is not None:
+                    if (certificate_pem := _issued_certificate(event.object)) is not None:
                         return certificate_pem
-        await asyncio.sleep(_AGAIN_S)
+        await asyncio.sleep(_WATCH_AGAIN_S)
 
 
-def _outcome(request: object) -> bytes | None:
+def _issued_certificate(request: object) -> bytes | None:
     if not isinstance(request, CertificateSigningRequest):
         return None
     for condition in request.status.conditions:
         if condition.type in ("Denied", "Failed"):
             message = condition.message or condition.reason
-            raise Refused(f"certificate signing request {request.metadata.name} was refused: {message}")
+            raise RequestDenied(f"certificate signing request {request.metadata.name} was denied or failed: {message}")
     return request.status.certificate or None

@@ -1,4 +1,6 @@
-"""Keeps one certificate of a node valid: requests a missing one, and rotates it before it expires."""
+"""Keeps one certificate of a node valid (`pkg/kubelet/certificate`): requests a missing one, and rotates it before it
+expires.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,8 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from sampan.kubelet.agent.certificates.asking import Refused, certificate
-from sampan.kubelet.agent.certificates.store import CertificateStore
+from sampan.kubelet.agent.certificate_store import CertificateStore
+from sampan.kubelet.agent.csr_client import RequestDenied, request_certificate
 from sampan.kubelet.cancellation import Cancelled, run_until
 from sampan.machinery import errors
 from sampan.machinery.certificates import KeyPair, Request, covers, life, make_key, make_request
@@ -26,28 +28,28 @@ _EARLIEST, _SPREAD = 0.7, 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class CertificateRequest:
     """Content, signer and usages of the certificate."""
 
-    about: Request
+    content: Request
     signer: str
     usages: Sequence[str]
 
 
-def client_wanted(node: str) -> Wanted:
-    about = Request(common_name=f"system:node:{node}", organizations=["system:nodes"], is_client=True)
-    return Wanted(about=about, signer=CLIENT_SIGNER, usages=("digital signature", "client auth"))
+def client_request(node: str) -> CertificateRequest:
+    content = Request(common_name=f"system:node:{node}", organizations=["system:nodes"], is_client=True)
+    return CertificateRequest(content=content, signer=CLIENT_SIGNER, usages=("digital signature", "client auth"))
 
 
-def serving_wanted(node: str, names: Sequence[str], addresses: Sequence[str]) -> Wanted:
-    about = Request(
+def serving_request(node: str, names: Sequence[str], addresses: Sequence[str]) -> CertificateRequest:
+    content = Request(
         common_name=f"system:node:{node}",
         organizations=["system:nodes"],
         dns_names=sorted(set(names)),
         addresses=sorted(set(addresses)),
         is_server=True,
     )
-    return Wanted(about=about, signer=SERVING_SIGNER, usages=("digital signature", "server auth"))
+    return CertificateRequest(content=content, signer=SERVING_SIGNER, usages=("digital signature", "server auth"))
 
 
 def renewal_time(pem: bytes) -> float:
@@ -63,7 +65,7 @@ class CertificateManager:
     def __init__(
         self,
         *,
-        wanted: Wanted,
+        request: CertificateRequest,
         client: Callable[[], Client],
         store: CertificateStore,
         clock: Clock,
@@ -75,21 +77,23 @@ class CertificateManager:
         receives each new key pair after it has been stored. `present` is the pair already in use. Without `rotates`,
         only a missing certificate is requested.
         """
-        self._wanted, self._client, self._store, self._clock, self._use = wanted, client, store, clock, use
+        self._request, self._client, self._store, self._clock, self._use = request, client, store, clock, use
         self._present, self._rotates = present, rotates
 
     async def run(self) -> None:
         """Request and rotate certificates until cancelled, or until nothing is left to do."""
         while self._rotates or self._present is None:
             await self._clock.sleep_until(self._due())
-            pair = await self._asked()
-            await self._take(pair)
+            pair = await self._issue()
+            await self._adopt(pair)
             # The signer changed the content, or the certificate expires almost at once.
             if self._due() <= self._clock.now():
-                log.warning("the certificate issued for %s does not match the request", self._wanted.about.common_name)
+                log.warning(
+                    "the certificate issued for %s does not match the request", self._request.content.common_name
+                )
                 await self._clock.sleep(_LONGEST_PAUSE_S)
 
-    async def _take(self, pair: KeyPair) -> None:
+    async def _adopt(self, pair: KeyPair) -> None:
         """Store the pair and use it, retrying until both succeed: a signed certificate must not be lost."""
         while True:
             try:
@@ -97,32 +101,34 @@ class CertificateManager:
                 await self._use(pair)
                 break
             except OSError as error:
-                log.error("cannot store the certificate for %s: %s", self._wanted.about.common_name, error)
+                log.error("cannot store the certificate for %s: %s", self._request.content.common_name, error)
             await self._clock.sleep(_LONGEST_PAUSE_S)
         self._present = pair
-        log.info("started to use a new certificate for %s", self._wanted.about.common_name)
+        log.info("started to use a new certificate for %s", self._request.content.common_name)
 
     def _due(self) -> float:
-        if self._present is None or not covers(self._present.certificate, self._wanted.about):
+        if self._present is None or not covers(self._present.certificate, self._request.content):
             return self._clock.now()
         return renewal_time(self._present.certificate)
 
-    async def _asked(self) -> KeyPair:
+    async def _issue(self) -> KeyPair:
         """Request a certificate, retrying until one is issued."""
         pause_s = _FIRST_PAUSE_S
         while True:
             try:
-                return await self._in_time()
+                return await self._issue_in_time()
             except Cancelled:
                 log.warning(
-                    "the CertificateSigningRequest for %s was not signed in time", self._wanted.about.common_name
+                    "the CertificateSigningRequest for %s was not signed in time", self._request.content.common_name
                 )
-            except (Refused, errors.ApiError, ConnectionFailed) as error:
+            except (RequestDenied, errors.ApiError, ConnectionFailed) as error:
                 log.warning("cannot request a certificate: %s; retrying in %g s", error, pause_s)
             await self._clock.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
-    async def _in_time(self) -> KeyPair:
-        desired, key = self._wanted, make_key().key
-        asking = certificate(self._client(), make_request(key, desired.about), desired.signer, desired.usages)
-        return KeyPair(await run_until(self._clock.sleep(_PATIENCE_S), asking), key)
+    async def _issue_in_time(self) -> KeyPair:
+        request, key = self._request, make_key().key
+        signing = request_certificate(
+            self._client(), make_request(key, request.content), request.signer, request.usages
+        )
+        return KeyPair(await run_until(self._clock.sleep(_PATIENCE_S), signing), key)

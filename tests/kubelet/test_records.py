@@ -1,0 +1,77 @@
+"""The states of a pod on a node: which changes are legal, and that the sync loop makes no others."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Pod
+from sampan.kubelet.records import ACTIVE, ENDED, TRANSITIONS, IllegalTransition, NodeRecord, PodRecord, PodSyncState
+
+NOBODY: Any = None
+PAIRS = [(before, after) for before in PodSyncState for after in PodSyncState]
+
+
+def record(state: PodSyncState = PodSyncState.NEW, *, uid: str = "u") -> PodRecord:
+    pod = json.from_value({"metadata": {"name": "p", "uid": uid}, "spec": {"containers": [{"name": "c"}]}}, Pod)
+    node = NodeRecord(name="n", client=NOBODY, runtime=NOBODY, machine=NOBODY, api_node=NOBODY)
+    pod_record = PodRecord(node=node, pod=pod)
+    pod_record.state = state
+    return pod_record
+
+
+def test_every_state_has_its_row() -> None:
+    assert set(TRANSITIONS) == set(PodSyncState)
+
+
+@pytest.mark.parametrize(("before", "after"), PAIRS, ids=lambda state: state.value)
+def test_a_record_changes_only_along_the_table(before: PodSyncState, after: PodSyncState) -> None:
+    pod_record = record(before)
+    if after is before or after in TRANSITIONS[before]:
+        pod_record.move_to(after)
+        assert pod_record.state is after
+    else:
+        with pytest.raises(IllegalTransition, match=f"{before.value} to {after.value}"):
+            pod_record.move_to(after)
+        assert pod_record.state is before
+
+
+def test_a_state_never_comes_back() -> None:
+    """No state can be reached from itself, so every pod comes to an end after finitely many changes."""
+    for state in PodSyncState:
+        reachable, queue = set[PodSyncState](), list(TRANSITIONS[state])
+        while queue:
+            after = queue.pop()
+            if after not in reachable:
+                reachable.add(after)
+                queue += TRANSITIONS[after]
+        assert state not in reachable
+
+
+def test_every_state_can_be_reached_and_left() -> None:
+    reached = {after for states in TRANSITIONS.values() for after in states}
+    assert reached == set(PodSyncState) - {PodSyncState.NEW}
+    assert [state for state, states in TRANSITIONS.items() if not states] == [PodSyncState.REMOVED]
+
+
+def test_a_pod_that_should_run_has_not_ended() -> None:
+    assert not ACTIVE & ENDED
+    assert set(PodSyncState) - ACTIVE - ENDED == {PodSyncState.TERMINATING}
+
+
+def test_requests_count_once() -> None:
+    pod_record = record()
+    pod_record.count({"cpu": 500})
+    assert (pod_record.node.used, pod_record.node.pods) == ({"cpu": 500}, {"u"})
+    pod_record.free()
+    pod_record.free()
+    assert (pod_record.node.used, pod_record.node.pods) == ({"cpu": 0}, set())
+
+
+async def test_an_interruption_wakes_what_waits() -> None:
+    progress = record().progress
+    progress.interrupt()  # Nothing waits.
+    progress.interruption = asyncio.Event()
+    progress.interrupt()
+    await progress.interruption.wait()
