@@ -42,9 +42,10 @@ class LogindService:
         for lock in self._locks:
             os.close(lock)
 
-    def _on_message(self, message: Message) -> Message | None:
+    def _on_message(self, message: Message) -> Message | bool:
+        """Return the reply, or whether the message was handled."""
         if message.message_type is not MessageType.METHOD_CALL:
-            return None
+            return False
         match message.member:
             case "Get":
                 delay = Variant("t", int(self.max_delay_s * 1e6))
@@ -56,12 +57,12 @@ class LogindService:
                 self._locks.append(ours)
                 reply = Message.new_method_return(message, "h", [0], unix_fds=[theirs])
                 self._bus.send(reply).add_done_callback(lambda _: os.close(theirs))
-                return None
+                return True
             case "KillUnit":
                 text = (self.config_directory / "99-kubelet.conf").read_text()
                 self.max_delay_s = float(re.findall(r"InhibitDelayMaxSec=(\d+)", text)[0])
                 return Message.new_method_return(message)
-        return None
+        return False
 
 
 @asynccontextmanager

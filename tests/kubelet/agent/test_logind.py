@@ -110,10 +110,13 @@ async def test_a_lock_that_arrives_too_late_is_not_held(tmp_path: Path) -> None:
     called, released = asyncio.Event(), asyncio.Event()
     calls: list[Message] = []
 
-    def on_message(message: Message) -> None:
+    def on_message(message: Message) -> bool:
+        """Leave the call without a reply; it follows later."""
         if message.message_type is MessageType.METHOD_CALL and message.member == "Inhibit":
             calls.append(message)
             called.set()
+            return True
+        return False
 
     async with dbus_daemon(tmp_path) as address, connect(address) as service, connect(address) as bus:
         await service.request_name(SERVICE)
