@@ -5,7 +5,7 @@ export PYTHON
 VENV := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run stop test bench format soak conformance clean
+.PHONY: help run stop test bench format soak official conformance clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ format: .venv/ready ## put the code into the house format
 
 soak: .venv/ready ## the long tests that `make test` leaves out
 	@$(VENV)/python -m pytest -m soak $(ARGS)
+
+official: .venv/ready ## our own forms of official conformance tests that `make test` leaves out
+	@$(VENV)/python -m pytest -m official -n auto --dist loadfile $(ARGS) tests/e2e/conformance
 
 conformance: .venv/ready ## run the official conformance suite; FOCUS='sig-node', ARGS="--runtime cri --store etcd --kubectl sampan"
 	@tools/conformance.sh $(if $(FOCUS),--focus '$(FOCUS)') $(ARGS)

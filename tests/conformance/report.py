@@ -78,8 +78,6 @@ def page_text(runs: Sequence[Run]) -> str:
     lines += ["", *_failures(main)]
     for summary in others:
         lines += _failures(summary, known={result.name for result in main.results if result.failure})
-    if main.left_out:
-        lines += ["## Not run", "", *(f"- `{name}`" for name in main.left_out), ""]
     return "\n".join(lines)
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import msgspec
 
 _SIG = re.compile(r"\[(sig-[a-z-]+)\]")
+_PLACE = re.compile(r" In \[\w+\] at: .*")
+"""The place in the source of the suite that ginkgo adds to the text of a failure."""
 _LONGEST_REASON = 300
 _FILE = "results.json"
 
@@ -131,4 +133,5 @@ def _result(name: str, case: ElementTree.Element) -> Result:
     failure = case.find("failure")
     failure = case.find("error") if failure is None else failure
     text = "" if failure is None else failure.get("message") or failure.text or "failed"
-    return Result(name=name, seconds=float(case.get("time", "0")), failure=" ".join(text.split())[:_LONGEST_REASON])
+    reason = _PLACE.sub("", " ".join(text.split()).removeprefix("[FAILED] "))[:_LONGEST_REASON]
+    return Result(name=name, seconds=float(case.get("time", "0")), failure=reason)

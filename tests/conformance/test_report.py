@@ -11,7 +11,7 @@ CRD = "[sig-api-machinery] CustomResourceDefinition resources works [Conformance
 JUNIT = """<testsuites><testsuite>
 <testcase name="[It] [sig-node] Pods should start [Conformance] [sig-node, Conformance]" time="2.5"></testcase>
 <testcase name="[It] [sig-network] Services should serve a basic endpoint from pods [Conformance] [x]" time="9">
-<failure message="service is not&#10;reachable">stack</failure></testcase>
+<failure message="[FAILED] service is not&#10;reachable&#10;In [It] at: service.go:7 @ 11/16">stack</failure></testcase>
 <testcase name="[It] [sig-api-machinery] CustomResourceDefinition resources works [Conformance]"><skipped/></testcase>
 <testcase name="[It] [sig-node] Pods [Feature:X] more"></testcase>
 </testsuite></testsuites>"""

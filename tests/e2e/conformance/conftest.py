@@ -1,13 +1,26 @@
 """Where descriptions play: the API of the cluster that all tests of the run share, or a real node for each module whose
 tests are scenarios (`tests.e2e.conformance.storage.real_node`)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
 from sampan.testing import Cluster
 from tests.e2e.conformance.api import Api
+from tests.e2e.conformance.fast_selection import FAST_SELECTION
 from tests.e2e.conformance.storage.real_node import Batch, real_cluster
+
+HERE = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and item.path.is_relative_to(HERE):
+            names = FAST_SELECTION.get(item.path.relative_to(HERE).as_posix())
+            if names is not None and item.originalname not in names:
+                item.add_marker(pytest.mark.official)
 
 
 @pytest.fixture

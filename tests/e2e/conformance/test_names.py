@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.e2e.conformance.fast_selection import FAST_SELECTION
+
 HERE = Path(__file__).parent
 GROUP = "[sig-"
 COMPLETE = ("apps", "architecture", "auth", "instrumentation", "node", "scheduling", "storage")
@@ -50,6 +52,12 @@ def test_all_of_a_group_are_there(names: set[str], group: str) -> None:
     wanted = {name for name in names if name.startswith(f"{GROUP}{group}]")}
     assert wanted
     assert sorted(wanted - set(told())) == []
+
+
+@pytest.mark.parametrize(("module", "selected"), FAST_SELECTION.items())
+def test_the_fast_selection_names_tests(module: str, selected: set[str]) -> None:
+    text = (HERE / module).read_text()
+    assert [name for name in sorted(selected) if not re.search(rf"\b{name}\b", text)] == []
 
 
 def test_the_documentation_counts_them(names: set[str], repository: Path) -> None:
