@@ -99,12 +99,12 @@ class Cluster:
     async def scheduling(self) -> AsyncIterator["Scheduler"]:
         """Run the scheduler, with its own rights. New nodes have a taint until node-lifecycle-controller, which must be
         running, takes it off."""
-        from sampan.scheduler.scheduler import Scheduler
+        from sampan.scheduler.scheduler import make_scheduler
 
         user = UserInfo("system:kube-scheduler", groups=(AUTHENTICATED,))
         client = Client(transport=self.transport.acting_as(user), clock=self.clock, component="kube-scheduler")
         activity = Activity()
-        scheduler = Scheduler(client=client, clock=self.clock, activity=activity)
+        scheduler = make_scheduler(client=client, clock=self.clock, activity=activity)
         forget = self.clock.on_idle(activity.idle)
         try:
             async with asyncio.TaskGroup() as group:

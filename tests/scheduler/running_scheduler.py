@@ -13,7 +13,7 @@ from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType
 from sampan.scheduler.config import SchedulerConfig
-from sampan.scheduler.scheduler import Scheduler
+from sampan.scheduler.scheduler import Scheduler, make_scheduler
 from sampan.testing import builders
 from tests.controllers.cluster import Cluster, cluster
 
@@ -86,7 +86,7 @@ async def running(
         await client.of(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace=NAMESPACE)))
         user = UserInfo("system:kube-scheduler", groups=(AUTHENTICATED,))
         own = Client(transport=made.transport.acting_as(user), clock=made.clock, component="kube-scheduler")
-        scheduler = Scheduler(client=own, clock=made.clock, config=config)
+        scheduler = make_scheduler(client=own, clock=made.clock, config=config)
         forget = made.clock.on_idle(scheduler.activity.idle)
         try:
             async with asyncio.TaskGroup() as group:

@@ -73,7 +73,7 @@ def test_a_large_cluster() -> None:
             stop = asyncio.Event()
             probe = asyncio.create_task(longest_hold(stop))
             await asyncio.sleep(0)
-            stops = [await nodes.follow(scheduler.feed.node)]
+            stops = [await nodes.follow(scheduler.event_handlers.on_node)]
             table = scheduler.table
             for at, one in enumerate(full):
                 table.add_pod(scheduler.pods.info(one), one.spec.nodeName)
@@ -83,7 +83,7 @@ def test_a_large_cluster() -> None:
             await asyncio.sleep(0)
             info = scheduler.pods.info(pod("big", "", "3", 10))
             queued = QueuedPodInfo(info, since=0.0, first=0.0)
-            await scheduler.schedule(queued)
+            await scheduler.cycle.run(queued)
             decision = scheduler.history.of("big")
             assert decision is not None
             assert decision.nominated, decision.message

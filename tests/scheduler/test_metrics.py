@@ -10,9 +10,10 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.metrics import Metrics
 from sampan.scheduler.config import SchedulerConfig
 from sampan.scheduler.config.config_file import API_VERSION, KIND, parse_config
-from sampan.scheduler.framework.metrics import SAMPLE_INTERVAL, PointMetrics
+from sampan.scheduler.framework.contract import PluginScope
+from sampan.scheduler.framework.metrics import SAMPLE_INTERVAL, PointMetrics, SampledMethod
 from sampan.scheduler.metrics import SchedulerMetrics, resource_text
-from sampan.scheduler.scheduler import Scheduler
+from sampan.scheduler.scheduler import make_scheduler
 from sampan.testing import builders
 from tests.controllers.cluster import cluster
 from tests.scheduler.running_scheduler import Running, running
@@ -27,7 +28,9 @@ def test_attempts_and_queues() -> None:
     async def main() -> None:
         async with cluster() as made:
             metrics = Metrics()
-            scheduler = Scheduler(client=made.make_client("s"), clock=made.clock, metrics=SchedulerMetrics(metrics))
+            scheduler = make_scheduler(
+                client=made.make_client("s"), clock=made.clock, metrics=SchedulerMetrics(metrics)
+            )
             forget = made.clock.on_idle(scheduler.activity.idle)
             async with asyncio.TaskGroup() as group:
                 task = group.create_task(scheduler.run())
@@ -131,10 +134,14 @@ def test_what_pods_ask_for() -> None:
 
 
 class Counting:
-    name = "Counting"
+    name, scope = "Counting", PluginScope.NODE
 
     def filter(self, cycle: object, rows: object) -> int:
         return 7
+
+
+def sampled(*plugins: Counting) -> list[SampledMethod]:
+    return [SampledMethod("Filter", plugin, "filter") for plugin in plugins]
 
 
 def test_plugins_are_left_as_they_were() -> None:
@@ -142,12 +149,12 @@ def test_plugins_are_left_as_they_were() -> None:
     plugin, own = Counting(), Counting()
     own.filter = lambda cycle, rows: 8  # type: ignore[method-assign]
     mine = own.filter
-    with metrics.sampled({"filter": [plugin, own]}):
+    with metrics.sampled(sampled(plugin, own)):
         assert "filter" in vars(plugin)
         assert (plugin.filter(None, None), own.filter(None, None)) == (7, 8)
     assert vars(plugin) == {}
     assert own.filter is mine
-    with pytest.raises(RuntimeError), metrics.sampled({"filter": [plugin]}):
+    with pytest.raises(RuntimeError), metrics.sampled(sampled(plugin)):
         raise RuntimeError
     assert vars(plugin) == {}
     assert [metrics.start_cycle() for _ in range(SAMPLE_INTERVAL + 1)] == [True, *[False] * (SAMPLE_INTERVAL - 1), True]

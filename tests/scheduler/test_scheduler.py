@@ -135,7 +135,9 @@ async def test_a_binding_that_fails_is_taken_back_and_tried_again() -> None:
         assert not cluster.scheduler.table.requested.any()
         await cluster.cluster.clock.advance(20)
         assert await cluster.where("p") == ["a"]
-        plugin = cluster.scheduler.profiles["default-scheduler"].points["reserve"][0]
+        framework = cluster.scheduler.profiles.get("default-scheduler")
+        assert framework is not None
+        (plugin,) = (plugin for plugin in framework.plugins if isinstance(plugin, Stubborn))
         assert plugin.reserved == ["p"]
 
 
@@ -234,10 +236,10 @@ async def test_a_pod_deleted_while_it_waits_is_forgotten() -> None:
 
 async def test_a_second_scheduler_for_the_same_pods_does_no_harm() -> None:
     """Two at once: each pod is bound once, the loser sees where it went."""
-    from sampan.scheduler.scheduler import Scheduler
+    from sampan.scheduler.scheduler import make_scheduler
 
     async with running() as cluster:
-        other = Scheduler(client=cluster.cluster.make_client("other"), clock=cluster.cluster.clock)
+        other = make_scheduler(client=cluster.cluster.make_client("other"), clock=cluster.cluster.clock)
         async with asyncio.TaskGroup() as group:
             task: Any = group.create_task(other.run())
             await cluster.node("a")

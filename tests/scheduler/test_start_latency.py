@@ -11,7 +11,7 @@ from sampan.api.types.core_v1 import Pod, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.cli.server_process import COLLECTED_AFTER
 from sampan.scheduler.plugins.registry import preload
-from sampan.scheduler.scheduler import Scheduler
+from sampan.scheduler.scheduler import make_scheduler
 from tests.controllers.cluster import Cluster, cluster
 from tests.scheduler.test_event_loop_latency import LONGEST_S, longest_hold, node, pod
 
@@ -53,7 +53,7 @@ async def fill(made: Cluster) -> None:
 async def hold_of_a_start(made: Cluster, round: int) -> float:
     """With ten pods to place at once."""
     client = made.make_client("kube-scheduler")
-    scheduler = Scheduler(client=client, clock=made.clock)
+    scheduler = make_scheduler(client=client, clock=made.clock)
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         probe = group.create_task(longest_hold(stop))

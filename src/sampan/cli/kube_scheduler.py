@@ -40,10 +40,10 @@ def command(**options: Any) -> None:
         from sampan.scheduler.explain.explain_endpoint import DECISIONS, WHY, ExplainEndpoint
         from sampan.scheduler.metrics import SchedulerMetrics
         from sampan.scheduler.plugins.registry import preload
-        from sampan.scheduler.scheduler import Scheduler
+        from sampan.scheduler.scheduler import make_scheduler
 
         await asyncio.to_thread(preload)
-        scheduler = Scheduler(
+        scheduler = make_scheduler(
             client=component.client(NAME),
             clock=component.clock,
             config=await _config(component, settings),

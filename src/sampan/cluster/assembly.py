@@ -319,7 +319,7 @@ class Assembly:
         self.server.debug |= dict.fromkeys((serving.WHY, serving.DECISIONS), functools.partial(_explain, explain))
 
         async def term() -> None:
-            self.scheduler = module.Scheduler(
+            self.scheduler = module.make_scheduler(
                 client=client,
                 clock=self.clock,
                 config=await self._scheduler_config(),
@@ -331,7 +331,7 @@ class Assembly:
             try:
                 await self.scheduler.run()
             finally:
-                self.scheduler = metrics.scheduler = None
+                self.scheduler = None
 
         await self.leadership.run(module.COMPONENT, client, term)
 

@@ -9,18 +9,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from sampan.api.semantics.pod_resources import Amounts, effective_limits, effective_requests
 from sampan.api.types.core_v1 import Pod, PodSpec
 from sampan.machinery.metrics import Metrics, Sample
-
-if TYPE_CHECKING:
-    from sampan.scheduler.queue.queued_pod import QueuedPodInfo
-    from sampan.scheduler.scheduler import Scheduler
-
+from sampan.scheduler.cache.node_table import NodeTable
+from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER
+from sampan.scheduler.cache.scheduler_cache import SchedulerCache
+from sampan.scheduler.queue.queued_pod import QueuedPodInfo
+from sampan.scheduler.queue.scheduling_queue import SchedulingQueue
 
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 
@@ -29,11 +30,20 @@ def doubling(first: float, factor: float, count: int) -> tuple[float, ...]:
     return tuple(first * factor**number for number in range(count))
 
 
+class GaugeSource(NamedTuple):
+    """What the gauges of the scheduler report on."""
+
+    queue: SchedulingQueue
+    table: NodeTable
+    cache: SchedulerCache
+    profiles: Collection[str]
+
+
 class SchedulerMetrics:
     def __init__(self, metrics: Metrics | None = None) -> None:
         registry = metrics or Metrics()
-        self.scheduler: Scheduler | None = None
-        """The running scheduler that gauges report on."""
+        self._source: GaugeSource | None = None
+        """What the gauges report on; None while this process schedules nothing."""
         self._attempts = registry.counter(
             "scheduler_schedule_attempts_total",
             "Attempts to schedule pods, by result and profile.",
@@ -129,26 +139,35 @@ class SchedulerMetrics:
     def incoming(self, queue: str, event: str) -> None:
         self._incoming.labels(queue, event).inc()
 
+    @contextmanager
+    def report_on(self, source: GaugeSource) -> Iterator[None]:
+        """Let the gauges report on a running scheduler for the duration of the block."""
+        self._source = source
+        try:
+            yield
+        finally:
+            self._source = None
+
     def count(self, result: str) -> int:
-        """Return the number of attempts with this result over all profiles."""
-        profiles = self.scheduler.profiles if self.scheduler is not None else ()
+        """Return the number of attempts with this result over all profiles of the running scheduler."""
+        profiles = self._source.profiles if self._source is not None else ()
         return int(sum(self._attempts.labels(result, name).value for name in profiles))
 
     def _pending(self) -> Iterator[Sample]:
-        counts = self.scheduler.queue.counts() if self.scheduler is not None else {}
+        counts = self._source.queue.counts() if self._source is not None else {}
         return (((name,), count) for name, count in counts.items())
 
     def _cache(self) -> Iterator[Sample]:
-        if self.scheduler is not None:
-            table = self.scheduler.table
+        if self._source is not None:
+            table = self._source.table
             yield ("nodes",), table.count
             yield ("pods",), sum(len(pods) for pods in table.pods)
-            yield ("assumed_pods",), self.scheduler.feed.assumed
+            yield ("assumed_pods",), self._source.cache.assumed_count
 
     def _unschedulable(self) -> Iterator[Sample]:
         counts: Counter[tuple[str, str]] = Counter()
-        for queued in self.scheduler.queue.pending() if self.scheduler is not None else ():
-            profile = queued.info.pod.spec.schedulerName or "default-scheduler"
+        for queued in self._source.queue.pending() if self._source is not None else ():
+            profile = queued.info.pod.spec.schedulerName or DEFAULT_SCHEDULER
             counts.update((plugin, profile) for plugin in queued.plugins)
         return ((labels, count) for labels, count in counts.items())
 

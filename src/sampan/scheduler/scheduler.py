@@ -1,17 +1,18 @@
 """The scheduler: takes pods from the queue one by one, selects a node for each and binds them concurrently.
 
-A scheduling cycle runs on the event loop; bindings, status updates, evictions and events are separate tasks. A pod
-enters the node table as soon as its node is selected (assumed), so that the next cycle counts it.
+The counterpart is `pkg/scheduler/scheduler.go`. A scheduling cycle runs on the event loop; bindings, status updates,
+evictions and events are separate tasks. A pod enters the node table as soon as its node is selected (assumed), so that
+the next cycle counts it. `make_scheduler` is the composition root.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import TracebackType
 from typing import Any
 
 from sampan.api.types.core_v1 import Namespace, Node, Pod
@@ -21,132 +22,84 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.scheduler.cache.node_table import NodeTable
-from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER, PodInfo, PodInfoTable
+from sampan.scheduler.cache.nominator import Nominator
+from sampan.scheduler.cache.pod_info import PodInfo, PodInfoTable
+from sampan.scheduler.cache.scheduler_cache import SchedulerCache
 from sampan.scheduler.config import ProfileConfig, SchedulerConfig
 from sampan.scheduler.cycle.binder import Binder
 from sampan.scheduler.cycle.decision_recorder import COMPONENT, DecisionHistory, DecisionRecorder
 from sampan.scheduler.cycle.event_recorder import PodEventRecorder
 from sampan.scheduler.cycle.failure_handler import FailureHandler, PreemptionExecutor
-from sampan.scheduler.cycle.pod_group_cycle import GroupCycle
+from sampan.scheduler.cycle.pod_group_cycle import PodGroupCycle
 from sampan.scheduler.cycle.pod_status import PodStatusWriter
-from sampan.scheduler.event_handlers import LIVING, Feed
+from sampan.scheduler.cycle.schedule_algorithm import ScheduleAlgorithm
+from sampan.scheduler.cycle.scheduling_cycle import SchedulingCycle
+from sampan.scheduler.event_handlers import LIVING, EventHandlers
 from sampan.scheduler.extenders.extender_chain import NAME as EXTENDER
 from sampan.scheduler.extenders.extender_chain import ExtenderChain
-from sampan.scheduler.extenders.http_extender import ExtenderError
-from sampan.scheduler.framework.contract import CycleState, Handle, Status
-from sampan.scheduler.framework.framework import Framework, ScheduleResult
+from sampan.scheduler.framework.cluster_event import ClusterEventPublisher
+from sampan.scheduler.framework.contract import Handle
 from sampan.scheduler.framework.scores import RoundRobin, SeededRandom
 from sampan.scheduler.framework.waiting_pods import WaitingPods
-from sampan.scheduler.metrics import SchedulerMetrics
-from sampan.scheduler.plugins.registry import hints_of, make_framework, plugins_without_hints
-from sampan.scheduler.queue.nominator import Nominator
-from sampan.scheduler.queue.queued_pod import QueuedPodInfo
+from sampan.scheduler.metrics import GaugeSource, SchedulerMetrics
+from sampan.scheduler.plugins.registry import Profiles, make_framework
 from sampan.scheduler.queue.scheduling_queue import SchedulingQueue
 
-log = logging.getLogger(__name__)
 
+class BackgroundTasks:
+    """The tasks that run beside the scheduling loop, within one task group."""
 
-class Scheduler:
-    def __init__(
-        self,
-        *,
-        client: Client,
-        clock: Clock,
-        config: SchedulerConfig | None = None,
-        recorder: FlightRecorder | None = None,
-        activity: Activity | None = None,
-        metrics: SchedulerMetrics | None = None,
-        host: str = "",
+    def __init__(self) -> None:
+        self._group: asyncio.TaskGroup | None = None
+
+    async def __aenter__(self) -> BackgroundTasks:
+        self._group = await asyncio.TaskGroup().__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.config = config or SchedulerConfig()
-        self.activity = activity or Activity()
-        """Work in progress that a virtual clock waits for before it advances."""
-        self._clock = clock
-        self.informers = InformerFactory(client=client, activity=self.activity)
-        self.pods = PodInfoTable()
-        self.table = NodeTable(self.pods)
-        self.nominator, self.waiting, self.history = Nominator(), WaitingPods(), DecisionHistory()
-        self.metrics = metrics or SchedulerMetrics()
-        self.metrics.scheduler = self
-        self.extenders = ExtenderChain(self.config.extenders)
-        self.events = PodEventRecorder(client=client, clock=clock, host=host, activity=self.activity)
-        handle = Handle(
-            table=self.table,
-            clock=clock,
-            informers=self.informers,
-            client=client,
-            nominator=self.nominator,
-            waiting=self.waiting,
-            on_event=lambda event, old, new: self.queue.on_event(event, old, new),
-            extenders=self.extenders,
-            say=lambda info, *args: self.decisions.publish_event(info, *args),
-        )
-        tie_breaker = RoundRobin() if self.config.seed is None else SeededRandom(self.config.seed)
-        self.profiles: dict[str, Framework] = {
-            profile.scheduler_name: make_framework(profile, handle, tie_breaker, self.metrics)
-            for profile in map(self._without_ignored, self.config.profiles)
-        }
-        self.queue = SchedulingQueue(
-            clock=clock,
-            sort_key=next(iter(self.profiles.values())).points["queueSort"][0].sort_key,
-            gate=self.gate,
-            hints=hints_of(self.profiles.values()),
-            plugins_without_hints=plugins_without_hints(self.profiles.values())
-            | ({EXTENDER} if self.config.extenders else set()),
-            config=self.config.queue,
-            incoming=self.metrics.incoming,
-        )
-        self.feed = Feed(
-            table=self.table,
-            pods=self.pods,
-            queue=self.queue,
-            nominator=self.nominator,
-            schedulers=self.profiles.keys(),
-        )
-        writes = PodStatusWriter(client=client, clock=clock)
-        self.decisions = DecisionRecorder(events=self.events, history=self.history, clock=clock, recorder=recorder)
-        self.failures = FailureHandler(
-            queue=self.queue,
-            nominator=self.nominator,
-            metrics=self.metrics,
-            decisions=self.decisions,
-            writes=writes,
-            evictions=PreemptionExecutor(
-                client=client,
-                clock=clock,
-                events=self.events,
-                writes=writes,
-                nominator=self.nominator,
-                waiting=self.waiting,
-            ),
-            latest=self._latest,
-            start_task=self.start_task,
-        )
-        self.binder = Binder(
-            feed=self.feed,
-            waiting=self.waiting,
-            extenders=self.extenders,
-            metrics=self.metrics,
-            decisions=self.decisions,
-            writes=writes,
-            failures=self.failures,
-            clock=clock,
-            activity=self.activity,
-            max_bindings=self.config.max_bindings,
-            start_task=self.start_task,
-        )
-        self._tasks: asyncio.TaskGroup | None = None
+        assert self._group is not None
+        try:
+            await self._group.__aexit__(kind, error, traceback)
+        finally:
+            self._group = None
 
-    # -- running -----------------------------------------------------------------------------------------------------
+    def start(self, work: Coroutine[Any, Any, None], name: str | None = None) -> None:
+        assert self._group is not None, "tasks are started only while the scheduler runs"
+        self._group.create_task(work, name=name)
+
+
+@dataclass(kw_only=True, eq=False)
+class Scheduler:
+    config: SchedulerConfig
+    activity: Activity
+    """Work in progress that a virtual clock waits for before it advances."""
+    informers: InformerFactory
+    pods: PodInfoTable
+    table: NodeTable
+    cache: SchedulerCache
+    nominator: Nominator
+    waiting: WaitingPods
+    profiles: Profiles
+    queue: SchedulingQueue
+    event_handlers: EventHandlers
+    extenders: ExtenderChain
+    cycle: SchedulingCycle
+    history: DecisionHistory
+    events: PodEventRecorder
+    metrics: SchedulerMetrics
+    tasks: BackgroundTasks
 
     async def run(self) -> None:
         """Schedule pods until cancelled."""
+        source = GaugeSource(self.queue, self.table, self.cache, self.profiles.names)
         try:
-            async with self.synced(), asyncio.TaskGroup() as self._tasks:
-                self._tasks.create_task(self.events.run(), name="scheduler events")
-                self._tasks.create_task(self._loop(), name="scheduler loop")
+            with self.metrics.report_on(source):
+                async with self.synced(), self.tasks:
+                    self.tasks.start(self.events.run(), "scheduler events")
+                    self.tasks.start(self._loop(), "scheduler loop")
         finally:
-            self._tasks = None
             await self.extenders.close()
 
     @asynccontextmanager
@@ -159,7 +112,7 @@ class Scheduler:
         try:
             async with self.informers:
                 await self.informers.wait_synced()
-                stops = await self.feed.follow(self.informers)
+                stops = await self.event_handlers.follow(self.informers)
                 yield
         finally:
             for stop in stops:
@@ -176,101 +129,169 @@ class Scheduler:
         while (queued := self.queue.pop()) is not None:
             # `step` and not `with`: an attempt may wait for the clock (retries against an unreachable server)
             self.activity.step()
-            await self._schedule_or_fail(queued)
+            await self.cycle.run(queued)
             if time.perf_counter() - began > self.config.turn_s:
                 await asyncio.sleep(0)
                 began = time.perf_counter()
-
-    async def _schedule_or_fail(self, queued: QueuedPodInfo) -> None:
-        try:
-            await self.schedule(queued)
-        except ExtenderError as error:
-            self.failures.handle_error(queued, str(error))
-        except Exception as exception:
-            log.exception("scheduling of pod %s failed unexpectedly", queued.info.full_name)
-            self.failures.handle_error(queued, str(exception) or type(exception).__name__)
-
-    # -- one pod -----------------------------------------------------------------------------------------------------
-
-    async def schedule(self, queued: QueuedPodInfo) -> None:
-        """Select a node for the pod and start its binding, or publish why none fits."""
-        info = queued.info
-        queued.began = time.perf_counter()
-        if info.pod.metadata.deletionTimestamp is not None:
-            self.queue.remove(info.uid)
-            self.decisions.skipped(info)
-            return
-        profile = self._profile(info)
-        if (group := profile.together(info)) is not None:
-            await GroupCycle(self, profile, group).run(queued)
-            return
-        cycle = profile.cycle(info, self._clock.now())
-        select_node = await self.select_node(profile, cycle)
-        self.metrics.algorithm_finished(time.perf_counter() - queued.began)
-        if select_node.diagnosis is not None:
-            await self.failures.handle_unschedulable(queued, profile, cycle, select_node.diagnosis)
-            return
-        node = self.table.names[select_node.row]
-        self.decisions.node_selected(queued, select_node, node)
-        if (status := self.binder.reserve(profile, cycle, node)) is not None:
-            self.failures.handle_rejected(queued, status)
-            return
-        await self.binder.start_binding(queued, profile, cycle, node)
-
-    async def select_node(self, profile: Framework, cycle: CycleState) -> ScheduleResult:
-        """Return the nominated node of the pod if it still fits, otherwise the best node."""
-        with self.activity:
-            await profile.prepare(cycle)
-        nominated = self.nominator.of_higher_priority(cycle.info, self.table.rows) if self.nominator.by_node else []
-        cycle.memo["nominated"] = nominated
-        nominated_node = self.nominator.node_of(cycle.info.uid)
-        row = self.table.rows.get(nominated_node, -1) if nominated_node else -1
-        fits = row >= 0 and profile.fits_with_nominated(cycle, row, nominated)
-        if self.extenders.extenders and self.extenders.is_interested(cycle.pod):
-            if fits and await self.extenders.accepts(cycle, row) and self.table.rows.get(nominated_node) == row:
-                return ScheduleResult(row, 1)
-            return await self.extenders.select_node(profile, cycle, nominated)
-        return ScheduleResult(row, 1) if fits else profile.select_node(cycle, nominated)
-
-    # -- parts -------------------------------------------------------------------------------------------------------
-
-    def _without_ignored(self, profile: ProfileConfig) -> ProfileConfig:
-        """Exclude the resources that extenders manage alone from NodeResourcesFit."""
-        ignored = self.extenders.ignored_resources
-        if not ignored:
-            return profile
-        fit = profile.args.get("NodeResourcesFit", {})
-        fit = {**fit, "ignoredResources": sorted({*fit.get("ignoredResources", ()), *ignored})}
-        return replace(profile, args={**profile.args, "NodeResourcesFit": fit})
 
     def living_pods(self) -> Sequence[Pod]:
         """Return the pods that are not terminated, from the informer cache."""
         return list(self.informers.of(Pod, LIVING).lister)
 
-    def now(self) -> float:
-        return self._clock.now()
 
-    def gate(self, info: PodInfo) -> Status | None:
-        """Return why PreEnqueue keeps the pod out of the queue, or None if it may enter."""
-        for plugin in self._profile(info).points["preEnqueue"]:
-            status: Status | None = plugin.pre_enqueue(info)
-            if status is not None:
-                return Status(status.code, status.reasons, plugin.name)
-        return None
+# -- composition ------------------------------------------------------------------------------------------------------
 
-    def _latest(self, info: PodInfo) -> PodInfo:
+
+def make_scheduler(
+    *,
+    client: Client,
+    clock: Clock,
+    config: SchedulerConfig | None = None,
+    recorder: FlightRecorder | None = None,
+    activity: Activity | None = None,
+    metrics: SchedulerMetrics | None = None,
+    host: str = "",
+) -> Scheduler:
+    """Create a scheduler with all its collaborators; invalid plug-in arguments are reported here."""
+    config, activity, metrics = config or SchedulerConfig(), activity or Activity(), metrics or SchedulerMetrics()
+    pods, nominator, waiting = PodInfoTable(), Nominator(), WaitingPods()
+    table = NodeTable(pods)
+    cache = SchedulerCache(table=table, nominator=nominator)
+    informers = InformerFactory(client=client, activity=activity)
+    extenders = ExtenderChain(config.extenders)
+    events = PodEventRecorder(client=client, clock=clock, host=host, activity=activity)
+    history, cluster_events, tasks = DecisionHistory(), ClusterEventPublisher(), BackgroundTasks()
+    decisions = DecisionRecorder(events=events, history=history, clock=clock, recorder=recorder)
+    handle = Handle(
+        table=table,
+        clock=clock,
+        informers=informers,
+        client=client,
+        nominator=nominator,
+        waiting=waiting,
+        cluster_events=cluster_events,
+        extenders=extenders,
+        publish_event=decisions.publish_event,
+    )
+    profiles = _make_profiles(config, handle, extenders, metrics)
+    queue = _make_queue(config, clock, profiles, metrics)
+    cluster_events.subscribe(queue.on_event)
+    pod_status = PodStatusWriter(client=client, clock=clock)
+    failures = FailureHandler(
+        queue=queue,
+        nominator=nominator,
+        metrics=metrics,
+        decisions=decisions,
+        pod_status=pod_status,
+        preemption=PreemptionExecutor(
+            client=client, clock=clock, events=events, pod_status=pod_status, nominator=nominator, waiting=waiting
+        ),
+        latest=LatestPods(informers=informers, pods=pods),
+        start_task=tasks.start,
+    )
+    binder = Binder(
+        cache=cache,
+        waiting=waiting,
+        extenders=extenders,
+        metrics=metrics,
+        decisions=decisions,
+        pod_status=pod_status,
+        failures=failures,
+        clock=clock,
+        activity=activity,
+        max_bindings=config.max_bindings,
+        start_task=tasks.start,
+    )
+    algorithm = ScheduleAlgorithm(
+        table=table, nominator=nominator, extenders=extenders, metrics=metrics, clock=clock, activity=activity
+    )
+    group_cycle = PodGroupCycle(
+        algorithm=algorithm,
+        table=table,
+        cache=cache,
+        queue=queue,
+        nominator=nominator,
+        binder=binder,
+        failures=failures,
+        decisions=decisions,
+        turn_s=config.turn_s,
+        start_task=tasks.start,
+    )
+    return Scheduler(
+        config=config,
+        activity=activity,
+        informers=informers,
+        pods=pods,
+        table=table,
+        cache=cache,
+        nominator=nominator,
+        waiting=waiting,
+        profiles=profiles,
+        queue=queue,
+        event_handlers=EventHandlers(
+            cache=cache, table=table, pods=pods, queue=queue, nominator=nominator, scheduler_names=profiles.names
+        ),
+        extenders=extenders,
+        cycle=SchedulingCycle(
+            profiles=profiles,
+            algorithm=algorithm,
+            group_cycle=group_cycle,
+            table=table,
+            queue=queue,
+            binder=binder,
+            failures=failures,
+            decisions=decisions,
+        ),
+        history=history,
+        events=events,
+        metrics=metrics,
+        tasks=tasks,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatestPods:
+    """Finds the current version of a pod in the informer cache."""
+
+    informers: InformerFactory
+    pods: PodInfoTable
+
+    def __call__(self, info: PodInfo) -> PodInfo:
         pod: Pod | None = self.informers.of(Pod, LIVING).lister.get(info.name, info.namespace)
         if pod is None or pod.metadata.uid != info.uid or pod is info.pod:
             return info
         return self.pods.refreshed(info, pod)
 
-    def _profile(self, info: PodInfo) -> Framework:
-        return self.profiles[info.pod.spec.schedulerName or DEFAULT_SCHEDULER]
 
-    def start_task(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run the coroutine as a task of the scheduler."""
-        assert self._tasks is not None
-        self._tasks.create_task(work)
+def _make_profiles(
+    config: SchedulerConfig, handle: Handle, extenders: ExtenderChain, metrics: SchedulerMetrics
+) -> Profiles:
+    tie_breaker = RoundRobin() if config.seed is None else SeededRandom(config.seed)
+    profiles = (_without_ignored_resources(profile, extenders.ignored_resources) for profile in config.profiles)
+    return Profiles(make_framework(profile, handle, tie_breaker, metrics) for profile in profiles)
 
 
-__all__ = ["COMPONENT", "Scheduler"]
+def _without_ignored_resources(profile: ProfileConfig, ignored: frozenset[str]) -> ProfileConfig:
+    """Exclude the resources that extenders manage alone from NodeResourcesFit."""
+    if not ignored:
+        return profile
+    fit = profile.args.get("NodeResourcesFit", {})
+    fit = {**fit, "ignoredResources": sorted({*fit.get("ignoredResources", ()), *ignored})}
+    return replace(profile, args={**profile.args, "NodeResourcesFit": fit})
+
+
+def _make_queue(
+    config: SchedulerConfig, clock: Clock, profiles: Profiles, metrics: SchedulerMetrics
+) -> SchedulingQueue:
+    return SchedulingQueue(
+        clock=clock,
+        sort_key=profiles.queue_sort.sort_key,
+        gate=profiles.pre_enqueue,
+        hints=profiles.queueing_hints(),
+        plugins_without_hints=profiles.plugins_without_hints() | ({EXTENDER} if config.extenders else set()),
+        config=config.queue,
+        incoming=metrics.incoming,
+    )
+
+
+__all__ = ["COMPONENT", "Scheduler", "make_scheduler"]

@@ -15,14 +15,15 @@ from sampan.machinery.client.transport import Events
 from sampan.machinery.clock import Clock, VirtualClock
 from sampan.machinery.informer import InformerFactory
 from sampan.scheduler.cache.node_table import NodeTable
+from sampan.scheduler.cache.nominator import Nominator
 from sampan.scheduler.cache.pod_info import PodInfo, PodInfoTable
 from sampan.scheduler.config import ProfileConfig
+from sampan.scheduler.framework.cluster_event import ClusterEventPublisher
 from sampan.scheduler.framework.contract import CycleState, Handle
 from sampan.scheduler.framework.framework import ScheduleResult
 from sampan.scheduler.framework.scores import RoundRobin, SeededRandom
 from sampan.scheduler.framework.waiting_pods import WaitingPods
 from sampan.scheduler.plugins.registry import make_framework
-from sampan.scheduler.queue.nominator import Nominator
 
 
 class Simulation:
@@ -40,7 +41,7 @@ class Simulation:
             client=client,
             nominator=Nominator(),
             waiting=WaitingPods(),
-            on_event=lambda event, old, new: 0,
+            cluster_events=ClusterEventPublisher(),
         )
         tie_breaker = RoundRobin() if seed is None else SeededRandom(seed)
         self.profile = make_framework(profile or ProfileConfig(), self.handle, tie_breaker)

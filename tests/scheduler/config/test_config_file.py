@@ -37,10 +37,10 @@ def test_plugins_are_taken_away_and_weighed_anew() -> None:
         score={"disabled": [{"name": "NodeAffinity"}]},
     )
     assert "ImageLocality" not in names(made.plugins)
-    assert "NodeAffinity" in names(made.points["filter"])
-    assert "NodeAffinity" not in names(made.points["score"])
+    assert "NodeAffinity" in names(made.points.at("filter"))
+    assert "NodeAffinity" not in names(made.points.at("score"))
     assert made.weights["TaintToleration"] == 9
-    assert names(made.points["filter"])[:3] == ["NodeUnschedulable", "NodeName", "TaintToleration"]
+    assert names(made.points.at("filter"))[:3] == ["NodeUnschedulable", "NodeName", "TaintToleration"]
 
 
 def test_only_what_is_named() -> None:
@@ -50,8 +50,8 @@ def test_only_what_is_named() -> None:
             "enabled": [{"name": "PrioritySort"}, {"name": "NodeResourcesFit"}, {"name": "DefaultBinder"}],
         }
     )
-    assert names(made.points["filter"]) == ["NodeResourcesFit"]
-    assert names(made.points["bind"]) == ["DefaultBinder"]
+    assert names(made.points.at("filter")) == ["NodeResourcesFit"]
+    assert names(made.points.at("bind")) == ["DefaultBinder"]
 
 
 @pytest.mark.parametrize(

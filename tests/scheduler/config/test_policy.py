@@ -50,7 +50,7 @@ def test_the_sample_of_old() -> None:
             {"name": "Ssd", "weight": 4, "argument": {"labelPreference": {"label": "ssd", "presence": True}}},
         ],
     )
-    assert names(made.points["filter"]) == [
+    assert names(made.points.at("filter")) == [
         *MANDATORY,
         "NodePorts",
         "NodeResourcesFit",
@@ -60,23 +60,23 @@ def test_the_sample_of_old() -> None:
         "RequireRegion",
         "SameRegion",
     ]
-    assert {plugin.name: made.weights[plugin.name] for plugin in made.points["score"]} == {
+    assert {plugin.name: made.weights[plugin.name] for plugin in made.points.at("score")} == {
         "NodeResourcesFit": 1,
         "NodeResourcesBalancedAllocation": 1,
         "ServiceSpreadingPriority": 2,
         "RackSpread": 3,
         "Ssd": 4,
     }
-    assert names(made.points["bind"]) == ["DefaultBinder"]
-    assert names(made.points["postFilter"]) == ["DefaultPreemption"]
+    assert names(made.points.at("bind")) == ["DefaultBinder"]
+    assert names(made.points.at("postFilter")) == ["DefaultPreemption"]
 
 
 @pytest.mark.parametrize("name", PREDICATES)
 def test_every_predicate(name: str) -> None:
     made = profile(predicates=[{"name": name}], priorities=[])
     wanted = dict.fromkeys([*MANDATORY, *PREDICATES[name]])
-    assert names(made.points["filter"]) == list(wanted)
-    assert made.points["score"] == []
+    assert names(made.points.at("filter")) == list(wanted)
+    assert not made.points.at("score")
 
 
 @pytest.mark.parametrize("name", PRIORITIES)
@@ -84,29 +84,29 @@ def test_every_priority(name: str) -> None:
     made = profile(predicates=[], priorities=[{"name": name, "weight": 7}])
     meaning = PRIORITIES[name]
     wanted = [] if meaning is None else [name if meaning.args else meaning.plugin]
-    assert names(made.points["score"]) == wanted
-    assert names(made.points["filter"]) == MANDATORY
+    assert names(made.points.at("score")) == wanted
+    assert names(made.points.at("filter")) == MANDATORY
     assert [made.weights[one] for one in wanted] == [7] * len(wanted)
 
 
 def test_what_is_not_said_is_as_by_default() -> None:
     made, usual = profile(), Simulation().profile
-    assert set(names(made.points["filter"])) == set(names(usual.points["filter"]))
-    wanted = {name: usual.weights[name] for name in names(usual.points["score"])}
-    assert {name: made.weights[name] for name in names(made.points["score"])} == wanted
+    assert set(names(made.points.at("filter"))) == set(names(usual.points.at("filter")))
+    wanted = {name: usual.weights[name] for name in names(usual.points.at("score"))}
+    assert {name: made.weights[name] for name in names(made.points.at("score"))} == wanted
 
 
 def test_least_and_most_requested_side_by_side() -> None:
     made = profile(
         priorities=[{"name": "LeastRequestedPriority", "weight": 1}, {"name": "MostRequestedPriority", "weight": 2}]
     )
-    assert names(made.points["score"]) == ["NodeResourcesFit", "MostRequestedPriority"]
+    assert names(made.points.at("score")) == ["NodeResourcesFit", "MostRequestedPriority"]
 
 
 def test_ratio_of_what_is_requested() -> None:
     argument = {"requestedToCapacityRatioArguments": {"shape": [{"utilization": 0, "score": 0}]}}
     made = profile(priorities=[{"name": "RequestedToCapacityRatioPriority", "weight": 2, "argument": argument}])
-    assert names(made.points["score"]) == ["RequestedToCapacityRatioPriority"]
+    assert names(made.points.at("score")) == ["RequestedToCapacityRatioPriority"]
 
 
 def test_extenders_and_symmetric_weight() -> None:
@@ -124,7 +124,7 @@ def test_extenders_and_symmetric_weight() -> None:
 def test_providers() -> None:
     default = Simulation(profile=PROVIDERS["DefaultProvider"]).profile
     packing = Simulation(profile=PROVIDERS["ClusterAutoscalerProvider"]).profile
-    assert names(default.points["score"]) == names(packing.points["score"])
+    assert names(default.points.at("score")) == names(packing.points.at("score"))
 
 
 PREDICATE, PRIORITY = "predicates[0]", "priorities[0]"

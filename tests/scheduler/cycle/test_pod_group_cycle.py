@@ -98,7 +98,7 @@ async def test_an_error_with_one_pod_leaves_no_other_between_queue_and_node() ->
                 await cluster.create(member(cluster, f"p{number}", "g"))
             await cluster.settle()
             assert not failures
-            assert cluster.scheduler.feed.assumed == 0
+            assert cluster.scheduler.cache.assumed_count == 0
             assert await bound(cluster) == {"g": 0}
             assert (await cluster.condition("p1")).reason == "SchedulerError"
             await cluster.cluster.clock.advance(30)

@@ -9,7 +9,7 @@ from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.api.types.resource_v1 import ResourceClaim, ResourceClaimConsumerReference
 from sampan.machinery.copies import copy_of
 from sampan.machinery.object_key import key_of
-from sampan.scheduler.framework.contract import ActionType, ClusterEvent, EventResource
+from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource
 from sampan.scheduler.simulation import Simulation
 from tests.scheduler.devices.device_world import claim, exactly, having, result
 from tests.scheduler.random_clusters import plugin_of
@@ -30,7 +30,7 @@ def wakes(action: ActionType, old: ResourceClaim | None, new: ResourceClaim | No
     for one in (claim(exactly("r"), name="own"), new):
         if one is not None:
             informer._put(key_of(one), one)
-    hints = dict(plugin_of(simulation, "DynamicResources").events())
+    hints = dict(plugin_of(simulation, "DynamicResources").events_to_register())
     hint: Any = hints[ClusterEvent(CLAIM, action)]
     return bool(hint(waiting(simulation, *claims), old, new))
 
@@ -80,5 +80,5 @@ def test_what_an_attempt_left_behind_is_gone() -> None:
 @pytest.mark.parametrize("resource", [EventResource.RESOURCE_SLICE, EventResource.DEVICE_CLASS])
 @pytest.mark.parametrize("action", [ActionType.ADD, ActionType.UPDATE])
 def test_slices_and_classes_wake_all(resource: EventResource, action: ActionType) -> None:
-    hints = dict(plugin_of(Simulation(), "DynamicResources").events())
+    hints = dict(plugin_of(Simulation(), "DynamicResources").events_to_register())
     assert hints[ClusterEvent(resource, action)] is None

@@ -8,9 +8,10 @@ import pytest
 from sampan.api.types.core_v1 import Pod, PodSpec
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.clock import VirtualClock
+from sampan.scheduler.cache.nominator import Nominator
 from sampan.scheduler.cache.pod_info import PodInfo, PodInfoTable
-from sampan.scheduler.framework.contract import ActionType, ClusterEvent, Code, EventResource, Status
-from sampan.scheduler.queue.nominator import Nominator
+from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource
+from sampan.scheduler.framework.contract import Code, Status
 from sampan.scheduler.queue.queued_pod import QueuedPodInfo
 from sampan.scheduler.queue.scheduling_queue import SchedulingQueue
 

@@ -59,11 +59,11 @@ async def _simulate_async(access: Access, value: Mapping[str, Any], limit: int) 
     from sampan.machinery.client.http import HttpTransport
     from sampan.machinery.clock import RealClock
     from sampan.scheduler.explain.explain import explain
-    from sampan.scheduler.scheduler import Scheduler
+    from sampan.scheduler.scheduler import make_scheduler
 
     clock = RealClock()
     async with HttpTransport(access) as transport:
-        scheduler = Scheduler(client=Client(transport=transport, clock=clock, component="sampan-why"), clock=clock)
+        scheduler = make_scheduler(client=Client(transport=transport, clock=clock, component="sampan-why"), clock=clock)
         async with scheduler.synced():
             explanation = await explain(scheduler, json.from_value(value, Pod), now=clock.now(), most_nodes=limit)
     return msgspec.json.decode(msgspec.json.encode(explanation))

@@ -3,9 +3,12 @@
 Pods of one Deployment differ in name, UID and token volume; they have one `PodSignature`. Everything derived from it
 (parsed affinity, feasible nodes) is computed once. The counterpart is the pod signature of
 `pkg/scheduler/framework/signers.go`.
+
+The spec of a signature consists of the fields that its key is made of, so that no result that is cached for the
+signature can depend on another field: a plug-in that needs one finds it empty until `signed_spec` keeps it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -13,7 +16,7 @@ import msgspec
 
 from sampan.api.semantics.pod_resources import effective_requests
 from sampan.api.semantics.pods import init_and_main_containers
-from sampan.api.types.core_v1 import Container, PodSpec, Volume
+from sampan.api.types.core_v1 import Container, ContainerRestartRule, PodSpec, Volume
 
 T = TypeVar("T")
 
@@ -25,6 +28,7 @@ _encode = msgspec.json.Encoder().encode
 _IRRELEVANT_VOLUMES = ("projected", "secret", "configMap", "emptyDir", "downwardAPI", "hostPath")
 """Volume types that do not restrict the choice of a node."""
 _RESTART_ALL = "RestartAllContainers"
+_RESTART_ALL_RULES = [ContainerRestartRule(action=_RESTART_ALL)]
 
 
 class PodSignature:
@@ -32,7 +36,7 @@ class PodSignature:
 
     def __init__(self, spec: PodSpec) -> None:
         self.spec = spec
-        """The spec of the first such pod; only fields that are part of the key may be read."""
+        """The result of `signed_spec`: fields that are not part of the signature have their default values."""
         self.requests = amounts(spec)
         """Requested amounts by resource, CPU in millicores; zero amounts are omitted."""
         assumed = effective_requests(spec, _ASSUMED)
@@ -62,36 +66,47 @@ def _amount(name: str, quantity: Any) -> int:
 
 
 class PodSignatureTable:
-    """Interns Needs: equal ones are one object for as long as it is referenced."""
+    """Interns signatures: equal ones are one object for as long as it is referenced."""
 
     def __init__(self) -> None:
         self._known: WeakValueDictionary[bytes, PodSignature] = WeakValueDictionary()
 
     def of(self, spec: PodSpec) -> PodSignature:
-        key = signature_key(spec)
+        signed = signed_spec(spec)
+        key = _encode(signed)
         signature = self._known.get(key)
         if signature is None:
-            signature = self._known[key] = PodSignature(spec)
+            signature = self._known[key] = PodSignature(signed)
         return signature
 
 
-def signature_key(spec: PodSpec) -> bytes:
-    return _encode(
-        (
-            [_container(container) for container in spec.containers or ()],
-            [_container(container) for container in spec.initContainers],
-            spec.nodeSelector,
-            spec.affinity,
-            spec.tolerations,
-            spec.topologySpreadConstraints,
-            relevant_volumes(spec),
-            (spec.overhead, spec.resources, spec.hostNetwork, spec.hostUsers, spec.schedulingGroup),
-        )
+def signed_spec(spec: PodSpec) -> PodSpec:
+    """Return a spec that has only the fields that belong to the signature."""
+    return PodSpec(
+        containers=[_signed_container(container) for container in spec.containers or ()],
+        initContainers=[_signed_container(container) for container in spec.initContainers],
+        nodeSelector=spec.nodeSelector,
+        affinity=spec.affinity,
+        tolerations=spec.tolerations,
+        topologySpreadConstraints=spec.topologySpreadConstraints,
+        volumes=relevant_volumes(spec),
+        overhead=spec.overhead,
+        resources=spec.resources,
+        hostNetwork=spec.hostNetwork,
+        hostUsers=spec.hostUsers,
+        schedulingGroup=spec.schedulingGroup,
     )
 
 
-def _container(container: Container) -> tuple[Any, ...]:
-    return (container.image, container.resources, container.ports, container.restartPolicy, _restarts_all(container))
+def _signed_container(container: Container) -> Container:
+    return Container(
+        name="",
+        image=container.image,
+        resources=container.resources,
+        ports=container.ports,
+        restartPolicy=container.restartPolicy,
+        restartPolicyRules=_RESTART_ALL_RULES if _restarts_all(container) else [],
+    )
 
 
 def _restarts_all(container: Container) -> bool:
@@ -113,7 +128,7 @@ def declared_features(spec: PodSpec) -> frozenset[str]:
     return frozenset(features)
 
 
-def relevant_volumes(spec: PodSpec) -> Sequence[Volume]:
+def relevant_volumes(spec: PodSpec) -> list[Volume]:
     """Return the volumes that may restrict the choice of a node."""
     return [
         volume

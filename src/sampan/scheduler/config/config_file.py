@@ -24,7 +24,7 @@ from sampan.scheduler.config.scheduler_config import (
     SchedulerConfig,
 )
 from sampan.scheduler.extenders.extender_config import read_extenders
-from sampan.scheduler.framework.framework import POINTS
+from sampan.scheduler.framework.extension_points import POINTS
 from sampan.scheduler.queue.queued_pod import QueueConfig
 
 log = logging.getLogger(__name__)
@@ -232,10 +232,10 @@ def _removed_plugin_error(path: Path, at: int, name: str) -> FieldError:
     return FieldError.invalid(path[at], name, detail)
 
 
-def _check_percentage(path: Path, given: int | None) -> list[FieldError]:
-    if given is None or 0 <= given <= 100:
+def _check_percentage(path: Path, percentage: int | None) -> list[FieldError]:
+    if percentage is None or 0 <= percentage <= 100:
         return []
-    return [FieldError.invalid(path, given, "not in valid range [0-100]")]
+    return [FieldError.invalid(path, percentage, "not in valid range [0-100]")]
 
 
 def _check_queue_sort(path: Path, profiles: Sequence[_Profile]) -> list[FieldError]:
@@ -257,25 +257,25 @@ def _check_queue_sort(path: Path, profiles: Sequence[_Profile]) -> list[FieldErr
 # -- conversion ------------------------------------------------------------------------------------------------------
 
 
-def _profile(given: _Profile) -> ProfileConfig:
+def _profile(profile: _Profile) -> ProfileConfig:
     return ProfileConfig(
-        scheduler_name=given.schedulerName,
-        plugins=_multi_point(given.plugins.get("multiPoint", _PluginSet())),
+        scheduler_name=profile.schedulerName,
+        plugins=_multi_point(profile.plugins.get("multiPoint", _PluginSet())),
         points={
             point: PointChoice(_choices(plugin_set.enabled), [plugin.name for plugin in plugin_set.disabled])
-            for point, plugin_set in given.plugins.items()
+            for point, plugin_set in profile.plugins.items()
             if point != "multiPoint"
         },
-        args=_args(given.pluginConfig),
+        args=_args(profile.pluginConfig),
     )
 
 
-def _multi_point(given: _PluginSet) -> Sequence[PluginChoice]:
+def _multi_point(plugin_set: _PluginSet) -> Sequence[PluginChoice]:
     """Return the default plug-ins without the disabled ones; a default plug-in that is enabled again keeps its
     position.
     """
-    off = {plugin.name for plugin in given.disabled}
-    enabled = {plugin.name: plugin for plugin in _choices(given.enabled)}
+    off = {plugin.name for plugin in plugin_set.disabled}
+    enabled = {plugin.name: plugin for plugin in _choices(plugin_set.enabled)}
     remaining = [] if "*" in off else [plugin for plugin in DEFAULT_PLUGINS if plugin.name not in off]
     names = {plugin.name for plugin in remaining}
     return [
@@ -284,9 +284,9 @@ def _multi_point(given: _PluginSet) -> Sequence[PluginChoice]:
     ]
 
 
-def _choices(given: Sequence[_Plugin]) -> list[PluginChoice]:
-    return [PluginChoice(plugin.name, plugin.weight) for plugin in given]
+def _choices(plugins: Sequence[_Plugin]) -> list[PluginChoice]:
+    return [PluginChoice(plugin.name, plugin.weight) for plugin in plugins]
 
 
-def _args(given: Sequence[_PluginConfig]) -> Mapping[str, Mapping[str, Any]]:
-    return {config.name: config.args for config in given}
+def _args(configs: Sequence[_PluginConfig]) -> Mapping[str, Mapping[str, Any]]:
+    return {config.name: config.args for config in configs}

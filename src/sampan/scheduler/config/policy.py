@@ -249,76 +249,76 @@ def profile_of(policy: LegacyPolicy) -> ProfileConfig:
     return profile.config()
 
 
-def _add_predicate(profile: _Profile, given: PolicyPredicate, at: str) -> None:
-    argument = given.argument
+def _add_predicate(profile: _Profile, predicate: PolicyPredicate, at: str) -> None:
+    argument = predicate.argument
     if argument is None:
-        if given.name in (LABELS_PRESENCE, SERVICE_AFFINITY):
-            field = "labelsPresence" if given.name == LABELS_PRESENCE else "serviceAffinity"
-            raise PolicyFileError(f"{at}.argument.{field}: Required value: {given.name} needs it")
-        if given.name not in PREDICATES:
-            raise PolicyFileError(f"{at}.name: there is no predicate {given.name!r}")
-        for name in PREDICATES[given.name]:
+        if predicate.name in (LABELS_PRESENCE, SERVICE_AFFINITY):
+            field = "labelsPresence" if predicate.name == LABELS_PRESENCE else "serviceAffinity"
+            raise PolicyFileError(f"{at}.argument.{field}: Required value: {predicate.name} needs it")
+        if predicate.name not in PREDICATES:
+            raise PolicyFileError(f"{at}.name: there is no predicate {predicate.name!r}")
+        for name in PREDICATES[predicate.name]:
             profile.filter(name)
     elif (argument.serviceAffinity is None) == (argument.labelsPresence is None):
         raise PolicyFileError(f"{at}.argument: want exactly one of serviceAffinity and labelsPresence")
-    elif given.name in PREDICATES or given.name in profile.filters:
-        raise PolicyFileError(f"{at}.name: {given.name!r} has no argument")
+    elif predicate.name in PREDICATES or predicate.name in profile.filters:
+        raise PolicyFileError(f"{at}.name: {predicate.name!r} has no argument")
     elif argument.serviceAffinity is not None:
-        profile.filter(given.name, "ServiceAffinity", labels=argument.serviceAffinity.labels)
+        profile.filter(predicate.name, "ServiceAffinity", labels=argument.serviceAffinity.labels)
     elif argument.labelsPresence is not None:
-        profile.filter(given.name, "NodeLabel", **msgspec.structs.asdict(argument.labelsPresence))
+        profile.filter(predicate.name, "NodeLabel", **msgspec.structs.asdict(argument.labelsPresence))
 
 
-def _add_priority(profile: _Profile, given: PolicyPriority, at: str) -> None:
-    if not 0 < given.weight < _HIGHEST_WEIGHT:
-        detail = f"Priority {given.name} should have a positive weight applied to it or it has overflown"
+def _add_priority(profile: _Profile, priority: PolicyPriority, at: str) -> None:
+    if not 0 < priority.weight < _HIGHEST_WEIGHT:
+        detail = f"Priority {priority.name} should have a positive weight applied to it or it has overflown"
         raise PolicyFileError(f"{at}.weight: {detail}")
-    if given.argument is not None:
-        _add_priority_argument(profile, given, at)
+    if priority.argument is not None:
+        _add_priority_argument(profile, priority, at)
         return
-    if given.name in (LABEL_PREFERENCE, CAPACITY_RATIO):
-        field = "labelPreference" if given.name == LABEL_PREFERENCE else "requestedToCapacityRatioArguments"
-        raise PolicyFileError(f"{at}.argument.{field}: Required value: {given.name} needs it")
-    if given.name not in PRIORITIES:
-        raise PolicyFileError(f"{at}.name: there is no priority {given.name!r}")
-    _add_score_plugin(profile, given, PRIORITIES[given.name])
+    if priority.name in (LABEL_PREFERENCE, CAPACITY_RATIO):
+        field = "labelPreference" if priority.name == LABEL_PREFERENCE else "requestedToCapacityRatioArguments"
+        raise PolicyFileError(f"{at}.argument.{field}: Required value: {priority.name} needs it")
+    if priority.name not in PRIORITIES:
+        raise PolicyFileError(f"{at}.name: there is no priority {priority.name!r}")
+    _add_score_plugin(profile, priority, PRIORITIES[priority.name])
 
 
-def _add_score_plugin(profile: _Profile, given: PolicyPriority, meaning: PriorityPlugin | None) -> None:
+def _add_score_plugin(profile: _Profile, priority: PolicyPriority, meaning: PriorityPlugin | None) -> None:
     if meaning is None:
         return
     if meaning.args:
-        profile.score(given.name, given.weight, meaning.plugin, **meaning.args)
+        profile.score(priority.name, priority.weight, meaning.plugin, **meaning.args)
     else:
-        profile.score(meaning.plugin, given.weight)
+        profile.score(meaning.plugin, priority.weight)
 
 
-def _add_priority_argument(profile: _Profile, given: PolicyPriority, at: str) -> None:
-    argument = given.argument
+def _add_priority_argument(profile: _Profile, priority: PolicyPriority, at: str) -> None:
+    argument = priority.argument
     assert argument is not None
     values = [value for value in msgspec.structs.asdict(argument).values() if value is not None]
     if len(values) != 1:
         named = ", ".join(argument.__struct_fields__)
         raise PolicyFileError(f"{at}.argument: want exactly one of {named}")
-    if given.name in PRIORITIES or given.name in profile.scores:
-        raise PolicyFileError(f"{at}.name: {given.name!r} has no argument")
+    if priority.name in PRIORITIES or priority.name in profile.scores:
+        raise PolicyFileError(f"{at}.name: {priority.name!r} has no argument")
     if argument.serviceAntiAffinity is not None:
         label = argument.serviceAntiAffinity.label
-        profile.score(given.name, given.weight, "ServiceAffinity", antiAffinityLabel=label)
+        profile.score(priority.name, priority.weight, "ServiceAffinity", antiAffinityLabel=label)
     elif argument.labelPreference is not None:
         preference = argument.labelPreference
         labels = [preference.label]
-        profile.score(given.name, given.weight, "NodeLabel", labels=labels, presence=preference.presence)
+        profile.score(priority.name, priority.weight, "NodeLabel", labels=labels, presence=preference.presence)
     elif argument.requestedToCapacityRatioArguments is not None:
         strategy = _ratio(argument.requestedToCapacityRatioArguments)
-        profile.score(given.name, given.weight, "NodeResourcesFit", scoringStrategy=strategy)
+        profile.score(priority.name, priority.weight, "NodeResourcesFit", scoringStrategy=strategy)
 
 
-def _ratio(given: Any) -> dict[str, Any]:
+def _ratio(argument: Any) -> dict[str, Any]:
     strategy: dict[str, Any] = {"type": "RequestedToCapacityRatio"}
-    ratio: dict[str, Any] = msgspec.to_builtins(given)
-    if given.resources:
-        strategy["resources"] = [msgspec.structs.asdict(resource) for resource in given.resources]
+    ratio: dict[str, Any] = msgspec.to_builtins(argument)
+    if argument.resources:
+        strategy["resources"] = [msgspec.structs.asdict(resource) for resource in argument.resources]
     return strategy | {"requestedToCapacityRatio": {"shape": ratio["shape"]}}
 
 

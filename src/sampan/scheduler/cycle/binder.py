@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 from sampan.machinery.activity import Activity
 from sampan.machinery.clock import Clock
+from sampan.scheduler.cache.scheduler_cache import SchedulerCache
 from sampan.scheduler.cycle.decision_recorder import DecisionRecorder
-from sampan.scheduler.cycle.failure_handler import FailureHandler
+from sampan.scheduler.cycle.failure_handler import FailureHandler, StartTask
 from sampan.scheduler.cycle.pod_status import PodStatusWriter
-from sampan.scheduler.event_handlers import Feed
 from sampan.scheduler.extenders.extender_chain import ExtenderChain
 from sampan.scheduler.framework.contract import Code, CycleState, Status
 from sampan.scheduler.framework.framework import Framework
@@ -25,39 +23,39 @@ class Binder:
     def __init__(
         self,
         *,
-        feed: Feed,
+        cache: SchedulerCache,
         waiting: WaitingPods,
         extenders: ExtenderChain,
         metrics: SchedulerMetrics,
         decisions: DecisionRecorder,
-        writes: PodStatusWriter,
+        pod_status: PodStatusWriter,
         failures: FailureHandler,
         clock: Clock,
         activity: Activity,
         max_bindings: int,
-        start_task: Callable[[Coroutine[Any, Any, None]], None],
+        start_task: StartTask,
     ) -> None:
         """Limit concurrent bindings to `max_bindings`; `start_task` starts a binding as a task of the scheduler."""
-        self._feed, self._waiting, self._extenders, self._metrics = feed, waiting, extenders, metrics
-        self._decisions, self._writes, self._failures = decisions, writes, failures
+        self._cache, self._waiting, self._extenders, self._metrics = cache, waiting, extenders, metrics
+        self._decisions, self._pod_status, self._failures = decisions, pod_status, failures
         self._clock, self._activity, self._start_task = clock, activity, start_task
         self._slots = asyncio.Semaphore(max_bindings)
 
-    def reserve(self, profile: Framework, cycle: CycleState, node: str) -> Status | None:
+    def reserve(self, framework: Framework, cycle: CycleState, node: str) -> Status | None:
         """Assume the pod on the node and run the Reserve plug-ins; return None if all of them succeed."""
-        self._feed.assume(cycle.info, node)
-        status = profile.binding_cycle.reserve(cycle, node)
+        self._cache.assume(cycle.info, node)
+        status = framework.binding_cycle.reserve(cycle, node)
         if status is not None:
-            self._feed.forget(cycle.info.uid)
+            self._cache.forget(cycle.info.uid)
         return status
 
-    async def start_binding(self, queued: QueuedPodInfo, profile: Framework, cycle: CycleState, node: str) -> None:
+    async def start_binding(self, queued: QueuedPodInfo, framework: Framework, cycle: CycleState, node: str) -> None:
         """Run the Permit plug-ins for an assumed pod and start its binding, which waits if a plug-in requires it."""
         info = queued.info
-        status, waits = profile.binding_cycle.permit(cycle, node)
+        status, waits = framework.binding_cycle.permit(cycle, node)
         if status is not None:
-            profile.binding_cycle.unreserve(cycle, node)
-            self._feed.forget(info.uid)
+            framework.binding_cycle.unreserve(cycle, node)
+            self._cache.forget(info.uid)
             self._failures.handle_rejected(queued, status)
             return
         waiting = None
@@ -67,12 +65,12 @@ class Binder:
         else:
             await self._slots.acquire()
         self._metrics.binding.inc()
-        self._start_task(self._run(queued, profile, cycle, node, waiting))
+        self._start_task(self._run(queued, framework, cycle, node, waiting))
 
     async def _run(
-        self, queued: QueuedPodInfo, profile: Framework, cycle: CycleState, node: str, waiting: WaitingPod | None
+        self, queued: QueuedPodInfo, framework: Framework, cycle: CycleState, node: str, waiting: WaitingPod | None
     ) -> None:
-        has_pre_bind = profile.binding_cycle.has_pre_bind(cycle, node)
+        has_pre_bind = framework.binding_cycle.has_pre_bind(cycle, node)
         status: Status | None = None
         if waiting is not None:
             status = await self._wait_on_permit(waiting)
@@ -80,16 +78,16 @@ class Binder:
         try:
             self._activity.step()
             if status is None and has_pre_bind:
-                status = await self._pre_bind(profile, cycle, node, is_nominated=waiting is not None)
-            status = status or await self._bind_pod(profile, cycle, node)
+                status = await self._pre_bind(framework, cycle, node, is_nominated=waiting is not None)
+            status = status or await self._bind_pod(framework, cycle, node)
         finally:
             self._activity.step()
             self._slots.release()
             self._metrics.binding.dec()
         if status is not None:
-            await self._handle_failure(queued, profile, cycle, node, status)
+            await self._handle_failure(queued, framework, cycle, node, status)
             return
-        self._finish(queued, profile, cycle, node)
+        self._finish(queued, framework, cycle, node)
 
     async def _wait_on_permit(self, waiting: WaitingPod) -> Status | None:
         """Wait for the Permit plug-ins; return None when all of them have allowed the pod.
@@ -100,7 +98,7 @@ class Binder:
         began = self._clock.monotonic()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._writes.nominate(waiting.info.pod, waiting.node))
+                group.create_task(self._pod_status.nominate(waiting.info.pod, waiting.node))
                 status = await waiting.wait(self._clock)
         finally:
             self._waiting.remove(waiting.info.uid)
@@ -108,38 +106,37 @@ class Binder:
         self._metrics.permit_waits.labels(code.value).observe(max(0.0, self._clock.monotonic() - began))
         return status
 
-    async def _pre_bind(self, profile: Framework, cycle: CycleState, node: str, *, is_nominated: bool) -> Status | None:
+    async def _pre_bind(
+        self, framework: Framework, cycle: CycleState, node: str, *, is_nominated: bool
+    ) -> Status | None:
         """Run the PreBind plug-ins without occupying a binding slot, because they may take minutes."""
         self._slots.release()
         try:
             if not is_nominated:
-                await self._writes.nominate(cycle.pod, node)
-            return await self._waiting.run_pre_bind(cycle.info.uid, profile.binding_cycle.pre_bind(cycle, node))
+                await self._pod_status.nominate(cycle.pod, node)
+            return await self._waiting.run_pre_bind(cycle.info.uid, framework.binding_cycle.pre_bind(cycle, node))
         finally:
             await self._slots.acquire()
 
-    async def _bind_pod(self, profile: Framework, cycle: CycleState, node: str) -> Status | None:
+    async def _bind_pod(self, framework: Framework, cycle: CycleState, node: str) -> Status | None:
         """Bind through an extender that implements bind, or else through the Bind plug-ins."""
         if self._extenders.extenders:
             with self._activity:
                 status = await self._extenders.bind(cycle, node)
             if status is None or status.code is not Code.SKIP:
                 return status
-        return await profile.binding_cycle.bind(cycle, node)
+        return await framework.binding_cycle.bind(cycle, node)
 
-    def _finish(self, queued: QueuedPodInfo, profile: Framework, cycle: CycleState, node: str) -> None:
+    def _finish(self, queued: QueuedPodInfo, framework: Framework, cycle: CycleState, node: str) -> None:
         self._decisions.bound(queued.info, node)
-        self._metrics.attempt_finished(SCHEDULED, profile.name, time.perf_counter() - queued.began)
+        self._metrics.attempt_finished(SCHEDULED, framework.name, time.perf_counter() - queued.began)
         self._metrics.pod_scheduled(queued, self._clock.monotonic())
-        profile.binding_cycle.post_bind(cycle, node)
+        framework.binding_cycle.post_bind(cycle, node)
 
     async def _handle_failure(
-        self, queued: QueuedPodInfo, profile: Framework, cycle: CycleState, node: str, status: Status
+        self, queued: QueuedPodInfo, framework: Framework, cycle: CycleState, node: str, status: Status
     ) -> None:
         """Undo a binding that failed or was not permitted: unreserve, forget the assumed pod and requeue it."""
-        profile.binding_cycle.unreserve(cycle, node)
-        await profile.binding_cycle.rollback_pre_bind(cycle, node)
-        is_freed = self._feed.forget(queued.uid)
-        self._failures.handle_rejected(queued, status)
-        if is_freed:
-            self._feed.resources_released(queued.info)
+        framework.binding_cycle.unreserve(cycle, node)
+        await framework.binding_cycle.rollback_pre_bind(cycle, node)
+        self._failures.handle_binding_failure(queued, status, was_assumed=self._cache.forget(queued.uid))

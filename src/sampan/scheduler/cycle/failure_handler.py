@@ -16,21 +16,28 @@ from sampan.api.types.core_v1 import Pod
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, Delete
 from sampan.machinery.clock import Clock
+from sampan.scheduler.cache.nominator import Nominator
 from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER, PodInfo
 from sampan.scheduler.cycle.decision_recorder import DecisionRecorder
 from sampan.scheduler.cycle.event_recorder import NORMAL, PodEventRecorder
 from sampan.scheduler.cycle.pod_status import DISRUPTION_TARGET, PREEMPTED, PodStatusWriter, status_patch
 from sampan.scheduler.extenders.http_extender import ExtenderError
+from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource
 from sampan.scheduler.framework.contract import CycleState, PostFilterResult, Status
 from sampan.scheduler.framework.diagnosis import Diagnosis
 from sampan.scheduler.framework.framework import Framework
 from sampan.scheduler.framework.waiting_pods import WaitingPods
 from sampan.scheduler.metrics import ERROR, UNSCHEDULABLE, SchedulerMetrics
-from sampan.scheduler.queue.nominator import Nominator
 from sampan.scheduler.queue.queued_pod import QueuedPodInfo
 from sampan.scheduler.queue.scheduling_queue import SchedulingQueue
 
 log = logging.getLogger(__name__)
+
+
+StartTask = Callable[[Coroutine[Any, Any, None]], None]
+"""Starts a task of the scheduler beside the scheduling loop."""
+
+_POD_DELETED = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)
 
 
 class FailureHandler:
@@ -41,28 +48,28 @@ class FailureHandler:
         nominator: Nominator,
         metrics: SchedulerMetrics,
         decisions: DecisionRecorder,
-        writes: PodStatusWriter,
-        evictions: PreemptionExecutor,
+        pod_status: PodStatusWriter,
+        preemption: PreemptionExecutor,
         latest: Callable[[PodInfo], PodInfo],
-        start_task: Callable[[Coroutine[Any, Any, None]], None],
+        start_task: StartTask,
     ) -> None:
         """Take `latest`, which returns the current state of a pod, and `start_task`, which starts a concurrent task."""
         self._queue, self._nominator, self._metrics = queue, nominator, metrics
-        self._decisions, self._writes, self._evictions = decisions, writes, evictions
+        self._decisions, self._pod_status, self._preemption = decisions, pod_status, preemption
         self._latest, self._start_task = latest, start_task
 
     async def handle_unschedulable(
-        self, queued: QueuedPodInfo, profile: Framework, cycle: CycleState, diagnosis: Diagnosis
+        self, queued: QueuedPodInfo, framework: Framework, cycle: CycleState, diagnosis: Diagnosis
     ) -> None:
         """Handle a pod that fits no node: run the PostFilter plug-ins, publish the failure and requeue the pod."""
-        result = await self.run_post_filter(profile, cycle, diagnosis) if diagnosis.count else PostFilterResult()
+        result = await self.run_post_filter(framework, cycle, diagnosis) if diagnosis.count else PostFilterResult()
         self.publish_unschedulable(queued, cycle, diagnosis, result)
 
-    async def run_post_filter(self, profile: Framework, cycle: CycleState, diagnosis: Diagnosis) -> PostFilterResult:
+    async def run_post_filter(self, framework: Framework, cycle: CycleState, diagnosis: Diagnosis) -> PostFilterResult:
         """Return what the PostFilter plug-ins propose, without acting on it; a plug-in that raises proposes nothing."""
         self._metrics.preemptions.inc()
         try:
-            result = await profile.post_filter(cycle, diagnosis)
+            result = await framework.post_filter(cycle, diagnosis)
         except Exception as error:
             is_surprise = not isinstance(error, ExtenderError)
             log.warning(
@@ -89,7 +96,7 @@ class FailureHandler:
         for other in lower:
             self._nominator.delete(other.uid)
             self._queue.activate(other.uid)
-        if not await self._evictions.evict_victims(info, node, tuple(victims), lower):
+        if not await self._preemption.evict_victims(info, node, tuple(victims), lower):
             self._queue.activate(info.uid)  # no event may ever requeue it otherwise
 
     def handle_rejected(self, queued: QueuedPodInfo, status: Status) -> None:
@@ -98,6 +105,12 @@ class FailureHandler:
             self._requeue(queued, {status.plugin}, f"0/1 nodes are available: 1 {status.message}.", nominated="")
         else:
             self.handle_error(queued, status.message)
+
+    def handle_binding_failure(self, queued: QueuedPodInfo, status: Status, *, was_assumed: bool) -> None:
+        """Handle a pod that is not bound; if it was assumed until now, other pods may use what it releases."""
+        self.handle_rejected(queued, status)
+        if was_assumed:
+            self._queue.on_event(_POD_DELETED, queued.info.pod, None, except_uid=queued.uid)
 
     def handle_incomplete_group(
         self, queued: QueuedPodInfo, plugins: Collection[str], message: str, *, nominated: str = ""
@@ -128,14 +141,12 @@ class FailureHandler:
         if self._queue.get(info.uid) is not queued:
             return  # the pod was deleted or bound meanwhile
         self._decisions.failed(info, message)
-        self._start_task(self._writes.unschedulable(info.pod, message, is_error=is_error, nominated=nominated))
+        self._start_task(self._pod_status.unschedulable(info.pod, message, is_error=is_error, nominated=nominated))
 
     def _count(self, result: str, queued: QueuedPodInfo) -> None:
         profile = queued.info.pod.spec.schedulerName or DEFAULT_SCHEDULER
         self._metrics.attempt_finished(result, profile, time.perf_counter() - queued.began)
 
-
-log = logging.getLogger(__name__)
 
 PLUGIN = "DefaultPreemption"
 
@@ -147,11 +158,11 @@ class PreemptionExecutor:
         client: Client,
         clock: Clock,
         events: PodEventRecorder,
-        writes: PodStatusWriter,
+        pod_status: PodStatusWriter,
         nominator: Nominator,
         waiting: WaitingPods,
     ) -> None:
-        self._pods, self._clock, self._events, self._writes = client.of(Pod), clock, events, writes
+        self._pods, self._clock, self._events, self._pod_status = client.of(Pod), clock, events, pod_status
         self._nominator, self._waiting = nominator, waiting
 
     async def evict_victims(
@@ -164,7 +175,7 @@ class PreemptionExecutor:
         self._nominator.evicting.add(info.uid)
         try:
             for other in lower:
-                await self._writes.nominate(other.pod, "")
+                await self._pod_status.nominate(other.pod, "")
             going = [candidate for candidate in victims if candidate.pod.metadata.deletionTimestamp is None]
             for victim in going:
                 if not await self._evict(info, node, victim):
@@ -199,7 +210,7 @@ class PreemptionExecutor:
             message=f"{source}: preempting to accommodate a higher priority pod",
             now=times.format_time(self._clock.now()),
         )
-        if not await self._writes.patch(victim, patch):
+        if not await self._pod_status.patch(victim, patch):
             return False
         meta = victim.metadata
         try:

@@ -1,8 +1,8 @@
-"""One scheduling attempt for all pods of a group (gang scheduling).
+"""One scheduling attempt for all pods of a group, for gang scheduling (compare `schedule_one_podgroup.go`).
 
 The pods are assumed on their nodes one after the other and stay there if there are enough of them; otherwise all are
-removed again before any binding starts. Before giving up, the cycle checks whether preemption for all unplaced pods
-together would suffice: no pod is evicted for a group that would still be incomplete.
+removed again before any binding starts. Before giving up, the cycle checks whether preemption for all pods without a
+node together would suffice: no pod is evicted for a group that would still be incomplete.
 """
 
 from __future__ import annotations
@@ -10,16 +10,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from sampan.scheduler.cache.node_table import NodeTable
+from sampan.scheduler.cache.nominator import Nominator
+from sampan.scheduler.cache.scheduler_cache import SchedulerCache
+from sampan.scheduler.cycle.binder import Binder
+from sampan.scheduler.cycle.decision_recorder import DecisionRecorder
+from sampan.scheduler.cycle.failure_handler import FailureHandler, StartTask
+from sampan.scheduler.cycle.schedule_algorithm import ScheduleAlgorithm
 from sampan.scheduler.extenders.http_extender import ExtenderError
 from sampan.scheduler.framework.contract import Code, CycleState, PodGroupAttempt, PostFilterResult, Status
 from sampan.scheduler.framework.diagnosis import Diagnosis
 from sampan.scheduler.framework.framework import Framework, ScheduleResult
 from sampan.scheduler.queue.queued_pod import QueuedPodInfo
-
-if TYPE_CHECKING:
-    from sampan.scheduler.scheduler import Scheduler
+from sampan.scheduler.queue.scheduling_queue import SchedulingQueue
 
 log = logging.getLogger(__name__)
 
@@ -41,140 +47,151 @@ class _UnschedulablePod(NamedTuple):
     cycle: CycleState
     why: Diagnosis | Status
 
+    @property
+    def plugins(self) -> set[str]:
+        return {self.why.plugin} if isinstance(self.why, Status) else set(self.why.plugins)
+
 
 class _PreemptionPlan(NamedTuple):
-    """A node for an unplaced pod once its victims are evicted."""
+    """A node for an unschedulable pod once its victims are evicted."""
 
-    unschedulable: _UnschedulablePod
-    why: Diagnosis
+    pod: _UnschedulablePod
     result: PostFilterResult
+    node: str
 
 
-class GroupCycle:
-    def __init__(self, scheduler: Scheduler, profile: Framework, group: PodGroupAttempt) -> None:
-        self._scheduler, self._profile, self._group = scheduler, profile, group
-        self._reserved: list[_ReservedPod] = []
-        self._unschedulable: list[_UnschedulablePod] = []
-        self._plans: list[_PreemptionPlan] = []
+@dataclass(slots=True)
+class _Attempt:
+    framework: Framework
+    group: PodGroupAttempt
+    reserved: list[_ReservedPod] = field(default_factory=list)
+    unschedulable: list[_UnschedulablePod] = field(default_factory=list)
+    plans: list[_PreemptionPlan] = field(default_factory=list)
 
-    async def run(self, first: QueuedPodInfo) -> None:
+
+class PodGroupCycle:
+    def __init__(
+        self,
+        *,
+        algorithm: ScheduleAlgorithm,
+        table: NodeTable,
+        cache: SchedulerCache,
+        queue: SchedulingQueue,
+        nominator: Nominator,
+        binder: Binder,
+        failures: FailureHandler,
+        decisions: DecisionRecorder,
+        turn_s: float,
+        start_task: StartTask,
+    ) -> None:
+        """Yield to other tasks after `turn_s` seconds; `start_task` starts a concurrent task."""
+        self._algorithm, self._table, self._cache, self._queue = algorithm, table, cache, queue
+        self._nominator, self._binder, self._failures, self._decisions = nominator, binder, failures, decisions
+        self._turn_s, self._start_task = turn_s, start_task
+
+    async def run(self, framework: Framework, group: PodGroupAttempt, first: QueuedPodInfo) -> None:
+        """Schedule the pod and the other pods of its group that are in the queue."""
+        attempt = _Attempt(framework, group)
         began = time.perf_counter()
-        for queued in (first, *self._scheduler.queue.pop_pods(self._group.uids)):
-            await self._try(queued)
-            if time.perf_counter() - began > self._scheduler.config.turn_s:
+        for queued in (first, *self._queue.pop_pods(group.uids)):
+            await self._try(attempt, queued)
+            if time.perf_counter() - began > self._turn_s:
                 await asyncio.sleep(0)
                 began = time.perf_counter()
-        if self._unschedulable and not self._group.is_enough():
-            await self._give_up()
+        if attempt.unschedulable and not group.is_enough():
+            await self._give_up(attempt)
         else:
-            await self._bind()
+            await self._bind(attempt)
 
-    async def _try(self, queued: QueuedPodInfo) -> None:
-        scheduler, profile = self._scheduler, self._profile
+    async def _try(self, attempt: _Attempt, queued: QueuedPodInfo) -> None:
+        """Reserve a node for the pod, or note why that is not possible."""
         queued.began = time.perf_counter()
         if queued.info.pod.metadata.deletionTimestamp is not None:
-            scheduler.queue.remove(queued.uid)
+            self._queue.remove(queued.uid)
             return
-        cycle = profile.cycle(queued.info, scheduler.now())
+        cycle = self._algorithm.new_cycle(attempt.framework, queued.info)
         try:
-            result = await scheduler.select_node(profile, cycle)
+            result = await self._algorithm.schedule(attempt.framework, cycle)
         except Exception as error:  # an error for one pod must not leave the others stuck between queue and node
-            is_surprise = not isinstance(error, ExtenderError)
-            log.warning("cannot schedule pod %s: %s", queued.info.full_name, error, exc_info=is_surprise)
-            self._unschedulable.append(
-                _UnschedulablePod(queued, cycle, Status(Code.ERROR, (str(error) or type(error).__name__,)))
-            )
+            is_unexpected = not isinstance(error, ExtenderError)
+            log.warning("cannot schedule pod %s: %s", queued.info.full_name, error, exc_info=is_unexpected)
+            status = Status(Code.ERROR, (str(error) or type(error).__name__,))
+            attempt.unschedulable.append(_UnschedulablePod(queued, cycle, status))
             return
-        scheduler.metrics.algorithm_finished(time.perf_counter() - queued.began)
         if result.diagnosis is not None:
-            self._unschedulable.append(_UnschedulablePod(queued, cycle, result.diagnosis))
+            attempt.unschedulable.append(_UnschedulablePod(queued, cycle, result.diagnosis))
             return
-        node = scheduler.table.names[result.row]
-        status = scheduler.binder.reserve(profile, cycle, node)
-        if status is not None:
-            self._unschedulable.append(_UnschedulablePod(queued, cycle, status))
+        node = self._table.names[result.row]
+        rejection = self._binder.reserve(attempt.framework, cycle, node)
+        if rejection is not None:
+            attempt.unschedulable.append(_UnschedulablePod(queued, cycle, rejection))
         else:
-            self._reserved.append(_ReservedPod(queued, cycle, result, node))
+            attempt.reserved.append(_ReservedPod(queued, cycle, result, node))
 
-    async def _bind(self) -> None:
-        """Bind the placed pods; the group is complete, or its missing pods are not in this queue."""
-        scheduler = self._scheduler
-        if self._group.is_enough():
-            scheduler.start_task(self._group.tell(""))
-        for reserved in self._reserved:
-            scheduler.decisions.node_selected(reserved.queued, reserved.result, reserved.node)
-            await scheduler.binder.start_binding(reserved.queued, self._profile, reserved.cycle, reserved.node)
-        for unschedulable in self._unschedulable:
-            if isinstance(unschedulable.why, Status):
-                scheduler.failures.handle_rejected(unschedulable.queued, unschedulable.why)
+    async def _bind(self, attempt: _Attempt) -> None:
+        """Bind the reserved pods; the group is complete, or its missing pods are not in this queue."""
+        if attempt.group.is_enough():
+            self._start_task(attempt.group.publish(""))
+        for queued, cycle, result, node in attempt.reserved:
+            self._decisions.node_selected(queued, result, node)
+            await self._binder.start_binding(queued, attempt.framework, cycle, node)
+        for queued, cycle, why in attempt.unschedulable:
+            if isinstance(why, Status):
+                self._failures.handle_rejected(queued, why)
             else:
-                await scheduler.failures.handle_unschedulable(
-                    unschedulable.queued, self._profile, unschedulable.cycle, unschedulable.why
-                )
+                await self._failures.handle_unschedulable(queued, attempt.framework, cycle, why)
 
-    async def _give_up(self) -> None:
+    async def _give_up(self, attempt: _Attempt) -> None:
         try:
-            await self._plan()
-            has_plan = self._group.is_enough()
+            await self._plan_preemption(attempt)
+            has_plan = attempt.group.is_enough()
         finally:
-            self._rollback()
-        self._scheduler.start_task(self._group.tell(PREEMPTING if has_plan else UNSCHEDULABLE))
-        self._publish_failure(has_plan)
+            self._rollback(attempt)
+        self._start_task(attempt.group.publish(PREEMPTING if has_plan else UNSCHEDULABLE))
+        self._publish_failure(attempt, has_plan)
 
     # -- preemption --------------------------------------------------------------------------------------------------
 
-    async def _plan(self) -> None:
-        """Plan preemption for unplaced pods until the group would be complete."""
-        scheduler, table = self._scheduler, self._scheduler.table
-        for unschedulable in self._unschedulable:
-            if isinstance(unschedulable.why, Status) or self._group.is_enough() or not unschedulable.why.count:
+    async def _plan_preemption(self, attempt: _Attempt) -> None:
+        """Plan preemption for unschedulable pods until the group would be complete."""
+        for pod in attempt.unschedulable:
+            if isinstance(pod.why, Status) or attempt.group.is_enough() or not pod.why.count:
                 continue
-            result = await scheduler.failures.run_post_filter(self._profile, unschedulable.cycle, unschedulable.why)
+            result = await self._failures.run_post_filter(attempt.framework, pod.cycle, pod.why)
             node = result.nominated
-            if not node or not result.is_success or node not in table.rows:
+            if not node or not result.is_success or node not in self._table.rows:
                 continue
-            scheduler.feed.remove_victims(result.victims, node)
-            self._plans.append(_PreemptionPlan(unschedulable, unschedulable.why, result))
-            scheduler.binder.reserve(self._profile, unschedulable.cycle, node)
+            self._cache.remove_victims(result.victims, node)
+            attempt.plans.append(_PreemptionPlan(pod, result, node))
+            self._binder.reserve(attempt.framework, pod.cycle, node)
 
-    def _rollback(self) -> None:
+    def _rollback(self, attempt: _Attempt) -> None:
         """Restore the node table and reservations to the state before the attempt."""
-        scheduler, binding_cycle = self._scheduler, self._profile.binding_cycle
-        for plan in reversed(self._plans):
-            node = plan.result.nominated or ""
-            binding_cycle.unreserve(plan.unschedulable.cycle, node)
-            scheduler.feed.forget(plan.unschedulable.queued.uid)
-            scheduler.feed.restore_victims(plan.result.victims, node)
-        for reserved in reversed(self._reserved):
+        binding_cycle = attempt.framework.binding_cycle
+        for plan in reversed(attempt.plans):
+            binding_cycle.unreserve(plan.pod.cycle, plan.node)
+            self._cache.forget(plan.pod.queued.uid)
+            self._cache.restore_victims(plan.result.victims, plan.node)
+        for reserved in reversed(attempt.reserved):
             binding_cycle.unreserve(reserved.cycle, reserved.node)
-            scheduler.feed.forget(reserved.queued.uid)
+            self._cache.forget(reserved.queued.uid)
 
-    def _publish_failure(self, has_plan: bool) -> None:
+    def _publish_failure(self, attempt: _Attempt, has_plan: bool) -> None:
         """Publish the failure; pods that had a node wait for the same events as those that had none."""
-        failures, nominator = self._scheduler.failures, self._scheduler.nominator
-        plugins = set[str]().union(*(_plugins(unschedulable.why) for unschedulable in self._unschedulable))
-        message = PREEMPTING if has_plan else f"{UNSCHEDULABLE}, {self._group.waiting}"
-        plans = {plan.unschedulable.queued.uid: plan for plan in self._plans}
-        for unschedulable in self._unschedulable:
-            if isinstance(unschedulable.why, Status):
-                failures.handle_rejected(unschedulable.queued, unschedulable.why)
-            elif unschedulable.queued.uid not in plans:
-                failures.publish_unschedulable(
-                    unschedulable.queued, unschedulable.cycle, unschedulable.why, PostFilterResult()
-                )
+        plugins = set[str]().union(*(pod.plugins for pod in attempt.unschedulable))
+        message = PREEMPTING if has_plan else f"{UNSCHEDULABLE}, {attempt.group.waiting_message}"
+        plans = {plan.pod.queued.uid: plan for plan in attempt.plans}
+        for queued, cycle, why in attempt.unschedulable:
+            if isinstance(why, Status):
+                self._failures.handle_rejected(queued, why)
+            elif queued.uid not in plans:
+                self._failures.publish_unschedulable(queued, cycle, why, PostFilterResult())
             elif has_plan:
-                failures.publish_unschedulable(
-                    unschedulable.queued, unschedulable.cycle, unschedulable.why, plans[unschedulable.queued.uid].result
-                )
+                self._failures.publish_unschedulable(queued, cycle, why, plans[queued.uid].result)
             else:
-                failures.handle_incomplete_group(unschedulable.queued, plugins, message)
-        for reserved in self._reserved:
+                self._failures.handle_incomplete_group(queued, plugins, message)
+        for reserved in attempt.reserved:
             if has_plan:
-                nominator.add(reserved.queued.info, reserved.node)
-            failures.handle_incomplete_group(
-                reserved.queued, plugins, message, nominated=reserved.node if has_plan else ""
-            )
-
-
-def _plugins(why: Diagnosis | Status) -> set[str]:
-    return {why.plugin} if isinstance(why, Status) else set(why.plugins)
+                self._nominator.add(reserved.queued.info, reserved.node)
+            nominated = reserved.node if has_plan else ""
+            self._failures.handle_incomplete_group(reserved.queued, plugins, message, nominated=nominated)

@@ -20,8 +20,8 @@ from sampan.scheduler.cache.node_selectors import matches_any
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.devices.allocated_devices import AllocatedDevices
 from sampan.scheduler.devices.pools import DeviceOffer, PoolId, PoolView, offers, view_pool
-from sampan.scheduler.framework.contract import EventResource, Handle
-from sampan.scheduler.reports import watch_objects
+from sampan.scheduler.framework.cluster_event import EventResource
+from sampan.scheduler.framework.contract import Handle
 
 
 class ResourceSliceIndex:
@@ -297,18 +297,16 @@ def may_be_extended_resource(resource: str) -> bool:
 
 class DeviceInventory:
     def __init__(self, handle: Handle) -> None:
-        self.claims = watch_objects(handle, ResourceClaim, EventResource.RESOURCE_CLAIM)
+        self.claims = handle.watch(ResourceClaim, EventResource.RESOURCE_CLAIM)
         self.claims.lister.add_index(by_owner)
-        classes = watch_objects(handle, DeviceClass, EventResource.DEVICE_CLASS)
+        classes = handle.watch(DeviceClass, EventResource.DEVICE_CLASS)
         self.classes = classes.lister
         self.extended_resource_classes = ExtendedResourceClasses(classes, on_change=handle.table.set_device_resources)
         self.allocated_devices = AllocatedDevices(self.claims)
-        slices = watch_objects(handle, ResourceSlice, EventResource.RESOURCE_SLICE)
+        slices = handle.watch(ResourceSlice, EventResource.RESOURCE_SLICE)
         self.views = NodeViews(table=handle.table, index=ResourceSliceIndex(slices))
 
 
 def device_inventory(handle: Handle) -> DeviceInventory:
-    if DeviceInventory not in handle.shared:
-        handle.shared[DeviceInventory] = DeviceInventory(handle)
-    inventory: DeviceInventory = handle.shared[DeviceInventory]
-    return inventory
+    """Return the inventory that the plug-ins of all profiles share."""
+    return handle.share(DeviceInventory, lambda: DeviceInventory(handle))

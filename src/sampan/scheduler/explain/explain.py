@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
@@ -20,9 +20,10 @@ from sampan.scheduler.cache.arrays import Codes, Ints
 from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER, PodInfo
 from sampan.scheduler.event_handlers import LIVING
 from sampan.scheduler.explain.report import Explanation, LastDecision, NodeReport, PluginRejection, Score, Waiting
-from sampan.scheduler.framework.contract import Code, CycleState, PreFilterResult
+from sampan.scheduler.framework.contract import Code, CycleState, PreFilterResult, Status
 from sampan.scheduler.framework.diagnosis import NO_NODES, Diagnosis
 from sampan.scheduler.framework.framework import Framework, NominatedPods
+from sampan.scheduler.framework.signature_cache import Scorer
 
 if TYPE_CHECKING:
     from sampan.scheduler.extenders.extender_chain import ExtenderChain, ExtenderResults
@@ -49,22 +50,22 @@ class Inspection:
         return [int(codes[row]) for codes in self.codes.values() if codes[row]]
 
 
-def inspect(profile: Framework, cycle: CycleState, nominated: NominatedPods = ()) -> Inspection:
+def inspect(framework: Framework, cycle: CycleState, nominated: NominatedPods = ()) -> Inspection:
     inspection = Inspection()
-    _filter(inspection, profile, cycle)
+    _filter(inspection, framework, cycle)
     ok = cycle.table.valid[cycle.table.every_row].copy()
     for codes in inspection.codes.values():
         ok &= codes == 0
-    _reserve_for_nominated(inspection, profile, cycle, ok, nominated)
+    _reserve_for_nominated(inspection, framework, cycle, ok, nominated)
     inspection.rows = np.flatnonzero(ok)
     if len(inspection.rows):
-        _score(inspection, profile, cycle)
+        _score(inspection, framework, cycle)
     return inspection
 
 
-def _filter(inspection: Inspection, profile: Framework, cycle: CycleState) -> None:
-    results = _run_pre_filters(profile, cycle)
-    for plugin in profile.points.get("filter", ()):
+def _filter(inspection: Inspection, framework: Framework, cycle: CycleState) -> None:
+    results = _run_pre_filters(framework, cycle)
+    for plugin in framework.points.filter:
         result = results.get(plugin.name)
         if result is None or isinstance(result, PreFilterResult):
             codes = plugin.filter(cycle, cycle.table.every_row)
@@ -79,11 +80,11 @@ def _filter(inspection: Inspection, profile: Framework, cycle: CycleState) -> No
         inspection.codes[plugin.name] = codes
 
 
-def _run_pre_filters(profile: Framework, cycle: CycleState) -> dict[str, Any]:
+def _run_pre_filters(framework: Framework, cycle: CycleState) -> dict[str, Status | PreFilterResult | None]:
     """Run all PreFilter plug-ins, even after a rejection, because Filter plug-ins depend on the state that they
     prepare.
     """
-    return {plugin.name: plugin.pre_filter(cycle) for plugin in profile.points.get("preFilter", ())}
+    return {plugin.name: plugin.pre_filter(cycle) for plugin in framework.points.pre_filter}
 
 
 def _reject_outside(codes: Codes, plugin: str, narrowed: PreFilterResult, cycle: CycleState) -> Codes:
@@ -98,31 +99,31 @@ def _reject_outside(codes: Codes, plugin: str, narrowed: PreFilterResult, cycle:
 
 def _reserve_for_nominated(
     inspection: Inspection,
-    profile: Framework,
+    framework: Framework,
     cycle: CycleState,
     ok: NDArray[np.bool_],
     nominated: NominatedPods,
 ) -> None:
     codes = np.zeros(len(ok), dtype=np.int32)
     for row, pods in nominated:
-        if ok[row] and not profile.fits_with(cycle, row, pods):
+        if ok[row] and not framework.fits_with(cycle, row, pods):
             names = ", ".join(info.full_name for info in pods)
             codes[row], ok[row] = cycle.reject(NOMINATED, f"room is kept for {names}"), False
     if codes.any():
         inspection.codes[NOMINATED] = codes
 
 
-def _score(inspection: Inspection, profile: Framework, cycle: CycleState) -> None:
+def _score(inspection: Inspection, framework: Framework, cycle: CycleState) -> None:
     inspection.total = np.zeros(len(inspection.rows), dtype=np.int64)
-    for plugin in profile.points.get("score", ()):
-        status = plugin.pre_score(cycle, inspection.rows) if hasattr(plugin, "pre_score") else None
-        if status is not None and status.code is Code.SKIP:
+    for plugin in framework.points.score:
+        scorer = Scorer.of(plugin, framework.weights.get(plugin.name) or 1)
+        if scorer.is_skipped(cycle, inspection.rows):
             continue
         scores = plugin.score(cycle, inspection.rows)
-        if hasattr(plugin, "normalize"):
-            scores = plugin.normalize(cycle, scores)
+        if scorer.normalizer is not None:
+            scores = scorer.normalizer.normalize(cycle, scores)
         inspection.scores[plugin.name] = scores
-        inspection.total = inspection.total + (profile.weights.get(plugin.name) or 1) * scores
+        inspection.total = inspection.total + scorer.weight * scores
 
 
 REJECTED_BY_EXTENDER = "node(s) refused by the extender"
@@ -188,9 +189,9 @@ def known_pod(scheduler: Scheduler, namespace: str, name: str) -> Pod | None:
 
 async def explain(scheduler: Scheduler, pod: Pod, *, now: float, most_nodes: int = MOST_NODES) -> Explanation:
     """Explain why the pod is on its node, or which node it would get; this changes nothing."""
-    profile = scheduler.profiles.get(pod.spec.schedulerName or DEFAULT_SCHEDULER)
-    if profile is not None:
-        await profile.prepare(profile.cycle(scheduler.pods.info(_as_unbound(pod)), now))
+    framework = scheduler.profiles.get(pod.spec.schedulerName or DEFAULT_SCHEDULER)
+    if framework is not None:
+        await framework.prepare(framework.cycle(scheduler.pods.info(_as_unbound(pod)), now))
     explanation, feasible_nodes = explain_by_plugins(scheduler, pod, now=now, most_nodes=most_nodes)
     await add_extender_results(explanation, scheduler.extenders, _as_unbound(pod), feasible_nodes)
     return explanation
@@ -205,18 +206,18 @@ def explain_by_plugins(
     explanation = Explanation(pod=info.full_name, scheduler=name, time=now, node=pod.spec.nodeName)
     explanation.decision = _decision(scheduler, info)
     explanation.waiting = _waiting(scheduler, info) if not pod.spec.nodeName else None
-    profile = scheduler.profiles.get(name)
-    if profile is None:
+    framework = scheduler.profiles.get(name)
+    if framework is None:
         explanation.isFamiliar = False
         return explanation, {}
     if explanation.waiting is None and not pod.spec.nodeName:
-        kept_out = scheduler.gate(info)
+        kept_out = framework.pre_enqueue(info)
         explanation.gate = kept_out.message if kept_out is not None else ""
     with _without_pod(scheduler, info.uid, pod.spec.nodeName):
-        cycle = profile.cycle(info, now)
+        cycle = framework.cycle(info, now)
         nominated = scheduler.nominator.of_higher_priority(info, scheduler.table.rows)
-        inspection = inspect(profile, cycle, nominated)
-        _fill(explanation, inspection, profile, cycle, most_nodes)
+        inspection = inspect(framework, cycle, nominated)
+        _fill(explanation, inspection, framework, cycle, most_nodes)
         table = cycle.table
         feasible_nodes = {
             table.names[row]: FeasibleNode(table.node_of(row), total)
@@ -225,7 +226,7 @@ def explain_by_plugins(
     return explanation, feasible_nodes
 
 
-def _fill(explanation: Explanation, inspection: Inspection, profile: Framework, cycle: CycleState, most: int) -> None:
+def _fill(explanation: Explanation, inspection: Inspection, framework: Framework, cycle: CycleState, most: int) -> None:
     table = cycle.table
     explanation.count, explanation.feasible = table.count, len(inspection.rows)
     explanation.filters, explanation.skipped = list(inspection.codes), inspection.skipped
@@ -234,7 +235,7 @@ def _fill(explanation: Explanation, inspection: Inspection, profile: Framework, 
     else:
         explanation.message = _message(inspection, cycle)
     explanation.nodes = [
-        _node(row, inspection, profile, cycle) for row in _order_nodes(explanation, inspection, cycle, most)
+        _node(row, inspection, framework, cycle) for row in _order_nodes(explanation, inspection, cycle, most)
     ]
 
 
@@ -250,7 +251,7 @@ def _order_nodes(explanation: Explanation, inspection: Inspection, cycle: CycleS
     return rows[:most]
 
 
-def _node(row: int, inspection: Inspection, profile: Framework, cycle: CycleState) -> NodeReport:
+def _node(row: int, inspection: Inspection, framework: Framework, cycle: CycleState) -> NodeReport:
     refusals = [cycle.rejections[code] for code in inspection.rejections_of(row)]
     at = int(np.searchsorted(inspection.rows, row))
     fits = at < len(inspection.rows) and int(inspection.rows[at]) == row
@@ -261,7 +262,7 @@ def _node(row: int, inspection: Inspection, profile: Framework, cycle: CycleStat
             PluginRejection(rejection.plugin, list(rejection.reasons), rejection.is_final) for rejection in refusals
         ],
         scores=[
-            Score(plugin, int(scores[at]), profile.weights.get(plugin) or 1)
+            Score(plugin, int(scores[at]), framework.weights.get(plugin) or 1)
             for plugin, scores in inspection.scores.items()
         ]
         if fits

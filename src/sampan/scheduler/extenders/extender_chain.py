@@ -60,24 +60,26 @@ class ExtenderChain:
 
     # -- node selection ----------------------------------------------------------------------------------------------
 
-    async def select_node(self, profile: Framework, cycle: CycleState, nominated: NominatedPods = ()) -> ScheduleResult:
+    async def select_node(
+        self, framework: Framework, cycle: CycleState, nominated: NominatedPods = ()
+    ) -> ScheduleResult:
         """Select a node like `Framework.select_node`, with the extenders.
 
         The table may change while their requests are in flight.
         """
-        rows, diagnosis = profile.feasible(cycle, nominated)
+        rows, diagnosis = framework.feasible(cycle, nominated)
         if diagnosis is not None:
             return ScheduleResult(diagnosis=diagnosis)
         names, rejected = await self._filter(cycle, rows)
         if not names:
-            return ScheduleResult(diagnosis=self._diagnosis(profile, cycle, rejected, nominated))
+            return ScheduleResult(diagnosis=self._diagnosis(framework, cycle, rejected, nominated))
         rows = _rows_of(cycle, names)
         if len(rows) == 1:
             return ScheduleResult(int(rows[0]), 1)
         more = await self._scores(cycle, [cycle.table.node_of(int(row)) for row in rows])
         rows = _rows_of(cycle, names)
         extra: Ints = np.array([more.get(cycle.table.names[row], 0) for row in rows], dtype=np.int64)
-        return profile.best(cycle, rows, extra)
+        return framework.best(cycle, rows, extra)
 
     async def accepts(self, cycle: CycleState, row: int) -> bool:
         """Whether the extenders accept the node nominated for the pod."""
@@ -109,9 +111,9 @@ class ExtenderChain:
         return total
 
     def _diagnosis(
-        self, profile: Framework, cycle: CycleState, rejected: dict[str, tuple[str, bool]], nominated: NominatedPods
+        self, framework: Framework, cycle: CycleState, rejected: dict[str, tuple[str, bool]], nominated: NominatedPods
     ) -> Diagnosis:
-        diagnosis = profile.diagnose(cycle, nominated=nominated)
+        diagnosis = framework.diagnose(cycle, nominated=nominated)
         codes: Codes = diagnosis.codes
         for name, (reason, is_final) in rejected.items():
             row = cycle.table.rows.get(name, -1)

@@ -109,28 +109,28 @@ class _Extender(_Strict):
     ignorable: bool = False
 
 
-def read_extenders(given: Sequence[Any], error: Callable[[str], Exception]) -> list[ExtenderConfig]:
+def read_extenders(values: Sequence[Any], error: Callable[[str], Exception]) -> list[ExtenderConfig]:
     """Parse the extenders; raise `error` with the name of the invalid field."""
     path = Path("extenders")
-    read = [_read(extender, path[at], error) for at, extender in enumerate(given)]
+    read = [_read(extender, path[at], error) for at, extender in enumerate(values)]
     errors = _check(read, path)
     if errors:
         raise error("; ".join(map(str, errors)))
     return [_config_of(extender, path[at], error) for at, extender in enumerate(read)]
 
 
-def _read(given: Any, path: Path, error: Callable[[str], Exception]) -> _Extender:
+def _read(value: Any, path: Path, error: Callable[[str], Exception]) -> _Extender:
     try:
-        return msgspec.convert(given, _Extender)
+        return msgspec.convert(value, _Extender)
     except msgspec.ValidationError as exception:
         what, _, where = str(exception).rpartition(" - at `$")
         raise error(f"{path}{where.rstrip('`')}: {what}" if what else f"{path}: {exception}") from None
 
 
-def _check(given: Sequence[_Extender], path: Path) -> list[FieldError]:
+def _check(extenders: Sequence[_Extender], path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     managed: set[str] = set()
-    for at, extender in enumerate(given):
+    for at, extender in enumerate(extenders):
         if extender.prioritizeVerb and extender.weight <= 0:
             errors.append(
                 FieldError.invalid(path[at] / "weight", extender.weight, "must have a positive weight applied to it")
@@ -138,7 +138,7 @@ def _check(given: Sequence[_Extender], path: Path) -> list[FieldError]:
         for number, resource in enumerate(extender.managedResources):
             errors += _check_resource(resource.name, path[at] / "managedResources", number, managed)
             managed.add(resource.name)
-    binders = sum(bool(extender.bindVerb) for extender in given)
+    binders = sum(bool(extender.bindVerb) for extender in extenders)
     if binders > 1:
         summary = f"found {binders} extenders implementing bind"
         errors.append(FieldError.invalid(path, summary, "only one extender can implement bind"))
@@ -155,40 +155,40 @@ def _check_resource(name: str, path: Path, number: int, known: set[str]) -> list
     return errors
 
 
-def _config_of(given: _Extender, path: Path, error: Callable[[str], Exception]) -> ExtenderConfig:
+def _config_of(extender: _Extender, path: Path, error: Callable[[str], Exception]) -> ExtenderConfig:
     try:
-        timeout_s = durations.parse_duration(str(given.httpTimeout)) / 1e9 or _TIMEOUT_S
-        tls = _tls(given)
+        timeout_s = durations.parse_duration(str(extender.httpTimeout)) / 1e9 or _TIMEOUT_S
+        tls = _tls(extender)
         if tls is not None:
-            context_of(given.urlPrefix, tls)
+            context_of(extender.urlPrefix, tls)
     except (ValueError, OSError, AccessError) as exception:
         raise error(f"{path}: {exception}") from None
-    resources = given.managedResources
+    resources = extender.managedResources
     return ExtenderConfig(
-        url_prefix=given.urlPrefix,
-        filter_verb=given.filterVerb,
-        preempt_verb=given.preemptVerb,
-        prioritize_verb=given.prioritizeVerb,
-        bind_verb=given.bindVerb,
-        weight=given.weight,
+        url_prefix=extender.urlPrefix,
+        filter_verb=extender.filterVerb,
+        preempt_verb=extender.preemptVerb,
+        prioritize_verb=extender.prioritizeVerb,
+        bind_verb=extender.bindVerb,
+        weight=extender.weight,
         tls=tls,
         timeout_s=timeout_s,
-        is_node_cache_capable=given.nodeCacheCapable,
+        is_node_cache_capable=extender.nodeCacheCapable,
         managed_resources=frozenset(resource.name for resource in resources),
         ignored_resources=frozenset(resource.name for resource in resources if resource.ignoredByScheduler),
-        is_ignorable=given.ignorable,
+        is_ignorable=extender.ignorable,
     )
 
 
-def _tls(given: _Extender) -> TlsSettings | None:
+def _tls(extender: _Extender) -> TlsSettings | None:
     """Return the TLS settings; with `enableHTTPS` and no CA the server's certificate is not verified."""
-    config = given.tlsConfig
-    if config is None and not given.enableHTTPS:
+    config = extender.tlsConfig
+    if config is None and not extender.enableHTTPS:
         return None
     config = config or _Tls()
     ca = base64.b64decode(config.caData, validate=True)
     return TlsSettings(
-        insecure=config.insecure or (given.enableHTTPS and not config.caFile and not ca),
+        insecure=config.insecure or (extender.enableHTTPS and not config.caFile and not ca),
         server_name=config.serverName,
         cert_file=config.certFile,
         key_file=config.keyFile,

@@ -1,40 +1,53 @@
-"""The scheduling framework: the plug-in contract (`contract`) and its runtime (`profile`, `kinds`, `binding_cycle`).
+"""The scheduling framework: the extension points of plug-ins and their runtime.
 
-The counterpart is `pkg/scheduler/framework`. A plug-in is any object with a `name` and the methods of the extension
-points that it implements. It declares what its results depend on (`scope`), and the framework caches them until that
-changes. The framework adds the names of plug-ins to verdicts and metrics; plug-ins never do.
+The counterparts are `pkg/scheduler/framework` and `framework/runtime`. `extension_points` has the Protocols that a
+plug-in implements, `contract` and `cluster_event` what it exchanges with the framework; `framework`, `signature_cache`
+and `binding_cycle` run the plug-ins. A plug-in declares what its results depend on (`scope`), and the framework caches
+them until that changes. The framework adds the names of plug-ins to rejections and metrics; plug-ins never do. This
+package exports what a plug-in outside of the repository needs.
 """
 
+from sampan.scheduler.cache.arrays import Codes, Ints, Rows, count_of, numbers_of
+from sampan.scheduler.framework.cluster_event import (
+    ActionType,
+    ClusterEvent,
+    EventResource,
+    QueueingHint,
+    QueueingHints,
+)
 from sampan.scheduler.framework.contract import (
     MAX_SCORE,
-    ClusterEvent,
+    SKIP,
     Code,
     CycleState,
     Handle,
-    Plugin,
     PluginScope,
     PostFilterResult,
     PreFilterResult,
-    QueueingHint,
     Status,
 )
-from sampan.scheduler.framework.diagnosis import NodeRejection, RejectionTable
 from sampan.scheduler.framework.scalar_plugin import NodeView, ScalarPlugin
 
 __all__ = [
     "MAX_SCORE",
+    "SKIP",
+    "ActionType",
     "ClusterEvent",
     "Code",
+    "Codes",
     "CycleState",
+    "EventResource",
     "Handle",
-    "NodeRejection",
+    "Ints",
     "NodeView",
-    "Plugin",
     "PluginScope",
     "PostFilterResult",
     "PreFilterResult",
     "QueueingHint",
-    "RejectionTable",
+    "QueueingHints",
+    "Rows",
     "ScalarPlugin",
     "Status",
+    "count_of",
+    "numbers_of",
 ]

@@ -7,11 +7,17 @@ An exception in a plug-in becomes an Error status, so that the pod releases its 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any
 
 from sampan.scheduler.framework.contract import Code, CycleState, Status
+from sampan.scheduler.framework.extension_points import (
+    ExtensionPoints,
+    PreBindPreFlight,
+    PreBindRollback,
+    SchedulerPlugin,
+    UnreservePlugin,
+)
 from sampan.scheduler.framework.metrics import PointMetrics
 
 log = logging.getLogger(__name__)
@@ -21,18 +27,18 @@ _SUCCESS = Status(Code.SUCCESS)
 
 
 class BindingCycle:
-    def __init__(self, points: Mapping[str, Sequence[Any]], metrics: PointMetrics) -> None:
-        self._metrics = metrics
-        self._reserve = tuple(points.get("reserve", ()))
-        self._permit = tuple(points.get("permit", ()))
-        self._pre_bind = tuple(points.get("preBind", ()))
-        self._bind = tuple(points.get("bind", ()))
-        self._post_bind = tuple(points.get("postBind", ()))
+    def __init__(self, points: ExtensionPoints, metrics: PointMetrics) -> None:
+        self._points, self._metrics = points, metrics
+        self._unreserve = [plugin for plugin in reversed(points.reserve) if isinstance(plugin, UnreservePlugin)]
+        self._rollback = [plugin for plugin in reversed(points.pre_bind) if isinstance(plugin, PreBindRollback)]
+        self._pre_flights = [plugin for plugin in points.pre_bind if isinstance(plugin, PreBindPreFlight)]
+        self._always_pre_binds = len(self._pre_flights) < len(points.pre_bind)
+        """Whether there is a PreBind plug-in that does not tell for which pods it has work to do."""
 
     def reserve(self, cycle: CycleState, node: str) -> Status | None:
         """Run the Reserve plug-ins; return None on success, otherwise undo the reservations and return the status."""
         with self._metrics.point("Reserve") as measured:
-            for plugin in self._reserve:
+            for plugin in self._points.reserve:
                 status = self._run("Reserve", plugin, plugin.reserve, cycle, node)
                 if status.code is not Code.SUCCESS:
                     measured.code = status.code
@@ -42,20 +48,19 @@ class BindingCycle:
 
     def unreserve(self, cycle: CycleState, node: str) -> None:
         with self._metrics.point("Unreserve"):
-            for plugin in reversed(self._reserve):
-                if hasattr(plugin, "unreserve"):
-                    self._run("Unreserve", plugin, plugin.unreserve, cycle, node)
+            for plugin in self._unreserve:
+                self._run("Unreserve", plugin, plugin.unreserve, cycle, node)
 
     async def rollback_pre_bind(self, cycle: CycleState, node: str) -> None:
-        for plugin in reversed(self._pre_bind):
-            if hasattr(plugin, "rollback_pre_bind"):
-                await self._run_async("Unreserve", plugin, plugin.rollback_pre_bind, cycle, node)
+        """Undo on the server what PreBind plug-ins wrote for a pod that is not bound."""
+        for plugin in self._rollback:
+            await self._run_async("Unreserve", plugin, plugin.rollback_pre_bind, cycle, node)
 
     def permit(self, cycle: CycleState, node: str) -> tuple[Status | None, dict[str, float]]:
         """Run the Permit plug-ins; return a rejection, or how many seconds each plug-in wants the pod to wait."""
         waits: dict[str, float] = {}
         with self._metrics.point("Permit") as measured:
-            for plugin in self._permit:
+            for plugin in self._points.permit:
                 status = self._run("Permit", plugin, plugin.permit, cycle, node)
                 if status.code is Code.WAIT:
                     waits[plugin.name] = status.wait_s
@@ -67,11 +72,11 @@ class BindingCycle:
 
     def has_pre_bind(self, cycle: CycleState, node: str) -> bool:
         """Whether any PreBind plug-in has work to do for the pod; one without `has_pre_bind` is assumed to."""
-        return any(_has_pre_bind(plugin, cycle, node) for plugin in self._pre_bind)
+        return self._always_pre_binds or any(_has_pre_bind(plugin, cycle, node) for plugin in self._pre_flights)
 
     async def pre_bind(self, cycle: CycleState, node: str) -> Status | None:
         with self._metrics.point("PreBind") as measured:
-            for plugin in self._pre_bind:
+            for plugin in self._points.pre_bind:
                 status = await self._run_async("PreBind", plugin, plugin.pre_bind, cycle, node)
                 if status.code not in _SUCCESS_CODES:
                     measured.code = status.code
@@ -81,7 +86,7 @@ class BindingCycle:
     async def bind(self, cycle: CycleState, node: str) -> Status | None:
         """Bind the pod through the first Bind plug-in that does not return SKIP."""
         with self._metrics.point("Bind") as measured:
-            for plugin in self._bind:
+            for plugin in self._points.bind:
                 status = await self._run_async("Bind", plugin, plugin.bind, cycle, node)
                 if status.code is Code.SUCCESS:
                     return None
@@ -92,15 +97,20 @@ class BindingCycle:
         return Status(Code.ERROR, ("no plug-in binds pods",))
 
     def post_bind(self, cycle: CycleState, node: str) -> None:
-        if self._post_bind:
+        if self._points.post_bind:
             with self._metrics.point("PostBind"):
-                for plugin in self._post_bind:
+                for plugin in self._points.post_bind:
                     self._run("PostBind", plugin, plugin.post_bind, cycle, node)
 
     # -- the runners -------------------------------------------------------------------------------------------------
 
     def _run(
-        self, point: str, plugin: Any, call: Callable[[CycleState, str], Status | None], cycle: CycleState, node: str
+        self,
+        point: str,
+        plugin: SchedulerPlugin,
+        call: Callable[[CycleState, str], Status | None],
+        cycle: CycleState,
+        node: str,
     ) -> Status:
         with self._metrics.plugin(point, plugin.name) as measured:
             try:
@@ -115,7 +125,7 @@ class BindingCycle:
     async def _run_async(
         self,
         point: str,
-        plugin: Any,
+        plugin: SchedulerPlugin,
         call: Callable[[CycleState, str], Awaitable[Status | None]],
         cycle: CycleState,
         node: str,
@@ -131,21 +141,21 @@ class BindingCycle:
         return _with_plugin(point, plugin, status)
 
 
-def _has_pre_bind(plugin: Any, cycle: CycleState, node: str) -> bool:
+def _has_pre_bind(plugin: PreBindPreFlight, cycle: CycleState, node: str) -> bool:
     try:
-        return bool(plugin.has_pre_bind(cycle, node)) if hasattr(plugin, "has_pre_bind") else True
+        return plugin.has_pre_bind(cycle, node)
     except Exception:
         log.exception("scheduler plugin %s failed at PreBind", plugin.name)
         return True
 
 
-def _with_plugin(point: str, plugin: Any, status: Status) -> Status:
+def _with_plugin(point: str, plugin: SchedulerPlugin, status: Status) -> Status:
     """Return the status with the name of the plug-in; an error also gets the extension point."""
     if status.code is Code.ERROR:
         status = replace(status, reasons=(f'running {point} plugin "{plugin.name}": {status.message}',))
     return replace(status, plugin=plugin.name)
 
 
-def _error_status(point: str, plugin: Any, error: Exception) -> Status:
+def _error_status(point: str, plugin: SchedulerPlugin, error: Exception) -> Status:
     log.exception("scheduler plugin %s failed at %s", plugin.name, point)
     return Status(Code.ERROR, (str(error) or type(error).__name__,))

@@ -1,16 +1,15 @@
-"""A profile: the plug-ins of one scheduler name in their order, and the scheduling cycle that runs them."""
+"""The framework of one profile: its plug-ins in their order, and how they select a node for a pod."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sampan.scheduler.cache.arrays import Codes, Ints, Rows, count_of
+from sampan.scheduler.cache.arrays import Codes, Flags, Ints, Rows, count_of
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.cache.pod_signature import PodSignature
@@ -25,25 +24,17 @@ from sampan.scheduler.framework.contract import (
     Status,
 )
 from sampan.scheduler.framework.diagnosis import Diagnosis, RejectionTable
-from sampan.scheduler.framework.metrics import PointMetrics
-from sampan.scheduler.framework.scores import RoundRobin, TieBreaker
-from sampan.scheduler.framework.signature_cache import INFEASIBLE, Scorer, SignatureCache
-
-POINTS = {
-    "preEnqueue": "pre_enqueue",
-    "queueSort": "sort_key",
-    "preFilter": "pre_filter",
-    "filter": "filter",
-    "postFilter": "post_filter",
-    "preScore": "pre_score",
-    "score": "score",
-    "reserve": "reserve",
-    "permit": "permit",
-    "preBind": "pre_bind",
-    "bind": "bind",
-    "postBind": "post_bind",
-}
-"""The extension points as named in the configuration, with the plug-in methods that they call."""
+from sampan.scheduler.framework.extension_points import (
+    ExtensionPoints,
+    FilterPlugin,
+    PodGroupPlugin,
+    PreFilterPlugin,
+    PreparePlugin,
+    SchedulerPlugin,
+)
+from sampan.scheduler.framework.metrics import PointMetrics, sampled_methods
+from sampan.scheduler.framework.scores import TieBreaker
+from sampan.scheduler.framework.signature_cache import INFEASIBLE, LocalFilter, Scorer, SignatureCache
 
 _MAX_SIGNATURES = 1024
 
@@ -61,49 +52,53 @@ class ScheduleResult:
 
 
 class Framework:
+    """The plug-ins of one profile, which select a node for a pod (compare `frameworkImpl` in `framework/runtime`)."""
+
     def __init__(
         self,
         *,
         name: str,
         table: NodeTable,
-        points: dict[str, Sequence[Any]],
+        points: ExtensionPoints,
         weights: dict[str, int],
-        tie_breaker: TieBreaker | None = None,
-        metrics: PointMetrics | None = None,
+        tie_breaker: TieBreaker,
+        metrics: PointMetrics,
     ) -> None:
-        """Create a profile; `points` maps each extension point to its plug-ins in order."""
         self.name, self.table, self.points, self.weights = name, table, points, weights
         self.rejections = RejectionTable()
-        self.tie_breaker: TieBreaker = tie_breaker or RoundRobin()
-        self.metrics = metrics or PointMetrics()
-        self.binding_cycle = BindingCycle(points, self.metrics)
+        self.tie_breaker, self.metrics = tie_breaker, metrics
+        self.plugins: Sequence[SchedulerPlugin] = points.plugins()
+        self.binding_cycle = BindingCycle(points, metrics)
         """Runs the extension points from Reserve on."""
-        self._filters = points.get("filter", ())
-        self._scorers = [Scorer(candidate, weights.get(candidate.name) or 1) for candidate in points.get("score", ())]
-        self._cluster_filters = [candidate for candidate in self._filters if candidate.scope is PluginScope.CLUSTER]
-        self._cluster_pre_filters = [
-            candidate for candidate in points.get("preFilter", ()) if candidate.scope is PluginScope.CLUSTER
+        scorers = [Scorer.of(plugin, weights.get(plugin.name) or 1) for plugin in points.score]
+        self._local_filters = [
+            LocalFilter(plugin, plugin if isinstance(plugin, PreFilterPlugin) else None)
+            for plugin in points.filter
+            if plugin.scope is not PluginScope.CLUSTER
         ]
-        self._cluster_scorers = [
-            candidate for candidate in self._scorers if candidate.plugin.scope is PluginScope.CLUSTER
-        ]
-        self._prepare = [candidate for candidate in self.plugins if hasattr(candidate, "prepare")]
-        self._pod_groups = [candidate for candidate in self.plugins if hasattr(candidate, "together")]
+        self._local_scorers = [scorer for scorer in scorers if scorer.plugin.scope is not PluginScope.CLUSTER]
+        self._cluster_filters = [plugin for plugin in points.filter if plugin.scope is PluginScope.CLUSTER]
+        self._cluster_pre_filters = [plugin for plugin in points.pre_filter if plugin.scope is PluginScope.CLUSTER]
+        self._cluster_scorers = [scorer for scorer in scorers if scorer.plugin.scope is PluginScope.CLUSTER]
+        self._prepare = [plugin for plugin in self.plugins if isinstance(plugin, PreparePlugin)]
+        self._pod_groups = [plugin for plugin in self.plugins if isinstance(plugin, PodGroupPlugin)]
+        self._sampled = sampled_methods(points)
         self._signature_caches: OrderedDict[PodSignature, SignatureCache] = OrderedDict()
 
-    @property
-    def plugins(self) -> list[Any]:
-        by_name: dict[str, Any] = {}
-        for plugins in self.points.values():
-            by_name |= {plugin.name: plugin for plugin in plugins}
-        return list(by_name.values())
-
     def cycle(self, info: PodInfo, now: float) -> CycleState:
-        return CycleState(info=info, table=self.table, rejections=self.rejections, profile=self, now=now)
+        return CycleState(info=info, table=self.table, rejections=self.rejections, framework=self, now=now)
 
-    def together(self, info: PodInfo) -> PodGroupAttempt | None:
+    def pre_enqueue(self, info: PodInfo) -> Status | None:
+        """Return why PreEnqueue keeps the pod out of the queue, or None if it may enter."""
+        for plugin in self.points.pre_enqueue:
+            status = plugin.pre_enqueue(info)
+            if status is not None:
+                return Status(status.code, status.reasons, plugin.name)
+        return None
+
+    def pod_group(self, info: PodInfo) -> PodGroupAttempt | None:
         for plugin in self._pod_groups:
-            group: PodGroupAttempt | None = plugin.together(info)
+            group = plugin.pod_group(info)
             if group is not None:
                 return group
         return None
@@ -120,7 +115,7 @@ class Framework:
     def select_node(self, cycle: CycleState, nominated: NominatedPods = ()) -> ScheduleResult:
         if not self.metrics.start_cycle():
             return self._select_node(cycle, nominated)
-        with self.metrics.sampled(self.points):
+        with self.metrics.sampled(self._sampled):
             return self._select_node(cycle, nominated)
 
     def _select_node(self, cycle: CycleState, nominated: NominatedPods) -> ScheduleResult:
@@ -148,7 +143,11 @@ class Framework:
         return ScheduleResult(self.tie_breaker.pick(rows), len(rows), best)
 
     def _select_from_all(
-        self, cycle: CycleState, cached: SignatureCache, cluster_filters: Sequence[Any], nominated: NominatedPods
+        self,
+        cycle: CycleState,
+        cached: SignatureCache,
+        cluster_filters: Sequence[FilterPlugin],
+        nominated: NominatedPods,
     ) -> ScheduleResult:
         every = self.table.every_row
         total = cached.total[every]
@@ -203,23 +202,22 @@ class Framework:
     def _best(
         self, cycle: CycleState, rows: NDArray[np.intp], total: Ints, relative: Sequence[tuple[Scorer, Ints]]
     ) -> ScheduleResult:
-        for (plugin, weight), raw in relative:
-            total = total + weight * plugin.normalize(cycle, raw)
-        for plugin, weight in self._active_scorers(cycle, rows):
-            scores = plugin.score(cycle, rows)
-            total = total + weight * (plugin.normalize(cycle, scores) if hasattr(plugin, "normalize") else scores)
+        for scorer, raw in relative:
+            total = total + scorer.weight * (
+                raw if scorer.normalizer is None else scorer.normalizer.normalize(cycle, raw)
+            )
+        for scorer in self._active_scorers(cycle, rows):
+            scores = scorer.plugin.score(cycle, rows)
+            if scorer.normalizer is not None:
+                scores = scorer.normalizer.normalize(cycle, scores)
+            total = total + scorer.weight * scores
         best = int(total.max())
         return ScheduleResult(self.tie_breaker.pick(rows[total == best]), len(rows), best)
 
     def _active_scorers(self, cycle: CycleState, rows: Rows) -> list[Scorer]:
-        scorers = []
-        for scorer in self._cluster_scorers:
-            status = scorer.plugin.pre_score(cycle, rows) if hasattr(scorer.plugin, "pre_score") else None
-            if status is None or status.code is not Code.SKIP:
-                scorers.append(scorer)
-        return scorers
+        return [scorer for scorer in self._cluster_scorers if not scorer.is_skipped(cycle, rows)]
 
-    def _filter_with_nominated(self, cycle: CycleState, ok: Any, nominated: NominatedPods) -> None:
+    def _filter_with_nominated(self, cycle: CycleState, ok: Flags, nominated: NominatedPods) -> None:
         for row, pods in nominated:
             if ok[row]:
                 ok[row] = self.fits_with(cycle, row, pods)
@@ -249,7 +247,7 @@ class Framework:
             if rejection is not None:
                 return np.full(count_of(rows), self._code_of(rejection), dtype=np.int32)
         codes = np.zeros(count_of(rows), dtype=np.int32)
-        for plugin in self._filters:
+        for plugin in self.points.filter:
             if plugin.name not in skipped:
                 codes = np.where(codes == 0, plugin.filter(cycle, rows), codes)
                 if codes.all():
@@ -311,7 +309,9 @@ class Framework:
     def _signature_cache(self, cycle: CycleState) -> SignatureCache:
         cached = self._signature_caches.get(cycle.signature)
         if cached is None:
-            cached = self._signature_caches[cycle.signature] = SignatureCache(cycle, self._filters, self._scorers)
+            cached = self._signature_caches[cycle.signature] = SignatureCache(
+                cycle, self._local_filters, self._local_scorers
+            )
             if len(self._signature_caches) > _MAX_SIGNATURES:
                 self._signature_caches.popitem(last=False)
         else:
@@ -356,9 +356,9 @@ class Framework:
     async def _post_filter(self, cycle: CycleState, diagnosis: Diagnosis) -> PostFilterResult:
         nominated: str | None = None
         messages: list[str] = []
-        for plugin in self.points.get("postFilter", ()):
+        for plugin in self.points.post_filter:
             with self.metrics.plugin("PostFilter", plugin.name) as outcome:
-                result: PostFilterResult = await plugin.post_filter(cycle, diagnosis)
+                result = await plugin.post_filter(cycle, diagnosis)
                 outcome.code = Code.SUCCESS if result.is_success else Code.UNSCHEDULABLE
             if result.is_success:
                 return result

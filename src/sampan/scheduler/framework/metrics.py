@@ -8,24 +8,18 @@ overhead.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sampan.scheduler.framework.contract import Code
+from sampan.scheduler.framework.extension_points import ExtensionPoints, SchedulerPlugin, ScoreExtensions
 
 if TYPE_CHECKING:
     from sampan.scheduler.metrics import SchedulerMetrics
 
 SAMPLE_INTERVAL = 32
-_SAMPLED = {
-    "PreFilter": ("preFilter", "pre_filter"),
-    "Filter": ("filter", "filter"),
-    "PreScore": ("preScore", "pre_score"),
-    "Score": ("score", "score"),
-    "ScoreExtensionNormalize": ("score", "normalize"),
-}
 _COUNTED = ("PreFilter", "Filter", "PreScore", "Score")
 """Points whose plug-in evaluations are counted; each evaluation in a measured cycle counts `SAMPLE_INTERVAL` times."""
 
@@ -38,7 +32,7 @@ class MeasuredStatus:
 
 
 class _Timer:
-    """Times a block that raises nothing but cancellation; the block stores its status in the Outcome of the `with`."""
+    """Times a block that raises nothing but cancellation; the block stores its status in the MeasuredStatus."""
 
     __slots__ = ("_observe", "_start", "_status")
 
@@ -84,20 +78,18 @@ class PointMetrics:
         return self._cycles % SAMPLE_INTERVAL == 1
 
     @contextmanager
-    def sampled(self, points: Mapping[str, Sequence[Any]]) -> Iterator[None]:
+    def sampled(self, methods: Sequence[SampledMethod]) -> Iterator[None]:
         """Wrap the plug-ins' methods for the duration of the block, which must not await."""
         spent: dict[str, float] = {}
         undo = [
             _wrap(plugin, method, self._timed(getattr(plugin, method), point, plugin.name, spent))
-            for point, (key, method) in _SAMPLED.items()
-            for plugin in points.get(key, ())
-            if hasattr(plugin, method) and hasattr(plugin, "__dict__")
+            for point, plugin, method in methods
         ]
         try:
             yield
         finally:
-            for back in undo:
-                back()
+            for restore in undo:
+                restore()
             assert self._metrics is not None
             for point, took in spent.items():
                 self._metrics.points.labels(point, Code.SUCCESS.value, self._profile).observe(took)
@@ -125,7 +117,29 @@ class PointMetrics:
         return timed
 
 
-def _wrap(plugin: Any, method: str, wrapped: Callable[..., Any]) -> Callable[[], None]:
+class SampledMethod(NamedTuple):
+    """A method of a plug-in that runs in the scheduling cycle."""
+
+    point: str
+    """The extension point as named in metrics."""
+    plugin: SchedulerPlugin
+    method: str
+
+
+def sampled_methods(points: ExtensionPoints) -> list[SampledMethod]:
+    """Return the methods to measure; a plug-in without instance attributes is left out: it cannot be wrapped."""
+    normalizing = [plugin for plugin in points.score if isinstance(plugin, ScoreExtensions)]
+    methods = [
+        *(SampledMethod("PreFilter", plugin, "pre_filter") for plugin in points.pre_filter),
+        *(SampledMethod("Filter", plugin, "filter") for plugin in points.filter),
+        *(SampledMethod("PreScore", plugin, "pre_score") for plugin in points.pre_score),
+        *(SampledMethod("Score", plugin, "score") for plugin in points.score),
+        *(SampledMethod("ScoreExtensionNormalize", plugin, "normalize") for plugin in normalizing),
+    ]
+    return [method for method in methods if type(method.plugin).__dictoffset__]
+
+
+def _wrap(plugin: SchedulerPlugin, method: str, wrapped: Callable[..., Any]) -> Callable[[], None]:
     """Replace the method and return a function that restores it."""
     own = vars(plugin).get(method)
     setattr(plugin, method, wrapped)

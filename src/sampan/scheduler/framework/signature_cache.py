@@ -1,29 +1,62 @@
-"""Cached per-node results for pods with equal needs, recomputed only for nodes that change.
+"""Cached per-node results for pods with equal signatures, recomputed only for nodes that change.
 
-`total` holds for every row the weighted scores of the plug-ins whose scope is a single node, or REFUSED where one of
-them rejects the node. Plug-ins with Scope.CLUSTER run for every pod.
+`total` holds for every row the weighted scores of the plug-ins whose scope is a single node, or INFEASIBLE where one of
+them rejects the node. Plug-ins with PluginScope.CLUSTER run for every pod.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from sampan.scheduler.cache.arrays import Flags, Ints, Rows, count_of
 from sampan.scheduler.framework.contract import Code, CycleState, PluginScope, PreFilterResult, Status
+from sampan.scheduler.framework.extension_points import (
+    FilterPlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    ScoreExtensions,
+    ScorePlugin,
+)
 
 INFEASIBLE = -(1 << 40)
 
 
+class LocalFilter(NamedTuple):
+    """A Filter plug-in whose results depend on one node only, and its PreFilter."""
+
+    plugin: FilterPlugin
+    pre_filter: PreFilterPlugin | None
+
+
 class Scorer(NamedTuple):
-    plugin: Any
+    """A Score plug-in with its weight and the optional extension points of scoring that it implements."""
+
+    plugin: ScorePlugin
     weight: int
+    pre_score: PreScorePlugin | None
+    normalizer: ScoreExtensions | None
+
+    @classmethod
+    def of(cls, plugin: ScorePlugin, weight: int) -> Scorer:
+        return cls(
+            plugin,
+            weight,
+            plugin if isinstance(plugin, PreScorePlugin) else None,
+            plugin if isinstance(plugin, ScoreExtensions) else None,
+        )
+
+    def is_skipped(self, cycle: CycleState, rows: Rows) -> bool:
+        """Run PreScore and return whether it omits the plug-in for this pod."""
+        status = None if self.pre_score is None else self.pre_score.pre_score(cycle, rows)
+        return status is not None and status.code is Code.SKIP
 
 
 class SignatureCache:
-    def __init__(self, cycle: CycleState, filters: Sequence[Any], scorers: Sequence[Scorer]) -> None:
+    def __init__(self, cycle: CycleState, filters: Sequence[LocalFilter], scorers: Sequence[Scorer]) -> None:
+        """Run PreFilter and PreScore of the plug-ins, none of which has PluginScope.CLUSTER."""
         self.node_names: frozenset[str] | None = None
         """The only nodes to consider; None for all nodes."""
         self.restricting: set[str] = set()
@@ -32,36 +65,28 @@ class SignatureCache:
         """The PreFilter status that rejects such pods on every node."""
         self.skipped: set[str] = set()
         """Filter plug-ins that skip such pods."""
-        for plugin in filters:
-            if plugin.scope is not PluginScope.CLUSTER and hasattr(plugin, "pre_filter"):
-                self._apply_pre_filter(plugin, plugin.pre_filter(cycle))
-        local = [
-            candidate
-            for candidate in filters
-            if candidate.scope is not PluginScope.CLUSTER and candidate.name not in self.skipped
-        ]
-        self._node_filters = [candidate for candidate in local if candidate.scope is PluginScope.NODE]
-        self._pod_filters = [candidate for candidate in local if candidate.scope is PluginScope.PODS]
-        local_scorers = [
-            candidate
-            for candidate in scorers
-            if candidate.plugin.scope is not PluginScope.CLUSTER and _is_scoring(candidate, cycle)
-        ]
-        plain = [candidate for candidate in local_scorers if not hasattr(candidate.plugin, "normalize")]
-        self._node_scorers = [candidate for candidate in plain if candidate.plugin.scope is PluginScope.NODE]
-        self._pod_scorers = [candidate for candidate in plain if candidate.plugin.scope is PluginScope.PODS]
-        self._relative = [candidate for candidate in local_scorers if hasattr(candidate.plugin, "normalize")]
+        for _, pre_filter in filters:
+            if pre_filter is not None:
+                self._apply_pre_filter(pre_filter.name, pre_filter.pre_filter(cycle))
+        active = [entry.plugin for entry in filters if entry.plugin.name not in self.skipped]
+        self._node_filters = [plugin for plugin in active if plugin.scope is PluginScope.NODE]
+        self._pod_filters = [plugin for plugin in active if plugin.scope is PluginScope.PODS]
+        scorers = [scorer for scorer in scorers if not scorer.is_skipped(cycle, cycle.table.every_row)]
+        plain = [scorer for scorer in scorers if scorer.normalizer is None]
+        self._node_scorers = [scorer for scorer in plain if scorer.plugin.scope is PluginScope.NODE]
+        self._pod_scorers = [scorer for scorer in plain if scorer.plugin.scope is PluginScope.PODS]
+        self._normalized = [scorer for scorer in scorers if scorer.normalizer is not None]
         self._size = -1
         self._node_at = self._pod_at = 0
 
-    def _apply_pre_filter(self, plugin: Any, result: Status | PreFilterResult | None) -> None:
+    def _apply_pre_filter(self, plugin: str, result: Status | PreFilterResult | None) -> None:
         if isinstance(result, PreFilterResult):
             self.node_names = result.names if self.node_names is None else self.node_names & result.names
-            self.restricting.add(plugin.name)
+            self.restricting.add(plugin)
         elif result is not None and result.code is Code.SKIP:
-            self.skipped.add(plugin.name)
+            self.skipped.add(plugin)
         elif result is not None:
-            self.rejection = self.rejection or Status(result.code, result.reasons, plugin.name)
+            self.rejection = self.rejection or Status(result.code, result.reasons, plugin)
 
     # -- over all nodes, cached --------------------------------------------------------------------------------------
 
@@ -83,14 +108,14 @@ class SignatureCache:
         self._size = size
         self._node_part: Ints = np.full(size, INFEASIBLE, dtype=np.int64)
         self.total: Ints = np.full(size, INFEASIBLE, dtype=np.int64)
-        self.raw: list[Ints] = [np.zeros(size, dtype=np.int64) for _ in self._relative]
+        self.raw: list[Ints] = [np.zeros(size, dtype=np.int64) for _ in self._normalized]
 
     def _compute(self, cycle: CycleState, rows: Rows, *, with_nodes: bool) -> None:
         if with_nodes:
             ok = cycle.table.valid[rows].copy()
             _filter(cycle, self._node_filters, rows, ok)
             self._node_part[rows] = np.where(ok, _score(cycle, self._node_scorers, rows), INFEASIBLE)
-            for scorer, raw in zip(self._relative, self.raw, strict=True):
+            for scorer, raw in zip(self._normalized, self.raw, strict=True):
                 raw[rows] = scorer.plugin.score(cycle, rows)
             self.relative = self._differing(cycle)
         ok = np.ones(count_of(rows), dtype=np.bool_)
@@ -101,7 +126,7 @@ class SignatureCache:
         """Return the normalizing scorers whose scores differ between nodes; equal scores do not affect the choice."""
         valid = cycle.table.valid[cycle.table.every_row]
         differing = []
-        for scorer, raw in zip(self._relative, self.raw, strict=True):
+        for scorer, raw in zip(self._normalized, self.raw, strict=True):
             scores = raw[: len(valid)][valid]
             if len(scores) and scores.min() != scores.max():
                 differing.append((scorer, raw))
@@ -114,23 +139,16 @@ class SignatureCache:
         return _score(cycle, [*self._node_scorers, *self._pod_scorers], rows)
 
     def relatives(self, cycle: CycleState, rows: Rows) -> list[tuple[Scorer, Ints]]:
-        return [(scorer, scorer.plugin.score(cycle, rows)) for scorer in self._relative]
+        return [(scorer, scorer.plugin.score(cycle, rows)) for scorer in self._normalized]
 
 
-def _is_scoring(scorer: Scorer, cycle: CycleState) -> bool:
-    if not hasattr(scorer.plugin, "pre_score"):
-        return True
-    status = scorer.plugin.pre_score(cycle, cycle.table.every_row)
-    return status is None or status.code is not Code.SKIP
-
-
-def _filter(cycle: CycleState, filters: Sequence[Any], rows: Rows, ok: Flags) -> None:
+def _filter(cycle: CycleState, filters: Sequence[FilterPlugin], rows: Rows, ok: Flags) -> None:
     for plugin in filters:
         ok &= plugin.filter(cycle, rows) == 0
 
 
 def _score(cycle: CycleState, scorers: Sequence[Scorer], rows: Rows) -> Ints:
     total = np.zeros(count_of(rows), dtype=np.int64)
-    for plugin, weight in scorers:
-        total += weight * plugin.score(cycle, rows)
+    for scorer in scorers:
+        total += scorer.weight * scorer.plugin.score(cycle, rows)
     return total

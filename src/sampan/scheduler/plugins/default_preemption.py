@@ -146,7 +146,7 @@ def victims_on(cycle: CycleState, row: int, budgets: Sequence[PodDisruptionBudge
     """Return the minimal victims on the node, least important pods first, or the verdict code if evicting all does not
     help.
     """
-    table, profile, node = cycle.table, cycle.profile, cycle.table.names[row]
+    table, framework, node = cycle.table, cycle.framework, cycle.table.names[row]
     lower = [info for info in table.pods[row].values() if info.priority < cycle.info.priority]
     if not lower:
         return cycle.reject(DefaultPreemption.name, NO_VICTIMS, is_final=True)
@@ -166,7 +166,7 @@ def victims_on(cycle: CycleState, row: int, budgets: Sequence[PodDisruptionBudge
         for info in (*violating, *others):
             table.add_pod(info, node)
             del off[info.uid]
-            if not (profile.fits(cycle, row) and (not ahead or profile.fits_with(cycle, row, ahead))):
+            if not (framework.fits(cycle, row) and (not ahead or framework.fits_with(cycle, row, ahead))):
                 table.remove_pod(info.uid, node)
                 off[info.uid] = info
                 victims.append(info)
@@ -178,10 +178,10 @@ def victims_on(cycle: CycleState, row: int, budgets: Sequence[PodDisruptionBudge
 
 
 def _code(cycle: CycleState, row: int, ahead: Sequence[PodInfo]) -> int:
-    profile = cycle.profile
+    framework = cycle.framework
     rows = np.array([row], dtype=np.intp)
-    code = int(profile.codes(cycle, rows, again=True)[0])
-    if not code and ahead and not profile.fits_with(cycle, row, ahead):
+    code = int(framework.codes(cycle, rows, again=True)[0])
+    if not code and ahead and not framework.fits_with(cycle, row, ahead):
         return cycle.reject(DefaultPreemption.name, NOT_HELPFUL)
     return code
 

@@ -43,19 +43,8 @@ from sampan.scheduler.devices.resource_claims import (
     is_reserved_for,
     resource_claims_of,
 )
-from sampan.scheduler.framework.contract import (
-    SKIP,
-    ActionType,
-    ClusterEvent,
-    Code,
-    CycleState,
-    EventResource,
-    Events,
-    Handle,
-    PluginScope,
-    PostFilterResult,
-    Status,
-)
+from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
+from sampan.scheduler.framework.contract import SKIP, Code, CycleState, Handle, PluginScope, PostFilterResult, Status
 from sampan.scheduler.framework.diagnosis import Diagnosis
 from sampan.scheduler.framework.scores import normalize_to_highest
 
@@ -99,7 +88,7 @@ class DynamicResources:
             inventory.classes,
             inventory.allocated_devices,
         )
-        self._table, self._clock, self._publish_event = handle.table, handle.clock, handle.say
+        self._table, self._clock, self._publish_event = handle.table, handle.clock, handle.publish_event
         most_steps = int(parse_duration(args.filterTimeout or "10s") / 1e9 * _STEPS_PER_S)
         self._worker = WorkerThread("sampan-device-selectors")
         self._allocator = PodAllocator(table=handle.table, inventory=inventory, most_steps=most_steps)
@@ -302,7 +291,7 @@ class DynamicResources:
         except (errors.ApiError, ConnectionFailed) as error:  # the next attempt tries again
             log.warning("cannot release the resource claims of pod %s: %s", cycle.info.full_name, error)
 
-    def events(self) -> Events:
+    def events_to_register(self) -> QueueingHints:
         return [
             (ClusterEvent(EventResource.NODE, ActionType.ADD), None),
             (ClusterEvent(EventResource.NODE, ActionType.UPDATE_LABELS), None),

@@ -28,19 +28,8 @@ from sampan.machinery.object_key import Key
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.config.plugin_args import read_args
 from sampan.scheduler.event_handlers import LIVING
-from sampan.scheduler.framework.contract import (
-    ActionType,
-    ClusterEvent,
-    Code,
-    CycleState,
-    EventResource,
-    Events,
-    Handle,
-    PluginScope,
-    PodGroupAttempt,
-    Status,
-)
-from sampan.scheduler.reports import watch_objects
+from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
+from sampan.scheduler.framework.contract import Code, CycleState, Handle, PluginScope, PodGroupAttempt, Status
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +99,7 @@ class GangScheduling:
             return Status(Code.UNRESOLVABLE, (NO_QUORUM,))
         return None
 
-    def together(self, info: PodInfo) -> PodGroupAttempt | None:
+    def pod_group(self, info: PodInfo) -> PodGroupAttempt | None:
         """Return the unbound pods of the pod's group unless the group already has enough pods on nodes."""
         key = group_of(info.pod)
         if key is None or self._is_complete(key):
@@ -165,7 +154,7 @@ class GangScheduling:
                 waiting.allow(self.name)
         return None
 
-    def events(self) -> Events:
+    def events_to_register(self) -> QueueingHints:
         return [
             (_POD_ADDED, _is_member),
             (ClusterEvent(EventResource.POD_GROUP, ActionType.ADD), _is_own_group),
@@ -173,7 +162,7 @@ class GangScheduling:
 
     def _group(self, key: Key) -> PodGroup | None:
         if self._groups is None:
-            self._groups = watch_objects(self._handle, PodGroup, EventResource.POD_GROUP).lister
+            self._groups = self._handle.watch(PodGroup, EventResource.POD_GROUP).lister
         return self._groups.get(key.name, key.namespace)
 
     def _is_complete(self, key: Key) -> bool:
@@ -203,7 +192,7 @@ class GangScheduling:
         elif new.spec.nodeName:
             self._reserved.setdefault(key, set()).add(new.metadata.uid)
         elif old is None:
-            self._handle.on_event(_POD_ADDED, None, new)
+            self._handle.cluster_events.publish(_POD_ADDED, None, new)
 
 
 def _is_member(info: PodInfo, old: Any, new: Any) -> bool:

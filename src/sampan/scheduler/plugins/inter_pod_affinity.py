@@ -15,17 +15,8 @@ from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_counts import PodTally
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.config.plugin_args import check_range, raise_if_invalid, read_args
-from sampan.scheduler.framework.contract import (
-    SKIP,
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    Events,
-    Handle,
-    PluginScope,
-    Status,
-)
+from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
+from sampan.scheduler.framework.contract import SKIP, CycleState, Handle, PluginScope, Status
 from sampan.scheduler.framework.scores import normalize_min_max
 
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"
@@ -97,7 +88,7 @@ class InterPodAffinity:
     def normalize(self, cycle: CycleState, scores: Ints) -> Ints:
         return normalize_min_max(scores)
 
-    def events(self) -> Events:
+    def events_to_register(self) -> QueueingHints:
         return [
             (ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ADD), self._matches_required_term),
             (ClusterEvent(EventResource.ASSIGNED_POD, ActionType.UPDATE_LABELS), None),

@@ -13,19 +13,8 @@ from sampan.api.types.core_v1 import NodeSelectorTerm, PodSpec
 from sampan.scheduler.cache.arrays import Codes, Ints, Rows, count_of
 from sampan.scheduler.cache.node_selectors import has_requirements, matches, matches_any, named_nodes, required_nodes
 from sampan.scheduler.config.plugin_args import check_added_affinity, raise_if_invalid, read_args
-from sampan.scheduler.framework.contract import (
-    SKIP,
-    ActionType,
-    ClusterEvent,
-    Code,
-    CycleState,
-    EventResource,
-    Events,
-    Handle,
-    PluginScope,
-    PreFilterResult,
-    Status,
-)
+from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
+from sampan.scheduler.framework.contract import SKIP, Code, CycleState, Handle, PluginScope, PreFilterResult, Status
 from sampan.scheduler.framework.scores import normalize_to_highest
 
 REASON = "node(s) didn't match Pod's node affinity/selector"
@@ -71,7 +60,7 @@ class NodeAffinity:
     def normalize(self, cycle: CycleState, scores: Ints) -> Ints:
         return normalize_to_highest(scores)
 
-    def events(self) -> Events:
+    def events_to_register(self) -> QueueingHints:
         return [
             (ClusterEvent(EventResource.NODE, ActionType.ADD), None),
             (ClusterEvent(EventResource.NODE, ActionType.UPDATE_LABELS), None),

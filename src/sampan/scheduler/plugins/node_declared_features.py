@@ -10,17 +10,8 @@ from sampan.api.types.core_v1 import Node
 from sampan.scheduler.cache.arrays import Codes, Rows, count_of, numbers_of
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.cache.pod_signature import declared_features
-from sampan.scheduler.framework.contract import (
-    SKIP,
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    Events,
-    Handle,
-    PluginScope,
-    Status,
-)
+from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
+from sampan.scheduler.framework.contract import SKIP, CycleState, Handle, PluginScope, Status
 
 REASON = "node(s) didn't match Pod's required features"
 
@@ -42,7 +33,7 @@ class NodeDeclaredFeatures:
         codes[lacking] = cycle.reject(self.name, REASON, is_final=True)
         return codes
 
-    def events(self) -> Events:
+    def events_to_register(self) -> QueueingHints:
         return [
             (ClusterEvent(EventResource.NODE, ActionType.ADD), _may_help),
             (ClusterEvent(EventResource.NODE, ActionType.UPDATE_FEATURES), _may_help),

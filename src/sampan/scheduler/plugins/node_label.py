@@ -10,16 +10,8 @@ import numpy as np
 
 from sampan.scheduler.cache.arrays import Codes, Ints, Rows, count_of
 from sampan.scheduler.config.plugin_args import read_args
-from sampan.scheduler.framework.contract import (
-    MAX_SCORE,
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    Events,
-    Handle,
-    PluginScope,
-)
+from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
+from sampan.scheduler.framework.contract import MAX_SCORE, CycleState, Handle, PluginScope
 
 REASON = "node(s) didn't have the requested labels"
 
@@ -45,7 +37,7 @@ class NodeLabel:
     def score(self, cycle: CycleState, rows: Rows) -> Ints:
         return np.where(self._fits(cycle, rows), MAX_SCORE, 0).astype(np.int64)
 
-    def events(self) -> Events:
+    def events_to_register(self) -> QueueingHints:
         return [
             (ClusterEvent(EventResource.NODE, ActionType.ADD), None),
             (ClusterEvent(EventResource.NODE, ActionType.UPDATE_LABELS), None),

@@ -5,17 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sampan.scheduler.cache.arrays import Codes, Rows, numbers_of
-from sampan.scheduler.framework.contract import (
-    SKIP,
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    Events,
-    Handle,
-    PluginScope,
-    Status,
-)
+from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
+from sampan.scheduler.framework.contract import SKIP, CycleState, Handle, PluginScope, Status
 
 REASON = "node(s) didn't match the requested node name"
 
@@ -35,5 +26,5 @@ class NodeName:
         refused = cycle.reject(self.name, REASON, is_final=True)
         return np.where(numbers_of(rows) == row, 0, refused).astype(np.int32)
 
-    def events(self) -> Events:
+    def events_to_register(self) -> QueueingHints:
         return [(ClusterEvent(EventResource.NODE, ActionType.ADD), lambda info, old, new: True)]

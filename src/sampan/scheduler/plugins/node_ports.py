@@ -9,17 +9,8 @@ import numpy as np
 from sampan.scheduler.cache.arrays import Codes, Rows, count_of
 from sampan.scheduler.cache.node_attributes import WILDCARD_IP, PodHostPort, host_ports
 from sampan.scheduler.cache.pod_info import PodInfo
-from sampan.scheduler.framework.contract import (
-    SKIP,
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    Events,
-    Handle,
-    PluginScope,
-    Status,
-)
+from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
+from sampan.scheduler.framework.contract import SKIP, CycleState, Handle, PluginScope, Status
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
 
@@ -41,7 +32,7 @@ class NodePorts:
             codes[cycle.table.ports.in_use(port, rows)] = refused
         return codes
 
-    def events(self) -> Events:
+    def events_to_register(self) -> QueueingHints:
         return [
             (ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE), _frees_a_port),
             (ClusterEvent(EventResource.NODE, ActionType.ADD), None),

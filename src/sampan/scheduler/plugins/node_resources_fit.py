@@ -14,15 +14,8 @@ from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.cache.pod_signature import PODS, PodSignature
 from sampan.scheduler.config.plugin_args import check_fit, raise_if_invalid, read_args
 from sampan.scheduler.devices.device_inventory import PREFIX
-from sampan.scheduler.framework.contract import (
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    Events,
-    Handle,
-    PluginScope,
-)
+from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
+from sampan.scheduler.framework.contract import CycleState, Handle, PluginScope
 from sampan.scheduler.plugins.resource_allocation import (
     DEFAULT_RESOURCES,
     Amounts,
@@ -93,7 +86,7 @@ class NodeResourcesFit:
     def score(self, cycle: CycleState, rows: Rows) -> Ints:
         return self._strategy([self._amounts(cycle, spec, rows) for spec in self._resources])
 
-    def events(self) -> Events:
+    def events_to_register(self) -> QueueingHints:
         return [
             (ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE), None),
             (ClusterEvent(EventResource.ASSIGNED_POD, ActionType.UPDATE_REQUESTS), None),

@@ -10,17 +10,8 @@ from sampan.api.semantics.taints import is_tolerated
 from sampan.scheduler.cache.arrays import Codes, Rows, count_of
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.cache.taints import UNSCHEDULABLE_TAINT
-from sampan.scheduler.framework.contract import (
-    SKIP,
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    Events,
-    Handle,
-    PluginScope,
-    Status,
-)
+from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
+from sampan.scheduler.framework.contract import SKIP, CycleState, Handle, PluginScope, Status
 
 REASON = "node(s) were unschedulable"
 
@@ -40,7 +31,7 @@ class NodeUnschedulable:
         codes[cycle.table.unschedulable[rows]] = cycle.reject(self.name, REASON, is_final=True)
         return codes
 
-    def events(self) -> Events:
+    def events_to_register(self) -> QueueingHints:
         return [
             (ClusterEvent(EventResource.NODE, ActionType.ADD), _may_help),
             (ClusterEvent(EventResource.NODE, ActionType.UPDATE_TAINTS), _may_help),

@@ -13,18 +13,8 @@ from sampan.machinery.volumes.claims_of_pods import claim_name_of
 from sampan.scheduler.cache.arrays import Codes, Flags, Ints, Rows, count_of
 from sampan.scheduler.cache.node_attributes import volumes_with_claims
 from sampan.scheduler.cache.pod_info import PodInfo
-from sampan.scheduler.framework.contract import (
-    SKIP,
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    Events,
-    Handle,
-    PluginScope,
-    Status,
-)
-from sampan.scheduler.reports import watch_objects
+from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
+from sampan.scheduler.framework.contract import SKIP, CycleState, Handle, PluginScope, Status
 from sampan.scheduler.volumes.attached_volumes import AttachedVolumes, CsiVolumes
 from sampan.scheduler.volumes.pod_volume_claims import has_claims, named_claims, not_found, uses_claim
 
@@ -38,10 +28,10 @@ class NodeVolumeLimits:
 
     def __init__(self, handle: Handle) -> None:
         self._table = handle.table
-        claims = watch_objects(handle, PersistentVolumeClaim, EventResource.PVC)
-        volumes = watch_objects(handle, PersistentVolume, EventResource.PV)
-        classes = watch_objects(handle, StorageClass, EventResource.STORAGE_CLASS)
-        nodes = watch_objects(handle, CSINode, EventResource.CSI_NODE)
+        claims = handle.watch(PersistentVolumeClaim, EventResource.PVC)
+        volumes = handle.watch(PersistentVolume, EventResource.PV)
+        classes = handle.watch(StorageClass, EventResource.STORAGE_CLASS)
+        nodes = handle.watch(CSINode, EventResource.CSI_NODE)
         self._claims, self._nodes = claims.lister, nodes.lister
         self._csi = CsiVolumes(claims.lister, volumes.lister, classes.lister)
         self._attached = AttachedVolumes(
@@ -49,7 +39,7 @@ class NodeVolumeLimits:
             csi=self._csi,
             claims=claims,
             volumes=volumes,
-            attachments=watch_objects(handle, VolumeAttachment, EventResource.VOLUME_ATTACHMENT),
+            attachments=handle.watch(VolumeAttachment, EventResource.VOLUME_ATTACHMENT),
         )
         self._limits: dict[str, dict[str, int]] = {}
         """Limits by driver and node."""
@@ -87,7 +77,7 @@ class NodeVolumeLimits:
         full: Flags = (more > 0) & (self._attached.count(driver, rows) + more > self._limit(driver)[rows])
         return full
 
-    def events(self) -> Events:
+    def events_to_register(self) -> QueueingHints:
         return [
             (ClusterEvent(EventResource.CSI_NODE, ActionType.ADD), None),
             (ClusterEvent(EventResource.CSI_NODE, ActionType.UPDATE), _limit_raised),

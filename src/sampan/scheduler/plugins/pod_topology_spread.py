@@ -21,18 +21,8 @@ from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.cache.taints import have_untolerated_taints
 from sampan.scheduler.cache.workload_selectors import DefaultSelectors
 from sampan.scheduler.config.plugin_args import check_topology_spread, raise_if_invalid, read_args
-from sampan.scheduler.framework.contract import (
-    MAX_SCORE,
-    SKIP,
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    Events,
-    Handle,
-    PluginScope,
-    Status,
-)
+from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
+from sampan.scheduler.framework.contract import MAX_SCORE, SKIP, CycleState, Handle, PluginScope, Status
 
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 HOSTNAME = "kubernetes.io/hostname"
@@ -196,7 +186,7 @@ class PodTopologySpread:
         normalized[ignored] = 0
         return normalized
 
-    def events(self) -> Events:
+    def events_to_register(self) -> QueueingHints:
         return [
             (ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ADD), _matches_hard_constraint),
             (ClusterEvent(EventResource.ASSIGNED_POD, ActionType.UPDATE_LABELS), _matches_hard_constraint),

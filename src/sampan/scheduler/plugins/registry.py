@@ -1,17 +1,32 @@
-"""The registry of plug-ins, and the creation of profiles from a configuration."""
+"""The registry of plug-ins, and the profiles that are made of them (compare `framework/plugins/registry.go`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any
 
-from sampan.scheduler.config import DEFAULT_PLUGINS, PluginChoice, ProfileConfig
+from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER, PodInfo
+from sampan.scheduler.config import DEFAULT_PLUGINS, PluginChoice, PointChoice, ProfileConfig
 from sampan.scheduler.config.plugin_args import ArgumentError
-from sampan.scheduler.framework.contract import ClusterEvent, Handle, QueueingHint
-from sampan.scheduler.framework.framework import POINTS, Framework
+from sampan.scheduler.framework.cluster_event import ClusterEvent, QueueingHint
+from sampan.scheduler.framework.contract import Handle, Status
+from sampan.scheduler.framework.extension_points import (
+    EnqueueExtensions,
+    ExtensionPoints,
+    FilterPlugin,
+    MisspeltExtensionPoint,
+    PermitPlugin,
+    PluginFactory,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    QueueSortPlugin,
+    ReservePlugin,
+    SchedulerPlugin,
+    check_spelling,
+)
+from sampan.scheduler.framework.framework import Framework
 from sampan.scheduler.framework.metrics import PointMetrics
 from sampan.scheduler.framework.scores import TieBreaker
 from sampan.scheduler.metrics import SchedulerMetrics
@@ -55,18 +70,18 @@ class UnknownSchedulerPlugin(ValueError):
     """An unknown plug-in; the message names it."""
 
 
-def load(name: str) -> Callable[[Handle], Any]:
+def load(name: str) -> PluginFactory:
     """Return the class of a plug-in: an in-tree plug-in, an installed one, or `module:Class`."""
     where = PLUGINS.get(name, name if ":" in name else "")
     if where:
         module, _, attribute = where.partition(":")
         try:
-            factory: Callable[[Handle], Any] = getattr(import_module(module), attribute)
+            factory: PluginFactory = getattr(import_module(module), attribute)
         except (ImportError, AttributeError) as error:
             raise UnknownSchedulerPlugin(f"plug-in {name!r} cannot be loaded: {error}") from error
         return factory
     for point in entry_points(group=ENTRY_POINTS, name=name):
-        loaded: Callable[[Handle], Any] = point.load()
+        loaded: PluginFactory = point.load()
         return loaded
     raise UnknownSchedulerPlugin(f"there is no plug-in {name!r}")
 
@@ -81,80 +96,113 @@ def preload() -> None:
         load(choice.name)
 
 
+class Profiles:
+    """The frameworks of all profiles by scheduler name (compare `profile.Map`)."""
+
+    def __init__(self, frameworks: Iterable[Framework]) -> None:
+        self._frameworks = {framework.name: framework for framework in frameworks}
+
+    @property
+    def names(self) -> Collection[str]:
+        return self._frameworks.keys()
+
+    def get(self, scheduler_name: str) -> Framework | None:
+        return self._frameworks.get(scheduler_name)
+
+    def framework_for(self, info: PodInfo) -> Framework:
+        return self._frameworks[info.pod.spec.schedulerName or DEFAULT_SCHEDULER]
+
+    def pre_enqueue(self, info: PodInfo) -> Status | None:
+        """Return why PreEnqueue keeps the pod out of the queue, or None if it may enter."""
+        return self.framework_for(info).pre_enqueue(info)
+
+    @property
+    def queue_sort(self) -> QueueSortPlugin:
+        """The plug-in that sorts the queue, which is the same in all profiles."""
+        return next(iter(self._frameworks.values())).points.queue_sort[0]
+
+    def queueing_hints(self) -> dict[ClusterEvent, list[tuple[str, QueueingHint | None]]]:
+        """Return the queueing hints of all plug-ins by event, each with the name of its plug-in."""
+        hints: dict[ClusterEvent, dict[str, QueueingHint | None]] = {}
+        for plugin in self._plugins():
+            if isinstance(plugin, EnqueueExtensions):
+                for event, hint in plugin.events_to_register():
+                    hints.setdefault(event, {})[plugin.name] = hint
+        return {event: list(plugins.items()) for event, plugins in hints.items()}
+
+    def plugins_without_hints(self) -> frozenset[str]:
+        """Return the plug-ins that may reject a pod but have no queueing hints."""
+        return frozenset(
+            plugin.name
+            for plugin in self._plugins()
+            if not isinstance(plugin, EnqueueExtensions) and isinstance(plugin, _REJECTING)
+        )
+
+    def _plugins(self) -> Iterator[SchedulerPlugin]:
+        return (plugin for framework in self._frameworks.values() for plugin in framework.plugins)
+
+
+_REJECTING = (PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, ReservePlugin, PermitPlugin)
+
+
 def make_framework(
     config: ProfileConfig, handle: Handle, tie_breaker: TieBreaker, metrics: SchedulerMetrics | None = None
 ) -> Framework:
-    """Create a profile; plug-ins enabled at a specific extension point run before those enabled at all points."""
-    instances: dict[str, Any] = {}
+    """Create the framework of a profile.
+
+    Plug-ins that are enabled at a specific extension point run before those that are enabled at all points.
+    """
+    instances: dict[str, SchedulerPlugin] = {}
     weights: dict[str, int] = {}
 
-    def plugin(choice: PluginChoice) -> Any:
+    def instantiate(choice: PluginChoice) -> SchedulerPlugin:
         if choice.name not in instances:
-            instances[choice.name] = _make(choice, config, handle)
-        selected = instances[choice.name]
-        weights[selected.name] = choice.weight or weights.get(selected.name, 0)
-        return selected
+            instances[choice.name] = _make_plugin(choice, config, handle)
+        plugin = instances[choice.name]
+        weights[plugin.name] = choice.weight or weights.get(plugin.name, 0)
+        return plugin
 
-    every = [plugin(choice) for choice in config.plugins]
-    points: dict[str, list[Any]] = {}
-    for point, method in POINTS.items():
-        choice = config.points.get(point)
-        selected = [_at(point, plugin(more)) for more in (choice.enabled if choice is not None else ())]
-        selected += [instance for instance in every if hasattr(instance, method) and not _is_off(instance.name, choice)]
-        points[point] = list({instance.name: instance for instance in selected}.values())
-    if len(points["queueSort"]) != 1:
-        raise ArgumentError(f"profile {config.scheduler_name}: exactly one plug-in sorts the queue")
-    if not points["bind"]:
-        raise ArgumentError(f"profile {config.scheduler_name}: at least one plug-in must bind")
+    multi_point = [instantiate(choice) for choice in config.plugins]
+
+    def enabled(point: str) -> Sequence[SchedulerPlugin]:
+        choice = config.points.get(point, PointChoice())
+        specific = [instantiate(other) for other in choice.enabled]
+        general = [plugin for plugin in multi_point if not {"*", plugin.name}.intersection(choice.disabled)]
+        return list({plugin.name: plugin for plugin in (*specific, *general)}.values())
+
+    points = ExtensionPoints.resolve(enabled)
+    _check(config, points)
     return Framework(
         name=config.scheduler_name,
         table=handle.table,
-        points=dict(points),
+        points=points,
         weights=weights,
         tie_breaker=tie_breaker,
         metrics=PointMetrics(profile=config.scheduler_name, metrics=metrics),
     )
 
 
-def _make(choice: PluginChoice, config: ProfileConfig, handle: Handle) -> Any:
+def _check(config: ProfileConfig, points: ExtensionPoints) -> None:
+    for point, choice in config.points.items():
+        names = {plugin.name for plugin in points.at(point)}
+        for enabled in choice.enabled:
+            if enabled.name not in names:
+                raise ArgumentError(f"plugin {enabled.name!r} does not extend {point} plugin")
+    if len(points.queue_sort) != 1:
+        raise ArgumentError(f"profile {config.scheduler_name}: exactly one plug-in sorts the queue")
+    if not points.bind:
+        raise ArgumentError(f"profile {config.scheduler_name}: at least one plug-in must bind")
+
+
+def _make_plugin(choice: PluginChoice, config: ProfileConfig, handle: Handle) -> SchedulerPlugin:
     own = replace(handle, args=config.args.get(choice.name, {}), scheduler_name=config.scheduler_name)
     try:
         plugin = load(choice.plugin or choice.name)(own)
+        check_spelling(plugin)
     except ArgumentError as error:
         raise ArgumentError(f"arguments of {choice.name}: {error}") from error
+    except MisspeltExtensionPoint as error:
+        raise UnknownSchedulerPlugin(str(error)) from error
     if choice.plugin:
         plugin.name = choice.name
     return plugin
-
-
-def _at(point: str, plugin: Any) -> Any:
-    if not hasattr(plugin, POINTS[point]):
-        raise ArgumentError(f"plugin {plugin.name!r} does not extend {point} plugin")
-    return plugin
-
-
-def _is_off(name: str, choice: Any) -> bool:
-    return choice is not None and ("*" in choice.disabled or name in choice.disabled)
-
-
-def hints_of(profiles: Iterable[Framework]) -> dict[ClusterEvent, list[tuple[str, QueueingHint | None]]]:
-    """Return the queueing hints of all plug-ins, by event."""
-    hints: dict[ClusterEvent, dict[str, QueueingHint | None]] = {}
-    for profile in profiles:
-        for plugin in profile.plugins:
-            for event, hint in plugin.events() if hasattr(plugin, "events") else ():
-                hints.setdefault(event, {})[plugin.name] = hint
-    return {event: list(plugins.items()) for event, plugins in hints.items()}
-
-
-def plugins_without_hints(profiles: Iterable[Framework]) -> frozenset[str]:
-    """Return the plug-ins that may reject a pod but have no queueing hints."""
-    return frozenset(
-        plugin.name
-        for profile in profiles
-        for plugin in profile.plugins
-        if not hasattr(plugin, "events") and any(hasattr(plugin, method) for method in _REJECTING_POINTS)
-    )
-
-
-_REJECTING_POINTS = ("pre_enqueue", "pre_filter", "filter", "reserve", "permit")

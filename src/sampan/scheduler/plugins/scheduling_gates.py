@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 from sampan.scheduler.cache.pod_info import PodInfo
-from sampan.scheduler.framework.contract import (
-    ActionType,
-    ClusterEvent,
-    Code,
-    EventResource,
-    Events,
-    Handle,
-    PluginScope,
-    Status,
-)
+from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
+from sampan.scheduler.framework.contract import Code, Handle, PluginScope, Status
 
 
 class SchedulingGates:
@@ -29,5 +21,5 @@ class SchedulingGates:
         names = " ".join(gate.name for gate in gates)
         return Status(Code.UNRESOLVABLE, (f"waiting for scheduling gates: [{names}]",))
 
-    def events(self) -> Events:
+    def events_to_register(self) -> QueueingHints:
         return [(ClusterEvent(EventResource.POD, ActionType.UPDATE_GATES), None)]

@@ -16,18 +16,8 @@ from sampan.scheduler.cache.pod_counts import PodTally
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.cache.workload_selectors import ServiceSelectors
 from sampan.scheduler.config.plugin_args import ArgumentError, read_args
-from sampan.scheduler.framework.contract import (
-    MAX_SCORE,
-    SKIP,
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    Events,
-    Handle,
-    PluginScope,
-    Status,
-)
+from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
+from sampan.scheduler.framework.contract import MAX_SCORE, SKIP, CycleState, Handle, PluginScope, Status
 
 REASON = "node(s) didn't match service affinity"
 _MOST = 1024
@@ -104,7 +94,7 @@ class ServiceAffinity:
         near = tally.by_domain(column, self._table.shape).of_nodes(codes)
         return np.where(codes == MISSING, 0, MAX_SCORE * (total - near) // total).astype(np.int64)
 
-    def events(self) -> Events:
+    def events_to_register(self) -> QueueingHints:
         return [
             (ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE), None),
             (ClusterEvent(EventResource.ASSIGNED_POD, ActionType.UPDATE_LABELS), None),

@@ -12,15 +12,8 @@ from sampan.scheduler.cache.arrays import Codes, Ints, Rows
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.cache.taints import has_untolerated_taint, have_untolerated_taints, untolerated_preferences
-from sampan.scheduler.framework.contract import (
-    ActionType,
-    ClusterEvent,
-    CycleState,
-    EventResource,
-    Events,
-    Handle,
-    PluginScope,
-)
+from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
+from sampan.scheduler.framework.contract import CycleState, Handle, PluginScope
 from sampan.scheduler.framework.scores import normalize_to_highest
 
 REASON = "node(s) had untolerated taint(s)"
@@ -47,7 +40,7 @@ class TaintToleration:
     def normalize(self, cycle: CycleState, scores: Ints) -> Ints:
         return normalize_to_highest(scores, reverse=True)
 
-    def events(self) -> Events:
+    def events_to_register(self) -> QueueingHints:
         return [
             (ClusterEvent(EventResource.NODE, ActionType.ADD), _may_help),
             (ClusterEvent(EventResource.NODE, ActionType.UPDATE_TAINTS), _may_help),

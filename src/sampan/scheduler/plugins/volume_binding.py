@@ -14,36 +14,23 @@ from sampan.machinery.volumes.classes import class_of_volume
 from sampan.scheduler.cache.arrays import Codes, Flags, Rows, count_of
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.config.plugin_args import check_volume_binding, raise_if_invalid, read_args
-from sampan.scheduler.framework.contract import (
-    SKIP,
-    ActionType,
-    ClusterEvent,
-    Code,
-    CycleState,
-    EventResource,
-    Events,
-    Handle,
-    PluginScope,
-    Status,
-)
-from sampan.scheduler.reports import watch_objects
+from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
+from sampan.scheduler.framework.contract import SKIP, Code, CycleState, Handle, PluginScope, Status
 from sampan.scheduler.volumes.pod_volume_claims import (
     PodClaims,
     UnusableVolumeClaim,
-    has_claims,
-    sorted_claims,
-    uses_claim,
-    volume_claims_of,
-)
-from sampan.scheduler.volumes.volume_binder import AssumeCache, PodVolumes, VolumeBinder, VolumeBindingFailed
-from sampan.scheduler.volumes.volume_choice import (
     VolumeChoice,
     can_access,
     capacity_grew,
     choose_volumes,
     everywhere,
     has_capacity,
+    has_claims,
+    sorted_claims,
+    uses_claim,
+    volume_claims_of,
 )
+from sampan.scheduler.volumes.volume_binder import AssumeCache, PodVolumes, SchedulerVolumeBinder, VolumeBindingFailed
 
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
@@ -68,15 +55,15 @@ class VolumeBinding:
     def __init__(self, handle: Handle) -> None:
         args = read_args(handle.args, VolumeBindingArgs)
         raise_if_invalid(check_volume_binding(args.bindTimeoutSeconds, args.shape))
-        claims = watch_objects(handle, PersistentVolumeClaim, EventResource.PVC)
-        volumes = watch_objects(handle, PersistentVolume, EventResource.PV)
+        claims = handle.watch(PersistentVolumeClaim, EventResource.PVC)
+        volumes = handle.watch(PersistentVolume, EventResource.PV)
         self._claims, self._volumes = AssumeCache(claims.lister), AssumeCache(volumes.lister)
-        self._classes = watch_objects(handle, StorageClass, EventResource.STORAGE_CLASS).lister
-        self._drivers = watch_objects(handle, CSIDriver, EventResource.CSI_DRIVER).lister
-        self._capacities = watch_objects(handle, CSIStorageCapacity, EventResource.CSI_CAPACITY).lister
-        watch_objects(handle, CSINode, EventResource.CSI_NODE)
+        self._classes = handle.watch(StorageClass, EventResource.STORAGE_CLASS).lister
+        self._drivers = handle.watch(CSIDriver, EventResource.CSI_DRIVER).lister
+        self._capacities = handle.watch(CSIStorageCapacity, EventResource.CSI_CAPACITY).lister
+        handle.watch(CSINode, EventResource.CSI_NODE)
         self._table = handle.table
-        self._binder = VolumeBinder(
+        self._binder = SchedulerVolumeBinder(
             client=handle.client, clock=handle.clock, claims=claims, volumes=volumes, table=handle.table
         )
         self._timeout_s = args.bindTimeoutSeconds
@@ -144,7 +131,7 @@ class VolumeBinding:
             return Status(Code.ERROR, (str(error),))
         return None
 
-    def events(self) -> Events:
+    def events_to_register(self) -> QueueingHints:
         return [
             (ClusterEvent(EventResource.STORAGE_CLASS, ActionType.ADD), None),
             (ClusterEvent(EventResource.STORAGE_CLASS, ActionType.UPDATE), _topologies_changed),

@@ -12,19 +12,8 @@ from sampan.machinery.object_key import Key
 from sampan.scheduler.cache.arrays import Codes, Rows, count_of, numbers_of
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.cache.pod_signature import PodSignature
-from sampan.scheduler.framework.contract import (
-    SKIP,
-    ActionType,
-    ClusterEvent,
-    Code,
-    CycleState,
-    EventResource,
-    Events,
-    Handle,
-    PluginScope,
-    Status,
-)
-from sampan.scheduler.reports import watch_objects
+from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
+from sampan.scheduler.framework.contract import SKIP, Code, CycleState, Handle, PluginScope, Status
 from sampan.scheduler.volumes.pod_volume_claims import named_claims, not_found, uses_claim
 
 DISK_CONFLICT = "node(s) had no available disk"
@@ -39,7 +28,7 @@ class VolumeRestrictions:
     scope = PluginScope.CLUSTER
 
     def __init__(self, handle: Handle) -> None:
-        self._claims = watch_objects(handle, PersistentVolumeClaim, EventResource.PVC).lister
+        self._claims = handle.watch(PersistentVolumeClaim, EventResource.PVC).lister
         self._table = handle.table
 
     def pre_filter(self, cycle: CycleState) -> Status | None:
@@ -67,7 +56,7 @@ class VolumeRestrictions:
             codes[np.array(conflicting, dtype=np.bool_)] = cycle.reject(self.name, DISK_CONFLICT)
         return codes
 
-    def events(self) -> Events:
+    def events_to_register(self) -> QueueingHints:
         return [
             (ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE), _frees),
             (ClusterEvent(EventResource.NODE, ActionType.ADD), None),

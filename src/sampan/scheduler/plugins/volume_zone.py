@@ -12,19 +12,8 @@ from sampan.machinery.volumes.classes import class_of_claim, waits_for_consumer
 from sampan.scheduler.cache.arrays import Codes, Flags, Rows, count_of
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_info import PodInfo
-from sampan.scheduler.framework.contract import (
-    SKIP,
-    ActionType,
-    ClusterEvent,
-    Code,
-    CycleState,
-    EventResource,
-    Events,
-    Handle,
-    PluginScope,
-    Status,
-)
-from sampan.scheduler.reports import watch_objects
+from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
+from sampan.scheduler.framework.contract import SKIP, Code, CycleState, Handle, PluginScope, Status
 from sampan.scheduler.volumes.pod_volume_claims import UnusableVolumeClaim, named_claims, not_found, uses_claim
 
 CONFLICT = "node(s) had no available volume zone"
@@ -45,9 +34,9 @@ class VolumeZone:
     scope = PluginScope.CLUSTER
 
     def __init__(self, handle: Handle) -> None:
-        self._claims = watch_objects(handle, PersistentVolumeClaim, EventResource.PVC).lister
-        self._volumes = watch_objects(handle, PersistentVolume, EventResource.PV).lister
-        self._classes = watch_objects(handle, StorageClass, EventResource.STORAGE_CLASS).lister
+        self._claims = handle.watch(PersistentVolumeClaim, EventResource.PVC).lister
+        self._volumes = handle.watch(PersistentVolume, EventResource.PV).lister
+        self._classes = handle.watch(StorageClass, EventResource.STORAGE_CLASS).lister
 
     def pre_filter(self, cycle: CycleState) -> Status | None:
         if not named_claims(cycle.signature):
@@ -71,7 +60,7 @@ class VolumeZone:
         codes[has_topology & outside] = cycle.reject(self.name, CONFLICT, is_final=True)
         return codes
 
-    def events(self) -> Events:
+    def events_to_register(self) -> QueueingHints:
         return [
             (ClusterEvent(EventResource.STORAGE_CLASS, ActionType.ADD), lambda info, old, new: waits_for_consumer(new)),
             (ClusterEvent(EventResource.NODE, ActionType.ADD), None),

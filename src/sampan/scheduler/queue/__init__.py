@@ -1,1 +1,1 @@
-"""Pending pods: the scheduling queue and the nominator (compare `pkg/scheduler/backend/queue`)."""
+"""Pending pods: the scheduling queue (compare `pkg/scheduler/backend/queue`)."""

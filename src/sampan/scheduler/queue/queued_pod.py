@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sampan.scheduler.cache.pod_info import PodInfo
-from sampan.scheduler.framework.contract import ActionType, ClusterEvent, EventResource
+from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource
 
 ACTIVE, BACKOFF, UNSCHEDULABLE, GATED, IN_FLIGHT = "active", "backoff", "unschedulable", "gated", "taken"
 

@@ -17,7 +17,8 @@ from typing import Any
 
 from sampan.machinery.clock import Clock
 from sampan.scheduler.cache.pod_info import PodInfo
-from sampan.scheduler.framework.contract import ClusterEvent, EventResource, QueueingHint, Status
+from sampan.scheduler.framework.cluster_event import ClusterEvent, EventResource, QueueingHint
+from sampan.scheduler.framework.contract import Status
 from sampan.scheduler.queue.queued_pod import (
     ACTIVATED,
     ACTIVE,

@@ -1,6 +1,6 @@
 """Code that the volume plug-ins share (compare `pkg/scheduler/framework/plugins/volumebinding`).
 
-`pod_volume_claims` has the claims of a pod, `volume_choice` the nodes that can access a volume, `volume_binder` the
+`pod_volume_claims` has the claims of a pod and the nodes that can provide volumes for them, `volume_binder` the
 bindings that are assumed and written, `attached_volumes` the counts of CSI volumes. The plug-ins are in
 `scheduler/plugins`; the relation of claims and volumes is in `machinery/volumes`.
 """

@@ -1,15 +1,44 @@
-"""The PersistentVolumeClaims of a pod: which they are, which are bound, and errors that make a pod unschedulable."""
+"""The PersistentVolumeClaims of a pod, and the volumes that each node can provide for them.
+
+Errors of claims make a pod unschedulable on every node. For a claim with delayed binding, each node gets the smallest
+matching volume, or a new one to provision; which nodes can access a volume, have one provisioned, or have the capacity
+for it are flags over rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod, PodSpec
-from sampan.api.types.storage_v1 import StorageClass
+import numpy as np
+
+from sampan.api import label_selector
+from sampan.api.label_selector import selector_of
+from sampan.api.labels import Operator, Requirement
+from sampan.api.quantity import parse
+from sampan.api.types.core_v1 import (
+    NodeSelectorRequirement,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodSpec,
+    TopologySelectorTerm,
+)
+from sampan.api.types.storage_v1 import CSIStorageCapacity, StorageClass
 from sampan.machinery.volumes.claims_of_pods import claim_name_of, is_made_for
-from sampan.machinery.volumes.classes import class_of_claim, waits_for_consumer
-from sampan.machinery.volumes.words import BIND_COMPLETED, LOST
+from sampan.machinery.volumes.classes import class_of_claim, class_of_volume, waits_for_consumer
+from sampan.machinery.volumes.matching import (
+    allows_access,
+    attributes_differ,
+    capacity,
+    is_bound_to,
+    modes_differ,
+    requested,
+)
+from sampan.machinery.volumes.words import AVAILABLE, BIND_COMPLETED, LOST, SELECTED_NODE, STORAGE
+from sampan.scheduler.cache.arrays import Flags, Rows, count_of, numbers_of
+from sampan.scheduler.cache.node_selectors import matches_any, matches_label
+from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.cache.pod_signature import PodSignature
 
@@ -100,3 +129,208 @@ def sorted_claims(claims: Sequence[PersistentVolumeClaim], find_class: FindClass
         else:
             pod_claims.immediate.append(claim)
     return pod_claims
+
+
+_OPERATORS = {
+    Operator.IN: "In",
+    Operator.EQUALS: "In",
+    Operator.DOUBLE_EQUALS: "In",
+    Operator.NOT_IN: "NotIn",
+    Operator.NOT_EQUALS: "NotIn",
+    Operator.EXISTS: "Exists",
+    Operator.DOES_NOT_EXIST: "DoesNotExist",
+}
+
+
+def everywhere(rows: Rows) -> Flags:
+    return np.ones(count_of(rows), dtype=np.bool_)
+
+
+def nowhere(rows: Rows) -> Flags:
+    return np.zeros(count_of(rows), dtype=np.bool_)
+
+
+def can_access(table: NodeTable, volume: PersistentVolume, rows: Rows) -> Flags:
+    """Return whether each row satisfies the node affinity of the volume."""
+    required = volume.spec.nodeAffinity.required if volume.spec.nodeAffinity is not None else None
+    return everywhere(rows) if required is None else matches_any(table, required.nodeSelectorTerms or (), rows)
+
+
+def allows_topology(table: NodeTable, terms: Sequence[TopologySelectorTerm], rows: Rows) -> Flags:
+    """Return whether each row satisfies the allowedTopologies of a storage class; an empty list allows every node."""
+    if not terms:
+        return everywhere(rows)
+    satisfied = nowhere(rows)
+    for term in terms:
+        if term.matchLabelExpressions:
+            matching = everywhere(rows)
+            for expression in term.matchLabelExpressions:
+                matching &= table.column(expression.key).is_one_of(expression.values or (), rows)
+            satisfied |= matching
+    return satisfied
+
+
+def has_capacity(
+    table: NodeTable, capacities: Iterable[CSIStorageCapacity], class_name: str, size: int, rows: Rows
+) -> Flags:
+    """Return whether each row has a CSIStorageCapacity of the class with at least `size` bytes."""
+    flags = nowhere(rows)
+    for entry in capacities:
+        if entry.storageClassName == class_name and entry.nodeTopology is not None and _limit(entry) >= size:
+            flags |= _matches_requirements(table, selector_of(entry.nodeTopology).requirements, rows)
+    return flags
+
+
+def _limit(entry: CSIStorageCapacity) -> int:
+    """Return the size of the largest volume that can be provisioned, or -1 if it is unknown."""
+    limit = entry.capacity if entry.maximumVolumeSize is None else entry.maximumVolumeSize
+    return -1 if limit is None else parse(limit).value()
+
+
+def capacity_grew(old: CSIStorageCapacity | None, new: CSIStorageCapacity) -> bool:
+    return old is None or _limit(new) > _limit(old)
+
+
+def _matches_requirements(table: NodeTable, requirements: Iterable[Requirement], rows: Rows) -> Flags:
+    flags = everywhere(rows)
+    for requirement in requirements:
+        node_requirement = NodeSelectorRequirement(
+            key=requirement.key, operator=_OPERATORS[requirement.operator], values=list(requirement.values)
+        )
+        flags &= matches_label(table, node_requirement, rows)
+    return flags
+
+
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+
+HasCapacity = Callable[[StorageClass, int, Rows], Flags]
+"""Returns the rows with enough capacity to provision a volume of this class and size."""
+
+
+@dataclass(slots=True)
+class VolumeChoice:
+    """The volumes chosen for each of the rows."""
+
+    has_volumes: Flags
+    """Whether every claim has a matching volume or can have one provisioned."""
+    has_capacity_flags: Flags
+    static: list[tuple[PersistentVolumeClaim, list[tuple[PersistentVolume, Flags]]]]
+    """For each claim, the volumes chosen for it and the rows that they are chosen on."""
+    to_provision: list[tuple[PersistentVolumeClaim, Flags]]
+    """Claims for which a volume has to be provisioned, and the rows on which it has to be."""
+
+
+def choose_volumes(
+    table: NodeTable,
+    claims: Sequence[PersistentVolumeClaim],
+    volumes_of: Callable[[str], Sequence[PersistentVolume]],
+    class_of: Callable[[str], StorageClass | None],
+    has_capacity: HasCapacity,
+    rows: Rows,
+) -> VolumeChoice:
+    """Choose volumes for the claims on all rows; `volumes_of` returns the volumes of a storage class."""
+    choice = VolumeChoice(everywhere(rows), everywhere(rows), [], [])
+    decided = [claim for claim in claims if SELECTED_NODE in claim.metadata.annotations]
+    for claim in decided:
+        row = table.rows.get(claim.metadata.annotations[SELECTED_NODE], -1)
+        selected = numbers_of(rows) == row
+        choice.has_volumes &= selected
+        choice.to_provision.append((claim, selected))
+    used: dict[str, Flags] = {}
+    free = [claim for claim in claims if SELECTED_NODE not in claim.metadata.annotations]
+    for claim in sorted(free, key=requested):
+        chosen = _static(table, claim, volumes_of(class_of_claim(claim)), used, rows)
+        choice.static.append((claim, chosen))
+        choice.to_provision.append((claim, ~_any([flags for _, flags in chosen], rows)))
+    _check_provisioning(table, choice, class_of, has_capacity, rows)
+    return choice
+
+
+def _static(
+    table: NodeTable,
+    claim: PersistentVolumeClaim,
+    volumes: Sequence[PersistentVolume],
+    used: dict[str, Flags],
+    rows: Rows,
+) -> list[tuple[PersistentVolume, Flags]]:
+    """Choose, on each row, the smallest accessible volume; a volume pre-bound to the claim is the only choice."""
+    chosen: list[tuple[PersistentVolume, Flags]] = []
+    open_rows = everywhere(rows)
+    for volume in _candidates(claim, volumes):
+        name = volume.metadata.name
+        usable = can_access(table, volume, rows) & open_rows
+        if name in used:
+            usable &= ~used[name]
+        if usable.any():
+            chosen.append((volume, usable))
+            used[name] = usable | used.get(name, usable)
+            open_rows &= ~usable
+        if is_bound_to(volume, claim) or not open_rows.any():
+            break
+    return chosen
+
+
+def _candidates(claim: PersistentVolumeClaim, volumes: Sequence[PersistentVolume]) -> list[PersistentVolume]:
+    candidates = [volume for volume in volumes if _matches(volume, claim)]
+    return sorted(
+        candidates, key=lambda volume: (not is_bound_to(volume, claim), capacity(volume), volume.metadata.name)
+    )
+
+
+def _matches(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    if volume.spec.claimRef is not None and not is_bound_to(volume, claim):
+        return False
+    if volume.metadata.deletionTimestamp is not None or capacity(volume) < requested(claim):
+        return False
+    if modes_differ(claim, volume) or attributes_differ(claim, volume):
+        return False
+    if is_bound_to(volume, claim):
+        return True
+    if volume.status.phase != AVAILABLE or class_of_volume(volume) != class_of_claim(claim):
+        return False
+    selector = claim.spec.selector
+    if selector is not None and not label_selector.selector_of(selector).matches(volume.metadata.labels):
+        return False
+    return allows_access(volume, claim)
+
+
+def _check_provisioning(
+    table: NodeTable,
+    choice: VolumeChoice,
+    class_of: Callable[[str], StorageClass | None],
+    has_capacity: HasCapacity,
+    rows: Rows,
+) -> None:
+    """Check whether the volumes can be provisioned; a row that fails for one claim is not checked for the next."""
+    open_rows = choice.has_volumes.copy()
+    for claim, flags in choice.to_provision:
+        pending = flags & open_rows
+        if not pending.any():
+            continue
+        can_provision = _can_provision(table, class_of(class_of_claim(claim)), rows)
+        choice.has_volumes &= ~pending | can_provision
+        has_capacity_flags = capacity_for(claim, class_of(class_of_claim(claim)), has_capacity, rows)
+        choice.has_capacity_flags &= ~(pending & can_provision) | has_capacity_flags
+        open_rows &= ~pending | (can_provision & has_capacity_flags)
+
+
+def _can_provision(table: NodeTable, storage_class: StorageClass | None, rows: Rows) -> Flags:
+    if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
+        return nowhere(rows)
+    return allows_topology(table, storage_class.allowedTopologies, rows)
+
+
+def capacity_for(
+    claim: PersistentVolumeClaim, storage_class: StorageClass | None, has_capacity: HasCapacity, rows: Rows
+) -> Flags:
+    has_request = claim.spec.resources is not None and STORAGE in claim.spec.resources.requests
+    if storage_class is None or not has_request:
+        return everywhere(rows)
+    return has_capacity(storage_class, requested(claim).value(), rows)
+
+
+def _any(flags: Sequence[Flags], rows: Rows) -> Flags:
+    combined = np.zeros(count_of(rows), dtype=np.bool_)
+    for part in flags:
+        combined |= part
+    return combined

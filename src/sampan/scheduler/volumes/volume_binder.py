@@ -1,7 +1,7 @@
 """Volume bindings of a pod: assumed when a node is selected, written before the pod is bound.
 
-`AssumeCache` overlays an informer cache with objects that are decided but not written; `VolumeBinder` writes them and
-waits until the claims are bound (compare `pkg/scheduler/framework/plugins/volumebinding/binder.go`).
+`AssumeCache` overlays an informer cache with objects that are decided but not written; `SchedulerVolumeBinder` writes
+them and waits until the claims are bound (compare `pkg/scheduler/framework/plugins/volumebinding/binder.go`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from sampan.machinery.object_key import Key, key_of
 from sampan.machinery.volumes.binding import volume_bound
 from sampan.machinery.volumes.words import SELECTED_NODE
 from sampan.scheduler.cache.node_table import NodeTable
-from sampan.scheduler.volumes.pod_volume_claims import is_bound
-from sampan.scheduler.volumes.volume_choice import can_access
+from sampan.scheduler.volumes.pod_volume_claims import can_access, is_bound
 
 T = TypeVar("T")
 
@@ -96,7 +95,7 @@ class PodVolumes:
         return cls(node, [volume for volume in changed if volume is not None], claims, pairs)
 
 
-class VolumeBinder:
+class SchedulerVolumeBinder:
     def __init__(
         self,
         *,
