@@ -1,4 +1,4 @@
-"""What a decision costs against the size of the cluster, drawn: `python -m benchmarks.scheduler_chart FILE.svg`."""
+"""A chart of the cost of a scheduling decision by cluster size: `python -m benchmarks.scheduler_chart FILE.svg`."""
 
 import math
 import sys
@@ -12,9 +12,11 @@ SIZES = (*_SIZES[:2], 2_000, *_SIZES[2:3], 10_000, *_SIZES[3:])
 COLOURS = {"basic": "#2563eb", "spread": "#059669", "affinity": "#d97706"}
 WIDTH, HEIGHT = 640, 360
 LEFT, RIGHT, TOP, BOTTOM = 64, 96, 40, 48
+LINE_HEIGHT = 16
+"""The smallest distance between two labels."""
 
 Costs = Mapping[str, Mapping[int, float]]
-"""By case and number of nodes, in microseconds."""
+"""The cost of a decision in microseconds, by case and number of nodes."""
 
 
 def chart(costs: Costs) -> str:
@@ -28,27 +30,37 @@ def chart(costs: Costs) -> str:
     def y(cost: float) -> float:
         return HEIGHT - BOTTOM - cost / highest * (HEIGHT - TOP - BOTTOM)
 
-    parts = [_text(LEFT, 20, "A decision of the scheduler, microseconds of one processor", "start")]
+    parts = [_text(LEFT, 20, "Cost of a scheduling decision, microseconds of one processor", "start")]
     for step in range(5):
         cost = highest * step / 4
         parts.append(f'<path d="M{LEFT} {y(cost):.1f}H{WIDTH - RIGHT}" stroke="#9ca3af" stroke-opacity=".4"/>')
         parts.append(_text(LEFT - 8, y(cost) + 4, f"{cost:.0f}", "end"))
     parts += [_text(x(size), HEIGHT - BOTTOM + 20, f"{size:,}", "middle") for size in sizes]
     parts.append(
-        _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, f"nodes, all of them looked at; {_pods(sizes)}", "middle")
+        _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, f"nodes, all of them evaluated; {_pods(sizes)}", "middle")
     )
     for case, points in costs.items():
         colour = COLOURS.get(case, "#6b7280")
         line = " ".join(f"{x(size):.1f},{y(cost):.1f}" for size, cost in sorted(points.items()))
         parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        last = max(points)
-        parts.append(_text(x(last) + 8, y(points[last]) + 4, case, "start", colour))
+    ends = {case: y(points[max(points)]) + 4 for case, points in costs.items()}
+    for case, height in _apart(ends).items():
+        parts.append(_text(x(sizes[-1]) + 8, height, case, "start", COLOURS.get(case, "#6b7280")))
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif"'
     return "\n".join([f'{head} font-size="13">', *parts, "</svg>", ""])
 
 
+def _apart(heights: Mapping[str, float]) -> dict[str, float]:
+    """Return the heights of the labels, moved down where one would overlap the one above it."""
+    moved: dict[str, float] = {}
+    lowest = -math.inf
+    for case, height in sorted(heights.items(), key=lambda item: item[1]):
+        lowest = moved[case] = max(height, lowest + LINE_HEIGHT)
+    return moved
+
+
 def _pods(sizes: Sequence[int]) -> str:
-    """With how many the costs were measured."""
+    """Return with how many pods the costs were measured."""
     fewer = [f"{pods_on(size):,} on {size:,} nodes" for size in sizes if pods_on(size) < PODS]
     return f"{PODS:,} pods" + (f" ({', '.join(fewer)})" if fewer else "")
 
