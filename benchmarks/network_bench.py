@@ -12,7 +12,7 @@ from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 
 from benchmarks import Row
 from sampan.machinery.clock import RealClock
-from sampan.network.pods import BridgeConfig, BridgeNetwork, lacking
+from sampan.network.pods import BridgeConfig, BridgeNetwork, unsupported_reason
 from sampan.runtimes.config import PortMapping
 from tests.network.pods.lab import Lab
 
@@ -21,7 +21,7 @@ CIDRS = ["10.77.0.0/24", "fd77::/64"]
 
 
 def rows() -> Iterator[Row]:
-    if lacking():
+    if unsupported_reason():
         return
     yield Row("import of pyroute2", _import_ms(), "ms", note="when the first pod comes")
     for what, has_port in (("pod", False), ("pod with a host port", True)):

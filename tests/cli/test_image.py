@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.cli.command import Sampan
-from tests.runtimes.images.made import MadeImage, docker_archive
+from tests.runtimes.images.builders import MadeImage, docker_archive
 
 
 def archive(tmp_path: Path) -> Path:

@@ -15,7 +15,7 @@ from tests.cli.command import Sampan
 from tests.e2e.kubectl.command import Kubectl, find
 from tests.ports import free_port
 from tests.runtimes import engines, registry
-from tests.runtimes.images.made import MadeImage
+from tests.runtimes.images.builders import MadeImage
 from tests.runtimes.oci.test_hostile_images import PROGRAMS, busybox_with, special, with_diff_ids
 
 pytestmark = pytest.mark.skipif(

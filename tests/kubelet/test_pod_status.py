@@ -21,7 +21,7 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.kubelet.pod_status import PodFailure, StatusInputs, generate, may_run, merge
-from sampan.runtimes.contract import CREATED, EXITED, RUNNING, ContainerReport, PodReport, User
+from sampan.runtimes.contract import CREATED, EXITED, RUNNING, ContainerReport, ContainerUser, PodReport
 
 NOW = 1_767_225_600.0
 TERMINAL = ("Succeeded", "Failed")
@@ -50,7 +50,7 @@ def said(status: PodStatus, type: str) -> tuple[str, str, str]:
 
 
 def test_whom_containers_run_as() -> None:
-    told, untold = status_of(pod(), report(user=User(1, 2, (2, 3)))), status_of(pod(), report())
+    told, untold = status_of(pod(), report(user=ContainerUser(1, 2, (2, 3)))), status_of(pod(), report())
     user = told.containerStatuses[0].user
     assert user is not None
     assert user.linux == LinuxContainerUser(uid=1, gid=2, supplementalGroups=[2, 3])

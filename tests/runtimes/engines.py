@@ -22,7 +22,7 @@ from sampan.runtimes import kernel
 from sampan.runtimes.cri.client import CriClient
 from sampan.runtimes.docker.client import DockerClient
 from sampan.runtimes.images import pause
-from tests.runtimes.images.made import Files, MadeImage, docker_archive
+from tests.runtimes.images.builders import Files, MadeImage, docker_archive
 
 BUSYBOX = "sampan.local/busybox:1"
 _START_S = 90.0

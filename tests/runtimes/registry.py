@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from tests.runtimes.images.made import MadeImage, digest
+from tests.runtimes.images.builders import MadeImage, digest
 
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 

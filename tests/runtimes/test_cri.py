@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sampan.machinery.clock import RealClock
-from sampan.runtimes.contract import Told
+from sampan.runtimes.contract import PodCallback
 from sampan.runtimes.cri import CriRuntime
 from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, missing, run
 from sampan.testing.runtime_conformance.bench import bench
@@ -33,13 +33,13 @@ def address() -> Iterator[str]:
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
 def test_conformance(check: Check, engine: Engine, address: str, tmp_path: Path) -> None:
-    def opened(told: Told) -> CriRuntime:
+    def opened(told: PodCallback) -> CriRuntime:
         return CriRuntime(
             endpoint=str(engine.socket),
             directory=engine.directory / "node",
             node="checks",
             clock=RealClock(),
-            told=told,
+            on_pod_change=told,
             relist_s=0.1,
         )
 
@@ -60,9 +60,11 @@ async def test_nodes_that_share_an_engine_do_not_mix(engine: Engine, tmp_path: P
     """Even if they have one name, as those of two clusters may."""
 
     def subject(name: str) -> Subject:
-        def opened(told: Told) -> CriRuntime:
+        def opened(told: PodCallback) -> CriRuntime:
             directory = tmp_path / name
-            return CriRuntime(endpoint=str(engine.socket), directory=directory, node="n", clock=RealClock(), told=told)
+            return CriRuntime(
+                endpoint=str(engine.socket), directory=directory, node="n", clock=RealClock(), on_pod_change=told
+            )
 
         return Subject(
             open=opened,

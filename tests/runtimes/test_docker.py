@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from sampan.machinery.clock import RealClock
-from sampan.runtimes import oom_scores
-from sampan.runtimes.contract import Told
+from sampan.runtimes import kernel
+from sampan.runtimes.contract import PodCallback
 from sampan.runtimes.docker import DockerRuntime
 from sampan.runtimes.network import NoNetwork
 from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, missing, run
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
     bool(engines.missing("dockerd", "containerd", "runc")), reason=engines.missing("dockerd", "containerd", "runc")
 )
 _LACKS = {Feature.ADDRESS: "these pods are connected to nothing"}
-if not oom_scores.may_lower():
+if not kernel.may_lower_oom_score():
     _LACKS[Feature.PRIVILEGED] = "Docker gives all capabilities, and there are not all of them here"
 
 
@@ -36,13 +36,13 @@ def address() -> Iterator[str]:
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
 def test_conformance(check: Check, engine: Engine, address: str, tmp_path: Path) -> None:
-    def opened(told: Told) -> DockerRuntime:
+    def opened(told: PodCallback) -> DockerRuntime:
         return DockerRuntime(
             socket=str(engine.socket),
             directory=engine.directory / "node",
             node="checks",
             clock=RealClock(),
-            told=told,
+            on_pod_change=told,
             network=NoNetwork(),
         )
 

@@ -8,7 +8,7 @@ import pytest
 
 from sampan.api.types.core_v1 import Pod
 from sampan.machinery.clock import RealClock
-from sampan.runtimes.contract import Runtime, Told
+from sampan.runtimes.contract import PodCallback, Runtime
 from sampan.runtimes.hollow import HollowRuntime
 from sampan.runtimes.hollow.behaviour import PREFIX
 from sampan.runtimes.hollow.runtime import World
@@ -27,7 +27,7 @@ def _prepare(pod: Pod, container: str, exit_code: int | None) -> None:
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
 def test_conformance(check: Check, tmp_path: Path) -> None:
     @asynccontextmanager
-    async def opened(told: Told) -> AsyncIterator[Runtime]:
+    async def opened(told: PodCallback) -> AsyncIterator[Runtime]:
         yield HollowRuntime(world=World(clock=RealClock()))
 
     lacks = {**_LACKS, Feature.NETWORK: "nothing runs"} if check.name == "a_loopback_of_the_pod" else _LACKS

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sampan.machinery.clock import RealClock
-from sampan.runtimes.contract import Runtime, Told
+from sampan.runtimes.contract import PodCallback, Runtime
 from sampan.runtimes.images import ImageStore
 from sampan.runtimes.images.archives import load
 from sampan.runtimes.images.pull import Puller
@@ -18,7 +18,7 @@ from sampan.runtimes.oci.binary import find_programs
 from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, missing, run
 from tests.runtimes import engines, leftovers, registry
 from tests.runtimes.engines import BUSYBOX
-from tests.runtimes.images.made import docker_archive
+from tests.runtimes.images.builders import docker_archive
 
 PROGRAMS = find_programs()
 pytestmark = pytest.mark.skipif(bool(engines.missing()), reason=engines.missing() or "can")
@@ -53,7 +53,7 @@ def test_conformance(program: str, check: Check, images: ImageStore, address: st
         pytest.skip(f"not installed: {program}")
 
     @asynccontextmanager
-    async def opened(told: Told) -> AsyncIterator[Runtime]:
+    async def opened(told: PodCallback) -> AsyncIterator[Runtime]:
         async with (
             Puller(store=images, clock=RealClock()) as puller,
             OciRuntime(
@@ -62,7 +62,7 @@ def test_conformance(program: str, check: Check, images: ImageStore, address: st
                 network=NoNetwork(),
                 programs={program: PROGRAMS[program]},
                 clock=RealClock(),
-                told=told,
+                on_pod_change=told,
                 puller=puller,
             ) as runtime,
         ):

@@ -6,15 +6,15 @@ from sampan.api.types.core_v1 import Container, Pod, PodSpec
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.runtimes import contract
 from sampan.runtimes.contract import NOTHING, RuntimeFailure
-from sampan.runtimes.pod_table import PodTable, SeenContainer, SeenSandbox
+from sampan.runtimes.pod_table import ObservedContainer, ObservedSandbox, PodTable
 
 POD = Pod(metadata=ObjectMeta(uid="u"), spec=PodSpec(initContainers=[Container(name="init", image="i")]))
-SANDBOX = SeenSandbox(id="s", attempt=0, is_ready=True, ips=["10.0.0.2"])
+SANDBOX = ObservedSandbox(id="s", attempt=0, is_ready=True, ips=["10.0.0.2"])
 
 
-def _seen(name: str, attempt: int = 0, sandbox: str = "s", **fields: object) -> SeenContainer:
+def _seen(name: str, attempt: int = 0, sandbox: str = "s", **fields: object) -> ObservedContainer:
     made = {"state": contract.EXITED, **fields}
-    return SeenContainer(id=f"{name}{attempt}", sandbox=sandbox, name=name, attempt=attempt, **made)  # type: ignore[arg-type]
+    return ObservedContainer(id=f"{name}{attempt}", sandbox=sandbox, name=name, attempt=attempt, **made)  # type: ignore[arg-type]
 
 
 def test_only_changes_are_told() -> None:
@@ -54,7 +54,7 @@ def test_the_present_and_the_one_before() -> None:
 
 def test_what_an_older_sandbox_left() -> None:
     table = PodTable("x")
-    new = SeenSandbox(id="t", attempt=1, is_ready=False)
+    new = ObservedSandbox(id="t", attempt=1, is_ready=False)
     seen = [_seen("good"), _seen("bad", exit_code=1), _seen("init"), _seen("own", sandbox="t", exit_code=1)]
     table.put("u", [SANDBOX, new], seen, table.ticket())
     report = table.report(POD)
@@ -65,7 +65,7 @@ def test_what_an_older_sandbox_left() -> None:
 
 def test_what_is_not_there_is_refused() -> None:
     table = PodTable("x")
-    table.put("u", [SeenSandbox(id="s", attempt=0, is_ready=False)], [_seen("a")], table.ticket())
+    table.put("u", [ObservedSandbox(id="s", attempt=0, is_ready=False)], [_seen("a")], table.ticket())
     with pytest.raises(RuntimeFailure, match='container "a" is not running'):
         table.running("u", "a")
     with pytest.raises(RuntimeFailure, match="no sandbox"):

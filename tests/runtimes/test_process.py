@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sampan.machinery.clock import RealClock
-from sampan.runtimes.contract import Runtime, Told
+from sampan.runtimes.contract import PodCallback, Runtime
 from sampan.runtimes.images import host
 from sampan.runtimes.monitor.client import MonitorClient
 from sampan.runtimes.process import ProcessRuntime
@@ -29,8 +29,8 @@ def test_conformance(check: Check, tmp_path: Path) -> None:
     node = tmp_path / "node"
 
     @asynccontextmanager
-    async def opened(told: Told) -> AsyncIterator[Runtime]:
-        async with ProcessRuntime(directory=node, clock=RealClock(), told=told) as runtime:
+    async def opened(told: PodCallback) -> AsyncIterator[Runtime]:
+        async with ProcessRuntime(directory=node, clock=RealClock(), on_pod_change=told) as runtime:
             yield runtime
             if not runtime.known_pods():
                 await MonitorClient(node / "monitor").quit()

@@ -8,7 +8,7 @@ import pytest
 
 from sampan.kubelet.volumes.usage import disk_usage
 from sampan.runtimes.oci.rootfs import written_bytes
-from sampan.runtimes.trees import entries, remove_tree
+from sampan.runtimes.safe_paths import remove_tree, walk_tree
 
 _DEPTH = 1500
 
@@ -30,7 +30,7 @@ def deep(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_deep_directories_are_walked_as_far_as_paths_go(deep: Path) -> None:
-    assert 100 < len(list(entries(deep))) <= _DEPTH
+    assert 100 < len(list(walk_tree(deep))) <= _DEPTH
 
 
 def test_deep_directories_are_measured(deep: Path) -> None:
@@ -54,7 +54,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "outside" / "kept").touch()
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "link").symlink_to(tmp_path / "outside")
-    assert [each.name for each in entries(tmp_path / "tree")] == ["link"]
+    assert [each.name for each in walk_tree(tmp_path / "tree")] == ["link"]
     remove_tree(tmp_path / "tree")
     assert (tmp_path / "outside" / "kept").exists()
 

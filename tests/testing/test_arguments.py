@@ -71,9 +71,9 @@ def test_a_runtime_that_the_machine_does_not_have(monkeypatch: pytest.MonkeyPatc
 
 
 async def _nothing(*names: Any, **more: Any) -> Any:
-    from sampan.runtimes.choice import Found
+    from sampan.runtimes.choice import DetectedRuntimes
 
-    return Found(faults={"docker": "no socket of the Docker Engine"})
+    return DetectedRuntimes(errors={"docker": "no socket of the Docker Engine"})
 
 
 def test_a_store_that_cannot_be_opened_is_told_by_its_own_error(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from sampan.kubelet.server.view import ServerSettings
 from sampan.machinery.client import Client
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.clock import RealClock
-from sampan.runtimes.choice import Choice
+from sampan.runtimes.choice import RuntimeChoice
 from sampan.runtimes.names import AUTO, DOCKER, HOLLOW, OCI, RUNTIMES
 
 NAME = "kubelet"
@@ -123,7 +123,7 @@ def command(**options: Any) -> None:
     run_loop(_run(config, identity, runtime, options, ports))
 
 
-def _with_places(config: AgentConfig, runtime: Choice, options: Mapping[str, Any]) -> AgentConfig:
+def _with_places(config: AgentConfig, runtime: RuntimeChoice, options: Mapping[str, Any]) -> AgentConfig:
     """Set the image directory and the pod CIDRs, if Sampan manages them for this runtime."""
     is_ours = runtime.runtime in (OCI, DOCKER) or options["network_plugin"] == "kubenet"
     return replace(
@@ -144,7 +144,7 @@ def _logs(options: Mapping[str, Any], root: Path) -> Path:
     return Path("/var/log/pods") if root == Path("/var/lib/kubelet") else root / "logs"
 
 
-def _runtime(requested: str, endpoint: str) -> Choice:
+def _runtime(requested: str, endpoint: str) -> RuntimeChoice:
     from sampan.cli.node_flags import usable
 
     if requested == HOLLOW:
@@ -156,7 +156,11 @@ def _runtime(requested: str, endpoint: str) -> Choice:
 
 
 async def _run(
-    config: AgentConfig, identity: KubeletIdentity, runtime: Choice, options: Mapping[str, Any], ports: PortsConfig
+    config: AgentConfig,
+    identity: KubeletIdentity,
+    runtime: RuntimeChoice,
+    options: Mapping[str, Any],
+    ports: PortsConfig,
 ) -> None:
     from sampan.cluster.node_runtime import RuntimeConfig, runtime_maker
     from sampan.kubelet.agent.kubelet import build_kubelet
@@ -168,7 +172,7 @@ async def _run(
         node=config.name,
         directory=config.root / "runtime",
         images=_images(options, config),
-        endpoint=runtime.place,
+        endpoint=runtime.endpoint,
         makes_network=options["network_plugin"] == "kubenet",
     )
     stop = asyncio.Event()

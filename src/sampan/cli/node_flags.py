@@ -17,7 +17,7 @@ from sampan.cluster.nodes_config import NodesConfig
 from sampan.runtimes.names import AUTO, CRI, HOLLOW, RUNTIMES
 
 if TYPE_CHECKING:
-    from sampan.runtimes.choice import Choice
+    from sampan.runtimes.choice import RuntimeChoice
 
 _ONE_NETWORK = (
     "an engine that speaks CRI has one network for all its pods, and so serves one node; "
@@ -76,18 +76,18 @@ def nodes_config(options: Mapping[str, Any], components: Sequence[str], where: C
         number = 1 if count is None else count
         if choice.runtime == CRI and number > 1:
             raise CliError(f"--nodes: {_ONE_NETWORK}")
-        return replace(common, count=number, runtime=choice.runtime, endpoint=choice.place, about=choice.why)
+        return replace(common, count=number, runtime=choice.runtime, endpoint=choice.endpoint, about=choice.why)
     if count is None and runtime == AUTO:
         return replace(common, note=f"there is no node: {why_not}")
     raise CliError(f"--runtime: {why_not}")
 
 
-def usable(requested: str, endpoint: str = "") -> tuple[Choice | None, str]:
+def usable(requested: str, endpoint: str = "") -> tuple[RuntimeChoice | None, str]:
     """Return the runtime that can run pods on this machine; if there is none, return the reason and a remedy."""
-    from sampan.runtimes.choice import NoRuntime, chosen
+    from sampan.runtimes.choice import NoRuntime, choose_runtime
 
     try:
-        return asyncio.run(chosen(requested, endpoint)), ""
+        return asyncio.run(choose_runtime(requested, endpoint)), ""
     except NoRuntime as error:
         message = str(error)
     if requested == AUTO and not endpoint:

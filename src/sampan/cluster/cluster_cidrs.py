@@ -22,9 +22,9 @@ def cluster_cidr(root: Path | None, locks: HostLocks) -> str:
         kept = file.read_text().strip()
         locks.acquire(kept)
         return kept
-    from sampan.network.pods import free_range
+    from sampan.network.pods import free_cidr
 
-    cidr = free_range(candidates(str(root)), "", locks.acquire)
+    cidr = free_cidr(candidates(str(root)), "", locks.acquire)
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{cidr}\n")
@@ -40,10 +40,10 @@ def candidates(identity: str) -> list[str]:
 def own_pod_cidr(identity: str) -> str:
     """Return a pod CIDR for a node that has to choose one itself. It conflicts with no route of the machine, and nodes
     with other names are unlikely to choose the same."""
-    from sampan.network.pods import free_range
+    from sampan.network.pods import free_cidr
 
     number = int(hashlib.sha256(f"{identity}/node".encode()).hexdigest(), 16) % _NODES
-    return free_range([pod_cidr_of(cidr, number) for cidr in candidates(identity)], bridge="")
+    return free_cidr([pod_cidr_of(cidr, number) for cidr in candidates(identity)], bridge="")
 
 
 def pod_cidr_of(cluster: str, number: int) -> str:

@@ -13,8 +13,8 @@ import msgspec
 from sampan.kubelet.agent.kubelet import MakeRuntime
 from sampan.machinery.clock import Clock
 from sampan.runtimes.background import Background
-from sampan.runtimes.contract import Runtime, RuntimeFailure, Told
-from sampan.runtimes.images.supply import Supply
+from sampan.runtimes.contract import PodCallback, Runtime, RuntimeFailure
+from sampan.runtimes.images.supply import ImageSupply
 from sampan.runtimes.names import CRI, DOCKER, OCI, PROCESS
 from sampan.runtimes.network import EngineNetwork, NoNetwork, PodNetwork
 
@@ -53,7 +53,7 @@ def recorded_runtime(directory: Path) -> RuntimeRecord | None:
 
 def runtime_maker(name: str, config: RuntimeConfig, clock: Clock) -> MakeRuntime:
     @asynccontextmanager
-    async def make(told: Told) -> AsyncIterator[Runtime]:
+    async def make(told: PodCallback) -> AsyncIterator[Runtime]:
         config.directory.mkdir(parents=True, exist_ok=True)
         record = _record_file(config.directory)
         record.write_bytes(msgspec.json.encode(RuntimeRecord(name, config.endpoint)))
@@ -74,7 +74,7 @@ def _record_file(directory: Path) -> Path:
 
 
 @asynccontextmanager
-async def _oci(config: RuntimeConfig, clock: Clock, told: Told) -> AsyncIterator[Runtime]:
+async def _oci(config: RuntimeConfig, clock: Clock, told: PodCallback) -> AsyncIterator[Runtime]:
     from sampan.runtimes.images import ImageStore
     from sampan.runtimes.images.pull import Puller
     from sampan.runtimes.oci import OciRuntime
@@ -92,7 +92,7 @@ async def _oci(config: RuntimeConfig, clock: Clock, told: Told) -> AsyncIterator
             network=network,
             programs=programs,
             clock=clock,
-            told=told,
+            on_pod_change=told,
             puller=puller,
         )
         await stack.enter_async_context(runtime)
@@ -102,7 +102,7 @@ async def _oci(config: RuntimeConfig, clock: Clock, told: Told) -> AsyncIterator
 
 
 @asynccontextmanager
-async def _cri(config: RuntimeConfig, clock: Clock, told: Told) -> AsyncIterator[Runtime]:
+async def _cri(config: RuntimeConfig, clock: Clock, told: PodCallback) -> AsyncIterator[Runtime]:
     from sampan.runtimes.cri import CriRuntime
 
     network = await _engine_network(config) if config.makes_network else None
@@ -111,7 +111,7 @@ async def _cri(config: RuntimeConfig, clock: Clock, told: Told) -> AsyncIterator
         directory=config.directory / CRI,
         node=config.node,
         clock=clock,
-        told=told,
+        on_pod_change=told,
         supply=_supply(config),
         network=network,
     )
@@ -125,7 +125,7 @@ async def _cri(config: RuntimeConfig, clock: Clock, told: Told) -> AsyncIterator
 
 
 @asynccontextmanager
-async def _docker(config: RuntimeConfig, clock: Clock, told: Told) -> AsyncIterator[Runtime]:
+async def _docker(config: RuntimeConfig, clock: Clock, told: PodCallback) -> AsyncIterator[Runtime]:
     from sampan.runtimes.docker import DockerRuntime
 
     async with AsyncExitStack() as stack:
@@ -134,7 +134,7 @@ async def _docker(config: RuntimeConfig, clock: Clock, told: Told) -> AsyncItera
             directory=config.directory / DOCKER,
             node=config.node,
             clock=clock,
-            told=told,
+            on_pod_change=told,
             supply=_supply(config),
             network=await stack.enter_async_context(_network(config, clock)),
         )
@@ -145,12 +145,12 @@ async def _docker(config: RuntimeConfig, clock: Clock, told: Told) -> AsyncItera
 
 
 @asynccontextmanager
-async def _process(config: RuntimeConfig, clock: Clock, told: Told) -> AsyncIterator[Runtime]:
+async def _process(config: RuntimeConfig, clock: Clock, told: PodCallback) -> AsyncIterator[Runtime]:
     from sampan.kubelet.agent.machine import own_addresses
     from sampan.runtimes.process import ProcessRuntime
 
     directory, address = config.directory / PROCESS, own_addresses()[0]
-    async with ProcessRuntime(directory=directory, clock=clock, told=told, address=address) as runtime:
+    async with ProcessRuntime(directory=directory, clock=clock, on_pod_change=told, address=address) as runtime:
         try:
             yield runtime
         finally:
@@ -158,7 +158,7 @@ async def _process(config: RuntimeConfig, clock: Clock, told: Told) -> AsyncIter
                 await runtime.shut_down()
 
 
-_MAKERS: dict[str, Callable[[RuntimeConfig, Clock, Told], AbstractAsyncContextManager[Runtime]]] = {
+_MAKERS: dict[str, Callable[[RuntimeConfig, Clock, PodCallback], AbstractAsyncContextManager[Runtime]]] = {
     OCI: _oci,
     PROCESS: _process,
     CRI: _cri,
@@ -166,20 +166,20 @@ _MAKERS: dict[str, Callable[[RuntimeConfig, Clock, Told], AbstractAsyncContextMa
 }
 
 
-def _supply(config: RuntimeConfig) -> Supply:
+def _supply(config: RuntimeConfig) -> ImageSupply:
     """Return the images that were loaded with `sampan image load`, which are passed to the engine when a pod uses
     them."""
     from sampan.runtimes.images import ImageStore
 
-    return Supply(directory=config.directory, store=ImageStore(config.images))
+    return ImageSupply(directory=config.directory, store=ImageStore(config.images))
 
 
 async def _engine_network(config: RuntimeConfig) -> EngineNetwork:
     """Return a network that is configured in the CNI directory of the engine."""
     from sampan.network.pods import BridgeConfig, CniNetwork, bridge_for
-    from sampan.runtimes.cri import setting_of
+    from sampan.runtimes.cri import settings_of
 
-    settings = await setting_of(config.endpoint)
+    settings = await settings_of(config.endpoint)
     return CniNetwork(
         config=BridgeConfig(bridge=bridge_for(str(config.directory)), cluster_cidrs=config.cluster_cidrs),
         state=config.directory / "network",
@@ -191,19 +191,19 @@ async def _engine_network(config: RuntimeConfig) -> EngineNetwork:
 @asynccontextmanager
 async def _network(config: RuntimeConfig, clock: Clock) -> AsyncIterator[PodNetwork]:
     """Yield the pod network, or one with only loopback interfaces if this machine does not support it."""
-    from sampan.network.pods import BridgeConfig, BridgeNetwork, bridge_for, lacking
+    from sampan.network.pods import BridgeConfig, BridgeNetwork, bridge_for, unsupported_reason
 
-    if missing := lacking():
+    if missing := unsupported_reason():
         log.warning("pods will have no network: %s", missing)
         yield NoNetwork()
         return
     settings = BridgeConfig(bridge=bridge_for(str(config.directory)), cluster_cidrs=config.cluster_cidrs)
     async with BridgeNetwork(directory=config.directory / "network", config=settings, clock=clock) as network:
         checks = Background()
-        checks.begin(network.run())
+        checks.start(network.run())
         try:
             yield network
         finally:
-            await checks.end()
+            await checks.stop()
             if config.stops_pods:
                 await network.remove_all()

@@ -1,8 +1,8 @@
 """Choose the runtime that runs pods on this machine: the requested one, or the first usable one in `ORDER`.
 
-`look` detects which runtimes are usable; `choose` decides and records the reason. Sampan's own OCI runtime is preferred
-to container engines, whose images and containers belong to other users of the machine. Plain processes, which isolate
-nothing, are used only on request.
+`detect` detects which runtimes are usable; `choose` decides and records the reason. Sampan's own OCI runtime is
+preferred to container engines, whose images and containers belong to other users of the machine. Plain processes, which
+isolate nothing, are used only on request.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from sampan.runtimes.names import AUTO, CRI, DOCKER, OCI, PROCESS
 ORDER = (OCI, CRI, DOCKER)
 CRI_SOCKETS = ("/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/k3s/containerd/containerd.sock")
 DOCKER_SOCKETS = ("/var/run/docker.sock",)
-_PATIENCE_S = 2.0
+_TIMEOUT_S = 2.0
 
-_Ask = Callable[[str], Awaitable[str]]
+_Describe = Callable[[str], Awaitable[str]]
 """A coroutine function that connects to a socket and returns a description of the engine that responds."""
 
 
@@ -29,96 +29,98 @@ class NoRuntime(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class DetectedRuntimes:
     """The runtimes of this machine: the location of each usable one, and the reason why each other one is not
     usable."""
 
     usable: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """The path of the socket or program, and a description of the engine, by runtime name."""
-    faults: Mapping[str, str] = field(default_factory=dict)
+    errors: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class RuntimeChoice:
     runtime: str
-    place: str = ""
+    endpoint: str = ""
     """The socket for cri and docker, the program for oci."""
     why: str = ""
     """A message for the administrator: the chosen runtime, and why the runtimes preferred to it are not used."""
 
 
-def choose(found: Found, wanted: str = AUTO) -> Choice:
+def choose(detected: DetectedRuntimes, requested: str = AUTO) -> RuntimeChoice:
     """Return the requested runtime, or the first usable one. Raise NoRuntime if there is none."""
-    if wanted != AUTO:
-        if wanted not in found.usable:
-            raise NoRuntime(f"{wanted}: {found.faults.get(wanted, 'there is no such runtime')}")
-        endpoint, what = found.usable[wanted]
-        return Choice(runtime=wanted, place=endpoint, why=f"{wanted}: {what}")
-    name = next((candidate for candidate in ORDER if candidate in found.usable), None)
+    if requested != AUTO:
+        if requested not in detected.usable:
+            raise NoRuntime(f"{requested}: {detected.errors.get(requested, 'there is no such runtime')}")
+        endpoint, what = detected.usable[requested]
+        return RuntimeChoice(runtime=requested, endpoint=endpoint, why=f"{requested}: {what}")
+    name = next((candidate for candidate in ORDER if candidate in detected.usable), None)
     if name is None:
-        raise NoRuntime(_told(found, ORDER))
-    endpoint, what = found.usable[name]
-    others = _told(found, ORDER[: ORDER.index(name)])
-    return Choice(runtime=name, place=endpoint, why=f"{name}: {what}{f' ({others})' if others else ''}")
+        raise NoRuntime(_why_unusable(detected, ORDER))
+    endpoint, what = detected.usable[name]
+    others = _why_unusable(detected, ORDER[: ORDER.index(name)])
+    return RuntimeChoice(runtime=name, endpoint=endpoint, why=f"{name}: {what}{f' ({others})' if others else ''}")
 
 
-def _told(found: Found, names: Sequence[str]) -> str:
-    return "; ".join(f"not {name}: {found.faults[name]}" for name in names if name in found.faults)
+def _why_unusable(detected: DetectedRuntimes, names: Sequence[str]) -> str:
+    return "; ".join(f"not {name}: {detected.errors[name]}" for name in names if name in detected.errors)
 
 
-async def look(
-    wanted: str = AUTO,
+async def detect(
+    requested: str = AUTO,
     *,
     order: Sequence[str] = ORDER,
     cri_sockets: Sequence[str] = CRI_SOCKETS,
     docker_sockets: Sequence[str] = DOCKER_SOCKETS,
-) -> Found:
+) -> DetectedRuntimes:
     """Probe runtimes in order and stop at the first usable one."""
     usable: dict[str, tuple[str, str]] = {}
-    faults: dict[str, str] = {}
-    looks: dict[str, Callable[[], Awaitable[tuple[str, str]]]] = {
+    errors: dict[str, str] = {}
+    probes: dict[str, Callable[[], Awaitable[tuple[str, str]]]] = {
         CRI: lambda: _first(_cri, cri_sockets, "no socket of containerd or CRI-O"),
         DOCKER: lambda: _first(_docker, docker_sockets, "no socket of the Docker Engine"),
         OCI: _oci,
         PROCESS: _process,
     }
-    for name in order if wanted == AUTO else (wanted,):
-        if name not in looks:
+    for name in order if requested == AUTO else (requested,):
+        if name not in probes:
             continue
-        endpoint, what = await looks[name]()
+        endpoint, what = await probes[name]()
         if endpoint:
             usable[name] = (endpoint, what)
             break
-        faults[name] = what
-    return Found(usable=usable, faults=faults)
+        errors[name] = what
+    return DetectedRuntimes(usable=usable, errors=errors)
 
 
-async def chosen(wanted: str = AUTO, endpoint: str = "") -> Choice:
+async def choose_runtime(requested: str = AUTO, endpoint: str = "") -> RuntimeChoice:
     """Choose a runtime. If `endpoint` is set, it is the socket of a CRI runtime or of the Docker Engine."""
     if not endpoint:
-        return choose(await look(wanted), wanted)
-    if wanted not in (AUTO, CRI, DOCKER):
-        raise NoRuntime(f"{wanted} has no endpoint: only {CRI} and {DOCKER} have")
+        return choose(await detect(requested), requested)
+    if requested not in (AUTO, CRI, DOCKER):
+        raise NoRuntime(f"{requested} has no endpoint: only {CRI} and {DOCKER} have")
     if not Path(endpoint.removeprefix("unix://")).exists():  # noqa: ASYNC240 - a single stat call
         raise NoRuntime(f"there is no {endpoint}")
-    return choose(await look(wanted, order=(CRI, DOCKER), cri_sockets=[endpoint], docker_sockets=[endpoint]), wanted)
+    return choose(
+        await detect(requested, order=(CRI, DOCKER), cri_sockets=[endpoint], docker_sockets=[endpoint]), requested
+    )
 
 
-async def _first(ask: _Ask, sockets: Sequence[str], otherwise: str) -> tuple[str, str]:
+async def _first(describe: _Describe, sockets: Sequence[str], otherwise: str) -> tuple[str, str]:
     """Return the first socket that responds and a description of its engine, or an empty path and the reason."""
-    faults = []
+    errors = []
     for path in sockets:
         socket = path.removeprefix("unix://")
         if not Path(socket).exists():  # noqa: ASYNC240 - a single stat call
             continue
         try:
-            async with asyncio.timeout(_PATIENCE_S):
-                return path, await ask(socket)
+            async with asyncio.timeout(_TIMEOUT_S):
+                return path, await describe(socket)
         except TimeoutError:
-            faults.append(f"{path} does not answer")
+            errors.append(f"{path} does not answer")
         except Exception as error:
-            faults.append(f"{path}: {error}")
-    return "", "; ".join(faults) or otherwise
+            errors.append(f"{path}: {error}")
+    return "", "; ".join(errors) or otherwise
 
 
 async def _cri(path: str) -> str:
@@ -126,7 +128,7 @@ async def _cri(path: str) -> str:
 
     client = CriClient(path)
     try:
-        about = await client.runtime("Version", timeout_s=_PATIENCE_S)
+        about = await client.runtime("Version", timeout_s=_TIMEOUT_S)
         return f"{about.runtime_name} {about.runtime_version} at {path}"
     except CriError as error:
         if error.is_unknown:
@@ -157,7 +159,3 @@ async def _oci() -> tuple[str, str]:
 
 async def _process() -> tuple[str, str]:
     return "/proc", "plain processes of this machine, which isolates nothing"
-
-
-__all__ = ["AUTO", "CRI", "DOCKER", "OCI", "ORDER", "PROCESS", "Choice", "Found", "NoRuntime", "choose", "chosen"]
-__all__ += ["look"]

@@ -1,8 +1,8 @@
 """The interface that every runtime implements, modelled on CRI: sandboxes, containers, images, exec, logs, stats.
 
-Calls that start a long operation return once it has started. The runtime then calls `Told` with the uid of each pod
-that has changed, and the kubelet reads the new state with `pod_report`. A report is a snapshot that must be cheap to
-produce, because the kubelet requests one each time it syncs a pod.
+Calls that start a long operation return once it has started. The runtime then calls `PodCallback` with the uid of each
+pod that has changed, and the kubelet reads the new state with `pod_report`. A report is a snapshot that must be cheap
+to produce, because the kubelet requests one each time it syncs a pod.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 CREATED, RUNNING, EXITED, UNKNOWN = "created", "running", "exited", "unknown"
 COMPLETED, ERROR, OOM_KILLED = "Completed", "Error", "OOMKilled"
 
-Told = Callable[[str], None]
+PodCallback = Callable[[str], None]
 """A callback that takes the uid of a pod whose state has changed."""
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class ContainerUser:
     """The user and groups that the first process of a container was started with."""
 
     uid: int
@@ -57,7 +57,7 @@ class ContainerReport:
     """Whether the container is running and its startup probe, if there is one, has succeeded."""
     is_ready: bool = False
     """Whether the container is running and its readiness probe, if there is one, succeeds."""
-    user: User | None = None
+    user: ContainerUser | None = None
     """None if the runtime does not know the user."""
 
 
@@ -74,7 +74,9 @@ class PodReport:
     before: Sequence[ContainerReport] = ()
     """The run before the current one of each container that has had several."""
     changes_in_s: float | None = None
-    """Seconds until the next change, if the runtime can predict it; otherwise changes are reported through `Told`."""
+    """Seconds until the next change, if the runtime can predict it; otherwise changes are reported through
+    `PodCallback`.
+    """
 
     def container(self, name: str) -> ContainerReport | None:
         return next((report for report in self.containers if report.name == name), None)
@@ -134,7 +136,7 @@ class Pulled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handler:
+class RuntimeHandler:
     """A runtime handler, which a RuntimeClass selects by name. The default handler has an empty name."""
 
     name: str = ""
@@ -144,9 +146,9 @@ class Handler:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeStatus:
-    faults: Sequence[str] = ()
+    errors: Sequence[str] = ()
     """Why the runtime cannot run pods now; the texts become the message of the node's Ready condition."""
-    handlers: Sequence[Handler] = ()
+    handlers: Sequence[RuntimeHandler] = ()
     """Sorted by name; empty if the runtime does not report its handlers."""
     heeds_groups_policy: bool | None = None
     """Whether the runtime supports supplementalGroupsPolicy; None if it does not report that."""

@@ -20,13 +20,15 @@ from sampan.machinery.clock import Clock
 from sampan.runtimes import contract, labels
 from sampan.runtimes.background import Background
 from sampan.runtimes.config import ContainerConfig, SandboxConfig
-from sampan.runtimes.contract import ImageInfo, PodReport, Pulled, RuntimeFailure, Told
+from sampan.runtimes.contract import ImageInfo, PodCallback, PodReport, Pulled, RuntimeFailure
 from sampan.runtimes.cpu_rates import CpuRates
-from sampan.runtimes.engine_images import EngineImages
-from sampan.runtimes.images.credentials import Keyring
-from sampan.runtimes.images.supply import Supply
-from sampan.runtimes.pod_table import PodTable, SeenContainer, SeenPod
-from sampan.runtimes.sandbox_configs import SandboxConfigs
+from sampan.runtimes.images import host
+from sampan.runtimes.images.bundles import Bundle
+from sampan.runtimes.images.credentials import Credentials, Keyring
+from sampan.runtimes.images.reference import BadReference, ImageReference, parse_reference
+from sampan.runtimes.images.supply import ImageSupply
+from sampan.runtimes.pod_table import ObservedContainer, ObservedPod, PodTable
+from sampan.runtimes.records import SandboxConfigs
 
 log = logging.getLogger(__name__)
 
@@ -50,9 +52,16 @@ class EngineRuntime(ABC):
     _images: EngineImages
     _view: EngineView
 
-    def __init__(self, *, directory: Path, node: str, clock: Clock, told: Told, supply: Supply | None) -> None:
-        self._directory, self._node, self._clock, self._told = directory, labels.mark(node, directory), clock, told
-        self._supply = supply or Supply(directory=directory)
+    def __init__(
+        self, *, directory: Path, node: str, clock: Clock, on_pod_change: PodCallback, supply: ImageSupply | None
+    ) -> None:
+        self._directory, self._node, self._clock, self._on_pod_change = (
+            directory,
+            labels.mark(node, directory),
+            clock,
+            on_pod_change,
+        )
+        self._supply = supply or ImageSupply(directory=directory)
         self._configs = SandboxConfigs(directory / "sandboxes")
         self._rates = CpuRates()
         self._background = Background()
@@ -70,7 +79,7 @@ class EngineRuntime(ABC):
 
     async def __aexit__(self, *exc: object) -> None:
         """Disconnect from the engine. Containers keep running."""
-        await self._background.end()
+        await self._background.stop()
         await self._close()
 
     async def shut_down(self) -> None:
@@ -91,14 +100,14 @@ class EngineRuntime(ABC):
     async def remove_pod(self, uid: str) -> None: ...
 
     @abstractmethod
-    async def _create(self, sandbox: str, config: ContainerConfig, around: SandboxConfig) -> str:
+    async def _create(self, sandbox: str, config: ContainerConfig, sandbox_config: SandboxConfig) -> str:
         """Create a container in the sandbox with that id, and return the id of the container."""
 
     @abstractmethod
     async def _start(self, id: str) -> None: ...
 
     @abstractmethod
-    async def _end(self, id: str, grace_s: float) -> None:
+    async def _stop_and_wait(self, id: str, grace_s: float) -> None:
         """Send the stop signal to the container, kill it after the grace period, and wait until it has exited. A
         container that no longer exists is not an error."""
 
@@ -142,7 +151,7 @@ class EngineRuntime(ABC):
         assert config is not None
         uid = pod.metadata.uid
         sandbox = self._table.ready_sandbox(uid, "CreateContainerError")
-        await self._clear_way(uid, config.name, attempt)
+        await self._remove_unstarted(uid, config.name, attempt)
         if added := await asyncio.to_thread(self._supply.mounts, config.image):
             config = replace(config, mounts=[*added, *config.mounts])
         id = await self._create(sandbox.id, config, self._configs.get(uid))
@@ -155,27 +164,27 @@ class EngineRuntime(ABC):
             await self._view.refresh(uid)
         return f"{self.name}://{id}"
 
-    async def _clear_way(self, uid: str, name: str, attempt: int) -> None:
+    async def _remove_unstarted(self, uid: str, name: str, attempt: int) -> None:
         """Remove a container that was created but not started before the kubelet stopped: it occupies the container
         name that is needed now."""
-        pod = self._table.get(uid) or SeenPod()
+        pod = self._table.get(uid) or ObservedPod()
         for container in pod.runs_of(name):
             if container.attempt == attempt and container.state == contract.CREATED:
                 await self._remove(container.id)
 
     async def stop_container(self, pod: Pod, name: str, grace_s: float) -> None:
-        seen_pod = self._table.get(pod.metadata.uid)
-        runs = seen_pod.runs_of(name) if seen_pod is not None else []
+        observed_pod = self._table.get(pod.metadata.uid)
+        runs = observed_pod.runs_of(name) if observed_pod is not None else []
         if not runs or runs[0].is_over:
             return
         id = runs[0].id
         if (task := self._stops.pop(id, None)) is not None:
             task.cancel()
-        self._stops[id] = self._background.begin(self._stop(pod.metadata.uid, id, grace_s))
+        self._stops[id] = self._background.start(self._stop(pod.metadata.uid, id, grace_s))
 
     async def _stop(self, uid: str, id: str, grace_s: float) -> None:
         try:
-            await self._end(id, grace_s)
+            await self._stop_and_wait(id, grace_s)
         except RuntimeFailure as error:
             log.warning("cannot stop container %s: %s", id, error)
         self._stops.pop(id, None)
@@ -189,12 +198,62 @@ class EngineRuntime(ABC):
             await self._forget(container)
             await self._view.refresh(uid)
 
-    async def _forget(self, container: SeenContainer) -> None:
+    async def _forget(self, container: ObservedContainer) -> None:
         await self._remove(container.id)
-        self._let_go(container)
+        self._forget_files(container)
 
-    def _let_go(self, container: SeenContainer) -> None:
+    def _forget_files(self, container: ObservedContainer) -> None:
         """Delete the CPU samples and the log of a container that the engine has removed."""
         self._rates.forget(container.id)
         if container.log_path:
             Path(container.log_path).unlink(missing_ok=True)
+
+
+PULL_FAILED = "ErrImagePull"
+
+
+class EngineImages(ABC):
+    def __init__(self, *, supply: ImageSupply) -> None:
+        self._supply = supply
+        self._has_host = False
+        """Whether this process has loaded the host image. It is loaded once per process, because the programs of the
+        machine may have changed since an earlier kubelet loaded it."""
+
+    @abstractmethod
+    async def list(self) -> Sequence[ImageInfo]: ...
+
+    @abstractmethod
+    async def remove(self, name: str) -> None: ...
+
+    @abstractmethod
+    async def _find(self, name: str) -> ImageInfo | None:
+        """Return the image if the engine has it."""
+
+    @abstractmethod
+    async def _load(self, bundle: Bundle) -> ImageInfo | None:
+        """Load the bundle into the engine, and return the resulting image."""
+
+    @abstractmethod
+    async def _pull(self, reference: ImageReference, credentials: Credentials | None) -> str:
+        """Have the engine pull the image from its registry, and return a reference to it."""
+
+    async def get(self, name: str) -> ImageInfo | None:
+        is_host = host.is_host(name)
+        image = await self._find(name) if not is_host or self._has_host else None
+        if image is None and (bundle := await asyncio.to_thread(self._supply.find, name)) is not None:
+            image = await self._load(bundle)
+            self._has_host = self._has_host or is_host
+        return image
+
+    async def pull(self, name: str, keyring: Keyring | None) -> Pulled:
+        """Pull an image with each of the matching credentials in turn, and anonymously at last."""
+        try:
+            reference = parse_reference(name)
+        except BadReference as error:
+            raise RuntimeFailure("InvalidImageName", f"Failed to apply default image tag {name!r}: {error}") from None
+        if host.is_host(name) and (own := await self.get(name)) is not None:
+            return Pulled(own.id)
+        for credentials in keyring.find(reference) if keyring is not None else ():
+            with contextlib.suppress(RuntimeFailure):
+                return Pulled(await self._pull(reference, credentials), credentials)
+        return Pulled(await self._pull(reference, None))

@@ -154,8 +154,8 @@ def loopback_up() -> None:
     """Bring up the loopback interface of the current network namespace."""
     with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)) as link:
         request = struct.pack("16sH14s", b"lo", 0, b"")
-        answer = fcntl.ioctl(link, _SIOCGIFFLAGS, request)
-        flags = struct.unpack("16sH14s", answer)[1] | _IFF_UP
+        interface_flags = fcntl.ioctl(link, _SIOCGIFFLAGS, request)
+        flags = struct.unpack("16sH14s", interface_flags)[1] | _IFF_UP
         fcntl.ioctl(link, _SIOCSIFFLAGS, struct.pack("16sH14s", b"lo", flags, b""))
 
 
@@ -168,15 +168,18 @@ def held_capabilities() -> int:
     return int(next((line.split()[1] for line in lines if line.startswith("CapEff:")), "0"), 16)
 
 
-__all__ = ["MNT_DETACH", "MS_BIND", "MS_NODEV", "MS_NOEXEC", "MS_NOSUID", "MS_PRIVATE", "MS_RDONLY", "MS_REC"]
-__all__ += [
-    "MS_REMOUNT",
-    "UserNamespace",
-    "bind_without_owners",
-    "held_capabilities",
-    "in_network",
-    "loopback_up",
-    "mount",
-    "nobody_namespace",
-]
-__all__ += ["mounts_below", "unmount"]
+_SYS_RESOURCE = 24
+
+
+def allowed_oom_score(score: int) -> int:
+    """Return the score, or the lowest one that this process may set. Without CAP_SYS_RESOURCE that is its own score."""
+    if score >= 0 or may_lower_oom_score():
+        return score
+    try:
+        return max(score, int(Path("/proc/self/oom_score_adj").read_text()))
+    except (OSError, ValueError):
+        return max(score, 0)
+
+
+def may_lower_oom_score() -> bool:
+    return bool(held_capabilities() >> _SYS_RESOURCE & 1)

@@ -41,7 +41,3 @@ def of_node(node: str, uid: str = "") -> Mapping[str, str]:
 
 def _pod(config: SandboxConfig) -> dict[str, str]:
     return {POD_NAME: config.name, POD_NAMESPACE: config.namespace, POD_UID: config.uid}
-
-
-__all__ = ["CONTAINER_NAME", "IMAGE", "NODE", "POD_NAME", "POD_NAMESPACE", "POD_UID", "container_labels", "mark"]
-__all__ += ["of_node", "sandbox_labels"]

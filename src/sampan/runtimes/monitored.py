@@ -18,10 +18,10 @@ from sampan.machinery.clock import Clock
 from sampan.runtimes import contract
 from sampan.runtimes.background import Background
 from sampan.runtimes.config import ContainerConfig, SandboxConfig
-from sampan.runtimes.contract import PodReport, RuntimeFailure, RuntimeStatus, Told
+from sampan.runtimes.contract import PodCallback, PodReport, RuntimeFailure, RuntimeStatus
 from sampan.runtimes.monitor.client import MonitorClient, MonitorError, MonitorStream
 from sampan.runtimes.pod_state import PodState, new_container, new_sandbox, report
-from sampan.runtimes.records import ContainerRecord, Records
+from sampan.runtimes.records import ContainerRecord, PodRecords
 from sampan.runtimes.streams import ProcessStream
 
 log = logging.getLogger(__name__)
@@ -43,9 +43,9 @@ class MonitoredRuntime(ABC):
 
     name: str
 
-    def __init__(self, *, directory: Path, clock: Clock, told: Told) -> None:
-        self._directory, self._clock, self._told = directory, clock, told
-        self._records = Records(directory)
+    def __init__(self, *, directory: Path, clock: Clock, on_pod_change: PodCallback) -> None:
+        self._directory, self._clock, self._on_pod_change = directory, clock, on_pod_change
+        self._records = PodRecords(directory)
         self._monitor = MonitorClient(directory / "monitor")
         self._pods: dict[str, PodState] = {}
         self._background = Background()
@@ -55,12 +55,12 @@ class MonitoredRuntime(ABC):
         await self._monitor.ensure()
         self._load()
         await self._settle()
-        self._background.begin(self._follow())
+        self._background.start(self._follow())
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         """Stop watching the monitor. Containers keep running."""
-        await self._background.end()
+        await self._background.stop()
 
     async def shut_down(self) -> None:
         """Remove all pods and stop the monitor, for a node that is removed from the cluster."""
@@ -170,7 +170,7 @@ class MonitoredRuntime(ABC):
             task.cancel()
         elif grace_s > 0:
             await self._signal(record, _signal_number(record.stop_signal))
-        state.kills[record.id] = self._background.begin(self._kill_after(state, record, grace_s))
+        state.kills[record.id] = self._background.start(self._kill_after(state, record, grace_s))
 
     async def _kill_after(self, pod: PodState, record: ContainerRecord, grace_s: float) -> None:
         if grace_s > 0:
@@ -246,8 +246,8 @@ class MonitoredRuntime(ABC):
             log.error("cannot save the exit status of container %s: %s", record.id, error)
         if (task := pod.kills.pop(record.id, None)) is not None:
             task.cancel()
-        self._background.begin(self._clean_up(pod, record))
-        self._told(pod.sandbox.uid)
+        self._background.start(self._clean_up(pod, record))
+        self._on_pod_change(pod.sandbox.uid)
 
     async def _clean_up(self, pod: PodState, record: ContainerRecord) -> None:
         await self._let_go(pod, record)

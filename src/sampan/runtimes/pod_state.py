@@ -47,7 +47,7 @@ def new_sandbox(config: SandboxConfig, old: PodState | None, now: float) -> Sand
         is_ready=False,
         host_network=config.namespaces.network == "node",
         hostname=config.hostname,
-        made=old.sandbox.made + 1 if old is not None else 1,
+        sandbox_count=old.sandbox.sandbox_count + 1 if old is not None else 1,
     )
 
 
@@ -66,20 +66,20 @@ def new_container(config: ContainerConfig, attempt: int, now: float) -> Containe
     )
 
 
-def report(found: PodState, pod: Pod, runtime: str) -> PodReport:
+def report(state: PodState, pod: Pod, runtime: str) -> PodReport:
     """Return the report for a pod. Init containers run again in a new sandbox, so their runs in the old sandbox are not
     current, and neither are failed runs of other containers: both are reported as previous runs."""
-    record, inits = found.sandbox, {container.name for container in pod.spec.initContainers}
-    names = dict.fromkeys(container.name for container in found.containers.values() if container.name)
+    record, inits = state.sandbox, {container.name for container in pod.spec.initContainers}
+    names = dict.fromkeys(container.name for container in state.containers.values() if container.name)
     present, before = [], []
-    for runs in (found.runs_of(name) for name in names):
+    for runs in (state.runs_of(name) for name in names):
         is_left = runs[0].created_at < record.created_at and (runs[0].name in inits or runs[0].exit_code != 0)
         older = runs if is_left else runs[1:]
         present += [] if is_left else runs[:1]
         before += older[:1]
     return PodReport(
         is_sandbox_ready=record.is_ready,
-        sandboxes=record.made,
+        sandboxes=record.sandbox_count,
         ips=record.ips if record.is_ready else (),
         containers=[_container(container, runtime) for container in present],
         before=[_container(container, runtime) for container in before],

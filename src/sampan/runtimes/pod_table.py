@@ -13,11 +13,11 @@ from pathlib import Path
 
 from sampan.api.types.core_v1 import Pod
 from sampan.runtimes import contract
-from sampan.runtimes.contract import NOTHING, ContainerReport, PodReport, RuntimeFailure, User
+from sampan.runtimes.contract import NOTHING, ContainerReport, ContainerUser, PodReport, RuntimeFailure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenSandbox:
+class ObservedSandbox:
     id: str
     attempt: int
     is_ready: bool
@@ -28,7 +28,7 @@ class SeenSandbox:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenContainer:
+class ObservedContainer:
     id: str
     sandbox: str
     name: str
@@ -43,7 +43,7 @@ class SeenContainer:
     reason: str = ""
     message: str = ""
     log_path: str = ""
-    user: User | None = None
+    user: ContainerUser | None = None
 
     @property
     def is_over(self) -> bool:
@@ -51,18 +51,18 @@ class SeenContainer:
 
 
 @dataclass(slots=True)
-class SeenPod:
-    sandboxes: Sequence[SeenSandbox] = ()
+class ObservedPod:
+    sandboxes: Sequence[ObservedSandbox] = ()
     """The latest sandbox first."""
-    containers: Sequence[SeenContainer] = ()
+    containers: Sequence[ObservedContainer] = ()
     """The latest run first among those with the same name."""
     ticket: int = field(default=0, compare=False)
 
     @property
-    def sandbox(self) -> SeenSandbox | None:
+    def sandbox(self) -> ObservedSandbox | None:
         return self.sandboxes[0] if self.sandboxes else None
 
-    def runs_of(self, name: str) -> list[SeenContainer]:
+    def runs_of(self, name: str) -> list[ObservedContainer]:
         return [container for container in self.containers if container.name == name]
 
 
@@ -71,11 +71,11 @@ class PodTable:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._pods: dict[str, SeenPod] = {}
-        self._gone: dict[str, int] = {}
+        self._pods: dict[str, ObservedPod] = {}
+        self._absent: dict[str, int] = {}
         """Tickets of observations in which a pod was absent, so that an older observation does not bring it back."""
         self._tickets = itertools.count(1)
-        self._all_seen = 0
+        self._last_full_observation = 0
 
     def ticket(self) -> int:
         return next(self._tickets)
@@ -83,44 +83,48 @@ class PodTable:
     def uids(self) -> list[str]:
         return list(self._pods)
 
-    def get(self, uid: str) -> SeenPod | None:
+    def get(self, uid: str) -> ObservedPod | None:
         return self._pods.get(uid)
 
-    def put(self, uid: str, sandboxes: Sequence[SeenSandbox], containers: Sequence[SeenContainer], ticket: int) -> bool:
+    def put(
+        self, uid: str, sandboxes: Sequence[ObservedSandbox], containers: Sequence[ObservedContainer], ticket: int
+    ) -> bool:
         """Store an observation of a pod, and return whether it differs from the one before."""
         old = self._pods.get(uid)
-        if ticket < (old.ticket if old is not None else self._gone.get(uid, 0)):
+        if ticket < (old.ticket if old is not None else self._absent.get(uid, 0)):
             return False
         if not sandboxes and not containers:
-            self._gone[uid] = ticket
+            self._absent[uid] = ticket
             return self._pods.pop(uid, None) is not None
-        pod = SeenPod(
+        pod = ObservedPod(
             sorted(sandboxes, key=lambda item: (-item.attempt, -item.created_at)),
             sorted(containers, key=lambda item: (-item.attempt, -item.created_at)),
             ticket,
         )
         self._pods[uid] = pod
-        self._gone.pop(uid, None)
+        self._absent.pop(uid, None)
         return pod != old
 
     def forget_before(self, ticket: int) -> None:
-        """Note that all pods were observed with this ticket, and drop tickets in `_gone` that are older than the
+        """Note that all pods were observed with this ticket, and drop tickets in `_absent` that are older than the
         previous such observation, as no observation that old is still under way."""
-        self._gone = {uid: gone_at for uid, gone_at in self._gone.items() if gone_at >= self._all_seen}
-        self._all_seen = ticket
+        self._absent = {
+            uid: absent_at for uid, absent_at in self._absent.items() if absent_at >= self._last_full_observation
+        }
+        self._last_full_observation = ticket
 
     # -- queries of the kubelet --------------------------------------------------------------------------------------
 
     def report(self, pod: Pod) -> PodReport:
         """Return the report for a pod. Init containers run again in a new sandbox, so their runs in the old sandbox are
         not current, and neither are failed runs of other containers: both are reported as previous runs."""
-        seen_pod = self._pods.get(pod.metadata.uid)
-        if seen_pod is None:
+        observed_pod = self._pods.get(pod.metadata.uid)
+        if observed_pod is None:
             return NOTHING
-        sandbox, inits = seen_pod.sandbox, {container.name for container in pod.spec.initContainers}
+        sandbox, inits = observed_pod.sandbox, {container.name for container in pod.spec.initContainers}
         present, before = [], []
-        for name in dict.fromkeys(container.name for container in reversed(seen_pod.containers)):
-            runs = seen_pod.runs_of(name)
+        for name in dict.fromkeys(container.name for container in reversed(observed_pod.containers)):
+            runs = observed_pod.runs_of(name)
             is_of_old = sandbox is not None and runs[0].sandbox != sandbox.id
             is_left = is_of_old and (name in inits or runs[0].exit_code != 0)
             present += [] if is_left else runs[:1]
@@ -133,40 +137,40 @@ class PodTable:
             before=[self._container(container) for container in before],
         )
 
-    def _container(self, seen: SeenContainer) -> ContainerReport:
-        is_running, is_over = seen.state == contract.RUNNING, seen.is_over
+    def _container(self, container: ObservedContainer) -> ContainerReport:
+        is_running, is_over = container.state == contract.RUNNING, container.is_over
         return ContainerReport(
-            name=seen.name,
-            id=f"{self._name}://{seen.id}",
-            state=seen.state,
-            attempt=seen.attempt,
-            image=seen.image,
-            image_ref=seen.image_ref,
+            name=container.name,
+            id=f"{self._name}://{container.id}",
+            state=container.state,
+            attempt=container.attempt,
+            image=container.image,
+            image_ref=container.image_ref,
             # Engines may record the exit of a short-lived container before its start.
-            started_at=min(seen.started_at, seen.finished_at) if is_over else seen.started_at,
-            finished_at=seen.finished_at if is_over else 0,
-            exit_code=seen.exit_code if is_over else 0,
-            reason=seen.reason if is_over else "",
-            message=seen.message if is_over else "",
+            started_at=min(container.started_at, container.finished_at) if is_over else container.started_at,
+            finished_at=container.finished_at if is_over else 0,
+            exit_code=container.exit_code if is_over else 0,
+            reason=container.reason if is_over else "",
+            message=container.message if is_over else "",
             is_started=is_running,
             is_ready=is_running,
-            user=seen.user,
+            user=container.user,
         )
 
-    def running(self, uid: str, name: str) -> SeenContainer:
+    def running(self, uid: str, name: str) -> ObservedContainer:
         pod = self._pods.get(uid)
         runs = pod.runs_of(name) if pod is not None else []
         if not runs or runs[0].state != contract.RUNNING:
             raise RuntimeFailure("NotFound", f'container "{name}" is not running')
         return runs[0]
 
-    def ready_sandbox(self, uid: str, reason: str = "NotFound") -> SeenSandbox:
+    def ready_sandbox(self, uid: str, reason: str = "NotFound") -> ObservedSandbox:
         pod = self._pods.get(uid)
         if pod is None or pod.sandbox is None or not pod.sandbox.is_ready:
             raise RuntimeFailure(reason, "the pod has no sandbox")
         return pod.sandbox
 
-    def find(self, uid: str, id: str) -> SeenContainer | None:
+    def find(self, uid: str, id: str) -> ObservedContainer | None:
         pod = self._pods.get(uid)
         container_id = id.removeprefix(f"{self._name}://")
         return (
@@ -182,6 +186,6 @@ class PodTable:
         return Path(run[0].log_path) if run and run[0].log_path else None
 
 
-def ended_reason(reason: str, exit_code: int) -> str:
+def exit_reason(reason: str, exit_code: int) -> str:
     """Return the reason reported by the engine, or else Error or Completed, depending on the exit code."""
     return reason or (contract.ERROR if exit_code else contract.COMPLETED)

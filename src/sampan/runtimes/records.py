@@ -15,8 +15,10 @@ from typing import Any
 
 import msgspec
 
-from sampan.runtimes import contract, trees
+from sampan.runtimes import contract
 from sampan.runtimes.config import SandboxConfig
+from sampan.runtimes.contract import RuntimeFailure
+from sampan.runtimes.safe_paths import remove_tree
 
 
 class SandboxRecord(msgspec.Struct):
@@ -34,7 +36,7 @@ class SandboxRecord(msgspec.Struct):
     hostname: str = ""
     program: str = ""
     """The name of the OCI runtime program that runs the pod's containers."""
-    made: int = 1
+    sandbox_count: int = msgspec.field(default=1, name="made")
     """How many sandboxes the pod has had, including this one."""
 
 
@@ -61,10 +63,10 @@ class ContainerRecord(msgspec.Struct):
     """The digest of the image whose layers the container uses."""
     volume_digests: list[str] = msgspec.field(default_factory=list)
     """The digests of the images that are mounted as volumes."""
-    user: contract.User | None = None
+    user: contract.ContainerUser | None = None
 
 
-class Records:
+class PodRecords:
     """Reads and writes records. Writes are atomic. Records are read only when the runtime starts."""
 
     def __init__(self, directory: Path) -> None:
@@ -116,7 +118,7 @@ class Records:
     def remove(self, path: Path) -> None:
         """Remove a directory tree, ignoring errors."""
         with contextlib.suppress(OSError):
-            trees.remove_tree(path)
+            remove_tree(path)
 
 
 def as_path(kind: type, value: Any) -> Any:
@@ -129,3 +131,34 @@ def _write(path: Path, content: bytes) -> None:
     scratch = path.with_name(f".{path.name}.new")
     scratch.write_bytes(content)
     os.replace(scratch, path)
+
+
+class SandboxConfigs:
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._known: dict[str, SandboxConfig] = {}
+
+    def keep(self, config: SandboxConfig) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = self._path(config.uid)
+        scratch = path.with_suffix(".new")
+        scratch.write_bytes(msgspec.json.encode(config, enc_hook=str))
+        os.replace(scratch, path)
+        self._known[config.uid] = config
+
+    def get(self, uid: str) -> SandboxConfig:
+        config = self._known.get(uid)
+        if config is None:
+            try:
+                config = msgspec.json.decode(self._path(uid).read_bytes(), type=SandboxConfig, dec_hook=as_path)
+            except (OSError, msgspec.MsgspecError):
+                raise RuntimeFailure("CreateContainerError", "the pod has no sandbox that is known") from None
+            self._known[uid] = config
+        return config
+
+    def forget(self, uid: str) -> None:
+        self._known.pop(uid, None)
+        self._path(uid).unlink(missing_ok=True)
+
+    def _path(self, uid: str) -> Path:
+        return self._directory / f"{uid}.json"

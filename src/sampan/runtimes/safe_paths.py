@@ -11,8 +11,10 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import shutil
 import stat
 import struct
+import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -240,3 +242,31 @@ def inside(root: Path, path: str) -> Path:
             done = root
         remaining = _parts(target) + remaining
     return done
+
+
+def walk_tree(directory: Path) -> Iterator[os.DirEntry[str]]:
+    """Yield all entries below the directory. Symbolic links are not followed, and unreadable directories are
+    skipped."""
+    pending = [os.fspath(directory)]
+    while pending:
+        try:
+            children = list(os.scandir(pending.pop()))
+        except OSError:
+            continue
+        for entry in children:
+            yield entry
+            if entry.is_dir(follow_symlinks=False):
+                pending.append(entry.path)
+
+
+def remove_tree(directory: Path) -> None:
+    """Remove a directory tree. Raise OSError if a part of it cannot be removed."""
+    try:
+        shutil.rmtree(directory)
+    except FileNotFoundError:
+        return
+    except (OSError, RecursionError):  # rm needs no stack frame or descriptor per level
+        command = ["rm", "-rf", "--one-file-system", "--", os.fspath(directory)]
+        done = subprocess.run(command, capture_output=True, check=False, text=True)
+        if done.returncode:
+            raise OSError((done.stderr.strip().splitlines() or [f"{directory} cannot be removed"])[-1]) from None

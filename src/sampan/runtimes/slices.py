@@ -9,7 +9,7 @@ import shutil
 from sampan.runtimes.config import SandboxConfig
 
 _PREFIX = "sampan-pod"
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 
 
 def slice_of(uid: str) -> str:
@@ -17,12 +17,12 @@ def slice_of(uid: str) -> str:
     return f"{_PREFIX}{uid.replace('-', '_')}.slice"
 
 
-def group_parent(config: SandboxConfig, *, is_systemd: bool) -> str:
+def cgroup_parent(config: SandboxConfig, *, is_systemd: bool) -> str:
     """Return the cgroup parent that the engine uses for the containers of the pod."""
     return slice_of(config.uid) if is_systemd and config.cgroup_parent else config.cgroup_parent
 
 
-async def end_slice(uid: str) -> None:
+async def stop_slice(uid: str) -> None:
     """Stop the pod's slice. systemd creates a slice on first use and keeps it until it is stopped."""
     if (systemctl := shutil.which("systemctl")) is None:
         return
@@ -30,7 +30,7 @@ async def end_slice(uid: str) -> None:
     with contextlib.suppress(OSError):  # includes TimeoutError, if systemd does not respond
         process = await asyncio.create_subprocess_exec(systemctl, "stop", slice_of(uid), stdout=quiet, stderr=quiet)
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(_TIMEOUT_S):
                 await process.wait()
         finally:
             if process.returncode is None:

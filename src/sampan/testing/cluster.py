@@ -20,7 +20,7 @@ from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki, with_front_prox
 from sampan.cluster.scheduler_settings import SchedulerSettings
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock, RealClock
-from sampan.runtimes.choice import chosen
+from sampan.runtimes.choice import choose_runtime
 from sampan.runtimes.names import HOLLOW
 from sampan.testing import arguments, namespaces
 from sampan.testing.keys import KEYS
@@ -204,8 +204,10 @@ class Cluster:
         self._folder = TemporaryFolder(f"{_NAME}-")
         try:
             if self._nodes.real_count:
-                choice = await chosen(self._nodes.runtime)  # raises an error if the machine cannot run such pods
-                self._nodes = replace(self._nodes, endpoint=choice.place)
+                choice = await choose_runtime(
+                    self._nodes.runtime
+                )  # raises an error if the machine cannot run such pods
+                self._nodes = replace(self._nodes, endpoint=choice.endpoint)
             pki = KEYS.write(self._home / "pki")
             async with Assembly(config=self._config(pki), clock=self.clock) as self._assembly:
                 self._write_kubeconfig(self.kubeconfig)

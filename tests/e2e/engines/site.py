@@ -21,7 +21,7 @@ from tests.e2e.kubectl.command import Kubectl, find
 from tests.ports import free_port
 from tests.runtimes import engines
 from tests.runtimes.engines import Engine
-from tests.runtimes.images.made import docker_archive
+from tests.runtimes.images.builders import docker_archive
 
 LOADED, HOST = "sampan.local/loaded:1", "sampan.local/host"
 _LIST = {

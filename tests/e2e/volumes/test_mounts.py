@@ -14,7 +14,7 @@ from sampan.machinery.client import Selection
 from sampan.runtimes import kernel
 from sampan.testing import Cluster
 from tests.e2e.conformance.storage.real_node import COMPONENTS, RealNode, play, why_not
-from tests.runtimes.images.made import MadeImage
+from tests.runtimes.images.builders import MadeImage
 from tests.runtimes.images.registry import FakeRegistry, serving
 
 MS_SHARED = 1 << 20

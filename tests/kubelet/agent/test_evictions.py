@@ -21,7 +21,7 @@ from sampan.runtimes.images.archives import load
 from sampan.testing import Cluster
 from tests.e2e.chaos.line import Line
 from tests.kubelet.agent.real_node import NAME, phase, real_node, until
-from tests.runtimes.images.made import MadeImage, docker_archive
+from tests.runtimes.images.builders import MadeImage, docker_archive
 
 MIB = 1 << 20
 pytestmark = pytest.mark.skipif(

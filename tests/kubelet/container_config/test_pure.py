@@ -24,9 +24,8 @@ from sampan.kubelet.container_config.variables import (
     expand_all,
     service_variables,
 )
-from sampan.runtimes.config import Dns
+from sampan.runtimes.config import Dns, resolv_conf
 from sampan.runtimes.contract import ImageInfo
-from sampan.runtimes.resolver import resolv_conf
 from tests.kubelet.container_config.builders import container, pod
 
 KNOWN = {"A": "1", "B": "$(A)", "EMPTY": ""}

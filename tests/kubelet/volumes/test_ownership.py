@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sampan.kubelet.volumes.ownership import ON_ROOT_MISMATCH, give_to_group
-from sampan.runtimes import trees
+from sampan.runtimes.safe_paths import remove_tree
 from tests.kubelet.volumes.scene import needs_root
 
 
@@ -93,4 +93,4 @@ def test_a_volume_with_very_deep_directories_is_given_to_its_group(tmp_path: Pat
         give_to_group(directory, 4321, is_read_only=False)
         assert place.stat().st_gid == directory.stat().st_gid == 4321
     finally:
-        trees.remove_tree(directory)
+        remove_tree(directory)

@@ -14,10 +14,10 @@ from typing import TypeVar
 
 import pytest
 
-from sampan.network.pods import lacking
+from sampan.network.pods import unsupported_reason
 from sampan.runtimes.kernel import MS_BIND, in_network, loopback_up, mount, unmount
 
-needs_network = pytest.mark.skipif(bool(lacking()), reason=lacking() or "can")
+needs_network = pytest.mark.skipif(bool(unsupported_reason()), reason=unsupported_reason() or "can")
 
 NODE_IP, OUTSIDE_IP = "192.0.2.1", "192.0.2.2"
 NODE_IP6, OUTSIDE_IP6 = "2001:db8::1", "2001:db8::2"

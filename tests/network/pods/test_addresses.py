@@ -8,28 +8,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.network.pods.addresses import AddressPool, NoAddressLeft, gateway, parse_ranges
+from sampan.network.pods.addresses import AddressPool, NoAddressLeft, gateway, parse_cidrs
 
 CIDRS = [["10.1.0.0/28"], ["fd00::/124"], ["10.1.0.0/29", "fd00::/64"], ["fd00:1::/112", "10.255.255.0/24"]]
 
 
 @given(st.sampled_from(CIDRS), st.lists(st.sampled_from(["take", "give back", "restart"]), max_size=60), st.randoms())
 def test_no_address_is_given_twice(cidrs: list[str], steps: list[str], random: object) -> None:
-    ranges = parse_ranges(cidrs)
+    ranges = parse_cidrs(cidrs)
     pool, given_out = AddressPool(()), list[list[str]]()
     for step in steps:
         if step == "restart":
             pool = AddressPool(address for addresses in given_out for address in addresses)
         elif step == "give back" and given_out:
             back = given_out.pop(random.randrange(len(given_out)))  # type: ignore[attr-defined]
-            pool.give_back(back)
+            pool.release(back)
         elif step == "take":
             room = min(each.num_addresses - 2 - (each.version == 4) for each in ranges)
             if len(given_out) >= room:
                 with pytest.raises(NoAddressLeft):
-                    pool.take(ranges)
+                    pool.allocate(ranges)
                 continue
-            new = pool.take(ranges)
+            new = pool.allocate(ranges)
             assert not {a for each in given_out for a in each} & set(new)
             given_out.append(new)
     for addresses in given_out:
@@ -41,24 +41,24 @@ def test_no_address_is_given_twice(cidrs: list[str], steps: list[str], random: o
 
 
 def test_an_address_just_given_back_rests() -> None:
-    pool, ranges = AddressPool(()), parse_ranges(["10.1.0.0/24"])
-    first = pool.take(ranges)
-    pool.give_back(first)
-    assert (first, pool.take(ranges)) == (["10.1.0.2/24"], ["10.1.0.3/24"])
+    pool, ranges = AddressPool(()), parse_cidrs(["10.1.0.0/24"])
+    first = pool.allocate(ranges)
+    pool.release(first)
+    assert (first, pool.allocate(ranges)) == (["10.1.0.2/24"], ["10.1.0.3/24"])
 
 
 def test_a_failed_take_keeps_nothing() -> None:
     pool = AddressPool(f"10.1.0.{last}/29" for last in range(2, 7))
     with pytest.raises(NoAddressLeft, match=r"no address is left in 10.1.0.0/29: 5 are in use"):
-        pool.take(parse_ranges(["fd00::/64", "10.1.0.0/29"]))
-    assert pool.take(parse_ranges(["fd00::/64"])) == ["fd00::2/64"]
+        pool.allocate(parse_cidrs(["fd00::/64", "10.1.0.0/29"]))
+    assert pool.allocate(parse_cidrs(["fd00::/64"])) == ["fd00::2/64"]
 
 
 @pytest.mark.parametrize("cidrs", [["10.0.0.0/33"], ["nonsense"], ["10.0.0.0/31"], ["10.0.0.0/24", "10.0.1.0/24"]])
 def test_ranges_that_cannot_be(cidrs: list[str]) -> None:
     with pytest.raises(ValueError, match=r"\S"):
-        parse_ranges(cidrs)
+        parse_cidrs(cidrs)
 
 
 def test_a_range_is_taken_by_its_network() -> None:
-    assert parse_ranges(["10.1.2.3/24"]) == (ip_network("10.1.2.0/24"),)
+    assert parse_cidrs(["10.1.2.3/24"]) == (ip_network("10.1.2.0/24"),)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sampan.machinery.clock import VirtualClock
-from sampan.network.pods import BridgeConfig, BridgeNetwork, lacking
+from sampan.network.pods import BridgeConfig, BridgeNetwork, unsupported_reason
 from sampan.network.pods.nft import run_nft
 from sampan.runtimes.config import PortMapping
 from sampan.runtimes.contract import RuntimeFailure
@@ -437,7 +437,7 @@ def legacy(*args: str) -> str:
 def can_legacy() -> bool:
     """Asked in a new network: where the kernel can, this makes tables."""
     argv = ["unshare", "--net", "sh", "-c", "iptables-legacy -S && ip6tables-legacy -S"]
-    return not lacking() and subprocess.run(argv, capture_output=True, check=False).returncode == 0
+    return not unsupported_reason() and subprocess.run(argv, capture_output=True, check=False).returncode == 0
 
 
 @pytest.mark.skipif(not can_legacy(), reason="there is no iptables-legacy, or the kernel has no place for its rules")

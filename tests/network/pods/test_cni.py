@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from sampan.network.pods import BridgeConfig, CniNetwork, portmap_rest
-from sampan.network.pods.cni import PLUGIN_DIRECTORIES, conflist, missing_plugins
+from sampan.network.pods import BridgeConfig, CniNetwork
+from sampan.network.pods.cni import PLUGIN_DIRECTORIES, conflist, missing_plugins, portmap_removal
 from sampan.network.pods.nft import run_nft
 from sampan.runtimes.contract import RuntimeFailure
 from tests.network.pods.lab import NODE_IP, OUTSIDE_IP, OUTSIDE_IP6, Lab, listening, needs_network, source_seen
@@ -75,7 +75,7 @@ _WAYS = ["-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT", "-A 
 
 
 def test_what_portmap_leaves_is_taken_away() -> None:
-    found = portmap_rest.removal([*_CHAINS, *_WAYS, "-A POSTROUTING -j KUBE-SERVICES"])
+    found = portmap_removal([*_CHAINS, *_WAYS, "-A POSTROUTING -j KUBE-SERVICES"])
     assert found == [
         ["-D", "PREROUTING", "-m", "addrtype", "--dst-type", "LOCAL", "-j", "CNI-HOSTPORT-DNAT"],
         ["-D", "POSTROUTING", "-j", "CNI-HOSTPORT-MASQ"],
@@ -84,8 +84,8 @@ def test_what_portmap_leaves_is_taken_away() -> None:
         ["-X", "CNI-HOSTPORT-DNAT"],
         ["-X", "CNI-HOSTPORT-MASQ"],
     ]
-    assert portmap_rest.removal([*_CHAINS, *_WAYS, "-A CNI-HOSTPORT-DNAT -p tcp -j CNI-DN-1"]) == []
-    assert portmap_rest.removal([]) == []
+    assert portmap_removal([*_CHAINS, *_WAYS, "-A CNI-HOSTPORT-DNAT -p tcp -j CNI-DN-1"]) == []
+    assert portmap_removal([]) == []
 
 
 @needs_network

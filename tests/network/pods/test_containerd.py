@@ -53,7 +53,7 @@ async def _check_pod(lab: Lab, engine: engines.Engine, directory: Path) -> None:
             directory=engine.directory / "node",
             node="checks",
             clock=RealClock(),
-            told=told,
+            on_pod_change=told,
             relist_s=0.1,
         ),
         directory=directory,

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from sampan.network.pods import rules
 from sampan.network.pods.nft import run_nft
-from sampan.network.pods.ports import Element, conflict, elements, faults
-from sampan.network.pods.records import HostPort, PodRecord, asked_ports
+from sampan.network.pods.ports import Element, conflict, elements, port_errors
+from sampan.network.pods.records import HostPortMapping, PodNetworkRecord, host_port_mappings
 from sampan.runtimes.config import PortMapping
 from tests.network.pods.lab import Lab, needs_network
 
@@ -20,9 +20,11 @@ NETWORKS = [ip_network("10.1.0.0/24"), ip_network("fd01::/64")]
 RULES = rules.Rules(bridge="tst0", pods=NETWORKS, cluster=[ip_network("10.0.0.0/8")])
 
 
-def record(uid: str = "a", *ports: PortMapping, last: int = 2) -> PodRecord:
+def record(uid: str = "a", *ports: PortMapping, last: int = 2) -> PodNetworkRecord:
     addresses = (f"10.1.0.{last}/24", f"fd01::{last}/64")
-    return PodRecord(uid=uid, link="tst0-1", namespace="/n", addresses=addresses, ports=asked_ports(ports))
+    return PodNetworkRecord(
+        uid=uid, link="tst0-1", namespace="/n", addresses=addresses, ports=host_port_mappings(ports)
+    )
 
 
 def port(host: int, to: int = 80, protocol: str = "TCP", ip: str = "") -> PortMapping:
@@ -58,7 +60,7 @@ def test_a_pod_without_host_ports_needs_no_rules() -> None:
     ],
 )
 def test_faulty_host_ports(mine: PortMapping, fault: str) -> None:
-    assert list(faults(asked_ports([mine]))) == [fault]
+    assert list(port_errors(host_port_mappings([mine]))) == [fault]
 
 
 def test_one_pod_for_a_port() -> None:
@@ -71,7 +73,7 @@ def test_one_pod_for_a_port() -> None:
 
 
 PORTS = st.builds(
-    HostPort,
+    HostPortMapping,
     protocol=st.sampled_from(["tcp", "udp", "sctp"]),
     host_ip=st.sampled_from(["", "0.0.0.0", "::", "192.0.2.1", "2001:db8::1"]),
     host_port=st.integers(1, 65535),
@@ -80,12 +82,12 @@ PORTS = st.builds(
 
 
 @given(st.lists(PORTS, max_size=8, unique_by=lambda p: (p.protocol, p.host_port)), st.integers())
-def test_the_same_network_has_the_same_text(ports: list[HostPort], seed: int) -> None:
-    of = PodRecord(uid="a", link="l", namespace="n", addresses=("10.1.0.2/24", "fd01::2/64"), ports=tuple(ports))
+def test_the_same_network_has_the_same_text(ports: list[HostPortMapping], seed: int) -> None:
+    of = PodNetworkRecord(uid="a", link="l", namespace="n", addresses=("10.1.0.2/24", "fd01::2/64"), ports=tuple(ports))
     one = list(elements(of))
     other = random.Random(seed).sample(one, len(one))
     turned = rules.Rules(bridge="tst0", pods=NETWORKS[::-1], cluster=RULES.cluster)
-    assert rules.whole(RULES, one) == rules.whole(turned, other)
+    assert rules.table_text(RULES, one) == rules.table_text(turned, other)
 
 
 @needs_network
@@ -96,16 +98,16 @@ def test_nft_takes_the_text_again_and_again(lab: Lab, sees_bridged: bool) -> Non
 
     async def main() -> None:
         for text in (
-            rules.whole(wanted, given),
-            rules.whole(wanted, ()),
-            rules.added("tst0", given) + rules.added("tst0", given),
-            rules.whole(wanted, given),
-            rules.taken_away("tst0", given),
-            rules.taken_away("tst0", given),
+            rules.table_text(wanted, given),
+            rules.table_text(wanted, ()),
+            rules.added_elements("tst0", given) + rules.added_elements("tst0", given),
+            rules.table_text(wanted, given),
+            rules.deleted_elements("tst0", given),
+            rules.deleted_elements("tst0", given),
         ):
             run_nft("-f", "-", text=text)
         emptied = run_nft("list", "ruleset")
-        run_nft("-f", "-", text=rules.whole(wanted, ()))
+        run_nft("-f", "-", text=rules.table_text(wanted, ()))
         assert run_nft("list", "ruleset") == emptied
         run_nft("-f", "-", text=rules.removal("tst0") + rules.removal("tst0"))
         assert run_nft("list", "tables") == b""

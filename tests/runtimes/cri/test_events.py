@@ -14,7 +14,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.clock import RealClock
 from sampan.runtimes import contract, labels
 from sampan.runtimes.cri import CriRuntime
-from sampan.runtimes.cri.proto import load
+from sampan.runtimes.cri.client import load
 
 POD = Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="u"))
 
@@ -89,7 +89,7 @@ async def test_an_event_is_looked_into_and_told(tmp_path: Path) -> None:
         directory=tmp_path,
         node="n",
         clock=RealClock(),
-        told=lambda uid: told.set(),
+        on_pod_change=lambda uid: told.set(),
         relist_s=600,
     )
     try:

@@ -15,10 +15,10 @@ from sampan.runtimes.config import (
     SandboxConfig,
     Security,
 )
-from sampan.runtimes.contract import User
-from sampan.runtimes.cri import seen
+from sampan.runtimes.contract import ContainerUser
+from sampan.runtimes.cri import conversions
+from sampan.runtimes.cri.client import load
 from sampan.runtimes.cri.messages import container_message, new_limits, sandbox_message
-from sampan.runtimes.cri.proto import load
 
 POD = SandboxConfig(uid="u", namespace="ns", name="p", hostname="boat", log_directory=Path("/logs/p"))
 
@@ -113,18 +113,18 @@ def test_a_status() -> None:
         reason="OOMKilled",
         user=cri.ContainerUser(linux=cri.LinuxContainerUser(uid=1, gid=2, supplemental_groups=[2, 3])),
     )
-    made = seen.container(status, "s")
-    assert made.user == User(1, 2, (2, 3))
-    assert seen.container(cri.ContainerStatus(id="1"), "s").user is None
+    made = conversions.container(status, "s")
+    assert made.user == ContainerUser(1, 2, (2, 3))
+    assert conversions.container(cri.ContainerStatus(id="1"), "s").user is None
     assert (made.state, made.attempt, made.exit_code, made.reason) == (contract.EXITED, 4, 137, contract.OOM_KILLED)
     assert (made.started_at, made.finished_at, made.image, made.sandbox) == (1.5, 2.5, "busybox", "s")
     both = cri.PodSandboxNetworkStatus(ip="10.0.0.2", additional_ips=[cri.PodIP(ip="fd00::2")])
-    assert list(seen.sandbox(cri.PodSandboxStatus(id="s", network=both)).ips) == ["10.0.0.2", "fd00::2"]
-    assert not seen.sandbox(cri.PodSandbox(id="s", state="SANDBOX_NOTREADY")).is_ready
+    assert list(conversions.sandbox(cri.PodSandboxStatus(id="s", network=both)).ips) == ["10.0.0.2", "fd00::2"]
+    assert not conversions.sandbox(cri.PodSandbox(id="s", state="SANDBOX_NOTREADY")).is_ready
 
 
 def test_an_images_user() -> None:
     cri = load()
-    assert seen.image(cri.Image(id="i", uid=cri.Int64Value(value=0))).user == "0"
-    assert seen.image(cri.Image(id="i", username="app")).user == "app"
-    assert seen.image(cri.Image(id="i")).user == ""
+    assert conversions.image(cri.Image(id="i", uid=cri.Int64Value(value=0))).user == "0"
+    assert conversions.image(cri.Image(id="i", username="app")).user == "app"
+    assert conversions.image(cri.Image(id="i")).user == ""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.runtimes.docker.logs import Entries, Entry, LogFile, line
+from sampan.runtimes.docker.logs import Entries, LogEntry, LogFile, line
 from sampan.runtimes.streams import STDERR, STDOUT
 
 TIMES = [f"2026-01-02T03:04:05.{number:09d}Z" for number in range(10)]
@@ -29,9 +29,9 @@ def test_entries_however_they_are_cut(cuts: list[int]) -> None:
         found += entries.feed(data[:size])
         data = data[size:]
     assert found == [
-        Entry(TIMES[0], STDOUT, b"one", True),
-        Entry(TIMES[1], STDERR, b"part", False),
-        Entry(TIMES[1], STDERR, b"end", True),
+        LogEntry(TIMES[0], STDOUT, b"one", True),
+        LogEntry(TIMES[1], STDERR, b"part", False),
+        LogEntry(TIMES[1], STDERR, b"end", True),
     ]
     assert line(found[1]) == f"{TIMES[1]} stderr P part\n".encode()
 
@@ -50,8 +50,8 @@ def test_a_terminals_entries(step: int) -> None:
     ]
 
 
-def _entry(time: str, text: str) -> Entry:
-    return Entry(time, STDOUT, text.encode(), True)
+def _entry(time: str, text: str) -> LogEntry:
+    return LogEntry(time, STDOUT, text.encode(), True)
 
 
 def test_going_on_after_a_restart(tmp_path: Path) -> None:

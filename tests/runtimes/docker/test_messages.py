@@ -7,8 +7,8 @@ import pytest
 
 from sampan.runtimes import contract
 from sampan.runtimes.config import ContainerConfig, Namespaces, PortMapping, Profile, Resources, SandboxConfig, Security
-from sampan.runtimes.contract import User
-from sampan.runtimes.docker import messages, seen
+from sampan.runtimes.contract import ContainerUser
+from sampan.runtimes.docker import conversions, messages
 
 POD = SandboxConfig(
     uid="u",
@@ -94,23 +94,23 @@ def test_a_state() -> None:
         },
         "Config": {"Labels": {"io.kubernetes.container.name": "c", "sampan.dev/attempt": "3"}},
     }
-    made = seen.container(found)
+    made = conversions.container(found)
     assert (made.name, made.attempt, made.state, made.reason) == ("c", 3, contract.EXITED, contract.OOM_KILLED)
     assert (made.created_at % 60, made.finished_at) == (5.5, 0)
 
 
 @pytest.mark.parametrize(
     ("user", "known"),
-    [("7:8", User(7, 8, (8, 9))), ("7", None), ("", None), ("someone:8", None)],
+    [("7:8", ContainerUser(7, 8, (8, 9))), ("7", None), ("", None), ("someone:8", None)],
 )
-def test_whom_it_runs_as(user: str, known: User | None) -> None:
+def test_whom_it_runs_as(user: str, known: ContainerUser | None) -> None:
     found = {
         "Id": "1",
         "State": {"Status": "running"},
         "Config": {"User": user},
         "HostConfig": {"GroupAdd": ["9", "8"]},
     }
-    assert seen.container(found).user == known
+    assert conversions.container(found).user == known
 
 
 def test_use() -> None:
@@ -119,12 +119,12 @@ def test_use() -> None:
         "memory_stats": {"usage": 100, "stats": {"total_inactive_file": 30, "total_rss": 50}},
         "pids_stats": {"current": 4},
     }
-    made = seen.usage("c", stats, 0.5)
+    made = conversions.usage("c", stats, 0.5)
     assert (made.cpu_s, made.memory_bytes, made.memory_rss_bytes, made.processes) == (2.0, 70, 50, 4)
 
 
 def test_network_bytes() -> None:
     head = "Inter-|   Receive\n face |bytes\n"
     row = "  {}: 10 0 0 0 0 0 0 0 20 0 0 0 0 0 0 0\n"
-    assert seen.network_bytes(head + row.format("lo")) is None
-    assert seen.network_bytes(head + row.format("lo") + row.format("eth0")) == (10, 20)
+    assert conversions.network_bytes(head + row.format("lo")) is None
+    assert conversions.network_bytes(head + row.format("lo") + row.format("eth0")) == (10, 20)

@@ -36,7 +36,12 @@ def engine() -> Iterator[Engine]:
 def play(engine: Engine, directory: Path, work: Callable[[Bench], Awaitable[None]], **settings: Any) -> None:
     def opened(told: Callable[[str], None]) -> DockerRuntime:
         return DockerRuntime(
-            socket=str(engine.socket), directory=directory / "node", node="n", clock=RealClock(), told=told, **settings
+            socket=str(engine.socket),
+            directory=directory / "node",
+            node="n",
+            clock=RealClock(),
+            on_pod_change=told,
+            **settings,
         )
 
     async def main() -> None:

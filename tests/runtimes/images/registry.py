@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from tests.runtimes.images.made import MadeImage, digest
+from tests.runtimes.images.builders import MadeImage, digest
 
 
 class FakeRegistry:

@@ -18,14 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sampan.api import limits
-from sampan.runtimes import trees
 from sampan.runtimes.images import ImageStore, manifests
 from sampan.runtimes.images.archives import load
 from sampan.runtimes.images.layers import LayerStore
 from sampan.runtimes.images.manifests import BadImage
 from sampan.runtimes.images.tar_reader import TarReader
+from sampan.runtimes.safe_paths import remove_tree
 from tests.input_cost import check_cost
-from tests.runtimes.images.made import Files, MadeImage, digest, docker_archive, layer
+from tests.runtimes.images.builders import Files, MadeImage, digest, docker_archive, layer
 
 BLOCK = 512
 
@@ -182,7 +182,7 @@ def test_directories_far_deeper_than_a_name_can_say_are_refused(tmp_path: Path, 
         try:
             unpacked(tmp_path, archive)
         finally:
-            trees.remove_tree(tmp_path / "layers")
+            remove_tree(tmp_path / "layers")
 
     if depth < limits.IMAGE_PATH_DEPTH:
         check_cost(unpack)

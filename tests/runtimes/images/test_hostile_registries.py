@@ -15,7 +15,7 @@ from sampan.runtimes.images import ImageStore, parse_reference
 from sampan.runtimes.images.credentials import Keyring, read_docker_config
 from sampan.runtimes.images.manifests import OCI_INDEX
 from sampan.runtimes.images.pull import Puller, PullFailed
-from tests.runtimes.images.made import MadeImage, digest
+from tests.runtimes.images.builders import MadeImage, digest
 from tests.runtimes.images.registry import FakeRegistry, serving
 
 NOBODY = Keyring()

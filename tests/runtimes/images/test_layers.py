@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sampan.runtimes.images.layers import LayerStore, diff_id_of
 from sampan.runtimes.images.manifests import BadImage
-from tests.runtimes.images.made import Files, digest, hard_link, layer
+from tests.runtimes.images.builders import Files, digest, hard_link, layer
 
 IS_ROOT = os.geteuid() == 0
 

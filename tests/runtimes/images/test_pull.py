@@ -14,7 +14,7 @@ from sampan.runtimes.images import ImageStore, parse_reference
 from sampan.runtimes.images.credentials import Credentials, Keyring, read_docker_config
 from sampan.runtimes.images.manifests import Platform
 from sampan.runtimes.images.pull import PullConfig, Puller, PullFailed
-from tests.runtimes.images.made import MadeImage, digest, index_of
+from tests.runtimes.images.builders import MadeImage, digest, index_of
 from tests.runtimes.images.registry import FakeRegistry, serving
 
 AMD = Platform("amd64", "linux")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.runtimes.images import BadReference, Reference, parse_reference
+from sampan.runtimes.images import BadReference, ImageReference, parse_reference
 
 DIGEST = "sha256:" + "0" * 64
 
@@ -47,4 +47,4 @@ def test_anything_is_a_name_or_is_not(text: str) -> None:
     except BadReference:
         return
     assert parse_reference(str(found)) == found
-    assert isinstance(found, Reference)
+    assert isinstance(found, ImageReference)

@@ -8,7 +8,7 @@ import pytest
 from sampan.runtimes.images import ImageStore, ImageUnknown
 from sampan.runtimes.images.archives import load, save
 from sampan.runtimes.images.manifests import BadImage, Platform
-from tests.runtimes.images.made import MadeImage, docker_archive, index_of, layer, oci_archive
+from tests.runtimes.images.builders import MadeImage, docker_archive, index_of, layer, oci_archive
 
 AMD = Platform("amd64", "linux")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from sampan.runtimes.images import ImageStore
 from sampan.runtimes.images.archives import load
 from sampan.runtimes.images.bundles import write_docker_archive
-from sampan.runtimes.images.supply import Supply
-from tests.runtimes.images.made import MadeImage, docker_archive
+from sampan.runtimes.images.supply import ImageSupply
+from tests.runtimes.images.builders import MadeImage, docker_archive
 
 _NAME = "example.org/app:1"
 
@@ -21,7 +21,7 @@ def _store(directory: Path) -> ImageStore:
 
 def test_an_image_of_the_store_comes_back_the_same(tmp_path: Path) -> None:
     store = _store(tmp_path)
-    bundle = Supply(directory=tmp_path, store=store).find(_NAME)
+    bundle = ImageSupply(directory=tmp_path, store=store).find(_NAME)
     assert bundle is not None
     archive = tmp_path / "out.tar"
     with archive.open("wb") as file:
@@ -33,17 +33,17 @@ def test_an_image_of_the_store_comes_back_the_same(tmp_path: Path) -> None:
 
 
 def test_what_sampan_does_not_have(tmp_path: Path) -> None:
-    supply = Supply(directory=tmp_path, store=_store(tmp_path))
+    supply = ImageSupply(directory=tmp_path, store=_store(tmp_path))
     assert supply.find("example.org/other:1") is None
     assert supply.find("Not A Name") is None
-    assert Supply(directory=tmp_path).find(_NAME) is None
+    assert ImageSupply(directory=tmp_path).find(_NAME) is None
     assert supply.mounts(_NAME) == ()
 
 
 def test_the_machines_own_programs(tmp_path: Path) -> None:
     """The image is small, the same each time, and shows the rest read-only by mounts."""
-    supply = Supply(directory=tmp_path)
-    first, again = supply.find("sampan.local/host"), Supply(directory=tmp_path).find("sampan.local/host:latest")
+    supply = ImageSupply(directory=tmp_path)
+    first, again = supply.find("sampan.local/host"), ImageSupply(directory=tmp_path).find("sampan.local/host:latest")
     assert first is not None
     assert again is not None
     assert first.config.digest == again.config.digest

@@ -15,7 +15,7 @@ import pytest
 
 from sampan.runtimes.monitor.client import MonitorClient, MonitorError
 from sampan.runtimes.monitor.logs import LogWriter
-from sampan.runtimes.monitor.protocol import Frames, frame
+from sampan.runtimes.monitor.protocol import MonitorFrames, frame
 from sampan.runtimes.streams import STDERR, STDOUT, collected
 
 LINE = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z (stdout|stderr) ([FP]) (.*)")
@@ -267,6 +267,6 @@ def test_long_lines_are_cut(tmp_path: Path) -> None:
 
 
 def test_frames_in_pieces() -> None:
-    frames, data = Frames(), frame(1, b"one") + frame(2, b"") + frame(3, b"x" * 1000)
+    frames, data = MonitorFrames(), frame(1, b"one") + frame(2, b"") + frame(3, b"x" * 1000)
     found = [each for at in range(len(data)) for each in frames.feed(data[at : at + 1])]
     assert found == [(1, b"one"), (2, b""), (3, b"x" * 1000)]

@@ -28,7 +28,7 @@ from sampan.runtimes.oci import rootfs
 from sampan.runtimes.oci.binary import find_programs
 from sampan.runtimes.oci.runtime import OciRuntime
 from tests.runtimes import engines, registry
-from tests.runtimes.images.made import Files, MadeImage, described, digest
+from tests.runtimes.images.builders import Files, MadeImage, described, digest
 from tests.runtimes.oci.test_oci import POD, Node, shell
 
 PROGRAMS = find_programs()
@@ -49,7 +49,7 @@ class PullingNode(Node):
             network=NoNetwork(),
             programs=PROGRAMS,
             clock=RealClock(),
-            told=lambda uid: self.told.set(),
+            on_pod_change=lambda uid: self.told.set(),
             puller=self.puller,
         )
 

@@ -46,7 +46,7 @@ class Node:
             network=NoNetwork(),
             programs=PROGRAMS,
             clock=RealClock(),
-            told=lambda uid: self.told.set(),
+            on_pod_change=lambda uid: self.told.set(),
         )
 
     def sandbox(self, **fields: Any) -> SandboxConfig:

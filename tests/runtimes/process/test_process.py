@@ -15,10 +15,10 @@ from sampan.api.types.core_v1 import Container
 from sampan.machinery.clock import RealClock
 from sampan.runtimes import contract
 from sampan.runtimes.config import ContainerConfig, Mount, SandboxConfig, Security
-from sampan.runtimes.contract import ContainerReport, RuntimeFailure, User
+from sampan.runtimes.contract import ContainerReport, ContainerUser, RuntimeFailure
 from sampan.runtimes.images import host
 from sampan.runtimes.process import ProcessRuntime
-from sampan.runtimes.process.refusals import obstacles, told
+from sampan.runtimes.process.runtime import refusal, unsupported_features
 from sampan.runtimes.streams import collected
 from tests.kubelet.container_config.builders import pod
 
@@ -31,7 +31,9 @@ class Node:
         self.runtime = self.make()
 
     def make(self) -> ProcessRuntime:
-        return ProcessRuntime(directory=self.directory / "node", clock=RealClock(), told=lambda uid: self.told.set())
+        return ProcessRuntime(
+            directory=self.directory / "node", clock=RealClock(), on_pod_change=lambda uid: self.told.set()
+        )
 
     async def sandbox(self) -> None:
         made = SandboxConfig(uid="u1", namespace="ns", name="p", log_directory=self.directory / "logs")
@@ -176,18 +178,18 @@ def test_images_and_what_cannot_be_started(tmp_path: Path) -> None:
 )
 def test_refusals(security: Security, uid: int, text: str) -> None:
     config = ContainerConfig(name="c", image="i", log_path=Path("/l"), security=security)
-    assert told(obstacles(config, uid)) == text
+    assert refusal(unsupported_features(config, uid)) == text
 
 
 def test_users_and_groups(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         await n.sandbox()
         await n.start("/bin/sh", "-c", "exit 0")
-        assert (await n.ended()).user == User(os.geteuid(), os.getegid(), tuple(os.getgroups()))
+        assert (await n.ended()).user == ContainerUser(os.geteuid(), os.getegid(), tuple(os.getgroups()))
         if os.geteuid() == 0:
             strict = Security(supplemental_groups=[77], supplemental_policy="Strict")
             await n.start("/bin/sh", "-c", "id -G", attempt=1, security=strict)
-            assert (await n.ended()).user == User(0, 0, (0, 77))
+            assert (await n.ended()).user == ContainerUser(0, 0, (0, 77))
             assert n.log() == ["0 77"]
 
     play(tmp_path, work)

@@ -17,8 +17,9 @@ from sampan.kubelet.pod_queue import PodQueue
 from sampan.kubelet.records import ENDED, Records
 from sampan.kubelet.volumes import VolumeManager
 from sampan.machinery.clock import Clock
-from sampan.runtimes import kernel, trees
+from sampan.runtimes import kernel
 from sampan.runtimes.contract import Runtime, RuntimeFailure
+from sampan.runtimes.safe_paths import remove_tree
 
 log = logging.getLogger(__name__)
 
@@ -118,4 +119,4 @@ def remove_directory(directory: Path) -> None:
     if remaining := kernel.mounts_below(directory):
         raise OSError(f"{remaining[0]} is still mounted")
     with contextlib.suppress(OSError):
-        trees.remove_tree(directory)
+        remove_tree(directory)

@@ -24,11 +24,11 @@ from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
 from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import InformerFactory
-from sampan.runtimes.contract import Runtime, RuntimeFailure, Told
+from sampan.runtimes.contract import PodCallback, Runtime, RuntimeFailure
 
 log = logging.getLogger(__name__)
 
-MakeRuntime = Callable[[Told], AbstractAsyncContextManager[Runtime]]
+MakeRuntime = Callable[[PodCallback], AbstractAsyncContextManager[Runtime]]
 
 
 class Kubelet:

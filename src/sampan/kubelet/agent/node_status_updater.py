@@ -156,7 +156,7 @@ class NodeStatusUpdater:
         before, self._used_cidrs = self._used_cidrs, self._pod_cidrs()
         self._record.runtime.use_pod_cidrs(self._used_cidrs)
         self._update_conditions()
-        if self._used_cidrs != before and self._runtime.faults:
+        if self._used_cidrs != before and self._runtime.errors:
             self._due.set()  # A missing pod CIDR may have been all that the runtime lacked.
 
     def _update_conditions(self) -> None:
@@ -179,8 +179,8 @@ class NodeStatusUpdater:
         conditions = dict(self._node_conditions())
         if self._config.needs_pod_cidr and not self._pod_cidrs():
             conditions.setdefault(READY, not_ready([_NO_NETWORK]))
-        if self._runtime.faults:
-            conditions.setdefault(READY, not_ready(self._runtime.faults))
+        if self._runtime.errors:
+            conditions.setdefault(READY, not_ready(self._runtime.errors))
         return conditions
 
     # -- internals ---------------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ class NodeStatusUpdater:
     async def _update_runtime_status(self) -> None:
         record, status = self._record, await self._read_runtime_status()
         self._runtime = status
-        if status.faults and not status.handlers:
+        if status.errors and not status.handlers:
             return  # Keep the handlers and features of the runtime while it is down.
         handlers, features = runtime_handlers(status), runtime_features(status)
         if (handlers, features) != (record.machine.handlers, record.machine.features):
@@ -209,7 +209,7 @@ class NodeStatusUpdater:
             return await self._record.runtime.status()
         except Exception as error:  # Whatever the error, the node keeps running and reports it.
             log.exception("node %s: cannot read the status of the container runtime", self._config.name)
-            return RuntimeStatus(faults=[f"container runtime is down: {error}"])
+            return RuntimeStatus(errors=[f"container runtime is down: {error}"])
 
     async def _update_images(self) -> None:
         record = self._record

@@ -16,7 +16,7 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.metrics import Metrics
 from sampan.machinery.workqueue import WorkQueue
 from sampan.runtimes import contract
-from sampan.runtimes.contract import ContainerReport, PodReport, Runtime, Told
+from sampan.runtimes.contract import ContainerReport, PodCallback, PodReport, Runtime
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class ProbeManager:
         *,
         runtime: Runtime,
         clock: Clock,
-        on_change: Told,
+        on_change: PodCallback,
         event: Event,
         activity: Activity,
         metrics: Metrics | None = None,

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sampan.kubelet.volumes.contract import VolumeOperationError
-from sampan.runtimes import kernel, trees
+from sampan.runtimes import kernel
+from sampan.runtimes.safe_paths import remove_tree
 
 _NOFOLLOW = 8
 _MOUNTINFO = Path("/proc/self/mountinfo")
@@ -87,7 +88,7 @@ class Mounter:
         if path.is_symlink() or path.is_file():
             path.unlink(missing_ok=True)
         elif path.exists():
-            trees.remove_tree(path)
+            remove_tree(path)
 
     async def by_program(self, source: str, target: Path, kind: str, options: Sequence[str]) -> None:
         """Mount with mount(8), which supports mount helpers and their options."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from sampan.api import quantity
 from sampan.api.types.core_v1 import Pod, Volume
 from sampan.machinery.clock import Clock
-from sampan.runtimes import trees
+from sampan.runtimes.safe_paths import walk_tree
 
 _BLOCK = 512
 
@@ -56,7 +56,7 @@ def disk_usage(directory: Path) -> tuple[int, int]:
     top = os.lstat(directory)
     inodes: set[int] = set()
     total, count = top.st_blocks * _BLOCK, 1
-    for entry in trees.entries(directory):
+    for entry in walk_tree(directory):
         try:
             status = entry.stat(follow_symlinks=False)
         except OSError:

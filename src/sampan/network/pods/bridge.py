@@ -16,13 +16,13 @@ import msgspec
 from sampan.machinery.clock import Clock
 from sampan.network.pods import ports as host_ports
 from sampan.network.pods import rules
-from sampan.network.pods.addresses import AddressPool, Network, NoAddressLeft, parse_ranges
+from sampan.network.pods.addresses import AddressPool, Network, NoAddressLeft, parse_cidrs
 from sampan.network.pods.config import BridgeConfig, failed, not_ready
-from sampan.network.pods.machine import Machine, lacking
+from sampan.network.pods.host_network import HostNetwork
 from sampan.network.pods.names import link_for
-from sampan.network.pods.nft import Change
+from sampan.network.pods.nft import NftChange
 from sampan.network.pods.ports import Element
-from sampan.network.pods.records import PodRecord, Records, asked_ports
+from sampan.network.pods.records import PodNetworkRecord, PodNetworkRecords, host_port_mappings
 from sampan.runtimes.config import PortMapping
 from sampan.runtimes.contract import RuntimeFailure
 
@@ -42,14 +42,14 @@ class BridgeNetwork:
 
     def __init__(self, *, directory: Path, config: BridgeConfig, clock: Clock) -> None:
         self._config, self._clock = config, clock
-        self._records = Records(directory)
-        self._pods: dict[str, PodRecord] = {}
+        self._records = PodNetworkRecords(directory)
+        self._pods: dict[str, PodNetworkRecord] = {}
         """Records are replaced, never changed in place, as the thread reads them too."""
         self._pool = AddressPool(())
         self._ranges: tuple[Network, ...] = ()
         self._earlier: tuple[Network, ...] = ()
         """Former pod CIDRs from which pods may still have addresses."""
-        self._machine = Machine(
+        self._machine = HostNetwork(
             config=config, owner=f"sampan {directory}", networks=self._networks, elements=self._elements
         )
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pod-network")
@@ -86,7 +86,7 @@ class BridgeNetwork:
 
     def use_pod_cidrs(self, cidrs: Sequence[str]) -> None:
         try:
-            ranges = parse_ranges(cidrs)
+            ranges = parse_cidrs(cidrs)
         except ValueError as error:
             raise failed(f"podCIDRs: {error}") from None
         if ranges != self._ranges:
@@ -106,7 +106,7 @@ class BridgeNetwork:
             raise
         return self.addresses(uid)
 
-    async def _undo(self, before: PodRecord | None, record: PodRecord) -> None:
+    async def _undo(self, before: PodNetworkRecord | None, record: PodNetworkRecord) -> None:
         """Undo a failed attach. A pod that was attached before keeps its previous state."""
         if before is None:
             await self.detach(record.uid)
@@ -134,11 +134,13 @@ class BridgeNetwork:
 
     # -- decisions ---------------------------------------------------------------------------------------------------
 
-    def _decide(self, before: PodRecord | None, uid: str, namespace: Path, ports: Sequence[PortMapping]) -> PodRecord:
-        requested = asked_ports(ports)
-        for error in host_ports.faults(requested):
+    def _decide(
+        self, before: PodNetworkRecord | None, uid: str, namespace: Path, ports: Sequence[PortMapping]
+    ) -> PodNetworkRecord:
+        requested = host_port_mappings(ports)
+        for error in host_ports.port_errors(requested):
             raise failed(error)
-        record = PodRecord(
+        record = PodNetworkRecord(
             uid=uid,
             link=before.link if before else link_for(self._config.bridge, uid, {r.link for r in self._pods.values()}),
             namespace=str(namespace),
@@ -148,7 +150,7 @@ class BridgeNetwork:
         record = record if before else msgspec.structs.replace(record, addresses=tuple(self._take_addresses()))
         if requested and (conflict := host_ports.conflict(record, self._pods.values())):
             if before is None:
-                self._pool.give_back(record.addresses)
+                self._pool.release(record.addresses)
             raise failed(conflict)
         return record
 
@@ -156,16 +158,16 @@ class BridgeNetwork:
         if not self._ranges:
             raise not_ready("the pod network is not ready: the node has no podCIDR yet")
         try:
-            return self._pool.take(self._ranges)
+            return self._pool.allocate(self._ranges)
         except NoAddressLeft as error:
             raise failed(str(error)) from None
 
-    def _port_change(self, before: PodRecord | None, after: PodRecord) -> Change | None:
+    def _port_change(self, before: PodNetworkRecord | None, after: PodNetworkRecord) -> NftChange | None:
         old, new = host_ports.elements(before) if before else frozenset(), host_ports.elements(after)
         if not old | new:
             return None
-        text = rules.taken_away(self._config.bridge, sorted(old - new))
-        return self._machine.add(text + rules.added(self._config.bridge, sorted(new)))
+        text = rules.deleted_elements(self._config.bridge, sorted(old - new))
+        return self._machine.add(text + rules.added_elements(self._config.bridge, sorted(new)))
 
     def _networks(self) -> list[Network]:
         return list(dict.fromkeys([*self._ranges, *self._earlier]))
@@ -191,7 +193,7 @@ class BridgeNetwork:
     def _forget(self, uid: str) -> None:
         record = self._pods.pop(uid)
         self._records.remove(uid)
-        self._pool.give_back(record.addresses)
+        self._pool.release(record.addresses)
 
     async def _do(self, call: Callable[..., T], *args: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)
@@ -202,6 +204,3 @@ def _is_namespace(path: str) -> bool:
         return os.stat(path).st_dev == os.stat("/proc/self/ns/net").st_dev
     except OSError:
         return False
-
-
-__all__ = ["CHECK_S", "BridgeNetwork", "lacking"]

@@ -8,11 +8,14 @@ masquerade traffic to pods on other nodes.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
+import shlex
 import shutil
-from collections.abc import Sequence
+import subprocess
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -20,13 +23,12 @@ from typing import Any
 import msgspec
 
 from sampan.network.pods import rules, sysctls
-from sampan.network.pods.addresses import Network, gateway, parse_ranges
+from sampan.network.pods.addresses import Network, gateway, parse_cidrs
 from sampan.network.pods.config import BridgeConfig, failed
-from sampan.network.pods.consent import Consent
+from sampan.network.pods.firewall import ForwardRules
+from sampan.network.pods.host_network import networks_of, unsupported_reason
 from sampan.network.pods.links import Links
-from sampan.network.pods.machine import lacking, ranges_of
-from sampan.network.pods.nft import listed, run_nft
-from sampan.network.pods.portmap_rest import clear_portmap
+from sampan.network.pods.nft import list_rules, run_nft
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +93,7 @@ class CniNetwork:
     async def apply(self, cidrs: Sequence[str]) -> None:
         """Configure the pod CIDRs, from which pods created from now on get their addresses."""
         try:
-            networks = parse_ranges(cidrs)
+            networks = parse_cidrs(cidrs)
         except ValueError as error:
             raise failed(f"podCIDRs: {error}") from None
         await asyncio.to_thread(self._apply, networks)
@@ -105,18 +107,18 @@ class CniNetwork:
             log.warning("the container runtime uses CNI configuration %s, which Sampan did not write", other)
             return
         if missing := missing_plugins(self._plugins):
-            raise failed(_lacking_plugins(missing, self._plugins))
-        if error := lacking():
+            raise failed(_missing_plugins_text(missing, self._plugins))
+        if error := unsupported_reason():
             raise failed(error)
         sysctls.forward({network.version for network in networks})
         ruleset = rules.Rules(
             bridge=self._config.bridge,
             pods=networks,
-            cluster=ranges_of(self._config.cluster_cidrs),
+            cluster=networks_of(self._config.cluster_cidrs),
             sees_bridged=sysctls.show_bridged(),
         )
-        run_nft("-f", "-", text=rules.whole(ruleset, ()))
-        Consent(self._config.bridge).ensure(listed("chains"))
+        run_nft("-f", "-", text=rules.table_text(ruleset, ()))
+        ForwardRules(self._config.bridge).ensure(list_rules("chains"))
         self._write(conflist(self._config, networks, self._state, self._config.mtu or self._way_out_mtu()))
 
     def _others(self) -> Path | None:
@@ -153,11 +155,11 @@ class CniNetwork:
     def _remove_all(self) -> None:
         self.file.unlink(missing_ok=True)
         shutil.rmtree(self._state, ignore_errors=True)
-        if not lacking():
+        if not unsupported_reason():
             with closing(Links(self._config.bridge, "")) as links:
                 links.delete(self._config.bridge)
             run_nft("-f", "-", text=rules.removal(self._config.bridge))
-            Consent(self._config.bridge).withdraw()
+            ForwardRules(self._config.bridge).remove()
             clear_portmap()
 
 
@@ -170,7 +172,7 @@ def _is_left(file: Path) -> bool:
     return not Path(state).parent.exists()
 
 
-def _lacking_plugins(missing: Sequence[str], directories: Sequence[Path]) -> str:
+def _missing_plugins_text(missing: Sequence[str], directories: Sequence[Path]) -> str:
     searched = ", ".join(map(str, directories))
     elsewhere = [
         directory
@@ -181,3 +183,34 @@ def _lacking_plugins(missing: Sequence[str], directories: Sequence[Path]) -> str
         message = f"the engine looks for CNI plug-ins in {searched}, and they are in {elsewhere[0]}"
         return f"{message}: name that as bin_dir in its configuration"
     return f"CNI plug-ins are missing in {searched} ({', '.join(missing)}): install containernetworking-plugins"
+
+
+_IPTABLES_PROGRAMS = ("iptables", "ip6tables")
+_PORTMAP_PREFIX, _PORTMAP_DNAT = "CNI-HOSTPORT-", "CNI-HOSTPORT-DNAT"
+_TIMEOUT_S = 60
+
+
+def portmap_removal(rules: Iterable[str]) -> list[list[str]]:
+    """Return the arguments of the iptables calls for the removal, from the output of `iptables -t nat -S`. Pure."""
+    split_rules = [shlex.split(rule) for rule in rules if rule.strip()]
+    chains = [rule[1] for rule in split_rules if rule[0] == "-N" and rule[1].startswith(_PORTMAP_PREFIX)]
+    if any(rule[:2] == ["-A", _PORTMAP_DNAT] for rule in split_rules):
+        return []
+    deletions = [["-D", *rule[1:]] for rule in split_rules if rule[0] == "-A" and rule[-1] in chains]
+    return [*deletions, *(["-F", chain] for chain in chains), *(["-X", chain] for chain in chains)]
+
+
+def clear_portmap() -> None:
+    """Remove the iptables chains that the portmap plug-in leaves behind, ignoring errors. All users of the plug-in
+    share them, so that they are kept while any host port is mapped.
+    """
+    for name in _IPTABLES_PROGRAMS:
+        if (program := shutil.which(name)) is not None:
+            with contextlib.suppress(OSError, ValueError, subprocess.SubprocessError):
+                for arguments in portmap_removal(_iptables(program, "-S").splitlines()):
+                    _iptables(program, *arguments)
+
+
+def _iptables(program: str, *arguments: str) -> str:
+    call = [program, "-w", "5", "-t", "nat", *arguments]
+    return subprocess.run(call, capture_output=True, check=False, text=True, timeout=_TIMEOUT_S).stdout

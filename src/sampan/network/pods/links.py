@@ -15,7 +15,7 @@ from sampan.network.pods import netlink, sysctls
 from sampan.network.pods.addresses import Network, gateway
 from sampan.network.pods.config import failed
 from sampan.network.pods.names import hardware_for, is_link_of
-from sampan.network.pods.records import PodRecord
+from sampan.network.pods.records import PodNetworkRecord
 from sampan.runtimes.kernel import in_network
 
 POD_LINK = "eth0"
@@ -47,7 +47,7 @@ class Links:
     # -- bridge ------------------------------------------------------------------------------------------------------
 
     def ensure_bridge(self, networks: Sequence[Network], mtu: int) -> None:
-        with _said(f"bridge {self._bridge}"):
+        with _error_text(f"bridge {self._bridge}"):
             self._check_overlaps(networks)
             self._index = index_of(self._bridge) or self._make_bridge(networks, mtu or self.way_out_mtu())
             if owner := self.other_owner():
@@ -59,7 +59,7 @@ class Links:
 
     def ensure_members(self) -> None:
         """Reattach pod links to the bridge if it was recreated."""
-        with _said(f"links of {self._bridge}"):
+        with _error_text(f"links of {self._bridge}"):
             for index, name in socket.if_nameindex():
                 if is_link_of(self._bridge, name):
                     link = self._netlink.link("get", index=index)[0]
@@ -93,35 +93,35 @@ class Links:
                     name = socket.if_indextoname(address["index"])
                     raise failed(f"podCIDR {network} overlaps with {other} of {name}: pods need a range of their own")
 
-    def _ensure_gateways(self, wanted: set[str]) -> None:
+    def _ensure_gateways(self, desired: set[str]) -> None:
         present = {
             f"{ip_address(entry.get('address'))}/{entry['prefixlen']}"
             for entry in self._netlink.get_addr(index=self._index)
             if not ip_address(entry.get("address")).is_link_local
         }
-        for address in sorted(present - wanted):
+        for address in sorted(present - desired):
             interface = ip_interface(address)
             self._netlink.addr(
                 "del", index=self._index, address=str(interface.ip), prefixlen=interface.network.prefixlen
             )
-        netlink.say(self._plain, [netlink.address(self._index, address) for address in sorted(wanted - present)])
+        netlink.say(self._plain, [netlink.address(self._index, address) for address in sorted(desired - present)])
 
     # -- pods --------------------------------------------------------------------------------------------------------
 
-    def connect(self, record: PodRecord) -> None:
+    def connect(self, record: PodNetworkRecord) -> None:
         """Create the veth pair: one end on the bridge, the other as eth0 in the pod's network namespace.
 
         An existing or incomplete pair is completed.
         """
         namespace = Path(record.namespace)
-        with _said(f"network of pod {record.uid}"):
+        with _error_text(f"network of pod {record.uid}"):
             if not (index_of(record.link) and in_network(namespace, lambda: index_of(POD_LINK))):
                 self.delete(record.link)
                 self._make_pair(record, namespace)
             netlink.say(self._plain, [netlink.hairpin(index_of(record.link))])
             in_network(namespace, lambda: _configure(record))
 
-    def _make_pair(self, record: PodRecord, namespace: Path) -> None:
+    def _make_pair(self, record: PodNetworkRecord, namespace: Path) -> None:
         file = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
         try:
             pair = netlink.new_pair(
@@ -144,15 +144,15 @@ class Links:
         messages = [netlink.no_link(indexes[0])]
         if len(indexes) > 1:
             messages = [*(netlink.in_group(index, _LEAVING) for index in indexes), netlink.no_group(_LEAVING)]
-        with _said(f"links {', '.join(links)}", unless=errno.ENODEV):
+        with _error_text(f"links {', '.join(links)}", unless=errno.ENODEV):
             netlink.say(self._plain, messages)
 
     def local_addresses(self) -> set[str]:
-        with _said("the node's addresses"):
+        with _error_text("the node's addresses"):
             return {entry.get("address") for entry in self._netlink.get_addr()}
 
 
-def _configure(record: PodRecord) -> None:
+def _configure(record: PodNetworkRecord) -> None:
     """Configure eth0. Must run inside the pod's network namespace."""
     sysctls.for_link(POD_LINK, {ip_interface(cidr).version for cidr in record.addresses})
     index = index_of(POD_LINK)
@@ -173,7 +173,7 @@ def index_of(link: str) -> int:
 
 
 @contextlib.contextmanager
-def _said(what: str, unless: int = 0) -> Iterator[None]:
+def _error_text(what: str, unless: int = 0) -> Iterator[None]:
     """Translate netlink and OS errors into failures that name the operation."""
     from pyroute2.netlink.exceptions import NetlinkError
 

@@ -23,10 +23,10 @@ def bridge_for(identity: str) -> str:
     return f"sp{_digest(identity)[:6]}"
 
 
-def link_for(bridge: str, uid: str, taken: Container[str] = ()) -> str:
+def link_for(bridge: str, uid: str, used: Container[str] = ()) -> str:
     """Return the name of the host end of a pod's veth pair."""
     name, attempt = "", 0
-    while not name or name in taken:
+    while not name or name in used:
         name, attempt = f"{bridge}-{_digest(f'{uid} {attempt}')[:6]}", attempt + 1
     return name
 

@@ -1,8 +1,8 @@
 """The netlink messages sent for every pod, several at a time on a plain socket.
 
-They are encoded with pyroute2, but sending them through its sockets, each with an event loop, takes ten times as long;
-those are used for everything less frequent. A socket belongs to the network namespace of the thread that opens it and
-stays there.
+They are encoded with pyroute2, but sending them through its sockets, each with an event loop, takes ten times as long
+(`python -m benchmarks network` measures the connection of pods); those sockets are used for everything less frequent. A
+socket belongs to the network namespace of the thread that opens it and stays there.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 
 _REQUEST, _ACK, _REPLACE, _EXCLUSIVE, _CREATE = 0x1, 0x4, 0x100, 0x200, 0x400
 _NEW_LINK, _DELETE_LINK, _NEW_ADDRESS, _NEW_ROUTE = 16, 17, 20, 24
-_ANSWER = struct.Struct("=IHHIIi")
-_AT_ONCE = 64
+_RESPONSE = struct.Struct("=IHHIIi")
+_MAX_BATCH = 64
 _UP = 1
 _MAIN_TABLE, _STATIC, _UNICAST = 254, 4, 1
 _NO_DUPLICATE_CHECK = 0x02
@@ -28,14 +28,14 @@ Attributes = list[list[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class NetlinkMessage:
     type: int
     fields: dict[str, int] = field(default_factory=dict)
     attributes: Attributes = field(default_factory=list)
     flags: int = 0
 
 
-def new_pair(name: str, *, bridge: int, mtu: int, peer: str, namespace: int, hardware: str) -> Message:
+def new_pair(name: str, *, bridge: int, mtu: int, peer: str, namespace: int, hardware: str) -> NetlinkMessage:
     """Create a veth pair: one end on the bridge, the other in the network namespace of the open file."""
     peer_attributes: Attributes = [
         ["IFLA_IFNAME", peer],
@@ -45,7 +45,7 @@ def new_pair(name: str, *, bridge: int, mtu: int, peer: str, namespace: int, har
     ]
     data = {"attrs": [["VETH_INFO_PEER", {"attrs": peer_attributes}]]}
     kind = {"attrs": [["IFLA_INFO_KIND", "veth"], ["IFLA_INFO_DATA", data]]}
-    return Message(
+    return NetlinkMessage(
         type=_NEW_LINK,
         fields={"flags": _UP, "change": _UP},
         attributes=[["IFLA_IFNAME", name], ["IFLA_MTU", mtu], ["IFLA_MASTER", bridge], ["IFLA_LINKINFO", kind]],
@@ -53,34 +53,34 @@ def new_pair(name: str, *, bridge: int, mtu: int, peer: str, namespace: int, har
     )
 
 
-def hairpin(index: int) -> Message:
+def hairpin(index: int) -> NetlinkMessage:
     """Enable hairpin mode, so that a pod can reach itself through the node."""
     data = {"attrs": [["IFLA_BRPORT_MODE", 1]]}
     kind = {"attrs": [["IFLA_INFO_SLAVE_KIND", "bridge"], ["IFLA_INFO_SLAVE_DATA", data]]}
-    return Message(type=_NEW_LINK, fields={"index": index}, attributes=[["IFLA_LINKINFO", kind]])
+    return NetlinkMessage(type=_NEW_LINK, fields={"index": index}, attributes=[["IFLA_LINKINFO", kind]])
 
 
-def up(index: int) -> Message:
-    return Message(type=_NEW_LINK, fields={"index": index, "flags": _UP, "change": _UP})
+def up(index: int) -> NetlinkMessage:
+    return NetlinkMessage(type=_NEW_LINK, fields={"index": index, "flags": _UP, "change": _UP})
 
 
-def in_group(index: int, group: int) -> Message:
-    return Message(type=_NEW_LINK, fields={"index": index}, attributes=[["IFLA_GROUP", group]])
+def in_group(index: int, group: int) -> NetlinkMessage:
+    return NetlinkMessage(type=_NEW_LINK, fields={"index": index}, attributes=[["IFLA_GROUP", group]])
 
 
-def no_link(index: int) -> Message:
-    return Message(type=_DELETE_LINK, fields={"index": index})
+def no_link(index: int) -> NetlinkMessage:
+    return NetlinkMessage(type=_DELETE_LINK, fields={"index": index})
 
 
-def no_group(group: int) -> Message:
-    return Message(type=_DELETE_LINK, attributes=[["IFLA_GROUP", group]])
+def no_group(group: int) -> NetlinkMessage:
+    return NetlinkMessage(type=_DELETE_LINK, attributes=[["IFLA_GROUP", group]])
 
 
-def address(index: int, address: str) -> Message:
+def address(index: int, address: str) -> NetlinkMessage:
     """Add the address, or replace an equal one."""
     interface, family = ip_interface(address), family_of(address)
     attributes: Attributes = [["IFA_LOCAL", str(interface.ip)], ["IFA_ADDRESS", str(interface.ip)]]
-    return Message(
+    return NetlinkMessage(
         type=_NEW_ADDRESS,
         fields={
             "family": family,
@@ -93,9 +93,9 @@ def address(index: int, address: str) -> Message:
     )
 
 
-def default_route(index: int, gateway: str) -> Message:
+def default_route(index: int, gateway: str) -> NetlinkMessage:
     """Add or replace the default route."""
-    return Message(
+    return NetlinkMessage(
         type=_NEW_ROUTE,
         fields={"family": family_of(gateway), "table": _MAIN_TABLE, "proto": _STATIC, "type": _UNICAST},
         attributes=[["RTA_GATEWAY", gateway], ["RTA_OIF", index]],
@@ -112,14 +112,14 @@ def opened() -> socket.socket:
     return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
 
 
-def say(link: socket.socket, messages: Sequence[Message]) -> None:
+def say(link: socket.socket, messages: Sequence[NetlinkMessage]) -> None:
     """Send the messages in order, in batches for which the kernel can buffer the acknowledgements.
 
     Raise OSError for the first one that failed: the other messages of its batch were processed, later batches were not
     sent.
     """
-    for begin in range(0, len(messages), _AT_ONCE):
-        batch = messages[begin : begin + _AT_ONCE]
+    for begin in range(0, len(messages), _MAX_BATCH):
+        batch = messages[begin : begin + _MAX_BATCH]
         link.send(b"".join(_encoded(message, number) for number, message in enumerate(batch, 1)))
         codes: list[int] = []
         while len(codes) < len(batch):
@@ -128,7 +128,7 @@ def say(link: socket.socket, messages: Sequence[Message]) -> None:
             raise OSError(code, os.strerror(code))
 
 
-def _encoded(message: Message, number: int) -> bytes:
+def _encoded(message: NetlinkMessage, number: int) -> bytes:
     from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
     from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
     from pyroute2.netlink.rtnl.rtmsg import rtmsg
@@ -142,11 +142,11 @@ def _encoded(message: Message, number: int) -> bytes:
     return bytes(encoded.data)
 
 
-def _codes(answer: bytes) -> list[int]:
+def _codes(response: bytes) -> list[int]:
     """Return the error number of each acknowledgement; 0 means success."""
     codes, at = [], 0
-    while at < len(answer):
-        length, *_, code = _ANSWER.unpack_from(answer, at)
+    while at < len(response):
+        length, *_, code = _RESPONSE.unpack_from(response, at)
         codes.append(-code)
         at += (length + 3) & ~3
     return codes

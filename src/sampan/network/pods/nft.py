@@ -41,16 +41,16 @@ def run_nft(*args: str, text: str = "") -> bytes:
     return done.stdout
 
 
-def listed(*args: str) -> dict[str, Any]:
+def list_rules(*args: str) -> dict[str, Any]:
     return msgspec.json.decode(run_nft("-j", "-a", "list", *args), type=dict[str, Any])
 
 
-class Change:
+class NftChange:
     """A change that is waiting to be committed."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.fault: RuntimeFailure | None = None
+        self.error: RuntimeFailure | None = None
 
 
 class Transactions:
@@ -62,33 +62,33 @@ class Transactions:
 
     def __init__(self, whole: Callable[[], str]) -> None:
         self._whole = whole
-        self._waiting: deque[Change] = deque()
+        self._waiting: deque[NftChange] = deque()
 
-    def add(self, text: str) -> Change:
-        change = Change(text)
+    def add(self, text: str) -> NftChange:
+        change = NftChange(text)
         self._waiting.append(change)
         return change
 
-    def commit(self, change: Change) -> None:
+    def commit(self, change: NftChange) -> None:
         """Commit all pending changes, unless an earlier commit already included this one."""
         batch = []
         while self._waiting:
             batch.append(self._waiting.popleft())
         if batch:
             self._run(batch)
-        if change.fault is not None:
-            raise change.fault
+        if change.error is not None:
+            raise change.error
 
-    def _run(self, batch: list[Change]) -> None:
+    def _run(self, batch: list[NftChange]) -> None:
         try:
             run_nft("-f", "-", text="".join(change.text for change in batch))
         except RuntimeFailure as error:
             log.warning("rewriting the nftables rules: %s", error)
             self._write_whole(batch)
 
-    def _write_whole(self, batch: list[Change]) -> None:
+    def _write_whole(self, batch: list[NftChange]) -> None:
         try:
             run_nft("-f", "-", text=self._whole())
         except RuntimeFailure as error:
             for change in batch:
-                change.fault = error
+                change.error = error

@@ -7,7 +7,7 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_interface
 from typing import NamedTuple
 
-from sampan.network.pods.records import HostPort, PodRecord
+from sampan.network.pods.records import HostPortMapping, PodNetworkRecord
 
 _PROTOCOLS = ("tcp", "udp", "sctp")
 
@@ -22,7 +22,7 @@ class Element(NamedTuple):
         return f"{self.key} : {self.value}" if self.value else self.key
 
 
-def faults(ports: Iterable[HostPort]) -> Iterator[str]:
+def port_errors(ports: Iterable[HostPortMapping]) -> Iterator[str]:
     for port in ports:
         if port.protocol not in _PROTOCOLS:
             yield f"host port {port.host_port}: there is no protocol {port.protocol!r}"
@@ -33,7 +33,7 @@ def faults(ports: Iterable[HostPort]) -> Iterator[str]:
 
 
 @lru_cache(maxsize=1024)
-def elements(record: PodRecord) -> frozenset[Element]:
+def elements(record: PodNetworkRecord) -> frozenset[Element]:
     """Return the elements of a pod: `ports` by port, `bound` by host IP and port, `own` for hairpin connections."""
     result: set[Element] = set()
     for ip in [ip_interface(address).ip for address in record.addresses if record.ports]:
@@ -43,7 +43,7 @@ def elements(record: PodRecord) -> frozenset[Element]:
     return frozenset(result)
 
 
-def _of_port(port: HostPort, ip: IPv4Address | IPv6Address) -> Iterator[Element]:
+def _of_port(port: HostPortMapping, ip: IPv4Address | IPv6Address) -> Iterator[Element]:
     to = f"{ip} . {port.container_port}"
     host = ip_address(port.host_ip) if port.host_ip else None
     if host is not None and host.version != ip.version:
@@ -54,11 +54,11 @@ def _of_port(port: HostPort, ip: IPv4Address | IPv6Address) -> Iterator[Element]
         yield Element(f"bound{ip.version}", f"{host} . {port.protocol} . {port.host_port}", to)
 
 
-def conflict(wanted: PodRecord, others: Iterable[PodRecord]) -> str:
+def conflict(record: PodNetworkRecord, others: Iterable[PodNetworkRecord]) -> str:
     """Return a message about a host port that another pod has, or an empty string."""
-    keys = {(element.set, element.key) for element in elements(wanted)}
+    keys = {(element.set, element.key) for element in elements(record)}
     for other in others:
-        if other.uid == wanted.uid or not other.ports:
+        if other.uid == record.uid or not other.ports:
             continue
         for element in elements(other):
             if (element.set, element.key) in keys:

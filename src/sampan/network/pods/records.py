@@ -12,7 +12,7 @@ import msgspec
 from sampan.runtimes.config import PortMapping
 
 
-class HostPort(msgspec.Struct, frozen=True, kw_only=True):
+class HostPortMapping(msgspec.Struct, frozen=True, kw_only=True):
     protocol: str
     host_ip: str
     """Empty for all addresses of the node; 0.0.0.0 or :: for all of that family."""
@@ -20,36 +20,36 @@ class HostPort(msgspec.Struct, frozen=True, kw_only=True):
     container_port: int
 
 
-class PodRecord(msgspec.Struct, frozen=True, kw_only=True):
+class PodNetworkRecord(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     link: str
     namespace: str
     addresses: tuple[str, ...]
     """Addresses with prefix lengths."""
-    ports: tuple[HostPort, ...] = ()
+    ports: tuple[HostPortMapping, ...] = ()
 
 
-class Records:
+class PodNetworkRecords:
     """The record files. A record is written before anything is created, and removed after everything is deleted."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def load(self) -> list[PodRecord]:
+    def load(self) -> list[PodNetworkRecord]:
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         for partial in self._directory.glob("*.new"):
             partial.unlink()
         records = (self._read(file) for file in sorted(self._directory.glob("*.json")))
         return [record for record in records if record is not None]
 
-    def _read(self, file: Path) -> PodRecord | None:
+    def _read(self, file: Path) -> PodNetworkRecord | None:
         try:
-            return msgspec.json.decode(file.read_bytes(), type=PodRecord)
+            return msgspec.json.decode(file.read_bytes(), type=PodNetworkRecord)
         except msgspec.DecodeError:  # Only a power failure leaves such a file, and no pod survives that.
             file.unlink()
             return None
 
-    def save(self, record: PodRecord) -> None:
+    def save(self, record: PodNetworkRecord) -> None:
         file = self._file(record.uid)
         new = file.with_suffix(".new")
         new.write_bytes(msgspec.json.encode(record))
@@ -62,10 +62,10 @@ class Records:
         return self._directory / f"{quote(uid, safe='')}.json"
 
 
-def asked_ports(ports: Sequence[PortMapping]) -> tuple[HostPort, ...]:
+def host_port_mappings(ports: Sequence[PortMapping]) -> tuple[HostPortMapping, ...]:
     """Return the port mappings that request a host port."""
     return tuple(
-        HostPort(
+        HostPortMapping(
             protocol=port.protocol.lower(),
             host_ip=port.host_ip,
             host_port=port.host_port,

@@ -30,7 +30,7 @@ class Rules:
         return sorted({network.version for network in self.pods})
 
 
-def whole(rules: Rules, elements: Iterable[Element]) -> str:
+def table_text(rules: Rules, elements: Iterable[Element]) -> str:
     """Return the text that replaces the whole table."""
     name, ordered = table_for(rules.bridge), sorted(elements)
     lines = [f"add table inet {name}", f"delete table inet {name}", f"table inet {name} {{"]
@@ -45,23 +45,23 @@ def removal(bridge: str) -> str:
     return f"add table inet {name}\ndelete table inet {name}\n"
 
 
-def added(bridge: str, elements: Iterable[Element]) -> str:
+def added_elements(bridge: str, elements: Iterable[Element]) -> str:
     return "".join(f"add element inet {table_for(bridge)} {element.set} {{ {element} }}\n" for element in elements)
 
 
-def taken_away(bridge: str, elements: Iterable[Element]) -> str:
+def deleted_elements(bridge: str, elements: Iterable[Element]) -> str:
     """Return the text that deletes the elements. They are added first, as deleting a missing element is an error."""
     removed = list(elements)
     deletions = (f"delete element inet {table_for(bridge)} {element.set} {{ {element.key} }}\n" for element in removed)
-    return added(bridge, removed) + "".join(deletions)
+    return added_elements(bridge, removed) + "".join(deletions)
 
 
-def _sets(rules: Rules, version: int, given: Sequence[Element]) -> list[str]:
+def _sets(rules: Rules, version: int, elements: Sequence[Element]) -> list[str]:
     kind = _FAMILIES[version][2]
     pods = [str(item) for item in rules.pods if item.version == version]
     cluster = sorted({*pods, *(str(item) for item in rules.cluster if item.version == version)})
     own, ports, bound = (
-        [str(item) for item in given if item.set == f"{name}{version}"] for name in ("own", "ports", "bound")
+        [str(item) for item in elements if item.set == f"{name}{version}"] for name in ("own", "ports", "bound")
     )
     return [
         *_set(f"set pods{version}", f"type {kind}; flags interval; auto-merge;", sorted(pods)),

@@ -43,7 +43,7 @@ def show_bridged() -> bool:
 def for_bridge(bridge: str, versions: Collection[int]) -> None:
     """Configure the bridge. Must be called before it is brought up."""
     if 4 in versions:
-        put(f"ipv4/conf/{bridge}/route_localnet", "1", is_said=False)  # for host ports on 127.0.0.1
+        put(f"ipv4/conf/{bridge}/route_localnet", "1", is_logged=False)  # for host ports on 127.0.0.1
     for_link(bridge, versions)
 
 
@@ -53,10 +53,10 @@ def for_link(link: str, versions: Collection[int]) -> None:
     Router advertisements are ignored, and duplicate address detection, which takes seconds, is disabled.
     """
     if (_NET / "ipv6/conf" / link).exists():
-        put(f"ipv6/conf/{link}/accept_ra", "0", is_said=False)
-        put(f"ipv6/conf/{link}/accept_dad", "0", is_said=False)
+        put(f"ipv6/conf/{link}/accept_ra", "0", is_logged=False)
+        put(f"ipv6/conf/{link}/accept_dad", "0", is_logged=False)
         if 6 in versions:
-            put(f"ipv6/conf/{link}/disable_ipv6", "0", is_said=False)
+            put(f"ipv6/conf/{link}/disable_ipv6", "0", is_logged=False)
 
 
 def _keep_router_advertisements() -> None:
@@ -74,12 +74,12 @@ def get(name: str) -> str:
         raise failed(f"the kernel has no setting net/{name}: {error.strerror}") from None
 
 
-def put(name: str, value: str, *, is_said: bool = True) -> None:
+def put(name: str, value: str, *, is_logged: bool = True) -> None:
     if get(name) == value:
         return
     try:
         (_NET / name).write_text(value)
     except OSError as error:
         raise failed(f"net.{name.replace('/', '.')} must be {value}, and cannot be set: {error.strerror}") from None
-    if is_said:
+    if is_logged:
         log.warning("set sysctl net.%s to %s, which the pod network needs", name.replace("/", "."), value)

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 from grpc import aio
 
+from sampan.machinery.proto import Method, Schema
 from sampan.runtimes.contract import RuntimeFailure
-from sampan.runtimes.cri.proto import Method, Schema, load
+
+
+@cache
+def load() -> Schema:
+    return Schema.read(Path(__file__).with_name("cri.proto"))
+
 
 TIMEOUT_S = 120.0
 _MOST_MESSAGE = 16 << 20
@@ -95,5 +103,5 @@ def _reader(method: Method) -> Any:
     return method.response.FromString
 
 
-def _error(reason: str, fault: aio.AioRpcError) -> CriError:
-    return CriError(reason, fault.code(), fault.details() or fault.code().name)
+def _error(reason: str, error: aio.AioRpcError) -> CriError:
+    return CriError(reason, error.code(), error.details() or error.code().name)

@@ -9,7 +9,7 @@ from sampan.api.semantics.pods import find_container
 from sampan.api.types.core_v1 import Pod
 from sampan.runtimes import contract
 from sampan.runtimes.background import Background
-from sampan.runtimes.cri import seen
+from sampan.runtimes.cri import conversions
 from sampan.runtimes.cri.client import CriClient
 from sampan.runtimes.cri.streaming import AttachedStream, CriStream, connected
 from sampan.runtimes.cri.view import CriView
@@ -27,22 +27,22 @@ class CriCommands:
         request = self._client.schema.ExecRequest(
             container_id=id, cmd=command, tty=has_tty, stdin=has_stdin, stdout=True, stderr=not has_tty
         )
-        answer = await self._client.runtime("Exec", request)
-        stream = CriStream(answer.url, has_stdin=has_stdin, has_tty=has_tty)
-        await stream.begin(self._background.begin)
+        response = await self._client.runtime("Exec", request)
+        stream = CriStream(response.url, has_stdin=has_stdin, has_tty=has_tty)
+        await stream.start(self._background.start)
         return stream
 
     async def attach(self, id: str, *, has_stdin: bool, has_tty: bool) -> ProcessStream:
         request = self._client.schema.AttachRequest(
             container_id=id, stdin=has_stdin, tty=has_tty, stdout=True, stderr=not has_tty
         )
-        answer = await self._client.runtime("Attach", request)
+        response = await self._client.runtime("Attach", request)
 
         async def ended() -> int:
             return await self._exit_code(id)
 
-        stream = AttachedStream(answer.url, has_stdin=has_stdin, has_tty=has_tty, ended=ended)
-        await stream.begin(self._background.begin)
+        stream = AttachedStream(response.url, has_stdin=has_stdin, has_tty=has_tty, ended=ended)
+        await stream.start(self._background.start)
         return stream
 
     async def _exit_code(self, id: str) -> int:
@@ -50,15 +50,15 @@ class CriCommands:
         notices its exit. Return 0 if the container keeps running."""
         for _ in range(_LOOKS):
             status = await self._view.status(id)
-            if status is None or seen.state(status.state) == contract.EXITED:
+            if status is None or conversions.state(status.state) == contract.EXITED:
                 return int(status.exit_code) if status is not None else _UNKNOWN_CODE
             await asyncio.sleep(_LOOK_AGAIN_S)
         return 0
 
     async def connect(self, sandbox: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         request = self._client.schema.PortForwardRequest(pod_sandbox_id=sandbox, port=[port])
-        answer = await self._client.runtime("PortForward", request, reason="PortForward")
-        return await connected(answer.url, port, self._background.begin)
+        response = await self._client.runtime("PortForward", request, reason="PortForward")
+        return await connected(response.url, port, self._background.start)
 
 
 def terminal(pod: Pod, name: str) -> tuple[bool, bool]:

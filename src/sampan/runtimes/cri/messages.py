@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sampan.runtimes.config import ContainerConfig, Mount, Namespaces, Profile, Resources, SandboxConfig
-from sampan.runtimes.cri.proto import load
+from sampan.runtimes.cri.client import load
 from sampan.runtimes.labels import container_labels, sandbox_labels
 
 _MODES = {"pod": "POD", "container": "CONTAINER", "node": "NODE", "target": "TARGET"}
@@ -118,36 +118,36 @@ def _container_security(config: ContainerConfig) -> Any:
     )
 
 
-def resources_message(wanted: Resources) -> Any:
+def resources_message(resources: Resources) -> Any:
     cri = load()
     return cri.LinuxContainerResources(
-        cpu_period=wanted.cpu_period,
-        cpu_quota=wanted.cpu_quota,
-        cpu_shares=wanted.cpu_shares,
-        memory_limit_in_bytes=wanted.memory_bytes,
-        memory_swap_limit_in_bytes=wanted.memory_bytes,
-        oom_score_adj=wanted.oom_score_adjust,
-        cpuset_cpus=wanted.cpus,
-        cpuset_mems=wanted.memory_nodes,
+        cpu_period=resources.cpu_period,
+        cpu_quota=resources.cpu_quota,
+        cpu_shares=resources.cpu_shares,
+        memory_limit_in_bytes=resources.memory_bytes,
+        memory_swap_limit_in_bytes=resources.memory_bytes,
+        oom_score_adj=resources.oom_score_adjust,
+        cpuset_cpus=resources.cpus,
+        cpuset_mems=resources.memory_nodes,
         hugepage_limits=[
             cri.HugepageLimit(page_size=f"{size.removesuffix('i')}B", limit=limit)
-            for size, limit in wanted.huge_pages.items()
+            for size, limit in resources.huge_pages.items()
         ],
-        unified={"memory.min": str(wanted.memory_reserved)} if wanted.memory_reserved else {},
+        unified={"memory.min": str(resources.memory_reserved)} if resources.memory_reserved else {},
     )
 
 
-def new_limits(wanted: Resources) -> Any:
+def new_limits(resources: Resources) -> Any:
     """Return limits for updating a running container, in which removed limits are explicit."""
-    message = resources_message(wanted)
-    message.cpu_quota = wanted.cpu_quota or _NO_LIMIT
+    message = resources_message(resources)
+    message.cpu_quota = resources.cpu_quota or _NO_LIMIT
     return message
 
 
-def _namespaces(wanted: Namespaces) -> Any:
-    target = wanted.target.rpartition("://")[2]
+def _namespaces(namespaces: Namespaces) -> Any:
+    target = namespaces.target.rpartition("://")[2]
     return load().NamespaceOption(
-        network=_MODES[wanted.network], pid=_MODES[wanted.pid], ipc=_MODES[wanted.ipc], target_id=target
+        network=_MODES[namespaces.network], pid=_MODES[namespaces.pid], ipc=_MODES[namespaces.ipc], target_id=target
     )
 
 

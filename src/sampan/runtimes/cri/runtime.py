@@ -15,19 +15,18 @@ from sampan.api.types.core_v1 import Pod
 from sampan.machinery.clock import Clock
 from sampan.runtimes import slices
 from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig
-from sampan.runtimes.contract import RuntimeFailure, RuntimeStatus, Told, Usage
-from sampan.runtimes.cri import about, messages
+from sampan.runtimes.contract import PodCallback, RuntimeFailure, RuntimeStatus, Usage
+from sampan.runtimes.cri import messages, runtime_status
 from sampan.runtimes.cri.client import TIMEOUT_S, CriClient, CriError
 from sampan.runtimes.cri.commands import CriCommands, terminal
-from sampan.runtimes.cri.connecting import Connecting
-from sampan.runtimes.cri.handing import ImageHand
+from sampan.runtimes.cri.image_import import ImageImporter
 from sampan.runtimes.cri.images import CriImages
-from sampan.runtimes.cri.usage import CriUsage
-from sampan.runtimes.cri.view import CriView
+from sampan.runtimes.cri.runtime_status import PodCidrUpdater
+from sampan.runtimes.cri.view import CriUsage, CriView
 from sampan.runtimes.engine import EngineRuntime
-from sampan.runtimes.images.supply import Supply
+from sampan.runtimes.images.supply import ImageSupply
 from sampan.runtimes.network import EngineNetwork
-from sampan.runtimes.pod_table import PodTable, SeenContainer, SeenPod
+from sampan.runtimes.pod_table import ObservedContainer, ObservedPod, PodTable
 from sampan.runtimes.streams import ProcessStream
 
 log = logging.getLogger(__name__)
@@ -53,17 +52,17 @@ class CriRuntime(EngineRuntime):
         directory: Path,
         node: str,
         clock: Clock,
-        told: Told,
-        supply: Supply | None = None,
+        on_pod_change: PodCallback,
+        supply: ImageSupply | None = None,
         network: EngineNetwork | None = None,
         relist_s: float = _RELIST_S,
     ) -> None:
-        super().__init__(directory=directory, node=node, clock=clock, told=told, supply=supply)
+        super().__init__(directory=directory, node=node, clock=clock, on_pod_change=on_pod_change, supply=supply)
         self._endpoint, self._network, self._relist_s = endpoint, network, relist_s
         self.name, self.version = "cri", ""
-        self._setting = about.CriSetting()
+        self._setting = runtime_status.CriSettings()
         self._client: CriClient  # this and the following attributes are set by _open()
-        self._connecting: Connecting
+        self._pod_cidrs: PodCidrUpdater
         self._commands: CriCommands
         self._usage: CriUsage
 
@@ -75,40 +74,42 @@ class CriRuntime(EngineRuntime):
             version.runtime_version,
             PodTable(version.runtime_name),
         )
-        hand = ImageHand(channel=client.channel, clock=self._clock) if self.name == _CONTAINERD else None
-        self._setting = await about.ask_setting(client)
-        self._images = CriImages(client=client, supply=self._supply, hand=hand)
-        self._connecting = Connecting(client=client, network=self._network)
+        hand = ImageImporter(channel=client.channel, clock=self._clock) if self.name == _CONTAINERD else None
+        self._setting = await runtime_status.read_settings(client)
+        self._images = CriImages(client=client, supply=self._supply, importer=hand)
+        self._pod_cidrs = PodCidrUpdater(client=client, network=self._network)
         self._usage = CriUsage(client=client, rates=self._rates, clock=self._clock)
         self._view = CriView(
-            client=client, node=self._node, table=self._table, told=self._told, relist_s=self._relist_s
+            client=client,
+            node=self._node,
+            table=self._table,
+            on_pod_change=self._on_pod_change,
+            relist_s=self._relist_s,
         )
         self._commands = CriCommands(client=client, view=self._view, background=self._background)
         await self._view.relist()
-        self._background.begin(self._view.follow())
+        self._background.start(self._view.follow())
 
     async def _close(self) -> None:
         await self._client.close()
 
     async def shut_down(self) -> None:
         await super().shut_down()
-        await self._images.take_back()
+        await self._images.remove_imported()
 
     # -- state -------------------------------------------------------------------------------------------------------
 
     async def status(self) -> RuntimeStatus:
         network_error = ""
         try:
-            await self._connecting.ensure()
+            await self._pod_cidrs.ensure()
         except RuntimeFailure as failure:
             network_error = failure.message
         try:
-            runtime_status = about.status(await self._client.runtime("Status"))
+            state = runtime_status.status(await self._client.runtime("Status"))
         except CriError as failure:
-            return RuntimeStatus(faults=[f"container runtime is down: {failure.message}"])
-        return (
-            replace(runtime_status, faults=[*runtime_status.faults, network_error]) if network_error else runtime_status
-        )
+            return RuntimeStatus(errors=[f"container runtime is down: {failure.message}"])
+        return replace(state, errors=[*state.errors, network_error]) if network_error else state
 
     async def stats(self, pod: Pod) -> Sequence[Usage]:
         return await self._usage.of_pod(self._table.get(pod.metadata.uid))
@@ -116,20 +117,20 @@ class CriRuntime(EngineRuntime):
     # -- sandboxes ---------------------------------------------------------------------------------------------------
 
     def use_pod_cidrs(self, cidrs: Sequence[str]) -> None:
-        self._connecting.use(cidrs)
+        self._pod_cidrs.use(cidrs)
 
     async def run_sandbox(self, pod: Pod, config: SandboxConfig | None) -> None:
         assert config is not None
         uid = config.uid
-        old = self._table.get(uid) or SeenPod()
+        old = self._table.get(uid) or ObservedPod()
         for sandbox in old.sandboxes:
             await self._client.runtime("StopPodSandbox", self._sandbox_request(sandbox.id), reason=_SANDBOX_FAILED)
         if config.namespaces.network != "node":
-            await self._connecting.ensure()
+            await self._pod_cidrs.ensure()
         config = replace(
             config,
             attempt=max([config.attempt, *(previous.attempt + 1 for previous in old.sandboxes)]),
-            cgroup_parent=slices.group_parent(config, is_systemd=self._setting.has_systemd_groups),
+            cgroup_parent=slices.cgroup_parent(config, is_systemd=self._setting.has_systemd_cgroups),
         )
         self._configs.keep(config)
         config.log_directory.mkdir(parents=True, exist_ok=True)
@@ -146,7 +147,7 @@ class CriRuntime(EngineRuntime):
             await self._client.runtime("RunPodSandbox", request, reason=_SANDBOX_FAILED, timeout_s=2 * TIMEOUT_S)
         except CriError as error:
             lacking = _NO_PAUSE.search(error.details)
-            if lacking is None or not await self._images.give_pause(lacking[1]):
+            if lacking is None or not await self._images.import_pause(lacking[1]):
                 raise
             log.warning("pulling pause image %s failed; using the built-in pause image", lacking[1])
             await self._client.runtime("RunPodSandbox", request, reason=_SANDBOX_FAILED, timeout_s=2 * TIMEOUT_S)
@@ -161,14 +162,14 @@ class CriRuntime(EngineRuntime):
 
     async def remove_pod(self, uid: str) -> None:
         await self._view.refresh(uid)
-        pod = self._table.get(uid) or SeenPod()
+        pod = self._table.get(uid) or ObservedPod()
         for sandbox in pod.sandboxes:
             await self._remove_sandbox(sandbox.id)
         for container in pod.containers:
-            self._let_go(container)
+            self._forget_files(container)
         self._configs.forget(uid)
-        if self._setting.has_systemd_groups:
-            await slices.end_slice(uid)
+        if self._setting.has_systemd_cgroups:
+            await slices.stop_slice(uid)
         await self._view.refresh(uid)
 
     async def _remove_sandbox(self, id: str) -> None:
@@ -183,7 +184,7 @@ class CriRuntime(EngineRuntime):
 
     async def _drop_empty(self, uid: str) -> None:
         """Remove earlier sandboxes that have no containers left."""
-        pod = self._table.get(uid) or SeenPod()
+        pod = self._table.get(uid) or ObservedPod()
         used = {item.sandbox for item in pod.containers}
         empty = [item.id for item in pod.sandboxes[1:] if item.id not in used]
         for id in empty:
@@ -200,13 +201,13 @@ class CriRuntime(EngineRuntime):
             config=messages.container_message(config, around, self._node),
             sandbox_config=messages.sandbox_message(around, around.attempt, self._node),
         )
-        answer = await self._client.runtime("CreateContainer", request, reason="CreateContainerError")
-        return str(answer.container_id)
+        response = await self._client.runtime("CreateContainer", request, reason="CreateContainerError")
+        return str(response.container_id)
 
     async def _start(self, id: str) -> None:
         await self._client.runtime("StartContainer", self._container_request(id), reason="RunContainerError")
 
-    async def _end(self, id: str, grace_s: float) -> None:
+    async def _stop_and_wait(self, id: str, grace_s: float) -> None:
         request = self._client.schema.StopContainerRequest(container_id=id, timeout=math.ceil(max(grace_s, 0)))
         try:
             await self._client.runtime("StopContainer", request, timeout_s=grace_s + TIMEOUT_S)
@@ -251,7 +252,7 @@ class CriRuntime(EngineRuntime):
 
     # -- internals ---------------------------------------------------------------------------------------------------
 
-    def _running(self, pod: Pod, name: str) -> SeenContainer:
+    def _running(self, pod: Pod, name: str) -> ObservedContainer:
         return self._table.running(pod.metadata.uid, name)
 
     def _sandbox_request(self, id: str) -> Any:

@@ -72,7 +72,7 @@ class CriStream:
         self._closing = asyncio.Event()
         self._is_over = False
 
-    async def begin(self, begin: Begin) -> None:
+    async def start(self, begin: Begin) -> None:
         """Connect. Raise RuntimeFailure if that fails."""
         begin(self._hold())
         try:
@@ -181,13 +181,13 @@ class AttachedStream(CriStream):
         return await self._ended_with()
 
 
-def _code(said: bytes) -> int:
-    if not said:
+def _code(message: bytes) -> int:
+    if not message:
         return 0
     try:
-        status = json.loads(said)
+        status = json.loads(message)
     except ValueError:
-        status = {"message": said.decode("utf-8", "replace")}
+        status = {"message": message.decode("utf-8", "replace")}
     code = exit_code(status)
     if code is None:
         raise RuntimeFailure("ExecError", str(status.get("message", "")))

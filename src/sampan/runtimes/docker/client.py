@@ -75,14 +75,14 @@ class DockerClient:
         try:
             async with (
                 asyncio.timeout(timeout_s),
-                self._session.request(method, _HOST + path, params=query, **content) as answer,
+                self._session.request(method, _HOST + path, params=query, **content) as response,
             ):
-                data = await answer.read()
+                data = await response.read()
         except TimeoutError:
-            raise DockerError(reason, 0, f"{method} {path}: no answer in time") from None
+            raise DockerError(reason, 0, f"{method} {path}: no response in time") from None
         except aiohttp.ClientError as error:
             raise DockerError(reason, 0, f"Cannot connect to the Docker daemon at {self._path}: {error}") from None
-        return _checked(answer.status, data, reason)
+        return _checked(response.status, data, reason)
 
     async def lines(
         self, method: str, path: str, query: Query | None = None, headers: Mapping[str, str] | None = None
@@ -96,10 +96,10 @@ class DockerClient:
     ) -> AsyncIterator[bytes]:
         """Yield the data of a streamed response as it arrives."""
         try:
-            async with self._session.request(method, _HOST + path, params=query, headers=headers) as answer:
-                if answer.status >= 300:
-                    _checked(answer.status, await answer.read(), "RuntimeError")
-                async for data in answer.content.iter_any():
+            async with self._session.request(method, _HOST + path, params=query, headers=headers) as response:
+                if response.status >= 300:
+                    _checked(response.status, await response.read(), "RuntimeError")
+                async for data in response.content.iter_any():
                     yield data
         except aiohttp.ClientError as error:
             raise DockerError("RuntimeError", 0, f"{path}: {error}") from None
@@ -131,7 +131,7 @@ async def _values(pieces: AsyncIterator[bytes]) -> AsyncIterator[Any]:
     async for data in pieces:
         *lines, rest = (rest + data).split(b"\n")
         if len(rest) > _MOST_LINE:
-            raise DockerError("RuntimeError", 0, "a line of the answer is too long")
+            raise DockerError("RuntimeError", 0, "a line of the response is too long")
         for line in lines:
             if line.strip():
                 yield json.loads(line)

@@ -27,8 +27,8 @@ class DockerCommands:
     async def exec(self, target: str, command: Sequence[str], *, has_stdin: bool, has_tty: bool) -> ProcessStream:
         body: dict[str, Any] = {"AttachStdin": has_stdin, "AttachStdout": True, "AttachStderr": True, "Tty": has_tty}
         body["DetachKeys"] = _DETACH_KEYS
-        answer = await self._client.post(f"/containers/{target}/exec", body={**body, "Cmd": list(command)})
-        path = f"/exec/{answer['Id']}"
+        response = await self._client.post(f"/containers/{target}/exec", body={**body, "Cmd": list(command)})
+        path = f"/exec/{response['Id']}"
         streams = await self._client.take_over(f"{path}/start", body={"Detach": False, "Tty": has_tty})
 
         async def resize(width: int, height: int) -> None:

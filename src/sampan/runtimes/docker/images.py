@@ -10,20 +10,20 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from sampan.runtimes.contract import ImageInfo, RuntimeFailure
-from sampan.runtimes.docker import seen
+from sampan.runtimes.docker import conversions
 from sampan.runtimes.docker.client import DockerClient, DockerError
-from sampan.runtimes.engine_images import PULL_FAILED, EngineImages
+from sampan.runtimes.engine import PULL_FAILED, EngineImages
 from sampan.runtimes.images import pause
 from sampan.runtimes.images.bundles import Bundle, write_docker_archive
 from sampan.runtimes.images.credentials import Credentials
-from sampan.runtimes.images.reference import Reference, parse_reference
-from sampan.runtimes.images.supply import Supply
+from sampan.runtimes.images.reference import ImageReference, parse_reference
+from sampan.runtimes.images.supply import ImageSupply
 
 
 class DockerImages(EngineImages):
     """Manages images. `pause_image` is the name of the image for sandboxes."""
 
-    def __init__(self, *, client: DockerClient, pause_image: str, supply: Supply) -> None:
+    def __init__(self, *, client: DockerClient, pause_image: str, supply: ImageSupply) -> None:
         super().__init__(supply=supply)
         self._client, self._pause = client, pause_image
 
@@ -34,23 +34,23 @@ class DockerImages(EngineImages):
             if error.is_missing:
                 return None
             raise
-        return seen.image(image, self._pause)
+        return conversions.image(image, self._pause)
 
     async def list(self) -> Sequence[ImageInfo]:
-        return [seen.image(image, self._pause) for image in await self._client.get("/images/json")]
+        return [conversions.image(image, self._pause) for image in await self._client.get("/images/json")]
 
     async def remove(self, name: str) -> None:
         await self._client.delete(_path(name), {"force": "false"})
 
-    async def _fetch(self, wanted: Reference, who: Credentials | None) -> str:
-        await self._download(wanted, who, PULL_FAILED)
-        image = await self._find(str(wanted))
+    async def _pull(self, reference: ImageReference, who: Credentials | None) -> str:
+        await self._download(reference, who, PULL_FAILED)
+        image = await self._find(str(reference))
         if image is None:
-            raise RuntimeFailure(PULL_FAILED, f"{wanted}: the image was pulled, and is not there")
+            raise RuntimeFailure(PULL_FAILED, f"{reference}: the image was pulled, and is not there")
         return image.digests[0] if image.digests else image.id
 
-    async def _give(self, bundle: Bundle) -> ImageInfo | None:
-        await self._load(bundle, PULL_FAILED)
+    async def _load(self, bundle: Bundle) -> ImageInfo | None:
+        await self._load_archive(bundle, PULL_FAILED)
         return await self._find(bundle.name)
 
     async def have_pause(self) -> None:
@@ -59,19 +59,19 @@ class DockerImages(EngineImages):
             return
         reason = "FailedCreatePodSandBox"
         if self._pause == pause.NAME and pause.is_made_here():
-            await self._load(pause.bundle(), reason)
+            await self._load_archive(pause.bundle(), reason)
         else:
             await self._download(parse_reference(self._pause), None, reason)
 
-    async def _load(self, bundle: Bundle, reason: str) -> None:
+    async def _load_archive(self, bundle: Bundle, reason: str) -> None:
         with tempfile.TemporaryFile() as file:
             await asyncio.to_thread(write_docker_archive, bundle, file)
             file.seek(0)
             await self._client.post("/images/load", {"quiet": "true"}, file, reason=reason, timeout_s=None)
 
-    async def _download(self, wanted: Reference, who: Credentials | None, reason: str) -> None:
-        query = {"fromImage": wanted.name, "tag": wanted.digest or wanted.tag}
-        headers = {"X-Registry-Auth": _auth(who, wanted)} if who is not None else None
+    async def _download(self, reference: ImageReference, who: Credentials | None, reason: str) -> None:
+        query = {"fromImage": reference.name, "tag": reference.digest or reference.tag}
+        headers = {"X-Registry-Auth": _auth(who, reference)} if who is not None else None
         try:
             async for step in self._client.lines("POST", "/images/create", query, headers):
                 if "error" in step:
@@ -88,7 +88,7 @@ def _path(name: str) -> str:
     return f"/images/{quote(name, safe='/:@')}"
 
 
-def _auth(who: Credentials, wanted: Reference) -> str:
-    value = {"username": who.username, "password": who.password, "serveraddress": wanted.registry}
+def _auth(who: Credentials, reference: ImageReference) -> str:
+    value = {"username": who.username, "password": who.password, "serveraddress": reference.registry}
     value |= {"identitytoken": who.identity_token, "registrytoken": who.registry_token}
     return base64.urlsafe_b64encode(json.dumps({key: text for key, text in value.items() if text}).encode()).decode()

@@ -5,13 +5,20 @@ Entries have timestamps. A restarted kubelet continues after the timestamp of th
 
 from __future__ import annotations
 
+import asyncio
 import io
+import logging
 import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from sampan.api import times
+from sampan.runtimes import contract
+from sampan.runtimes.background import Background
+from sampan.runtimes.docker.client import DockerClient, DockerError, Query
 from sampan.runtimes.docker.streaming import Pieces
+from sampan.runtimes.pod_table import ObservedContainer
 from sampan.runtimes.streams import STDERR, STDOUT
 
 _LARGEST = 16 << 10
@@ -21,7 +28,7 @@ _TIME = 30
 _TAIL = 64 << 10
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     time: str
     channel: int
     text: bytes
@@ -36,13 +43,13 @@ class Entries:
         self._has_tty = has_tty
         self._pieces, self._data = Pieces(), b""
 
-    def feed(self, data: bytes) -> list[Entry]:
+    def feed(self, data: bytes) -> list[LogEntry]:
         if self._has_tty:
             self._data += data
             return list(self._plain())
         return [_entry(channel, piece) for channel, piece in self._pieces.feed(data)]
 
-    def _plain(self) -> Iterator[Entry]:
+    def _plain(self) -> Iterator[LogEntry]:
         """Yield the entries of a container with a terminal. Such a stream has no framing: an entry ends at a newline or
         at the maximum length."""
         while len(self._data) > _TIME:
@@ -54,13 +61,13 @@ class Entries:
             self._data = self._data[size:]
 
 
-def _entry(channel: int, piece: bytes) -> Entry:
+def _entry(channel: int, piece: bytes) -> LogEntry:
     time, _, text = piece.partition(b" ")
     is_whole = text.endswith(b"\n")
-    return Entry(time.decode("ascii", "replace"), channel, text[:-1] if is_whole else text, is_whole)
+    return LogEntry(time.decode("ascii", "replace"), channel, text[:-1] if is_whole else text, is_whole)
 
 
-def line(entry: Entry) -> bytes:
+def line(entry: LogEntry) -> bytes:
     name, mark = "stderr" if entry.channel == STDERR else "stdout", "F" if entry.is_whole else "P"
     return f"{entry.time} {name} {mark} ".encode() + entry.text + b"\n"
 
@@ -81,12 +88,12 @@ class LogFile:
     def _opened(self) -> io.FileIO:
         return open(self._path, "ab", buffering=0)
 
-    def write(self, entries: list[Entry]) -> None:
+    def write(self, entries: list[LogEntry]) -> None:
         new = [line(entry) for entry in entries if self._is_new(entry)]
         if new:
             self._file.write(b"".join(new))
 
-    def _is_new(self, entry: Entry) -> bool:
+    def _is_new(self, entry: LogEntry) -> bool:
         if entry.time < self.since or (entry.time == self.since and self._known):
             self._known -= entry.time == self.since
             return False
@@ -151,3 +158,62 @@ def _cut(path: Path) -> None:
             file.truncate(start + file.read().rfind(b"\n") + 1)
     except OSError:
         return
+
+
+log = logging.getLogger(__name__)
+
+_LAST_WORDS_S = 2.0
+"""How long the report of a container's exit is delayed at most for its log to become complete."""
+
+
+class LogCopies:
+    def __init__(self, *, client: DockerClient, background: Background) -> None:
+        self._client, self._background = client, background
+        self._files: dict[str, LogFile] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        """Copy tasks by container id. A finished task is kept until the container is removed."""
+
+    async def see_to(self, container: ObservedContainer, *, has_tty: bool) -> None:
+        """Ensure that the log of a container is being copied. If the container has exited, wait for the end of the log,
+        up to a limit."""
+        task = self._tasks.get(container.id)
+        if task is None and container.log_path and container.state != contract.CREATED:
+            task = self._background.start(self._copy(container, has_tty=has_tty))
+            self._tasks[container.id] = task
+        if task is not None and container.is_over:
+            await asyncio.wait((task,), timeout=_LAST_WORDS_S)
+
+    async def _copy(self, container: ObservedContainer, *, has_tty: bool) -> None:
+        """Copy the log twice, first following it and then from where that ended, as the engine may end a followed log
+        before its last entries."""
+        file = self._files[container.id] = LogFile(Path(container.log_path))
+        try:
+            for follows in (1, 0):
+                query: Query = {"follow": follows, "stdout": 1, "stderr": 1, "timestamps": 1}
+                if file.since:
+                    query = {**query, "since": _seconds(file.since)}
+                    file.again()
+                pieces = self._client.pieces("GET", f"/containers/{container.id}/logs", query)
+                await follow(pieces, file, has_tty=has_tty)
+        except DockerError as error:
+            if not error.is_missing:
+                log.warning("the log of container %s is incomplete: %s", container.id, error)
+        finally:
+            file.close()
+            self._files.pop(container.id, None)
+
+    def reopen(self, id: str) -> None:
+        if (file := self._files.get(id)) is not None:
+            file.reopen()
+
+    async def forget(self, id: str) -> None:
+        """Stop copying the log of a container."""
+        if (task := self._tasks.pop(id, None)) is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+def _seconds(time: str) -> str:
+    """Convert a timestamp to the engine's format: seconds since the epoch with a fraction."""
+    whole, _, rest = time.removesuffix("Z").partition(".")
+    return f"{int(times.parse_time(f'{whole}Z'))}.{rest or '0'}"

@@ -115,22 +115,22 @@ def _host_config(
     }
 
 
-def limits(wanted: Resources) -> dict[str, Any]:
-    settings: dict[str, Any] = {"CpuShares": wanted.cpu_shares, "CpusetCpus": wanted.cpus}
-    settings |= {"CpusetMems": wanted.memory_nodes, "PidsLimit": wanted.pids or None}
-    if wanted.cpu_quota:
-        settings |= {"CpuQuota": wanted.cpu_quota, "CpuPeriod": wanted.cpu_period}
-    if wanted.memory_bytes:
-        settings |= {"Memory": wanted.memory_bytes, "MemorySwap": wanted.memory_bytes}
-    if wanted.memory_reserved:
-        settings["MemoryReservation"] = wanted.memory_reserved
+def limits(resources: Resources) -> dict[str, Any]:
+    settings: dict[str, Any] = {"CpuShares": resources.cpu_shares, "CpusetCpus": resources.cpus}
+    settings |= {"CpusetMems": resources.memory_nodes, "PidsLimit": resources.pids or None}
+    if resources.cpu_quota:
+        settings |= {"CpuQuota": resources.cpu_quota, "CpuPeriod": resources.cpu_period}
+    if resources.memory_bytes:
+        settings |= {"Memory": resources.memory_bytes, "MemorySwap": resources.memory_bytes}
+    if resources.memory_reserved:
+        settings["MemoryReservation"] = resources.memory_reserved
     return settings
 
 
-def new_limits(wanted: Resources) -> dict[str, Any]:
+def new_limits(resources: Resources) -> dict[str, Any]:
     """Return limits for updating a running container, in which removed limits are explicit."""
-    settings = limits(wanted)
-    return {"CpuQuota": _NO_LIMIT, **settings, "PidsLimit": wanted.pids or _NO_LIMIT}
+    settings = limits(resources)
+    return {"CpuQuota": _NO_LIMIT, **settings, "PidsLimit": resources.pids or _NO_LIMIT}
 
 
 def _pid_mode(config: ContainerConfig, of_pod: str) -> str:
@@ -183,7 +183,3 @@ def _apparmor(profile: Profile) -> list[str]:
 
 def _capability(name: str) -> str:
     return name.upper().removeprefix("CAP_")
-
-
-__all__ = ["ATTEMPT", "CONTAINER", "LOG_PATH", "POD", "SANDBOX", "TYPE", "container_body", "container_name"]
-__all__ += ["limits", "new_limits", "sandbox_body", "sandbox_name"]

@@ -11,23 +11,21 @@ from typing import Any
 
 from sampan.api.types.core_v1 import Pod
 from sampan.machinery.clock import Clock
-from sampan.runtimes import oom_scores, slices
-from sampan.runtimes.config import ContainerConfig, Mount, Resources, SandboxConfig
-from sampan.runtimes.contract import Handler, RuntimeFailure, RuntimeStatus, Told, UnknownHandler, Usage
+from sampan.runtimes import kernel, slices
+from sampan.runtimes.config import ContainerConfig, Mount, Resources, SandboxConfig, resolv_conf
+from sampan.runtimes.contract import PodCallback, RuntimeFailure, RuntimeHandler, RuntimeStatus, UnknownHandler, Usage
 from sampan.runtimes.docker import messages
 from sampan.runtimes.docker.client import TIMEOUT_S, DockerClient, DockerError
 from sampan.runtimes.docker.commands import DockerCommands
 from sampan.runtimes.docker.images import DockerImages
-from sampan.runtimes.docker.log_copies import LogCopies
-from sampan.runtimes.docker.usage import DockerUsage
-from sampan.runtimes.docker.view import DockerView
+from sampan.runtimes.docker.logs import LogCopies
+from sampan.runtimes.docker.view import DockerUsage, DockerView
 from sampan.runtimes.engine import EngineRuntime
 from sampan.runtimes.images import pause
-from sampan.runtimes.images.supply import Supply
+from sampan.runtimes.images.supply import ImageSupply
 from sampan.runtimes.network import PodNetwork
-from sampan.runtimes.pod_ports import connected
-from sampan.runtimes.pod_table import PodTable, SeenContainer, SeenPod
-from sampan.runtimes.resolver import resolv_conf
+from sampan.runtimes.pod_table import ObservedContainer, ObservedPod, PodTable
+from sampan.runtimes.port_forward import connected
 from sampan.runtimes.streams import ProcessStream
 
 _SANDBOX_FAILED = "FailedCreatePodSandBox"
@@ -48,13 +46,13 @@ class DockerRuntime(EngineRuntime):
         directory: Path,
         node: str,
         clock: Clock,
-        told: Told,
-        supply: Supply | None = None,
+        on_pod_change: PodCallback,
+        supply: ImageSupply | None = None,
         network: PodNetwork | None = None,
         own_network: str = "bridge",
         pause_image: str = pause.NAME,
     ) -> None:
-        super().__init__(directory=directory, node=node, clock=clock, told=told, supply=supply)
+        super().__init__(directory=directory, node=node, clock=clock, on_pod_change=on_pod_change, supply=supply)
         self._socket, self._network, self._own_network = socket, network, own_network
         self._pause_image = pause_image
         self._table = PodTable(self.name)
@@ -78,15 +76,15 @@ class DockerRuntime(EngineRuntime):
             configs=self._configs,
             network=self._network,
             logs=self._logs,
-            told=self._told,
+            on_pod_change=self._on_pod_change,
         )
         about, began_at = await client.get("/info"), self._clock.now()
         self.version, self._handlers = about["ServerVersion"], sorted(about.get("Runtimes") or ())
         self._has_systemd_groups = about.get("CgroupDriver") == "systemd"
         await self._view.relist()
         await self._free_addresses()
-        self._background.begin(self._view.follow(began_at))
-        self._background.begin(self._view.look_often())
+        self._background.start(self._view.follow(began_at))
+        self._background.start(self._view.look_often())
 
     async def _free_addresses(self) -> None:
         """Release the addresses of pods that were removed from the engine while no kubelet ran."""
@@ -100,13 +98,13 @@ class DockerRuntime(EngineRuntime):
     # -- state -------------------------------------------------------------------------------------------------------
 
     async def status(self) -> RuntimeStatus:
-        handlers = [Handler(), *(Handler(name=name) for name in self._handlers)]
+        handlers = [RuntimeHandler(), *(RuntimeHandler(name=name) for name in self._handlers)]
         try:
             await self._client.get("/_ping")
         except DockerError as error:
             condition = f"RuntimeReady=false reason:DockerDaemonNotReady message:docker: {error.message}"
-            faults = [f"container runtime not ready: {condition}"]
-            return RuntimeStatus(faults=faults, handlers=handlers, heeds_groups_policy=False)
+            errors = [f"container runtime not ready: {condition}"]
+            return RuntimeStatus(errors=errors, handlers=handlers, heeds_groups_policy=False)
         return RuntimeStatus(handlers=handlers, heeds_groups_policy=False)
 
     async def stats(self, pod: Pod) -> Sequence[Usage]:
@@ -123,12 +121,12 @@ class DockerRuntime(EngineRuntime):
         if config.handler and config.handler not in self._handlers:
             raise UnknownHandler(config.handler)
         uid = config.uid
-        old = self._table.get(uid) or SeenPod()
+        old = self._table.get(uid) or ObservedPod()
         await self._end_sandboxes(uid, old)
         config = replace(
             config,
             attempt=max([config.attempt, *(sandbox.attempt + 1 for sandbox in old.sandboxes)]),
-            cgroup_parent=slices.group_parent(config, is_systemd=self._has_systemd_groups),
+            cgroup_parent=slices.cgroup_parent(config, is_systemd=self._has_systemd_groups),
         )
         await self._images.have_pause()
         try:
@@ -168,7 +166,7 @@ class DockerRuntime(EngineRuntime):
     def _resolver(self, uid: str) -> Path:
         return self._directory / "resolvers" / uid
 
-    async def _end_sandboxes(self, uid: str, pod: SeenPod) -> None:
+    async def _end_sandboxes(self, uid: str, pod: ObservedPod) -> None:
         for container in pod.containers:
             if not container.is_over:
                 await self._kill(container.id)
@@ -187,7 +185,7 @@ class DockerRuntime(EngineRuntime):
 
     async def remove_pod(self, uid: str) -> None:
         await self._view.refresh(uid)
-        pod = self._table.get(uid) or SeenPod()
+        pod = self._table.get(uid) or ObservedPod()
         await self._end_sandboxes(uid, pod)
         for container in pod.containers:
             await self._forget(container)
@@ -196,7 +194,7 @@ class DockerRuntime(EngineRuntime):
         self._configs.forget(uid)
         self._resolver(uid).unlink(missing_ok=True)
         if self._has_systemd_groups:
-            await slices.end_slice(uid)
+            await slices.stop_slice(uid)
         await self._view.refresh(uid)
 
     async def _remove(self, id: str) -> None:
@@ -216,18 +214,18 @@ class DockerRuntime(EngineRuntime):
     async def _create(self, sandbox: str, config: ContainerConfig, around: SandboxConfig) -> str:
         reason, profile = "CreateContainerError", config.security.seccomp
         local = _profile(profile.local) if profile.type == "Localhost" else None
-        score = oom_scores.allowed(config.resources.oom_score_adjust)
+        score = kernel.allowed_oom_score(config.resources.oom_score_adjust)
         config = replace(config, resources=replace(config.resources, oom_score_adjust=score))
         files = [Mount(source=self._resolver(around.uid), target="/etc/resolv.conf")] if around.dns is not None else []
         body = messages.container_body(config, around, self._node, pause=sandbox, files=files, seccomp=local)
         name = messages.container_name(config, around)
-        answer = await self._client.post("/containers/create", {"name": name}, body, reason=reason)
-        return str(answer["Id"])
+        response = await self._client.post("/containers/create", {"name": name}, body, reason=reason)
+        return str(response["Id"])
 
     async def _start(self, id: str) -> None:
         await self._client.post(f"/containers/{id}/start", reason="RunContainerError")
 
-    async def _end(self, id: str, grace_s: float) -> None:
+    async def _stop_and_wait(self, id: str, grace_s: float) -> None:
         if grace_s <= 0:
             return await self._kill(id)
         query = {"t": math.ceil(grace_s)}
@@ -237,10 +235,10 @@ class DockerRuntime(EngineRuntime):
             if not error.is_missing:
                 raise
 
-    async def _forget(self, container: SeenContainer) -> None:
+    async def _forget(self, container: ObservedContainer) -> None:
         await self._remove(container.id)
         await self._logs.forget(container.id)
-        self._let_go(container)
+        self._forget_files(container)
 
     async def update_resources(self, pod: Pod, name: str, resources: Resources) -> None:
         id = self._running(pod, name)
@@ -270,11 +268,11 @@ class DockerRuntime(EngineRuntime):
         return self._table.running(pod.metadata.uid, name).id
 
 
-def _network_space(found: Any) -> Path:
+def _network_space(inspected: Any) -> Path:
     """Return the path of the pause container's network namespace. The engine's file is preferred: unlike /proc/PID it
     cannot refer to another process after the pause process has exited."""
-    file = (found.get("NetworkSettings") or {}).get("SandboxKey") or ""
-    return Path(file) if file and Path(file).exists() else Path(f"/proc/{found['State']['Pid']}/ns/net")
+    file = (inspected.get("NetworkSettings") or {}).get("SandboxKey") or ""
+    return Path(file) if file and Path(file).exists() else Path(f"/proc/{inspected['State']['Pid']}/ns/net")
 
 
 def _profile(path: str) -> str:

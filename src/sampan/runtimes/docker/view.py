@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 import logging
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from sampan.runtimes import labels
-from sampan.runtimes.contract import RuntimeFailure, Told
-from sampan.runtimes.docker import seen
+from sampan.machinery.clock import Clock
+from sampan.runtimes import contract, labels
+from sampan.runtimes.contract import PodCallback, RuntimeFailure, Usage
+from sampan.runtimes.cpu_rates import CpuRates
+from sampan.runtimes.docker import conversions
 from sampan.runtimes.docker.client import DockerClient, DockerError, Query
-from sampan.runtimes.docker.log_copies import LogCopies
+from sampan.runtimes.docker.logs import LogCopies
 from sampan.runtimes.network import PodNetwork
-from sampan.runtimes.pod_table import PodTable, SeenContainer, SeenPod, SeenSandbox
-from sampan.runtimes.sandbox_configs import SandboxConfigs
+from sampan.runtimes.pod_table import ObservedContainer, ObservedPod, ObservedSandbox, PodTable
+from sampan.runtimes.records import SandboxConfigs
 
 log = logging.getLogger(__name__)
 
@@ -37,10 +42,10 @@ class DockerView:
         configs: SandboxConfigs,
         network: PodNetwork | None,
         logs: LogCopies,
-        told: Told,
+        on_pod_change: PodCallback,
     ) -> None:
         self._client, self._node, self._table, self._configs = client, node, table, configs
-        self._network, self._logs, self._told = network, logs, told
+        self._network, self._logs, self._on_pod_change = network, logs, on_pod_change
 
     async def follow(self, since: float) -> None:
         """Refresh pods on the events of the engine since that time, until cancelled. Relist after each reconnection."""
@@ -89,44 +94,44 @@ class DockerView:
         pods = await self._listed(labels.of_node(self._node, uid))
         await self._see(uid, pods.get(uid, ()), ticket)
 
-    async def _listed(self, wanted: Mapping[str, str]) -> dict[str, list[_Row]]:
+    async def _listed(self, selector: Mapping[str, str]) -> dict[str, list[_Row]]:
         """List containers by the uids of their pods."""
-        filters = json.dumps({"label": [f"{name}={value}" for name, value in wanted.items()]})
+        filters = json.dumps({"label": [f"{name}={value}" for name, value in selector.items()]})
         pods: dict[str, list[_Row]] = {}
         for row in await self._client.get("/containers/json", {"all": 1, "filters": filters}):
-            pods.setdefault(seen.uid(row), []).append(row)
+            pods.setdefault(conversions.uid(row), []).append(row)
         return pods
 
     async def _see(self, uid: str, rows: Sequence[_Row], ticket: int, *, is_settled: bool = False) -> None:
         """Store the state of a pod, inspecting only containers that may have changed. The engine's lists lag behind its
         events, so unless `is_settled` only a known exited container is taken from the list."""
-        before = self._table.get(uid) or SeenPod()
+        before = self._table.get(uid) or ObservedPod()
         known_containers = {
             container.id: container for container in before.containers if container.is_over or is_settled
         }
-        sandboxes: list[SeenSandbox] = []
-        containers: list[SeenContainer] = []
+        sandboxes: list[ObservedSandbox] = []
+        containers: list[ObservedContainer] = []
         for row in rows:
             old = known_containers.get(row["Id"])
-            if old is not None and old.state == seen.state(row["State"]):
+            if old is not None and old.state == conversions.state(row["State"]):
                 containers.append(old)
             elif (details := await self._inspected(row["Id"])) is not None:
-                if seen.is_sandbox(details):
+                if conversions.is_sandbox(details):
                     sandboxes.append(self._sandbox(uid, details))
                 else:
                     containers.append(await self._container(details))
         if self._table.put(uid, sandboxes, containers, ticket):
-            self._told(uid)
+            self._on_pod_change(uid)
 
-    async def _container(self, found: _Row) -> SeenContainer:
-        container = seen.container(found)
-        await self._logs.see_to(container, has_tty=bool(found["Config"]["Tty"]))
+    async def _container(self, row: _Row) -> ObservedContainer:
+        container = conversions.container(row)
+        await self._logs.see_to(container, has_tty=bool(row["Config"]["Tty"]))
         return container
 
-    def _sandbox(self, uid: str, found: _Row) -> SeenSandbox:
+    def _sandbox(self, uid: str, row: _Row) -> ObservedSandbox:
         """Convert a pause container. The sandbox is ready only if its configuration was saved, which is the last step
         of creating it."""
-        plain = seen.sandbox(found)
+        plain = conversions.sandbox(row)
         try:
             is_whole = self._configs.get(uid).attempt == plain.attempt
         except RuntimeFailure:
@@ -142,3 +147,52 @@ class DockerView:
                 return None
             raise
         return details
+
+
+class DockerUsage:
+    def __init__(self, *, client: DockerClient, rates: CpuRates, clock: Clock) -> None:
+        self._client, self._rates, self._clock = client, rates, clock
+
+    async def of_pod(self, pod: ObservedPod | None) -> Sequence[Usage]:
+        if pod is None or pod.sandbox is None or not pod.sandbox.is_ready:
+            return []
+        running = [item for item in pod.containers if item.state == contract.RUNNING]
+        looks = await asyncio.gather(*(self._of_container(container) for container in running))
+        used = [item for item in looks if item is not None]
+        return [_of_sandbox(pod.sandbox, used), *used]
+
+    async def _of_container(self, container: ObservedContainer) -> Usage | None:
+        query = {"stream": "false", "one-shot": "true"}
+        try:
+            stats = await self._client.get(f"/containers/{container.id}/stats", query)
+        except DockerError as error:
+            if error.is_missing:
+                return None
+            raise
+        cores = self._rates.rate(container.id, conversions.cpu_s(stats), self._clock.monotonic())
+        usage = conversions.usage(container.name, stats, cores)
+        usage.log_bytes = _size(container.log_path)
+        return usage
+
+
+def _of_sandbox(sandbox: ObservedSandbox, parts: Sequence[Usage]) -> Usage:
+    """Return the sum of the containers' usage. The usage of the pause container is negligible."""
+    whole = Usage(
+        name="",
+        cpu_cores=sum(usage.cpu_cores for usage in parts),
+        memory_bytes=sum(usage.memory_bytes for usage in parts),
+        cpu_s=sum(usage.cpu_s or 0 for usage in parts),
+        memory_rss_bytes=sum(usage.memory_rss_bytes or 0 for usage in parts),
+        processes=sum(usage.processes or 0 for usage in parts) + 1,
+    )
+    with contextlib.suppress(OSError):
+        counts = conversions.network_bytes(Path(f"/proc/{sandbox.pid}/net/dev").read_text())
+        whole.received_bytes, whole.sent_bytes = counts or (None, None)
+    return whole
+
+
+def _size(path: str) -> int | None:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return None

@@ -131,10 +131,10 @@ _FIELDS = {name: "exit_codes" if name == "exit-code" else name.replace("-", "_")
 assert set(_FIELDS.values()) == {field.name for field in fields(Behaviour)}
 
 
-def changed(behaviour: Behaviour, said: Mapping[str, str]) -> Behaviour:
-    """Return the behaviour with the fields in `said`, which are named as in annotations, replaced."""
+def changed(behaviour: Behaviour, annotations: Mapping[str, str]) -> Behaviour:
+    """Return the behaviour with the fields in `annotations`, which are named as in annotations, replaced."""
     values: dict[str, Any] = {}
-    for name, text in said.items():
+    for name, text in annotations.items():
         reader = _READERS.get(name)
         if reader is None:
             raise BehaviourError(f"there is no {name!r}; known are {', '.join(_READERS)}")

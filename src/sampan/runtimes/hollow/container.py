@@ -85,29 +85,31 @@ def adopted(status: ContainerStatus, again: HollowContainer, booted_at: float) -
     return again
 
 
-def _ended(found: ContainerStateTerminated, attempt: int) -> HollowContainer:
-    began = times.parse_time(found.startedAt) if found.startedAt else 0.0
-    ended = times.parse_time(found.finishedAt) if found.finishedAt else began
-    return HollowContainer(attempt, began, ended, began, began, found.exitCode, found.reason, found.message)
+def _ended(terminated: ContainerStateTerminated, attempt: int) -> HollowContainer:
+    began = times.parse_time(terminated.startedAt) if terminated.startedAt else 0.0
+    ended = times.parse_time(terminated.finishedAt) if terminated.finishedAt else began
+    return HollowContainer(
+        attempt, began, ended, began, began, terminated.exitCode, terminated.reason, terminated.message
+    )
 
 
-def report(uid: str, name: str, image: str, found: HollowContainer, now: float) -> ContainerReport:
-    state = CREATED if now < found.runs_at else EXITED if found.is_over(now) else RUNNING
+def report(uid: str, name: str, image: str, container: HollowContainer, now: float) -> ContainerReport:
+    state = CREATED if now < container.runs_at else EXITED if container.is_over(now) else RUNNING
     over = state == EXITED
     return ContainerReport(
         name=name,
-        id=container_id(uid, name, found.attempt),
+        id=container_id(uid, name, container.attempt),
         state=state,
-        attempt=found.attempt,
+        attempt=container.attempt,
         image=image,
         image_ref=image_ref(image),
-        started_at=found.runs_at,
-        finished_at=found.ends_at if over else 0,
-        exit_code=found.exit_code if over else 0,
-        reason=found.reason if over else "",
-        message=found.message if over else "",
-        is_started=state == RUNNING and found.started_at <= now,
-        is_ready=state == RUNNING and found.ready_at <= now,
+        started_at=container.runs_at,
+        finished_at=container.ends_at if over else 0,
+        exit_code=container.exit_code if over else 0,
+        reason=container.reason if over else "",
+        message=container.message if over else "",
+        is_started=state == RUNNING and container.started_at <= now,
+        is_ready=state == RUNNING and container.ready_at <= now,
     )
 
 

@@ -242,13 +242,13 @@ class HollowRuntime:
             pod.ip = ""
 
 
-def _leave_behind(found: _Pod, pod: Pod) -> None:
+def _leave_behind(state: _Pod, pod: Pod) -> None:
     """Set aside the containers that are not current in a new sandbox: init containers, which run again, and failed
     ones."""
     inits = {container.name for container in pod.spec.initContainers}
-    gone = [name for name, old in found.containers.items() if name in inits or old.exit_code]
-    if gone:
-        found.left = {name: found.containers.pop(name) for name in gone}
+    removed = [name for name, old in state.containers.items() if name in inits or old.exit_code]
+    if removed:
+        state.left = {name: state.containers.pop(name) for name in removed}
 
 
 def _began_at(status: ContainerStatus) -> float:

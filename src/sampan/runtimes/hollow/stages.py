@@ -27,8 +27,8 @@ class StageError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    said: Mapping[str, str]
+class HollowStage:
+    annotations: Mapping[str, str]
     namespace: str = ""
     selector: labels.Selector = labels.EVERYTHING
     container: str = ""
@@ -45,13 +45,13 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    stages: Sequence[Stage] = field(default_factory=tuple)
+    stages: Sequence[HollowStage] = field(default_factory=tuple)
 
     def behaviour(self, pod: Pod, container: str) -> Behaviour:
         effective = DEFAULT
         for stage in self.stages:
             if stage.matches(pod, container):
-                effective = changed(effective, stage.said)
+                effective = changed(effective, stage.annotations)
         return annotated(effective, pod, container)
 
 
@@ -70,7 +70,7 @@ def read_stages(path: Path) -> Stages:
     return Stages(tuple(_stage(number, entry) for number, entry in enumerate(content["stages"], 1)))
 
 
-def _stage(number: int, entry: Any) -> Stage:
+def _stage(number: int, entry: Any) -> HollowStage:
     if not isinstance(entry, dict):
         raise StageError(f"stage {number} is no map")
     match = entry.get("match", {})
@@ -82,8 +82,8 @@ def _stage(number: int, entry: Any) -> Stage:
         selector = labels.parse(match.get("labels", ""))
     except (BehaviourError, ValueError) as error:
         raise StageError(f"stage {number}: {error}") from None
-    return Stage(
-        said=settings,
+    return HollowStage(
+        annotations=settings,
         namespace=match.get("namespace", ""),
         selector=selector,
         container=match.get("container", ""),

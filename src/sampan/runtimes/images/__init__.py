@@ -7,7 +7,7 @@ processes may use a store at once: content is put in place by an atomic rename, 
 a lock.
 """
 
-from sampan.runtimes.images.reference import BadReference, Reference, parse_reference
+from sampan.runtimes.images.reference import BadReference, ImageReference, parse_reference
 from sampan.runtimes.images.store import Image, ImageStore, ImageUnknown
 
-__all__ = ["BadReference", "Image", "ImageStore", "ImageUnknown", "Reference", "parse_reference"]
+__all__ = ["BadReference", "Image", "ImageReference", "ImageStore", "ImageUnknown", "parse_reference"]

@@ -20,7 +20,7 @@ import msgspec
 from sampan.api import limits
 from sampan.runtimes.images import manifests, tar_reader
 from sampan.runtimes.images.layers import diff_id_of
-from sampan.runtimes.images.manifests import BadImage, Descriptor, Platform
+from sampan.runtimes.images.manifests import BadImage, ImageDescriptor, Platform
 from sampan.runtimes.images.reference import BadReference, is_digest, parse_reference
 from sampan.runtimes.images.store import Image, ImageStore
 from sampan.runtimes.images.tar_reader import TarEntry, TarReader
@@ -95,9 +95,9 @@ class _Archive:
         entry = self._entries.get(name)
         if entry is None:
             raise BadImage(f"{name[:200]} is missing from the archive")
-        yield cast(BinaryIO, _Part(self._stream, self._followed(entry)))
+        yield cast(BinaryIO, _EntryStream(self._stream, self._resolve_link(entry)))
 
-    def _followed(self, entry: TarEntry) -> TarEntry:
+    def _resolve_link(self, entry: TarEntry) -> TarEntry:
         """Resolve a symbolic link: old Docker archives contain each layer once, with links to it."""
         if entry.kind != tar_reader.SYMBOLIC_LINK:
             return entry
@@ -108,7 +108,7 @@ class _Archive:
         return target_entry
 
 
-class _Part:
+class _EntryStream:
     """A stream with the data of one entry."""
 
     def __init__(self, stream: BinaryIO, entry: TarEntry) -> None:
@@ -176,14 +176,14 @@ class _Loader:
             raise BadImage("there is no image in it")
         return [self._oci_image(descriptor) for descriptor in descriptors]
 
-    def _is_ours(self, each: Descriptor) -> bool:
-        if each.media_type not in manifests.MANIFESTS | manifests.INDEXES | {""}:
+    def _is_ours(self, descriptor: ImageDescriptor) -> bool:
+        if descriptor.media_type not in manifests.MANIFESTS | manifests.INDEXES | {""}:
             return False
-        platform = each.platform
+        platform = descriptor.platform
         ours = self._platform
         return platform is None or (platform.architecture, platform.os) in ((ours.architecture, ours.os), ("", ""))
 
-    def _oci_image(self, descriptor: Descriptor) -> Image:
+    def _oci_image(self, descriptor: ImageDescriptor) -> Image:
         digest = self._manifest(descriptor.digest)
         manifest = manifests.read_manifest(self._store.blobs.read(digest))
         for part in (manifest.config, *manifest.layers):
@@ -250,7 +250,7 @@ def _blob(digest: str) -> str:
     return f"blobs/{digest.replace(':', '/', 1)}"
 
 
-def _names(descriptor: Descriptor) -> Sequence[str]:
+def _names(descriptor: ImageDescriptor) -> Sequence[str]:
     """Return the image name in the annotations of a descriptor. A bare tag is not a name."""
     for key in _NAMES:
         text = descriptor.annotations.get(key, "")

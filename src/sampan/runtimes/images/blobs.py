@@ -94,9 +94,9 @@ class BlobStore:
         names = os.listdir(directory) if directory.exists() else []
         return (f"sha256:{name}" for name in names if not name.startswith("."))
 
-    def keep_only(self, wanted: Iterable[str]) -> int:
+    def keep_only(self, digests: Iterable[str]) -> int:
         """Remove all other content, and return the number of bytes freed."""
-        kept, freed = set(wanted), 0
+        kept, freed = set(digests), 0
         for digest in list(self.digests()):
             if digest not in kept:
                 path = self.path(digest)

@@ -19,7 +19,7 @@ _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Blob:
     media_type: str
     digest: str
     content: bytes | Path
@@ -45,12 +45,12 @@ class Part:
 class Bundle:
     name: str
     """The full name including the tag."""
-    manifest: Part
-    config: Part
-    layers: Sequence[Part]
+    manifest: Blob
+    config: Blob
+    layers: Sequence[Blob]
 
 
-def made(name: str, run: Mapping[str, Any], layer: bytes) -> Bundle:
+def single_layer_bundle(name: str, run: Mapping[str, Any], layer: bytes) -> Bundle:
     """Return an image with one layer, an uncompressed archive. `run` is its run configuration."""
     about = {
         "architecture": own_platform().architecture,
@@ -58,8 +58,8 @@ def made(name: str, run: Mapping[str, Any], layer: bytes) -> Bundle:
         "config": run,
         "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
     }
-    config = _part(manifests.OCI_CONFIG, json.dumps(about).encode())
-    only = _part(manifests.OCI_LAYER, layer)
+    config = _blob(manifests.OCI_CONFIG, json.dumps(about).encode())
+    only = _blob(manifests.OCI_LAYER, layer)
     manifest = {
         "schemaVersion": 2,
         "mediaType": manifests.OCI_MANIFEST,
@@ -68,21 +68,21 @@ def made(name: str, run: Mapping[str, Any], layer: bytes) -> Bundle:
     }
     return Bundle(
         name=name,
-        manifest=_part(manifests.OCI_MANIFEST, json.dumps(manifest).encode()),
+        manifest=_blob(manifests.OCI_MANIFEST, json.dumps(manifest).encode()),
         config=config,
         layers=[only],
     )
 
 
-def of_store(store: ImageStore, image: Image, name: str) -> Bundle:
+def bundle_from_store(store: ImageStore, image: Image, name: str) -> Bundle:
     """Return an image of Sampan's own store."""
     blobs, manifest = store.blobs, store.blobs.read(image.digest)
     kind = manifests.media_type_of(manifest) or manifests.OCI_MANIFEST
     config, *layers = (
-        Part(media_type=descriptor.media_type, digest=descriptor.digest, content=blobs.path(descriptor.digest))
+        Blob(media_type=descriptor.media_type, digest=descriptor.digest, content=blobs.path(descriptor.digest))
         for descriptor in (image.manifest.config, *image.manifest.layers)
     )
-    whole = Part(media_type=kind, digest=image.digest, content=manifest)
+    whole = Blob(media_type=kind, digest=image.digest, content=manifest)
     return Bundle(name=name, manifest=whole, config=config, layers=layers)
 
 
@@ -91,21 +91,21 @@ def write_docker_archive(bundle: Bundle, out: IO[bytes]) -> None:
     names = [f"layer-{number}.tar" for number in range(len(bundle.layers))]
     about = json.dumps([{"Config": "config.json", "RepoTags": [bundle.name], "Layers": names}]).encode()
     with tarfile.open(fileobj=out, mode="w") as archive:
-        _add(archive, "manifest.json", _part("", about))
+        _add(archive, "manifest.json", _blob("", about))
         _add(archive, "config.json", bundle.config)
         for name, layer in zip(names, bundle.layers, strict=True):
             _add(archive, name, layer)
 
 
-def _add(archive: tarfile.TarFile, name: str, part: Part) -> None:
+def _add(archive: tarfile.TarFile, name: str, part: Blob) -> None:
     member = tarfile.TarInfo(name)
     member.size, member.mode = part.size, 0o644
     with part.open() as file:
         archive.addfile(member, file)
 
 
-def _part(media_type: str, content: bytes) -> Part:
-    return Part(media_type=media_type, digest=_digest(content), content=content)
+def _blob(media_type: str, content: bytes) -> Blob:
+    return Blob(media_type=media_type, digest=_digest(content), content=content)
 
 
 def _digest(content: bytes) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from sampan.runtimes.images.reference import DEFAULT_REGISTRY, Reference
+from sampan.runtimes.images.reference import DEFAULT_REGISTRY, ImageReference
 
 _HUB = ("index.docker.io", "docker.io", "registry-1.docker.io")
 
@@ -34,7 +34,7 @@ class Keyring:
     def __bool__(self) -> bool:
         return bool(self._rows)
 
-    def find(self, reference: Reference) -> list[Credentials]:
+    def find(self, reference: ImageReference) -> list[Credentials]:
         """Return the credentials that match an image, in the order in which to try them."""
         return [credentials for pattern, credentials in self._rows if _fits(pattern, reference)]
 
@@ -79,7 +79,7 @@ def _place(where: str) -> str:
     return f"{DEFAULT_REGISTRY if host in _HUB else host}{slash}{rest}"
 
 
-def _fits(place: str, reference: Reference) -> bool:
+def _fits(place: str, reference: ImageReference) -> bool:
     host, _, path = place.partition("/")
     if not _is_host(host, reference.registry):
         return False

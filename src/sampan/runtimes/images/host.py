@@ -63,7 +63,7 @@ CONFIG = ImageConfig(
 
 
 @dataclass(frozen=True)
-class Shown:
+class HostDirectory:
     """A directory of the machine, and its path in containers. `layers` is the directory for the overlay layers made for
     it."""
 
@@ -93,7 +93,7 @@ class Shown:
 class HostRoot:
     base: Path
     """The lowest layer of a container's root file system."""
-    shown: Sequence[Shown]
+    shown: Sequence[HostDirectory]
     """Directories of the machine, each the lower layer of a separate overlay."""
 
     @cached_property
@@ -116,7 +116,9 @@ def info() -> ImageInfo:
 def bundle(root: HostRoot) -> Bundle:
     """Return the base layer as an image for engines, into which they mount the directories of the machine."""
     run = CONFIG.run
-    return bundles.made(f"{NAME}:latest", {"Env": run.env, "Cmd": run.cmd, "WorkingDir": run.working_dir}, _layer(root))
+    return bundles.single_layer_bundle(
+        f"{NAME}:latest", {"Env": run.env, "Cmd": run.cmd, "WorkingDir": run.working_dir}, _layer(root)
+    )
 
 
 def _layer(root: HostRoot) -> bytes:
@@ -148,7 +150,7 @@ def host_root(directory: Path, machine: Path = Path("/")) -> HostRoot:
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     own = [name for name in _PROGRAMS if (machine / name).is_dir() and not (machine / name).is_symlink()]
-    return HostRoot(base, [Shown(machine / name, f"/{name}", directory / "layers") for name in ("usr", *own)])
+    return HostRoot(base, [HostDirectory(machine / name, f"/{name}", directory / "layers") for name in ("usr", *own)])
 
 
 _OTHERS = stat.S_IROTH | stat.S_IXOTH

@@ -30,12 +30,11 @@ from typing import IO, Final, cast
 import msgspec
 
 from sampan.api import limits
-from sampan.runtimes import trees
 from sampan.runtimes.images import tar_reader
 from sampan.runtimes.images.manifests import BadImage
 from sampan.runtimes.images.reference import is_digest
 from sampan.runtimes.images.tar_reader import TarEntry, TarReader
-from sampan.runtimes.safe_paths import Root, UnsafePath, opened_root
+from sampan.runtimes.safe_paths import Root, UnsafePath, opened_root, remove_tree
 
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -109,7 +108,7 @@ class LayerStore:
             _put_in_place(scratch, target)
         finally:
             with contextlib.suppress(OSError):
-                trees.remove_tree(scratch)
+                remove_tree(scratch)
 
     def keep_only(self, diff_ids: Collection[str], blobs: Collection[str]) -> None:
         """Remove the layers that no image uses, and the notes on blobs that are gone."""
@@ -119,7 +118,7 @@ class LayerStore:
             if name.startswith(".") or name.endswith(".json") or name in kept:
                 continue
             with contextlib.suppress(OSError):
-                trees.remove_tree(self._directory / name)
+                remove_tree(self._directory / name)
             (self._directory / f"{name}.json").unlink(missing_ok=True)
         blob_directory = self._directory / ".blobs"
         for name in os.listdir(blob_directory) if blob_directory.exists() else ():
@@ -147,9 +146,9 @@ def _hex(digest: str) -> str:
     return digest.removeprefix("sha256:")
 
 
-def _verify(found: str, diff_id: str) -> None:
-    if found != diff_id:
-        raise BadImage(f"the layer unpacks to {found}, not to {diff_id}")
+def _verify(digest: str, diff_id: str) -> None:
+    if digest != diff_id:
+        raise BadImage(f"the layer unpacks to {digest}, not to {diff_id}")
 
 
 def _put_in_place(scratch: Path, target: Path) -> None:

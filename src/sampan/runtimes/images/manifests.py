@@ -36,7 +36,7 @@ class Platform(msgspec.Struct, frozen=True):
     variant: str = ""
 
 
-class Descriptor(msgspec.Struct, frozen=True, omit_defaults=True, rename={"media_type": "mediaType"}):
+class ImageDescriptor(msgspec.Struct, frozen=True, omit_defaults=True, rename={"media_type": "mediaType"}):
     digest: str
     size: int = 0
     media_type: str = ""
@@ -45,12 +45,12 @@ class Descriptor(msgspec.Struct, frozen=True, omit_defaults=True, rename={"media
 
 
 class Index(msgspec.Struct, frozen=True):
-    manifests: list[Descriptor] = []
+    manifests: list[ImageDescriptor] = []
 
 
-class Manifest(msgspec.Struct, frozen=True):
-    config: Descriptor
-    layers: list[Descriptor] = []
+class ImageManifest(msgspec.Struct, frozen=True):
+    config: ImageDescriptor
+    layers: list[ImageDescriptor] = []
 
 
 class RunConfig(msgspec.Struct, frozen=True, rename="pascal"):
@@ -88,10 +88,10 @@ def read_index(data: bytes) -> Index:
     return _read(data, Index, "an index")
 
 
-def read_manifest(data: bytes) -> Manifest:
+def read_manifest(data: bytes) -> ImageManifest:
     """Parse a manifest. Raise BadImage also for invalid digests and sizes, as they become parts of paths and
     requests."""
-    manifest = _read(data, Manifest, "a manifest")
+    manifest = _read(data, ImageManifest, "a manifest")
     for part in (manifest.config, *manifest.layers):
         _check(part)
     if len(manifest.layers) > limits.IMAGE_LAYERS:
@@ -112,7 +112,7 @@ def read_config(data: bytes) -> ImageConfig:
     return config
 
 
-def _check(part: Descriptor) -> None:
+def _check(part: ImageDescriptor) -> None:
     if not is_digest(part.digest):
         raise BadImage(f"the image names content {part.digest[:200]!r}, which is not a digest (sha256:…)")
     if not 0 <= part.size <= limits.IMAGE_LAYER_BYTES:
@@ -137,25 +137,25 @@ def own_platform() -> Platform:
     return Platform(architecture=_ARCHITECTURES.get(machine, machine), os="linux")
 
 
-def chosen(index: Index, wanted: Platform) -> Descriptor:
+def chosen(index: Index, platform: Platform) -> ImageDescriptor:
     """Return the manifest for a platform, or else the first one without a platform. Raise BadImage if there is none."""
-    descriptor = _chosen(index, wanted)
+    descriptor = _chosen(index, platform)
     _check(descriptor)
     return descriptor
 
 
-def _chosen(index: Index, wanted: Platform) -> Descriptor:
+def _chosen(index: Index, platform: Platform) -> ImageDescriptor:
     images = [descriptor for descriptor in index.manifests if descriptor.media_type in MANIFESTS | INDEXES | {""}]
     for descriptor in images:
         candidate = descriptor.platform
-        if candidate is not None and (candidate.architecture, candidate.os) == (wanted.architecture, wanted.os):
+        if candidate is not None and (candidate.architecture, candidate.os) == (platform.architecture, platform.os):
             return descriptor
     if unmarked := [descriptor for descriptor in images if descriptor.platform is None]:
         return unmarked[0]
     platforms = sorted(
         {f"{descriptor.platform.os}/{descriptor.platform.architecture}" for descriptor in images if descriptor.platform}
     )
-    raise BadImage(f"there is no image for {wanted.os}/{wanted.architecture}, only for {_listed(platforms)}")
+    raise BadImage(f"there is no image for {platform.os}/{platform.architecture}, only for {_listed(platforms)}")
 
 
 def _listed(words: Sequence[str]) -> str:

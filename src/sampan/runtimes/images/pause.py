@@ -73,7 +73,7 @@ def program(architecture: str = "") -> bytes:
 
 
 def bundle(name: str = NAME) -> Bundle:
-    return bundles.made(name, {"Entrypoint": ["/pause"], "User": "65535:65535"}, _layer())
+    return bundles.single_layer_bundle(name, {"Entrypoint": ["/pause"], "User": "65535:65535"}, _layer())
 
 
 def _layer() -> bytes:

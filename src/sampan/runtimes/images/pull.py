@@ -12,12 +12,12 @@ from sampan.machinery.keyed_locks import KeyedLocks
 from sampan.machinery.lean_aiohttp import aiohttp
 from sampan.runtimes.images import manifests
 from sampan.runtimes.images.credentials import Credentials, Keyring
-from sampan.runtimes.images.manifests import BadImage, Descriptor, Manifest, Platform
-from sampan.runtimes.images.reference import Reference, is_digest
-from sampan.runtimes.images.registry import Registry, RegistryError
+from sampan.runtimes.images.manifests import BadImage, ImageDescriptor, ImageManifest, Platform
+from sampan.runtimes.images.reference import ImageReference, is_digest
+from sampan.runtimes.images.registry import RegistryClient, RegistryError
 from sampan.runtimes.images.store import Image, ImageStore
 
-_AT_A_TIME = 3
+_MAX_CONCURRENT = 3
 _ATTEMPTS = 3
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
@@ -50,7 +50,7 @@ class Puller:
     async def __aenter__(self) -> Puller:
         import ssl
 
-        connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(), limit_per_host=_AT_A_TIME * 2)
+        connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(), limit_per_host=_MAX_CONCURRENT * 2)
         self._session = aiohttp.ClientSession(connector=connector, headers={"User-Agent": "sampan"})
         return self
 
@@ -58,35 +58,35 @@ class Puller:
         if self._session is not None:
             await self._session.close()
 
-    async def pull(self, reference: Reference, keyring: Keyring, progress: Progress | None = None) -> Image:
+    async def pull(self, reference: ImageReference, keyring: Keyring, progress: Progress | None = None) -> Image:
         """Pull an image. Raise PullFailed with the errors of all registries and mirrors that were tried."""
         return (await self.pull_as(reference, keyring, progress))[0]
 
     async def pull_as(
-        self, reference: Reference, keyring: Keyring, progress: Progress | None = None
+        self, reference: ImageReference, keyring: Keyring, progress: Progress | None = None
     ) -> tuple[Image, Credentials | None]:
         """Pull an image, and return it with the credentials that were accepted."""
         async with self._locks.held(str(reference)):
-            faults = []
+            errors = []
             for registry, credentials in self._places(reference, keyring):
                 try:
                     return await self._fetch(registry, reference, progress or _silent), credentials
                 except (RegistryError, BadImage) as error:
-                    faults.append(str(error))
-            raise PullFailed("; ".join(dict.fromkeys(faults)))
+                    errors.append(str(error))
+            raise PullFailed("; ".join(dict.fromkeys(errors)))
 
-    def _places(self, reference: Reference, keyring: Keyring) -> list[tuple[Registry, Credentials | None]]:
+    def _places(self, reference: ImageReference, keyring: Keyring) -> list[tuple[RegistryClient, Credentials | None]]:
         mirrors = self._config.mirrors.get(reference.registry, self._config.mirrors.get("*", ()))
         places: list[tuple[str, Credentials | None]] = [(mirror, None) for mirror in mirrors]
         places += [(reference.registry, credentials) for credentials in (*keyring.find(reference), None)]
         return [(self._registry(host, reference, who), who) for host, who in places]
 
-    def _registry(self, place: str, reference: Reference, credentials: Credentials | None) -> Registry:
+    def _registry(self, place: str, reference: ImageReference, credentials: Credentials | None) -> RegistryClient:
         assert self._session is not None, "enter the puller before using it"
         is_plain = place.startswith("http://")
         host = place.split("://", 1)[-1].rstrip("/")
         is_plain = is_plain or host in self._config.plain_http or host.rpartition(":")[0] in _LOCAL or host in _LOCAL
-        return Registry(
+        return RegistryClient(
             session=self._session,
             host=host,
             repository=reference.repository,
@@ -94,11 +94,11 @@ class Puller:
             is_plain=is_plain,
         )
 
-    async def _fetch(self, registry: Registry, reference: Reference, progress: Progress) -> Image:
+    async def _fetch(self, registry: RegistryClient, reference: ImageReference, progress: Progress) -> Image:
         """Fetch an image from one registry. The registry is contacted even if the image is in the store, as that proves
         that the user may pull it."""
         version = reference.digest or reference.tag
-        digest, data = await self._asked(registry, version)
+        digest, data = await self._fetch_manifest(registry, version)
         outer = digest
         for _ in range(limits.IMAGE_INDEX_DEPTH):
             if manifests.media_type_of(data) not in manifests.INDEXES:
@@ -110,23 +110,23 @@ class Puller:
         digests = [f"{reference.name}@{manifest_digest}" for manifest_digest in dict.fromkeys((outer, digest))]
         return self._store.add(digest, names=names, digests=digests, now=self._clock.now())
 
-    async def _manifest(self, registry: Registry, wanted: str) -> tuple[str, bytes]:
+    async def _manifest(self, registry: RegistryClient, reference: str) -> tuple[str, bytes]:
         blobs = self._store.blobs
-        if blobs.has(wanted):
-            return wanted, blobs.read(wanted)
-        return await self._asked(registry, wanted)
+        if blobs.has(reference):
+            return reference, blobs.read(reference)
+        return await self._fetch_manifest(registry, reference)
 
-    async def _asked(self, registry: Registry, wanted: str) -> tuple[str, bytes]:
+    async def _fetch_manifest(self, registry: RegistryClient, reference: str) -> tuple[str, bytes]:
         """Fetch a manifest, and return its digest and content. A manifest requested by digest is verified; one
         requested by tag is whatever the registry returns."""
-        data = await registry.manifest(wanted)
-        proof = wanted if is_digest(wanted) else ""
+        data = await registry.manifest(reference)
+        proof = reference if is_digest(reference) else ""
         return await asyncio.to_thread(self._store.blobs.put, data, proof), data
 
-    async def _content(self, registry: Registry, manifest: Manifest, progress: Progress) -> None:
-        room = asyncio.Semaphore(_AT_A_TIME)
+    async def _content(self, registry: RegistryClient, manifest: ImageManifest, progress: Progress) -> None:
+        room = asyncio.Semaphore(_MAX_CONCURRENT)
 
-        async def fetch(part: Descriptor) -> None:
+        async def fetch(part: ImageDescriptor) -> None:
             async with room:
                 await self._blob(registry, part, progress)
 
@@ -139,7 +139,7 @@ class Puller:
         except ExceptionGroup as faults:
             raise faults.exceptions[0] from None
 
-    async def _blob(self, registry: Registry, part: Descriptor, progress: Progress) -> None:
+    async def _blob(self, registry: RegistryClient, part: ImageDescriptor, progress: Progress) -> None:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 return await self._blob_once(registry, part, progress)
@@ -147,7 +147,7 @@ class Puller:
                 if attempt == _ATTEMPTS or error.code in (401, 403, 404):
                     raise
 
-    async def _blob_once(self, registry: Registry, part: Descriptor, progress: Progress) -> None:
+    async def _blob_once(self, registry: RegistryClient, part: ImageDescriptor, progress: Progress) -> None:
         with self._store.blobs.writer(part.digest, size=part.size or None) as blob:
             async with registry.blob(part.digest) as pieces:
                 async for data in pieces:

@@ -23,7 +23,7 @@ class BadReference(ValueError):
     """The image name is invalid; the message gives the reason."""
 
 
-class Reference(NamedTuple):
+class ImageReference(NamedTuple):
     registry: str
     repository: str
     tag: str = ""
@@ -39,7 +39,7 @@ class Reference(NamedTuple):
         return f"{self.name}{tag}@{self.digest}" if self.digest else f"{self.name}{tag}"
 
 
-def parse_reference(text: str) -> Reference:
+def parse_reference(text: str) -> ImageReference:
     """Parse an image name, with Docker's defaults for the registry, `library/` and the tag."""
     name, at, digest = text.partition("@")
     if at and not _DIGEST.fullmatch(digest):
@@ -52,7 +52,7 @@ def parse_reference(text: str) -> Reference:
         raise BadReference(f"{text!r}: {registry!r} is not the address of a registry")
     if not _REPOSITORY.fullmatch(repository) or len(repository) > _LONGEST:
         raise BadReference(f"{text!r}: {repository!r} is not the name of a repository (lower case)")
-    return Reference(registry, repository, tag or ("" if digest else DEFAULT_TAG), digest)
+    return ImageReference(registry, repository, tag or ("" if digest else DEFAULT_TAG), digest)
 
 
 def is_digest(text: str) -> bool:

@@ -18,7 +18,7 @@ from sampan.runtimes.images.credentials import Credentials
 from sampan.runtimes.images.manifests import BadImage
 
 _ACCEPT = ", ".join(sorted(manifests.MANIFESTS | manifests.INDEXES))
-_MOST_ERROR = 4 << 10
+_MAX_ERROR_BYTES = 4 << 10
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)
 _PARAMETER = re.compile(r'(?<!\w)(\w++)="([^"]*)"')
 """Without the lookbehind each letter of a long word would be tried as the start of a match, in quadratic time."""
@@ -34,7 +34,7 @@ class RegistryError(Exception):
         self.code = code
 
 
-class Registry:
+class RegistryClient:
     """One repository of a registry, accessed with one set of credentials. Registries share the `session`."""
 
     def __init__(
@@ -55,27 +55,27 @@ class Registry:
 
     async def manifest(self, reference: str) -> bytes:
         """Return the manifest with that tag or digest."""
-        async with self._get(f"/manifests/{reference}", {"Accept": _ACCEPT}) as answer:
-            return await _bounded(answer, limits.IMAGE_DOCUMENT_BYTES)
+        async with self._get(f"/manifests/{reference}", {"Accept": _ACCEPT}) as response:
+            return await _bounded(response, limits.IMAGE_DOCUMENT_BYTES)
 
     @asynccontextmanager
     async def blob(self, digest: str) -> AsyncIterator[AsyncIterator[bytes]]:
         """Yield an iterator over the content of a blob."""
-        async with self._get(f"/blobs/{digest}") as answer:
-            yield _pieces(answer)
+        async with self._get(f"/blobs/{digest}") as response:
+            yield _pieces(response)
 
     @asynccontextmanager
     async def _get(self, path: str, headers: Mapping[str, str] | None = None) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request, and repeat it with authentication if the registry requires that."""
         try:
-            answer = await self._request(path, headers or {})
-            if answer.status == 401 and await self._identify(answer):
-                answer.release()
-                answer = await self._request(path, headers or {})
-            async with answer:
-                if answer.status != 200:
-                    raise await _failure(answer, self.host, is_shown=_origin(answer.url) == self._origin)
-                yield answer
+            response = await self._request(path, headers or {})
+            if response.status == 401 and await self._identify(response):
+                response.release()
+                response = await self._request(path, headers or {})
+            async with response:
+                if response.status != 200:
+                    raise await _failure(response, self.host, is_shown=_origin(response.url) == self._origin)
+                yield response
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise RegistryError(f"{self.host}: {error or type(error).__name__}") from error
 
@@ -86,18 +86,18 @@ class Registry:
         for _ in range(limits.REGISTRY_REDIRECTS + 1):
             is_own = _origin(url) == self._origin
             own = {"Authorization": self._authorization} if self._authorization and is_own else {}
-            answer = await self._session.get(url, headers={**headers, **own}, timeout=_TIMEOUT, allow_redirects=False)
-            if answer.status not in _REDIRECTS:
-                return answer
-            answer.release()
-            url = _followed(url, answer.headers.get("Location", ""), self.host)
+            response = await self._session.get(url, headers={**headers, **own}, timeout=_TIMEOUT, allow_redirects=False)
+            if response.status not in _REDIRECTS:
+                return response
+            response.release()
+            url = _redirect_target(url, response.headers.get("Location", ""), self.host)
         raise RegistryError(f"{self.host}: stopped after {limits.REGISTRY_REDIRECTS} redirects")
 
-    async def _identify(self, answer: aiohttp.ClientResponse) -> bool:
+    async def _identify(self, response: aiohttp.ClientResponse) -> bool:
         """Respond to the registry's authentication challenge. Return False if that is not possible."""
-        if _origin(answer.url) != self._origin:
+        if _origin(response.url) != self._origin:
             return False  # do not authenticate to another host that the registry redirects to
-        scheme, _, rest = answer.headers.get("WWW-Authenticate", "").partition(" ")
+        scheme, _, rest = response.headers.get("WWW-Authenticate", "").partition(" ")
         if scheme.lower() == "basic" and self._credentials.username:
             self._authorization = _basic(self._credentials)
             return True
@@ -129,18 +129,18 @@ class Registry:
         else:
             headers = {"Authorization": _basic(credentials)} if credentials.username else {}
             request = self._session.get(realm, params=query, headers=headers, timeout=_TIMEOUT, allow_redirects=False)
-        async with request as answer:
-            if answer.status != 200:
-                is_shown = _origin(answer.url) == self._origin
-                raise await _failure(answer, self.host, is_shown=is_shown)
-            return _token_in(await _bounded(answer, limits.REGISTRY_TOKEN_BYTES), self.host)
+        async with request as response:
+            if response.status != 200:
+                is_shown = _origin(response.url) == self._origin
+                raise await _failure(response, self.host, is_shown=is_shown)
+            return _token_in(await _bounded(response, limits.REGISTRY_TOKEN_BYTES), self.host)
 
 
 def _origin(url: URL) -> tuple[str, str | None, int | None]:
     return url.scheme, url.host, url.port
 
 
-def _followed(url: URL, location: str, host: str) -> URL:
+def _redirect_target(url: URL, location: str, host: str) -> URL:
     try:
         target = url.join(URL(location))
     except ValueError:
@@ -154,39 +154,39 @@ def _token_in(data: bytes, host: str) -> str:
     try:
         value = msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise RegistryError(f"{host}: the token service did not answer with JSON") from None
+        raise RegistryError(f"{host}: the token service did not respond with JSON") from None
     token = str(value.get("token") or value.get("access_token") or "")
     if not token.isascii() or not token.isprintable():
         raise RegistryError(f"{host}: the token service gave something that is no token")
     return token
 
 
-async def _bounded(answer: aiohttp.ClientResponse, most: int) -> bytes:
+async def _bounded(response: aiohttp.ClientResponse, most: int) -> bytes:
     data = bytearray()
-    async for piece in answer.content.iter_chunked(1 << 16):
+    async for piece in response.content.iter_chunked(1 << 16):
         data += piece
         if len(data) > most:
-            raise BadImage(f"the registry's answer is larger than {most} bytes")
+            raise BadImage(f"the registry's response is larger than {most} bytes")
     return bytes(data)
 
 
-async def _pieces(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    async for data in answer.content.iter_chunked(1 << 18):
+async def _pieces(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    async for data in response.content.iter_chunked(1 << 18):
         yield data
 
 
-async def _failure(answer: aiohttp.ClientResponse, host: str, *, is_shown: bool) -> RegistryError:
+async def _failure(response: aiohttp.ClientResponse, host: str, *, is_shown: bool) -> RegistryError:
     """Return an error for the response. The body is omitted if it comes from another host that the registry redirects
     to: otherwise a registry could make the node read services of its own network and disclose them in the events of the
     pod."""
-    meaning = {401: "authentication is required", 403: "access is denied", 404: "not found"}.get(answer.status, "")
-    text = f"{host}: {answer.status} {meaning or answer.reason}"
+    meaning = {401: "authentication is required", 403: "access is denied", 404: "not found"}.get(response.status, "")
+    text = f"{host}: {response.status} {meaning or response.reason}"
     if is_shown:
-        text += f": {_told((await answer.content.read(_MOST_ERROR)).decode('utf-8', 'replace'))}"
-    return RegistryError(text, answer.status)
+        text += f": {_error_messages((await response.content.read(_MAX_ERROR_BYTES)).decode('utf-8', 'replace'))}"
+    return RegistryError(text, response.status)
 
 
-def _told(text: str) -> str:
+def _error_messages(text: str) -> str:
     """Return the error messages in the body of a response."""
     try:
         errors = msgspec.json.decode(text)["errors"]

@@ -15,8 +15,8 @@ import msgspec
 
 from sampan.runtimes.images.blobs import BlobStore
 from sampan.runtimes.images.layers import LayerStore
-from sampan.runtimes.images.manifests import BadImage, ImageConfig, Manifest, read_config, read_manifest
-from sampan.runtimes.images.reference import BadReference, Reference, parse_reference
+from sampan.runtimes.images.manifests import BadImage, ImageConfig, ImageManifest, read_config, read_manifest
+from sampan.runtimes.images.reference import BadReference, ImageReference, parse_reference
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class Image:
     """The compressed size of the layers and the configuration."""
     added: float
     config: ImageConfig
-    manifest: Manifest
+    manifest: ImageManifest
 
     @property
     def reference(self) -> str:
@@ -233,9 +233,9 @@ class ImageStore:
         os.replace(file.name, self._file)
 
 
-def _is_called(digest: str, entry: _Entry, wanted: Reference) -> bool:
-    if not wanted.digest:
-        return str(wanted) in entry.names
-    if wanted.digest == digest:
+def _is_called(digest: str, entry: _Entry, reference: ImageReference) -> bool:
+    if not reference.digest:
+        return str(reference) in entry.names
+    if reference.digest == digest:
         return True
-    return f"{wanted.name}@{wanted.digest}" in entry.digests
+    return f"{reference.name}@{reference.digest}" in entry.digests

@@ -14,7 +14,7 @@ from sampan.runtimes.images.reference import BadReference, parse_reference
 from sampan.runtimes.images.store import ImageStore, ImageUnknown
 
 
-class Supply:
+class ImageSupply:
     """Supplies images and mounts to engines. `directory` is the directory of the node."""
 
     def __init__(self, *, directory: Path, store: ImageStore | None = None) -> None:
@@ -34,7 +34,7 @@ class Supply:
         if self._store is None:
             return None
         try:
-            return bundles.of_store(self._store, self._store.get(name), str(parse_reference(name)))
+            return bundles.bundle_from_store(self._store, self._store.get(name), str(parse_reference(name)))
         except (ImageUnknown, BadReference):
             return None
 

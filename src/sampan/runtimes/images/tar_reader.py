@@ -116,7 +116,7 @@ class TarReader:
                 return None
             kind = block[156:157]
             if kind not in _EXTENDED:
-                return self._made(block, pax)
+                return self._tar_entry(block, pax)
             content = self._extended(_number(block[124:136]))
             if kind == _LONG_NAME:
                 pax.path = _text(content)
@@ -148,7 +148,7 @@ class TarReader:
         self._skip(-size % BLOCK)
         return content
 
-    def _made(self, block: bytes, pax: _Pax) -> TarEntry:
+    def _tar_entry(self, block: bytes, pax: _Pax) -> TarEntry:
         kind, values = block[156:157], pax.values
         entry = TarEntry(
             name=pax.path if pax.path is not None else _name(block),
@@ -365,7 +365,3 @@ def _check_path(path: str) -> None:
         raise BadImage(f"the archive has a name of more than {limits.IMAGE_PATH_BYTES} bytes")
     if path.count("/") > limits.IMAGE_PATH_DEPTH:
         raise BadImage(f"the archive has a name with more than {limits.IMAGE_PATH_DEPTH} levels")
-
-
-__all__ = ["BLOCK_DEVICE", "CHARACTER_DEVICE", "DIRECTORY", "FIFO", "HARD_LINK", "REGULAR", "SYMBOLIC_LINK"]
-__all__ += ["TarEntry", "TarReader"]

@@ -14,7 +14,7 @@ from typing import Any
 from sampan.runtimes.contract import RuntimeFailure
 from sampan.runtimes.monitor import protocol
 from sampan.runtimes.monitor.__main__ import LOG, SOCKET
-from sampan.runtimes.monitor.protocol import Frames
+from sampan.runtimes.monitor.protocol import MonitorFrames
 from sampan.runtimes.streams import STDERR, STDOUT
 
 _READ = 256 << 10
@@ -47,8 +47,8 @@ class MonitorClient:
 
     async def run(self, id: str, argv: Sequence[str], **request: Any) -> int:
         """Start a process, and return its pid. `process.Process` documents the fields of the request."""
-        answer = await self._ask({"do": "run", "id": id, "argv": list(argv), **request})
-        return int(answer["pid"])
+        response = await self._ask({"do": "run", "id": id, "argv": list(argv), **request})
+        return int(response["pid"])
 
     async def exec(self, id: str, argv: Sequence[str], **request: Any) -> MonitorStream:
         """Start a process that is killed when the stream is closed."""
@@ -97,7 +97,7 @@ class MonitorClient:
                 async for _, content in _frames(reader):
                     return _checked(json.loads(content))
         except (TimeoutError, OSError) as error:
-            raise MonitorError(f"the monitor does not answer: {error or 'timeout'}") from None
+            raise MonitorError(f"the monitor does not respond: {error or 'timeout'}") from None
         finally:
             writer.close()
         raise MonitorError("the monitor has ended")
@@ -107,7 +107,7 @@ class MonitorClient:
         writer.write(protocol.message(request))
         stream = MonitorStream(reader, writer)
         try:
-            await stream.begin()
+            await stream.start()
         except BaseException:
             writer.close()
             raise
@@ -151,7 +151,7 @@ class MonitorStream:
         self._code: int | None = None
         self._is_over = False
 
-    async def begin(self) -> None:
+    async def start(self) -> None:
         """Wait until the process has started. Raise MonitorError if it fails to start."""
         async for kind, content in self._frames:
             if kind == protocol.JSON:
@@ -201,7 +201,7 @@ class MonitorStream:
 
 
 async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[int, bytes]]:
-    frames = Frames()
+    frames = MonitorFrames()
     while True:
         try:
             data = await reader.read(_READ)
@@ -213,7 +213,7 @@ async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[int, byte
             yield frame
 
 
-def _checked(answer: dict[str, Any]) -> dict[str, Any]:
-    if "error" in answer:
-        raise MonitorError(str(answer["error"]))
-    return answer
+def _checked(response: dict[str, Any]) -> dict[str, Any]:
+    if "error" in response:
+        raise MonitorError(str(response["error"]))
+    return response

@@ -27,11 +27,11 @@ Listener = Callable[[int, bytes], None]
 """A callback for output: the channel and the data. Empty data means the end of all output."""
 
 
-class Refused(Exception):
+class StartFailed(Exception):
     """The process cannot be started; the message gives the reason."""
 
 
-class Process:
+class MonitoredProcess:
     """A process that is started from a request with these fields:
 
     - `argv`, `env`, `cwd`: the command; `stdin`, `tty`: whether it has a stdin, a terminal;
@@ -62,7 +62,7 @@ class Process:
 
     # -- start -------------------------------------------------------------------------------------------------------
 
-    def begin(self) -> None:
+    def start(self) -> None:
         request = self.request
         descriptors: list[int] = []
         """Descriptors that the child inherits and the monitor closes."""
@@ -84,7 +84,7 @@ class Process:
             )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             self.close()
-            raise Refused(str(error)) from None
+            raise StartFailed(str(error)) from None
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -94,29 +94,29 @@ class Process:
         else:
             self.pid = child.pid
 
-    def _stdio(self, given: list[int]) -> tuple[int, int, int]:
+    def _stdio(self, descriptors: list[int]) -> tuple[int, int, int]:
         if self._has_tty and self.request.get("console"):
             self._listen_for_console(str(self.request["console"]))
             return (subprocess.DEVNULL,) * 3
         if self._has_tty:
             master, slave = pty.openpty()
-            given.append(slave)
+            descriptors.append(slave)
             self.outputs[master], self.input = STDOUT, master
             os.set_blocking(master, False)
             return slave, slave, slave
-        out, err = self._output(STDOUT, given), self._output(STDERR, given)
+        out, err = self._output(STDOUT, descriptors), self._output(STDERR, descriptors)
         if not self.request.get("stdin"):
             return subprocess.DEVNULL, out, err
         read, self.input = os.pipe()
         os.set_blocking(self.input, False)
-        given.append(read)
+        descriptors.append(read)
         return read, out, err
 
-    def _output(self, channel: int, given: list[int]) -> int:
+    def _output(self, channel: int, descriptors: list[int]) -> int:
         read, write = os.pipe()
         os.set_blocking(read, False)
         self.outputs[read] = channel
-        given.append(write)
+        descriptors.append(write)
         return write
 
     def _listen_for_console(self, path: str) -> None:
@@ -129,15 +129,15 @@ class Process:
         self._console.settimeout(10)
 
     def launcher_ended(self, code: int) -> None:
-        """Read the pid of the launched process. Raise Refused if the launcher failed or wrote no pid."""
+        """Read the pid of the launched process. Raise StartFailed if the launcher failed or wrote no pid."""
         self.launched = None
         if code:
-            raise Refused(f"the runtime ended with code {code}")
+            raise StartFailed(f"the runtime ended with code {code}")
         try:
             with open(str(self.request["pid_file"])) as file:
                 self.pid = int(file.read().strip())
         except (OSError, ValueError) as error:
-            raise Refused(f"the runtime left no process number: {error}") from None
+            raise StartFailed(f"the runtime left no process number: {error}") from None
         if self._console is not None:
             self._take_console()
 
@@ -148,7 +148,7 @@ class Process:
             with connection:
                 _, ancillary, _, _ = connection.recvmsg(4096, socket.CMSG_SPACE(4))
         except OSError as error:
-            raise Refused(f"the runtime handed over no terminal: {error}") from None
+            raise StartFailed(f"the runtime handed over no terminal: {error}") from None
         finally:
             self._console.close()
             os.unlink(str(self.request["console"]))
@@ -158,7 +158,7 @@ class Process:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                 descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
         if not descriptors:
-            raise Refused("the runtime handed over no terminal")
+            raise StartFailed("the runtime handed over no terminal")
         self.input = descriptors[0]
         self.outputs[descriptors[0]] = STDOUT
         os.set_blocking(descriptors[0], False)

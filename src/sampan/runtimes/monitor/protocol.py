@@ -12,7 +12,7 @@ MOST = 4 << 20
 """The maximum size of a frame in bytes."""
 
 
-class BadFrame(ValueError):
+class BadMonitorFrame(ValueError):
     """The peer does not speak this protocol."""
 
 
@@ -24,7 +24,7 @@ def message(value: dict[str, Any]) -> bytes:
     return frame(JSON, json.dumps(value, separators=(",", ":")).encode())
 
 
-class Frames:
+class MonitorFrames:
     """Splits a byte stream into frames."""
 
     def __init__(self) -> None:
@@ -36,14 +36,10 @@ class Frames:
         while len(self._data) >= HEAD.size:
             size, kind = HEAD.unpack_from(self._data)
             if size > MOST:
-                raise BadFrame(f"a frame of {size} bytes")
+                raise BadMonitorFrame(f"a frame of {size} bytes")
             end = HEAD.size + size
             if len(self._data) < end:
                 break
             frames.append((kind, bytes(self._data[HEAD.size : end])))
             del self._data[:end]
         return frames
-
-
-__all__ = ["END_OF_STDIN", "HEAD", "JSON", "MOST", "RESIZE", "STDERR", "STDIN", "STDOUT", "BadFrame", "Frames"]
-__all__ += ["frame", "message"]

@@ -15,8 +15,8 @@ from functools import partial
 from typing import Any
 
 from sampan.runtimes.monitor import protocol
-from sampan.runtimes.monitor.process import Process, Refused
-from sampan.runtimes.monitor.protocol import Frames
+from sampan.runtimes.monitor.process import MonitoredProcess, StartFailed
+from sampan.runtimes.monitor.protocol import MonitorFrames
 
 _PR_SET_CHILD_SUBREAPER = 36
 _MOST_UNSENT = 8 << 20
@@ -25,14 +25,14 @@ _MUCH_UNSENT = 1 << 20
 """The unsent bytes above which a process that runs only for this client is not read from."""
 
 
-class Client:
+class ConnectedClient:
     """A connection, which carries requests, or the streams of one process after `attach`."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
-        self.frames = Frames()
+        self.frames = MonitorFrames()
         self.unsent = bytearray()
-        self.attached: Process | None = None
+        self.attached: MonitoredProcess | None = None
         self.kills_at_end = False
         """Whether the process was started for this connection and is killed with it."""
         self.listener: Any = None
@@ -51,16 +51,16 @@ class Monitor:
     def __init__(self, listening: socket.socket) -> None:
         self._listening = listening
         self._selector = selectors.DefaultSelector()
-        self._processes: dict[str, Process] = {}
-        self._clients: dict[int, Client] = {}
-        self._answers: dict[str, Client] = {}
+        self._processes: dict[str, MonitoredProcess] = {}
+        self._clients: dict[int, ConnectedClient] = {}
+        self._waiting_clients: dict[str, ConnectedClient] = {}
         """Clients that wait for a launcher to exit, by process id."""
         self._early: dict[int, int] = {}
         """Exit codes by pid of processes that exited before their launcher did. They are kept because it is not known
         yet to which container such a pid belongs."""
         self._is_over = False
         self._wake, self._wakes = os.pipe()
-        self._operations: dict[str, Callable[[Client, dict[str, Any]], dict[str, Any] | None]] = {
+        self._operations: dict[str, Callable[[ConnectedClient, dict[str, Any]], dict[str, Any] | None]] = {
             "run": self._run,
             "kill": self._kill,
             "list": lambda client, request: {"processes": [process.about() for process in self._processes.values()]},
@@ -96,7 +96,7 @@ class Monitor:
         with contextlib.suppress(OSError):
             connection, _ = self._listening.accept()
             connection.setblocking(False)
-            self._clients[connection.fileno()] = Client(connection)
+            self._clients[connection.fileno()] = ConnectedClient(connection)
             self._selector.register(connection, selectors.EVENT_READ, self._on_client)
 
     def _on_client(self, connection: Any, events: int) -> None:
@@ -108,7 +108,7 @@ class Monitor:
         if events & selectors.EVENT_READ and connection.fileno() in self._clients:
             self._read(client)
 
-    def _read(self, client: Client) -> None:
+    def _read(self, client: ConnectedClient) -> None:
         try:
             data = client.connection.recv(256 << 10)
         except BlockingIOError:
@@ -120,22 +120,22 @@ class Monitor:
         try:
             for kind, content in client.frames.feed(data):
                 self._on_frame(client, kind, content)
-        except (protocol.BadFrame, ValueError, KeyError, TypeError):
+        except (protocol.BadMonitorFrame, ValueError, KeyError, TypeError):
             self._drop(client)
 
-    def _on_frame(self, client: Client, kind: int, content: bytes) -> None:
+    def _on_frame(self, client: ConnectedClient, kind: int, content: bytes) -> None:
         if kind == protocol.JSON:
             request = json.loads(content)
             try:
-                answer = self._operations[request["do"]](client, request)
-            except Refused as error:
-                answer = {"error": str(error)}
-            if answer is not None:
-                self._send(client, protocol.message(answer))
+                response = self._operations[request["do"]](client, request)
+            except StartFailed as error:
+                response = {"error": str(error)}
+            if response is not None:
+                self._send(client, protocol.message(response))
             return
         process = client.attached
         if process is None:
-            raise protocol.BadFrame("nothing is attached")
+            raise protocol.BadMonitorFrame("nothing is attached")
         if kind == protocol.STDIN:
             process.give(content)
             client.is_paused = process.is_full
@@ -146,7 +146,7 @@ class Monitor:
         self._watch(process)
         self._watch_client(client)
 
-    def _watch_client(self, client: Client) -> None:
+    def _watch_client(self, client: ConnectedClient) -> None:
         """Select the events that matter for the client now, and unregister it if there are none."""
         if client.connection.fileno() not in self._clients:
             return
@@ -159,13 +159,13 @@ class Monitor:
         elif is_known:
             self._selector.unregister(client.connection)
 
-    def _send(self, client: Client, data: bytes) -> None:
+    def _send(self, client: ConnectedClient, data: bytes) -> None:
         client.unsent += data
         if len(client.unsent) > _MOST_UNSENT:
             return self._drop(client)
         self._flush(client)
 
-    def _flush(self, client: Client) -> None:
+    def _flush(self, client: ConnectedClient) -> None:
         try:
             while client.unsent:
                 done = client.connection.send(client.unsent)
@@ -180,7 +180,7 @@ class Monitor:
         if client.attached is not None and client.kills_at_end:
             self._watch(client.attached)
 
-    def _drop(self, client: Client) -> None:
+    def _drop(self, client: ConnectedClient) -> None:
         if self._clients.pop(client.connection.fileno(), None) is None:
             return
         if client.connection in self._selector.get_map():
@@ -200,55 +200,55 @@ class Monitor:
 
     # -- operations --------------------------------------------------------------------------------------------------
 
-    def _run(self, client: Client, request: dict[str, Any]) -> dict[str, Any] | None:
+    def _run(self, client: ConnectedClient, request: dict[str, Any]) -> dict[str, Any] | None:
         """Start a process. With `attach` the connection carries its streams from then on, and the process is killed
         when the connection is closed."""
         if request["id"] in self._processes:
-            raise Refused(f"there is a process {request['id']!r} already")
-        process = Process(request)
+            raise StartFailed(f"there is a process {request['id']!r} already")
+        process = MonitoredProcess(request)
         process.closing = self._unwatch
-        process.begin()
+        process.start()
         self._processes[process.id] = process
         if request.get("attach"):
             client.kills_at_end = True
             self._join(client, process)
         self._watch(process)
         if process.launched is not None:
-            self._answers[process.id] = client
+            self._waiting_clients[process.id] = client
             return None
         return {"pid": process.pid}
 
-    def _kill(self, client: Client, request: dict[str, Any]) -> dict[str, Any]:
+    def _kill(self, client: ConnectedClient, request: dict[str, Any]) -> dict[str, Any]:
         process = self._find(request)
         self._signal(process, int(request["signal"]), bool(request.get("group")))
         return {}
 
-    def _forget(self, client: Client, request: dict[str, Any]) -> dict[str, Any]:
+    def _forget(self, client: ConnectedClient, request: dict[str, Any]) -> dict[str, Any]:
         process = self._processes.get(request["id"])
         if process is not None:
             if process.code is None and process.pid:
-                raise Refused("it is still running")
+                raise StartFailed("it is still running")
             self._remove(process)
         return {}
 
-    def _attach(self, client: Client, request: dict[str, Any]) -> dict[str, Any]:
+    def _attach(self, client: ConnectedClient, request: dict[str, Any]) -> dict[str, Any]:
         process = self._find(request)
         self._join(client, process)
         return {"pid": process.pid}
 
-    def _reopen(self, client: Client, request: dict[str, Any]) -> dict[str, Any]:
+    def _reopen(self, client: ConnectedClient, request: dict[str, Any]) -> dict[str, Any]:
         self._find(request).reopen_log()
         return {}
 
-    def _events(self, client: Client, request: dict[str, Any]) -> dict[str, Any]:
+    def _events(self, client: ConnectedClient, request: dict[str, Any]) -> dict[str, Any]:
         client.wants_events = True
         return {"processes": [process.about() for process in self._processes.values()]}
 
-    def _quit(self, client: Client, request: dict[str, Any]) -> dict[str, Any]:
+    def _quit(self, client: ConnectedClient, request: dict[str, Any]) -> dict[str, Any]:
         """Stop the monitor. This is rejected while processes run, unless the request asks for killing them."""
         running = [process for process in self._processes.values() if process.code is None]
         if running and not request.get("kill"):
-            raise Refused(f"{len(running)} processes are running")
+            raise StartFailed(f"{len(running)} processes are running")
         for process in running:
             self._signal(process, signal.SIGKILL, True)
         self._is_over = True
@@ -256,13 +256,13 @@ class Monitor:
             client.connection.send(protocol.message({}))
         return {}
 
-    def _find(self, request: dict[str, Any]) -> Process:
+    def _find(self, request: dict[str, Any]) -> MonitoredProcess:
         process = self._processes.get(request["id"])
         if process is None:
-            raise Refused(f"there is no process {request['id']!r}")
+            raise StartFailed(f"there is no process {request['id']!r}")
         return process
 
-    def _join(self, client: Client, process: Process) -> None:
+    def _join(self, client: ConnectedClient, process: MonitoredProcess) -> None:
         def listen(channel: int, data: bytes) -> None:
             if data:
                 self._send(client, protocol.frame(channel, data))
@@ -274,7 +274,7 @@ class Monitor:
         if not process.outputs and process.code is not None:
             self._end(client, process)
 
-    def _end(self, client: Client, process: Process) -> None:
+    def _end(self, client: ConnectedClient, process: MonitoredProcess) -> None:
         """Send the exit code after the end of the output, and close the connection."""
         if process.code is None and client.kills_at_end:
             return  # _on_ended() sends the code
@@ -283,7 +283,7 @@ class Monitor:
 
     # -- processes ---------------------------------------------------------------------------------------------------
 
-    def _watch(self, process: Process) -> None:
+    def _watch(self, process: MonitoredProcess) -> None:
         """Select the events that matter for the process now: output, unless its client is slow, and writability if
         input is buffered."""
         is_slow = any(client.attached is process and _is_slow(client) for client in self._clients.values())
@@ -305,7 +305,7 @@ class Monitor:
         if file in self._selector.get_map():
             self._selector.unregister(file)
 
-    def _on_process(self, process: Process, file: int, events: int) -> None:
+    def _on_process(self, process: MonitoredProcess, file: int, events: int) -> None:
         if events & selectors.EVENT_WRITE:
             process.flush()
             self._resume_clients(process)
@@ -313,7 +313,7 @@ class Monitor:
             process.read(file)
         self._watch(process)
 
-    def _resume_clients(self, process: Process) -> None:
+    def _resume_clients(self, process: MonitoredProcess) -> None:
         if not process.is_full:
             for client in [
                 candidate
@@ -323,7 +323,7 @@ class Monitor:
                 client.is_paused = False
                 self._watch_client(client)
 
-    def _signal(self, process: Process, number: int, group: bool = False) -> None:
+    def _signal(self, process: MonitoredProcess, number: int, group: bool = False) -> None:
         if process.pid and process.code is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 (os.killpg if group else os.kill)(process.pid, number)
@@ -350,23 +350,23 @@ class Monitor:
         if any(process.launched is not None for process in self._processes.values()):
             self._early[pid] = code
 
-    def _on_launched(self, process: Process, code: int) -> None:
-        client = self._answers.pop(process.id, None)
+    def _on_launched(self, process: MonitoredProcess, code: int) -> None:
+        client = self._waiting_clients.pop(process.id, None)
         try:
             process.launcher_ended(code)
             self._watch(process)
-            answer: dict[str, Any] = {"pid": process.pid}
-        except Refused as error:
+            response: dict[str, Any] = {"pid": process.pid}
+        except StartFailed as error:
             self._remove(process)
-            answer = {"error": str(error)}
+            response = {"error": str(error)}
         if client is not None:
-            self._send(client, protocol.message(answer))
-        if "error" not in answer and process.pid in self._early:
+            self._send(client, protocol.message(response))
+        if "error" not in response and process.pid in self._early:
             self._on_ended(process, self._early[process.pid])
         if all(other.launched is None for other in self._processes.values()):
             self._early.clear()
 
-    def _on_ended(self, process: Process, code: int) -> None:
+    def _on_ended(self, process: MonitoredProcess, code: int) -> None:
         for file in list(process.outputs):
             while file in process.outputs and _has_more(file):
                 process.read(file)
@@ -380,12 +380,12 @@ class Monitor:
         if process.request.get("attach"):
             self._remove(process)
 
-    def _remove(self, process: Process) -> None:
+    def _remove(self, process: MonitoredProcess) -> None:
         process.close()
         self._processes.pop(process.id, None)
 
 
-def _is_slow(client: Client) -> bool:
+def _is_slow(client: ConnectedClient) -> bool:
     return client.kills_at_end and len(client.unsent) > _MUCH_UNSENT
 
 

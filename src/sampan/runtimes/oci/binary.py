@@ -86,11 +86,13 @@ class OciBinary:
             process.kill()
             raise RuntimeFailure("RuntimeError", f"{' '.join(argv[:1])} does not end") from None
         if process.returncode:
-            raise RuntimeFailure("RuntimeError", _told(err.decode("utf-8", "replace")) or f"code {process.returncode}")
+            raise RuntimeFailure(
+                "RuntimeError", _last_line(err.decode("utf-8", "replace")) or f"code {process.returncode}"
+            )
         return out.decode("utf-8", "replace")
 
 
-def logged_fault(log: Path) -> str:
+def last_logged_error(log: Path) -> str:
     """Return the last error in a log of JSON lines, or an empty string if there is none."""
     try:
         lines = log.read_text().splitlines()
@@ -106,7 +108,7 @@ def logged_fault(log: Path) -> str:
     return ""
 
 
-def _told(text: str) -> str:
+def _last_line(text: str) -> str:
     """Return the last line, without the timestamp and level that some programs prepend."""
     last = text.strip().splitlines()[-1:] or [""]
     return last[0].split("level=error msg=")[-1].strip('"')

@@ -157,15 +157,15 @@ def _with_hooks(old: Mapping[str, Any], new: Sequence[Mapping[str, Any]]) -> dic
     return merged
 
 
-def _node(wanted: Mapping[str, Any], user: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _node(edit: Mapping[str, Any], user: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the device node and the cgroup rule that allows access to it. The device belongs to the user of the
     container unless the edit sets an owner."""
-    path = wanted["path"]
-    kind, major, minor = wanted.get("type") or "", wanted.get("major"), wanted.get("minor")
-    mode = wanted.get("fileMode")
+    path = edit["path"]
+    kind, major, minor = edit.get("type") or "", edit.get("major"), edit.get("minor")
+    mode = edit.get("fileMode")
     if not kind or (major is None and kind != "p"):
         try:
-            about = os.stat(wanted.get("hostPath") or path)
+            about = os.stat(edit.get("hostPath") or path)
         except OSError as error:
             message = f"CDI device injection failed: failed to stat CDI host device {path!r}: {error.strerror}"
             raise RuntimeFailure("CreateContainerError", message) from None
@@ -173,7 +173,7 @@ def _node(wanted: Mapping[str, Any], user: Mapping[str, Any]) -> tuple[dict[str,
         major, minor = os.major(about.st_rdev), os.minor(about.st_rdev)
         mode = stat.S_IMODE(about.st_mode) if mode is None else mode
     node = {"path": path, "type": kind, "major": major or 0, "minor": minor or 0}
-    node |= {key: user[key] if wanted.get(key) is None else wanted[key] for key in ("uid", "gid")}
+    node |= {key: user[key] if edit.get(key) is None else edit[key] for key in ("uid", "gid")}
     node["fileMode"] = mode if mode is not None else 0o666
-    access = wanted.get("permissions") or "rwm"
+    access = edit.get("permissions") or "rwm"
     return node, {"allow": True, "type": kind, "major": node["major"], "minor": node["minor"], "access": access}

@@ -11,8 +11,8 @@ import msgspec
 
 from sampan.runtimes.contract import RuntimeFailure
 from sampan.runtimes.monitor.client import MonitorClient, MonitorError
-from sampan.runtimes.oci.binary import OciBinary, logged_fault
-from sampan.runtimes.records import Records
+from sampan.runtimes.oci.binary import OciBinary, last_logged_error
+from sampan.runtimes.records import PodRecords
 from sampan.runtimes.streams import ProcessStream
 
 
@@ -21,7 +21,7 @@ class OciCommands:
     because the path of a Unix socket must be short.
     """
 
-    def __init__(self, *, directory: Path, records: Records, monitor: MonitorClient) -> None:
+    def __init__(self, *, directory: Path, records: PodRecords, monitor: MonitorClient) -> None:
         self._directory, self._records, self._monitor = directory, records, monitor
 
     async def exec(
@@ -61,4 +61,4 @@ class OciCommands:
         try:
             return await self._monitor.exec(scratch.name, argv, **request)
         except MonitorError as error:
-            raise RuntimeFailure("ExecError", logged_fault(scratch / "log") or error.message) from None
+            raise RuntimeFailure("ExecError", last_logged_error(scratch / "log") or error.message) from None

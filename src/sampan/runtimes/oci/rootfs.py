@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from sampan.runtimes import kernel, trees
+from sampan.runtimes import kernel
 from sampan.runtimes.contract import RuntimeFailure
-from sampan.runtimes.images.host import HostRoot, Shown
+from sampan.runtimes.images.host import HostDirectory, HostRoot
+from sampan.runtimes.safe_paths import walk_tree
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ def mount_host(host: HostRoot, directory: Path) -> Path:
     return root
 
 
-def _mount_shown(host: HostRoot, shown: Shown, directory: Path, root: Path) -> None:
+def _mount_shown(host: HostRoot, shown: HostDirectory, directory: Path, root: Path) -> None:
     """Mount a directory of the machine, of which the container sees only the world-readable files. The layer above it
     contains nothing but directories owned by root, so that the container can create files in them."""
     name = shown.target.strip("/")
@@ -89,7 +90,7 @@ def written_bytes(directory: Path) -> tuple[int, int]:
     size = count = 0
     for upper in directory.glob("upper*"):
         count += 1
-        for entry in trees.entries(upper):
+        for entry in walk_tree(upper):
             count += 1
             if entry.is_dir(follow_symlinks=False):
                 continue

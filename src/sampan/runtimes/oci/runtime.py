@@ -14,15 +14,15 @@ import msgspec
 from sampan.api import limits
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.machinery.clock import Clock
-from sampan.runtimes import contract, kernel, oom_scores
-from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig, Security
+from sampan.runtimes import contract, kernel
+from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig, Security, resolv_conf
 from sampan.runtimes.contract import (
-    Handler,
     ImageInfo,
+    PodCallback,
     Pulled,
     RuntimeFailure,
+    RuntimeHandler,
     RuntimeStatus,
-    Told,
     UnknownHandler,
     Usage,
 )
@@ -30,21 +30,20 @@ from sampan.runtimes.images import ImageStore, ImageUnknown
 from sampan.runtimes.images.credentials import Keyring
 from sampan.runtimes.images.manifests import BadImage, RunConfig
 from sampan.runtimes.images.pull import Puller
-from sampan.runtimes.images.supply import Supply
+from sampan.runtimes.images.supply import ImageSupply
 from sampan.runtimes.monitor.client import MonitorError
 from sampan.runtimes.monitored import MonitoredRuntime
 from sampan.runtimes.network import PodNetwork
 from sampan.runtimes.oci import cdi, cgroups, rootfs, sandbox
-from sampan.runtimes.oci.binary import OciBinary, logged_fault
+from sampan.runtimes.oci.binary import OciBinary, last_logged_error
+from sampan.runtimes.oci.cgroups import OciUsage
 from sampan.runtimes.oci.commands import OciCommands
 from sampan.runtimes.oci.images import OciImages
-from sampan.runtimes.oci.spec import Around, container_spec, resources, user
-from sampan.runtimes.oci.usage import OciUsage
+from sampan.runtimes.oci.spec import Around, container_spec, linux_resources, user
 from sampan.runtimes.oci.users import identity
-from sampan.runtimes.pod_ports import connected
 from sampan.runtimes.pod_state import PodState
+from sampan.runtimes.port_forward import connected
 from sampan.runtimes.records import ContainerRecord
-from sampan.runtimes.resolver import resolv_conf
 from sampan.runtimes.safe_paths import UnsafePath, read_file
 from sampan.runtimes.streams import ProcessStream
 
@@ -65,12 +64,12 @@ class OciRuntime(MonitoredRuntime):
         network: PodNetwork,
         programs: Mapping[str, str],
         clock: Clock,
-        told: Told,
+        on_pod_change: PodCallback,
         puller: Puller | None = None,
     ) -> None:
-        super().__init__(directory=directory, clock=clock, told=told)
+        super().__init__(directory=directory, clock=clock, on_pod_change=on_pod_change)
         self._network = network
-        self._images = OciImages(store=images, supply=Supply(directory=directory), puller=puller)
+        self._images = OciImages(store=images, supply=ImageSupply(directory=directory), puller=puller)
         self._programs = {name: OciBinary(path, directory / "state" / name) for name, path in programs.items()}
         self._usual = next(iter(programs))
         self._usage = OciUsage(clock=clock)
@@ -90,7 +89,7 @@ class OciRuntime(MonitoredRuntime):
     async def status(self) -> RuntimeStatus:
         by_name = {"": self._programs[self._usual], **self._programs}
         handlers = [
-            Handler(name=name, has_recursive_read_only=by_name[name].has_recursive_read_only)
+            RuntimeHandler(name=name, has_recursive_read_only=by_name[name].has_recursive_read_only)
             for name in sorted(by_name)
         ]
         return RuntimeStatus(handlers=handlers, heeds_groups_policy=True)
@@ -121,16 +120,16 @@ class OciRuntime(MonitoredRuntime):
         except OSError as error:
             raise RuntimeFailure("FailedCreatePodSandBox", str(error)) from None
 
-    async def _make_sandbox(self, made: PodState, config: SandboxConfig) -> None:
-        record, directory = made.sandbox, self._records.pod(config.uid)
-        made.spaces = await sandbox.make_namespaces(config, directory)
+    async def _make_sandbox(self, state: PodState, config: SandboxConfig) -> None:
+        record, directory = state.sandbox, self._records.pod(config.uid)
+        state.spaces = await sandbox.make_namespaces(config, directory)
         sandbox.make_files(config, directory, resolv_conf(config.dns))
         if config.namespaces.pid == "pod":
-            record.pause = f"pause-{record.uid}-{record.made}"
+            record.pause = f"pause-{record.uid}-{record.sandbox_count}"
             pid = await self._monitor.run(record.pause, sandbox.PAUSE)
-            made.spaces["pid"] = await sandbox.process_space(pid)
-        if "network" in made.spaces:
-            record.ips = list(await self._network.attach(config.uid, Path(made.spaces["network"]), config.ports))
+            state.spaces["pid"] = await sandbox.process_space(pid)
+        if "network" in state.spaces:
+            record.ips = list(await self._network.attach(config.uid, Path(state.spaces["network"]), config.ports))
         record.is_ready = True
         self._records.save_sandbox(record)
 
@@ -210,7 +209,7 @@ class OciRuntime(MonitoredRuntime):
         try:
             return await self._monitor.run(record.id, [*argv, record.id], **request)
         except MonitorError as error:
-            raise RuntimeFailure("CreateContainerError", logged_fault(log_file) or error.message) from None
+            raise RuntimeFailure("CreateContainerError", last_logged_error(log_file) or error.message) from None
 
     async def _start(self, pod: PodState, record: ContainerRecord) -> None:
         try:
@@ -252,9 +251,9 @@ class OciRuntime(MonitoredRuntime):
             paths["pid"] = ""
         return paths
 
-    async def update_resources(self, pod: Pod, name: str, wanted: Resources) -> None:
+    async def update_resources(self, pod: Pod, name: str, resources: Resources) -> None:
         state, record = self._running(pod, name)
-        value = resources(wanted, Security())
+        value = linux_resources(resources, Security())
         del value["devices"]
         path = self._records.container(state.sandbox.uid, record.id) / "resources.json"
         path.write_bytes(msgspec.json.encode(value))
@@ -319,6 +318,6 @@ def _read_profile(path: Path) -> dict[str, Any]:
 def _with_allowed(config: ContainerConfig) -> ContainerConfig:
     """Return the configuration without settings that this machine rejects: an OOM score that this process may not set,
     and limits for huge pages if there is no hugetlb controller."""
-    score = oom_scores.allowed(config.resources.oom_score_adjust)
+    score = kernel.allowed_oom_score(config.resources.oom_score_adjust)
     pages = config.resources.huge_pages if cgroups.can_limit("hugetlb") else {}
     return replace(config, resources=replace(config.resources, oom_score_adjust=score, huge_pages=pages))

@@ -29,7 +29,7 @@ async def make_namespaces(config: SandboxConfig, directory: Path) -> dict[str, s
     the names of the OCI runtime specification."""
     spaces = directory / "ns"
     spaces.mkdir(parents=True, exist_ok=True)
-    kinds = _wanted(config)
+    kinds = _namespaces_to_create(config)
     for kind in kinds:
         (spaces / kind).touch(mode=0o600)
     if kinds:
@@ -41,7 +41,7 @@ async def make_namespaces(config: SandboxConfig, directory: Path) -> dict[str, s
     return {kind: str(spaces / kind) for kind in kinds}
 
 
-def _wanted(config: SandboxConfig) -> list[str]:
+def _namespaces_to_create(config: SandboxConfig) -> list[str]:
     kinds = []
     if config.namespaces.network != "node":
         kinds += ["network", "uts"]

@@ -8,16 +8,33 @@ from pathlib import Path
 from typing import Any
 
 from sampan.runtimes.config import ContainerConfig, Device, Mount, Resources, SandboxConfig, Security
-from sampan.runtimes.contract import User
+from sampan.runtimes.contract import ContainerUser
 from sampan.runtimes.images.host import PATH
 from sampan.runtimes.images.manifests import RunConfig
-from sampan.runtimes.oci import capabilities
 from sampan.runtimes.oci.seccomp import default_profile
-from sampan.runtimes.oci.users import Identity
+from sampan.runtimes.oci.users import ContainerIdentity
 
 _PROPAGATION = {"private": "rprivate", "rslave": "rslave", "rshared": "rshared"}
 _TERMINALS = ("newinstance", "ptmxmode=0666", "mode=0620", "gid=5")
 _DEVICES = (("null", 3), ("zero", 5), ("full", 7), ("random", 8), ("urandom", 9))
+
+
+CAPABILITIES = (
+    *("CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP"),
+    *("LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER"),
+    *("SYS_MODULE", "SYS_RAWIO", "SYS_CHROOT", "SYS_PTRACE", "SYS_PACCT", "SYS_ADMIN", "SYS_BOOT", "SYS_NICE"),
+    *("SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "MKNOD", "LEASE", "AUDIT_WRITE", "AUDIT_CONTROL", "SETFCAP"),
+    *("MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF"),
+    "CHECKPOINT_RESTORE",
+)
+DEFAULT_CAPABILITIES = (
+    *("CHOWN", "DAC_OVERRIDE", "FSETID", "FOWNER", "MKNOD", "NET_RAW", "SETGID", "SETUID", "SETFCAP", "SETPCAP"),
+    *("NET_BIND_SERVICE", "SYS_CHROOT", "KILL", "AUDIT_WRITE"),
+)
+
+
+ALL_CAPABILITIES_HELD = -1
+"""A bit set with all capabilities."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +48,9 @@ class Around:
     cgroup: str = ""
     files: Sequence[Mount] = ()
     """Mounts of the sandbox: resolv.conf, hostname and /dev/shm."""
-    identity: Identity = field(default_factory=Identity)
+    identity: ContainerIdentity = field(default_factory=ContainerIdentity)
     last_capability: int = 40
-    held_capabilities: int = capabilities.EVERY
+    held_capabilities: int = ALL_CAPABILITIES_HELD
     """The bit set of Sampan's own capabilities, which are the only ones it can pass on."""
     seccomp: Mapping[str, Any] | None = None
     """The content of a Localhost profile, if there is one."""
@@ -90,7 +107,7 @@ def command(config: ContainerConfig, image: RunConfig) -> list[str]:
     return [*(image.entrypoint or ()), *(config.args or image.cmd or ())]
 
 
-def environment(config: ContainerConfig, sandbox: SandboxConfig, image: RunConfig, who: Identity) -> list[str]:
+def environment(config: ContainerConfig, sandbox: SandboxConfig, image: RunConfig, who: ContainerIdentity) -> list[str]:
     variables = dict(pair.partition("=")[::2] for pair in (PATH, *(image.env or ())))
     if sandbox.hostname:
         variables["HOSTNAME"] = sandbox.hostname
@@ -101,13 +118,13 @@ def environment(config: ContainerConfig, sandbox: SandboxConfig, image: RunConfi
     return [f"{name}={value}" for name, value in variables.items()]
 
 
-def user(spec: Mapping[str, Any]) -> User:
+def user(spec: Mapping[str, Any]) -> ContainerUser:
     account = spec["process"]["user"]
-    return User(account["uid"], account["gid"], tuple(account["additionalGids"]))
+    return ContainerUser(account["uid"], account["gid"], tuple(account["additionalGids"]))
 
 
 def _capabilities(security: Security, around: Around) -> list[str]:
-    return capabilities.effective(
+    return effective_capabilities(
         security.added,
         security.dropped,
         is_privileged=security.is_privileged,
@@ -159,7 +176,7 @@ def _linux(config: ContainerConfig, sandbox: SandboxConfig, around: Around) -> d
     spaces = [{"type": kind, **({"path": path} if path else {})} for kind, path in around.namespaces.items()]
     linux: dict[str, Any] = {
         "namespaces": spaces,
-        "resources": resources(config.resources, security, (*config.devices, *around.host_devices), around),
+        "resources": linux_resources(config.resources, security, (*config.devices, *around.host_devices), around),
         "devices": [_device(device) for device in (*config.devices, *around.host_devices) if _device(device)],
         "maskedPaths": [] if security.is_privileged else list(security.masked_paths),
         "readonlyPaths": [] if security.is_privileged else list(security.read_only_paths),
@@ -179,8 +196,8 @@ def _root_propagation(mounts: Sequence[Mount]) -> str:
     return "rshared" if "rshared" in modes else "rslave" if "rslave" in modes else "rprivate"
 
 
-def resources(
-    wanted: Resources, security: Security, devices: Sequence[Device] = (), around: Around | None = None
+def linux_resources(
+    limits: Resources, security: Security, devices: Sequence[Device] = (), around: Around | None = None
 ) -> dict[str, Any]:
     rules: list[dict[str, Any]] = [{"allow": security.is_privileged, "access": "rwm"}]
     if not security.is_privileged:
@@ -188,28 +205,28 @@ def resources(
         rules += [_rule(1, minor) for _, minor in _DEVICES]
         rules += [_rule(5, 0), _rule(5, 2), {"allow": True, "type": "c", "major": 136, "access": "rwm"}]
         rules += [_allowed(device) for device in devices if _device(device)]
-    result: dict[str, Any] = {"devices": rules, "cpu": _cpu(wanted)}
-    if wanted.memory_bytes:
-        result["memory"] = {"limit": wanted.memory_bytes, "swap": wanted.memory_bytes}
-    if wanted.pids:
-        result["pids"] = {"limit": wanted.pids}
-    if wanted.huge_pages:
+    result: dict[str, Any] = {"devices": rules, "cpu": _cpu(limits)}
+    if limits.memory_bytes:
+        result["memory"] = {"limit": limits.memory_bytes, "swap": limits.memory_bytes}
+    if limits.pids:
+        result["pids"] = {"limit": limits.pids}
+    if limits.huge_pages:
         result["hugepageLimits"] = [
-            {"pageSize": f"{size.removesuffix('i')}B", "limit": limit} for size, limit in wanted.huge_pages.items()
+            {"pageSize": f"{size.removesuffix('i')}B", "limit": limit} for size, limit in limits.huge_pages.items()
         ]
     return result
 
 
-def _cpu(wanted: Resources) -> dict[str, Any]:
+def _cpu(limits: Resources) -> dict[str, Any]:
     cpu: dict[str, Any] = {}
-    if wanted.cpu_shares:
-        cpu["shares"] = wanted.cpu_shares
-    if wanted.cpu_quota:
-        cpu |= {"quota": wanted.cpu_quota, "period": wanted.cpu_period}
-    if wanted.cpus:
-        cpu["cpus"] = wanted.cpus
-    if wanted.memory_nodes:
-        cpu["mems"] = wanted.memory_nodes
+    if limits.cpu_shares:
+        cpu["shares"] = limits.cpu_shares
+    if limits.cpu_quota:
+        cpu |= {"quota": limits.cpu_quota, "period": limits.cpu_period}
+    if limits.cpus:
+        cpu["cpus"] = limits.cpus
+    if limits.memory_nodes:
+        cpu["mems"] = limits.memory_nodes
     return cpu
 
 
@@ -243,3 +260,31 @@ def _allowed(device: Device) -> dict[str, Any]:
         "minor": about["minor"],
         "access": device.permissions,
     }
+
+
+def effective_capabilities(
+    added: Sequence[str], dropped: Sequence[str], *, is_privileged: bool, last: int, held: int = ALL_CAPABILITIES_HELD
+) -> list[str]:
+    """Return the capabilities of a container. `last` is the number of the last capability that the kernel knows. `held`
+    is the bit set of Sampan's own capabilities, which are the only ones it can pass on; others are omitted unless the
+    security context names them."""
+    known = [name for number, name in enumerate(CAPABILITIES[: last + 1]) if held >> number & 1]
+    if is_privileged:
+        return known
+    capabilities = set(DEFAULT_CAPABILITIES) & set(known)
+    plus, minus = (
+        {_capability_name(capability) for capability in added},
+        {_capability_name(capability) for capability in dropped},
+    )
+    if "ALL" in plus:
+        capabilities |= set(known)
+    if "ALL" in minus:
+        capabilities = set()
+    capabilities = (capabilities | (plus - {"ALL"})) - (
+        minus - {"ALL"} if "ALL" not in minus else minus - plus - {"ALL"}
+    )
+    return [name for name in CAPABILITIES[: last + 1] if name in capabilities]
+
+
+def _capability_name(text: str) -> str:
+    return text.upper().removeprefix("CAP_")

@@ -16,7 +16,7 @@ _CREATE_FAILED, _CONFIG_FAILED = "CreateContainerError", "CreateContainerConfigE
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ContainerIdentity:
     uid: int = 0
     gid: int = 0
     groups: Sequence[int] = ()
@@ -24,7 +24,7 @@ class Identity:
     home: str = ""
 
 
-def identity(security: Security, image_user: str, root: Path) -> Identity:
+def identity(security: Security, image_user: str, root: Path) -> ContainerIdentity:
     """Return the user that the pod sets, or else the image's user. Raise RuntimeFailure if the name is unknown, if the
     files of the image cannot be read safely, or if the user is root and the pod forbids that."""
     try:
@@ -37,7 +37,7 @@ def identity(security: Security, image_user: str, root: Path) -> Identity:
     return account
 
 
-def _identity(security: Security, image_user: str, root: Root) -> Identity:
+def _identity(security: Security, image_user: str, root: Root) -> ContainerIdentity:
     if security.user is not None:
         user = ImageUser(str(security.user), security.user)
     else:
@@ -58,7 +58,7 @@ def _identity(security: Security, image_user: str, root: Root) -> Identity:
         groups += _memberships(root, row[0])
     groups += security.supplemental_groups
     home = row[5] if row is not None and len(row) > 5 else ""
-    return Identity(uid, gid, tuple(dict.fromkeys(groups)), home or "/")
+    return ContainerIdentity(uid, gid, tuple(dict.fromkeys(groups)), home or "/")
 
 
 def _group(root: Root, name: str) -> int:

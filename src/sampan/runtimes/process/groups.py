@@ -29,11 +29,11 @@ def members(leader: int) -> Iterator[tuple[int, list[str]]]:
 
 
 def usage(name: str, leader: int) -> Usage:
-    cpu_s, memory, count, faults, major = 0.0, 0, 0, 0, 0
+    cpu_s, memory, count, minor, major = 0.0, 0, 0, 0, 0
     for _, fields in members(leader):
         cpu_s += (int(fields[11]) + int(fields[12])) / _TICKS
         memory += int(fields[21]) * _PAGE
-        faults += int(fields[7])
+        minor += int(fields[7])
         major += int(fields[9])
         count += 1
     return Usage(
@@ -42,7 +42,7 @@ def usage(name: str, leader: int) -> Usage:
         memory_bytes=memory,
         cpu_s=cpu_s,
         memory_rss_bytes=memory,
-        page_faults=faults,
+        page_faults=minor,
         major_page_faults=major,
         processes=count,
     )

@@ -6,23 +6,31 @@ import asyncio
 import os
 import secrets
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.machinery.clock import Clock
-from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig, Security
-from sampan.runtimes.contract import ImageInfo, Pulled, RuntimeFailure, RuntimeStatus, Told, Unsupported, Usage, User
+from sampan.runtimes.config import ContainerConfig, Mount, Resources, SandboxConfig, Security
+from sampan.runtimes.contract import (
+    ContainerUser,
+    ImageInfo,
+    PodCallback,
+    Pulled,
+    RuntimeFailure,
+    RuntimeStatus,
+    Unsupported,
+    Usage,
+)
 from sampan.runtimes.cpu_rates import CpuRates
 from sampan.runtimes.images import host
 from sampan.runtimes.images.credentials import Keyring
 from sampan.runtimes.monitor.client import MonitorError
 from sampan.runtimes.monitored import MonitoredRuntime
-from sampan.runtimes.pod_ports import connected
 from sampan.runtimes.pod_state import PodState
+from sampan.runtimes.port_forward import connected
 from sampan.runtimes.process import groups
-from sampan.runtimes.process.refusals import ACCOUNT, obstacles, sandbox_obstacles, told
 from sampan.runtimes.records import ContainerRecord
 from sampan.runtimes.streams import ProcessStream
 
@@ -36,8 +44,10 @@ class ProcessRuntime(MonitoredRuntime):
 
     name, version = "process", "1.0"
 
-    def __init__(self, *, directory: Path, clock: Clock, told: Told, address: str = "127.0.0.1") -> None:
-        super().__init__(directory=directory, clock=clock, told=told)
+    def __init__(
+        self, *, directory: Path, clock: Clock, on_pod_change: PodCallback, address: str = "127.0.0.1"
+    ) -> None:
+        super().__init__(directory=directory, clock=clock, on_pod_change=on_pod_change)
         self._address = address
         self._rates = CpuRates()
         self._requests: dict[str, dict[str, Any]] = {}
@@ -65,7 +75,7 @@ class ProcessRuntime(MonitoredRuntime):
 
     async def run_sandbox(self, pod: Pod, config: SandboxConfig | None) -> None:
         assert config is not None
-        if lacking := told(sandbox_obstacles(config)):
+        if lacking := refusal(unsupported_sandbox_features(config)):
             raise RuntimeFailure("FailedCreatePodSandBox", lacking)
         state = await self._renew(config)
         record = state.sandbox
@@ -104,7 +114,7 @@ class ProcessRuntime(MonitoredRuntime):
         state = self._ready(pod.metadata.uid)
         if not host.is_host(config.image):
             raise RuntimeFailure("CreateContainerError", f"{config.image}: {_ONLY_IMAGE}")
-        if lacking := told(obstacles(config)):
+        if lacking := refusal(unsupported_features(config)):
             raise RuntimeFailure("CreateContainerError", lacking)
         record = self._new_container(state, config, attempt)
         directory = self._records.container(state.sandbox.uid, record.id)
@@ -186,8 +196,51 @@ def _asks_for_user(security: Security) -> bool:
     return ids != (None, None) or bool(security.supplemental_groups) or security.supplemental_policy == "Strict"
 
 
-def _user(request: Mapping[str, Any]) -> User:
+def _user(request: Mapping[str, Any]) -> ContainerUser:
     """Return the user of the request, or that of Sampan if the request sets none."""
     if "user" not in request:
-        return User(os.geteuid(), os.getegid(), tuple(os.getgroups()))
-    return User(request["user"], request["group"], tuple(request["groups"]))
+        return ContainerUser(os.geteuid(), os.getegid(), tuple(os.getgroups()))
+    return ContainerUser(request["user"], request["group"], tuple(request["groups"]))
+
+
+OWN_FILES = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/dev/shm", "/dev/termination-log")
+"""Mounts that the kubelet adds to every container. They are omitted: a process uses the machine's own files instead."""
+ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+def unsupported_features(config: ContainerConfig, uid: int | None = None) -> Iterator[str]:
+    """Yield a description of each unsupported feature of a container. `uid` is the user that runs Sampan."""
+    own, security = os.geteuid() if uid is None else uid, config.security
+    if security.is_privileged:
+        yield "be privileged"
+    if security.user not in (None, own) and own != 0:
+        yield f"run as user {security.user}"
+    if security.is_root_read_only:
+        yield "have a read-only root"
+    if security.added:
+        yield f"have the capabilities {', '.join(security.added)}"
+    if config.cdi_devices:
+        yield f"have the devices {', '.join(config.cdi_devices)}"
+    for device in config.devices:
+        if device.path != device.host_path:
+            yield f"have a device at {device.path}"
+    for mount in config.mounts:
+        if not is_ignored(mount):
+            yield f"have a volume at {mount.target}"
+
+
+def unsupported_sandbox_features(config: SandboxConfig) -> Iterator[str]:
+    if config.namespaces.pid == "pod":
+        yield "share its own processes' namespace"
+    if config.sysctls:
+        yield "have sysctls of its own"
+
+
+def is_ignored(mount: Mount) -> bool:
+    return mount.target in OWN_FILES or mount.target.startswith(ACCOUNT)
+
+
+def refusal(features: Iterator[str]) -> str:
+    """Return an error message, or an empty string if there are none."""
+    phrases = list(features)
+    return f"with the runtime process a container cannot {', nor '.join(phrases)}" if phrases else ""

@@ -10,7 +10,7 @@ from enum import Enum
 from pathlib import Path
 
 from sampan.api.types.core_v1 import Pod
-from sampan.runtimes.contract import Runtime, Told
+from sampan.runtimes.contract import PodCallback, Runtime
 
 TIMEOUT_S = 150.0
 
@@ -49,7 +49,7 @@ def _nothing(pod: Pod, container: str, exit_code: int | None) -> None:
 class Subject:
     """The description of a runtime for the checks."""
 
-    open: Callable[[Told], AbstractAsyncContextManager[Runtime]]
+    open: Callable[[PodCallback], AbstractAsyncContextManager[Runtime]]
     """Returns a runtime that is not entered yet; a second one adopts the pods of the first."""
     directory: Path
     """The directory for logs and mounted files."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sampan.api.types.core_v1 import Pod
 from sampan.runtimes.config import Dns, Mount, Namespaces, Security
-from sampan.runtimes.contract import User
+from sampan.runtimes.contract import ContainerUser
 from sampan.testing.runtime_conformance.bench import Bench, bench, until
 from sampan.testing.runtime_conformance.subject import Checks, Feature, Subject
 
@@ -94,7 +94,7 @@ async def users_and_groups(subject: Subject) -> None:
         assert await at.run(pod, "id -u", "image") == ["0"]
 
 
-def _user(at: Bench, pod: Pod, name: str) -> User | None:
+def _user(at: Bench, pod: Pod, name: str) -> ContainerUser | None:
     """Return the user that the runtime reports, or None if it reports none."""
     report = at.runtime.pod_report(pod).container(name)
     assert report is not None

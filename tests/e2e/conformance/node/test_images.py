@@ -20,7 +20,7 @@ from sampan.testing import Cluster
 from tests.e2e.conformance.node.pods import container, run, status
 from tests.e2e.conformance.storage.real_node import NODE, RealNode, play, real_cluster
 from tests.runtimes.engines import _is_static
-from tests.runtimes.images.made import Files, MadeImage, docker_archive
+from tests.runtimes.images.builders import Files, MadeImage, docker_archive
 from tests.runtimes.images.registry import FakeRegistry, serving
 
 NAME = "made.example/says:1"

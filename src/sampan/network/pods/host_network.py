@@ -10,22 +10,22 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from sampan.network.pods import rules, sysctls
-from sampan.network.pods.addresses import Network, parse_ranges
+from sampan.network.pods.addresses import Network, parse_cidrs
 from sampan.network.pods.config import BridgeConfig, failed
-from sampan.network.pods.consent import Consent
-from sampan.network.pods.flows import forget_udp
+from sampan.network.pods.conntrack import forget_udp
+from sampan.network.pods.firewall import ForwardRules
 from sampan.network.pods.links import Links, index_of
 from sampan.network.pods.names import is_link_of, table_for
-from sampan.network.pods.nft import Change, Transactions, listed, nft_program, run_nft
+from sampan.network.pods.nft import NftChange, Transactions, list_rules, nft_program, run_nft
 from sampan.network.pods.ports import Element
-from sampan.network.pods.records import PodRecord
+from sampan.network.pods.records import PodNetworkRecord
 
 log = logging.getLogger(__name__)
 
 _CAPABILITIES = {12: "CAP_NET_ADMIN", 21: "CAP_SYS_ADMIN"}
 
 
-def lacking() -> str:
+def unsupported_reason() -> str:
     """Return why this machine cannot have a pod network, or an empty string if it can."""
     if not os.path.exists("/proc/self/ns/net"):
         return "the pod network needs Linux"
@@ -38,7 +38,7 @@ def lacking() -> str:
     return ""
 
 
-class Machine:
+class HostNetwork:
     """Applies the network to the machine. `networks` and `elements` return the current pod CIDRs and map elements."""
 
     def __init__(
@@ -50,9 +50,9 @@ class Machine:
         elements: Callable[[], Iterable[Element]],
     ) -> None:
         self._config, self._owner, self._networks, self._elements = config, owner, networks, elements
-        self._cluster = ranges_of(config.cluster_cidrs)
+        self._cluster = networks_of(config.cluster_cidrs)
         self._transactions = Transactions(self._whole)
-        self._consent = Consent(config.bridge)
+        self._forward_rules = ForwardRules(config.bridge)
         self._leaving: deque[str] = deque()
         self._links: Links | None = None
         self._ready_for: Sequence[Network] = ()
@@ -67,12 +67,12 @@ class Machine:
         bridge = self._config.bridge
         return any(name == bridge or is_link_of(bridge, name) for _, name in socket.if_nameindex())
 
-    def add(self, text: str) -> Change:
+    def add(self, text: str) -> NftChange:
         return self._transactions.add(text)
 
     # -- pods --------------------------------------------------------------------------------------------------------
 
-    def connect(self, record: PodRecord, change: Change | None) -> None:
+    def connect(self, record: PodNetworkRecord, change: NftChange | None) -> None:
         self.set_up()
         self._open().connect(record)
         if change is not None:
@@ -83,7 +83,7 @@ class Machine:
         """Schedule the deletion of a link with the next `disconnect`. May be called from any thread."""
         self._leaving.append(link)
 
-    def disconnect(self, record: PodRecord, change: Change | None) -> None:
+    def disconnect(self, record: PodNetworkRecord, change: NftChange | None) -> None:
         if change is not None:
             self._transactions.commit(change)
             self._forget_flows(record)
@@ -93,7 +93,7 @@ class Machine:
         if present := sorted(link for link in links if index_of(link)):
             self._open().delete(*present)
 
-    def _forget_flows(self, record: PodRecord) -> None:
+    def _forget_flows(self, record: PodNetworkRecord) -> None:
         if ports := {port.host_port for port in record.ports if port.protocol == "udp"}:
             forget_udp(ports, self._open().local_addresses())
 
@@ -104,21 +104,21 @@ class Machine:
         networks = tuple(self._networks())
         if networks == self._ready_for:
             return
-        if error := lacking():
+        if error := unsupported_reason():
             raise failed(error)
         sysctls.forward({network.version for network in networks})
         self._sees_bridged = sysctls.show_bridged()
         self._open().ensure_bridge(networks, self._config.mtu)
         self._open().ensure_members()
         run_nft("-f", "-", text=self._whole())
-        self._consent.ensure(listed("chains"))
+        self._forward_rules.ensure(list_rules("chains"))
         self._ready_for = networks
 
     def check(self) -> None:
         """Restore bridge and rules if other programs have removed them."""
         if not self._ready_for:
             return
-        chains = listed("chains")
+        chains = list_rules("chains")
         tables = {entry["chain"]["table"] for entry in chains["nftables"] if "chain" in entry}
         if not index_of(self._config.bridge) or table_for(self._config.bridge) not in tables:
             log.warning(
@@ -128,11 +128,11 @@ class Machine:
             self._ready_for = ()
             self.set_up()
         else:
-            self._consent.ensure(chains)
+            self._forward_rules.ensure(chains)
 
     def take_over(self, links: Sequence[str]) -> None:
         """Take over the network of a previous run with the links of existing pods, or remove it if there are none."""
-        if links and not self._is_anothers():
+        if links and not self._belongs_to_another_node():
             self._clear(links)
             self.set_up()
         else:
@@ -149,7 +149,7 @@ class Machine:
 
     def remove_all(self) -> None:
         self._ready_for = ()
-        if self._is_anothers():
+        if self._belongs_to_another_node():
             log.warning("bridge %s belongs to another node and is not removed", self._config.bridge)
             return
         self._clear(())
@@ -157,9 +157,9 @@ class Machine:
             self._open().delete(self._config.bridge)
         if nft_program() is not None:
             run_nft("-f", "-", text=rules.removal(self._config.bridge))
-            self._consent.withdraw()
+            self._forward_rules.remove()
 
-    def _is_anothers(self) -> bool:
+    def _belongs_to_another_node(self) -> bool:
         return bool(index_of(self._config.bridge) and self._open().other_owner())
 
     def _whole(self) -> str:
@@ -169,7 +169,7 @@ class Machine:
             cluster=self._cluster,
             sees_bridged=self._sees_bridged,
         )
-        return rules.whole(ruleset, self._elements())
+        return rules.table_text(ruleset, self._elements())
 
     def _open(self) -> Links:
         if self._links is None:
@@ -177,6 +177,6 @@ class Machine:
         return self._links
 
 
-def ranges_of(cidrs: Sequence[str]) -> list[Network]:
+def networks_of(cidrs: Sequence[str]) -> list[Network]:
     """Return the networks; unlike pod CIDRs of a node, there may be several per IP family."""
-    return [network for cidr in cidrs for network in parse_ranges([cidr])]
+    return [network for cidr in cidrs for network in parse_cidrs([cidr])]

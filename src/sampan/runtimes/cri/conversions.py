@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from sampan.runtimes import contract, labels
-from sampan.runtimes.contract import ImageInfo, Usage, User
-from sampan.runtimes.pod_table import SeenContainer, SeenSandbox, ended_reason
+from sampan.runtimes.contract import ContainerUser, ImageInfo, Usage
+from sampan.runtimes.pod_table import ObservedContainer, ObservedSandbox, exit_reason
 
 _STATES = (contract.CREATED, contract.RUNNING, contract.EXITED, contract.UNKNOWN)
 _READY = 0
@@ -17,13 +17,13 @@ def state(number: int) -> str:
     return _STATES[number] if number < len(_STATES) else contract.UNKNOWN
 
 
-def sandbox(status: Any) -> SeenSandbox:
+def sandbox(status: Any) -> ObservedSandbox:
     """Convert the status of a sandbox, or an item of a list, which has no addresses."""
     network = status.network if hasattr(status, "network") else None
     ips = (
         [network.ip, *(address.ip for address in network.additional_ips)] if network is not None and network.ip else []
     )
-    return SeenSandbox(
+    return ObservedSandbox(
         id=status.id,
         attempt=status.metadata.attempt,
         is_ready=status.state == _READY,
@@ -32,8 +32,8 @@ def sandbox(status: Any) -> SeenSandbox:
     )
 
 
-def container(status: Any, sandbox_id: str) -> SeenContainer:
-    return SeenContainer(
+def container(status: Any, sandbox_id: str) -> ObservedContainer:
+    return ObservedContainer(
         id=status.id,
         sandbox=sandbox_id,
         name=status.metadata.name,
@@ -45,26 +45,26 @@ def container(status: Any, sandbox_id: str) -> SeenContainer:
         started_at=status.started_at / 1e9,
         finished_at=status.finished_at / 1e9,
         exit_code=status.exit_code,
-        reason=ended_reason(status.reason, status.exit_code),
+        reason=exit_reason(status.reason, status.exit_code),
         message=status.message,
         log_path=status.log_path,
         user=_user(status.user.linux) if status.HasField("user") and status.user.HasField("linux") else None,
     )
 
 
-def _user(told: Any) -> User:
-    return User(told.uid, told.gid, tuple(told.supplemental_groups))
+def _user(user: Any) -> ContainerUser:
+    return ContainerUser(user.uid, user.gid, tuple(user.supplemental_groups))
 
 
-def image(found: Any) -> ImageInfo:
-    user = str(found.uid.value) if found.HasField("uid") else found.username
+def image(message: Any) -> ImageInfo:
+    user = str(message.uid.value) if message.HasField("uid") else message.username
     return ImageInfo(
-        id=found.id,
-        names=list(found.repo_tags),
-        digests=list(found.repo_digests),
-        size=found.size,
+        id=message.id,
+        names=list(message.repo_tags),
+        digests=list(message.repo_digests),
+        size=message.size,
         user=user,
-        is_pinned=found.pinned,
+        is_pinned=message.pinned,
     )
 
 
@@ -75,11 +75,11 @@ def container_usage(stats: Any, cores: float) -> Usage:
         cpu_cores=stats.cpu.usage_nano_cores.value / 1e9 if stats.cpu.HasField("usage_nano_cores") else cores,
         memory_bytes=stats.memory.working_set_bytes.value,
         cpu_s=stats.cpu.usage_core_nano_seconds.value / 1e9,
-        memory_rss_bytes=_told(stats.memory, "rss_bytes"),
-        page_faults=_told(stats.memory, "page_faults"),
-        major_page_faults=_told(stats.memory, "major_page_faults"),
-        disk_bytes=_told(disk, "used_bytes"),
-        inodes=_told(disk, "inodes_used"),
+        memory_rss_bytes=_optional_value(stats.memory, "rss_bytes"),
+        page_faults=_optional_value(stats.memory, "page_faults"),
+        major_page_faults=_optional_value(stats.memory, "major_page_faults"),
+        disk_bytes=_optional_value(disk, "used_bytes"),
+        inodes=_optional_value(disk, "inodes_used"),
     )
 
 
@@ -91,16 +91,16 @@ def sandbox_usage(stats: Any, cores: float) -> Usage:
         cpu_cores=linux.cpu.usage_nano_cores.value / 1e9 if linux.cpu.HasField("usage_nano_cores") else cores,
         memory_bytes=linux.memory.working_set_bytes.value,
         cpu_s=linux.cpu.usage_core_nano_seconds.value / 1e9,
-        memory_rss_bytes=_told(linux.memory, "rss_bytes"),
-        page_faults=_told(linux.memory, "page_faults"),
-        major_page_faults=_told(linux.memory, "major_page_faults"),
-        processes=_told(linux.process, "process_count"),
-        received_bytes=_told(link, "rx_bytes"),
-        sent_bytes=_told(link, "tx_bytes"),
+        memory_rss_bytes=_optional_value(linux.memory, "rss_bytes"),
+        page_faults=_optional_value(linux.memory, "page_faults"),
+        major_page_faults=_optional_value(linux.memory, "major_page_faults"),
+        processes=_optional_value(linux.process, "process_count"),
+        received_bytes=_optional_value(link, "rx_bytes"),
+        sent_bytes=_optional_value(link, "tx_bytes"),
     )
 
 
-def _told(message: Any, name: str) -> int | None:
+def _optional_value(message: Any, name: str) -> int | None:
     return int(getattr(message, name).value) if message.HasField(name) else None
 
 

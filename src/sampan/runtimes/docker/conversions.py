@@ -7,9 +7,9 @@ from typing import Any
 
 from sampan.api import times
 from sampan.runtimes import contract, labels
-from sampan.runtimes.contract import ImageInfo, Usage, User
+from sampan.runtimes.contract import ContainerUser, ImageInfo, Usage
 from sampan.runtimes.docker import messages
-from sampan.runtimes.pod_table import SeenContainer, SeenSandbox, ended_reason
+from sampan.runtimes.pod_table import ObservedContainer, ObservedSandbox, exit_reason
 from sampan.runtimes.users import BadUser, parse_id
 
 _STATES = {"created": contract.CREATED, "exited": contract.EXITED, "dead": contract.EXITED}
@@ -17,67 +17,67 @@ _STATES |= dict.fromkeys(("running", "paused", "restarting", "removing"), contra
 _NEVER = "0001-01-01T00:00:00Z"
 _BEGUN = ("running", "paused", "restarting")
 
-Found = Mapping[str, Any]
+Inspected = Mapping[str, Any]
 
 
-def labels_of(found: Found) -> Mapping[str, str]:
+def labels_of(inspected: Inspected) -> Mapping[str, str]:
     """Return the labels of a container from a list or an inspect response."""
-    return found.get("Labels") or (found.get("Config") or {}).get("Labels") or {}
+    return inspected.get("Labels") or (inspected.get("Config") or {}).get("Labels") or {}
 
 
-def uid(found: Found) -> str:
-    return labels_of(found).get(labels.POD_UID, "")
+def uid(inspected: Inspected) -> str:
+    return labels_of(inspected).get(labels.POD_UID, "")
 
 
-def is_sandbox(found: Found) -> bool:
-    return labels_of(found).get(messages.TYPE) == messages.POD
+def is_sandbox(inspected: Inspected) -> bool:
+    return labels_of(inspected).get(messages.TYPE) == messages.POD
 
 
 def state(word: str) -> str:
     return _STATES.get(word, contract.UNKNOWN)
 
 
-def sandbox(found: Found) -> SeenSandbox:
-    about = found["State"]
-    networks = (found.get("NetworkSettings") or {}).get("Networks") or {}
+def sandbox(inspected: Inspected) -> ObservedSandbox:
+    about = inspected["State"]
+    networks = (inspected.get("NetworkSettings") or {}).get("Networks") or {}
     ips = [network.get(key) for network in networks.values() for key in ("IPAddress", "GlobalIPv6Address")]
-    return SeenSandbox(
-        id=found["Id"],
-        attempt=_attempt(found),
+    return ObservedSandbox(
+        id=inspected["Id"],
+        attempt=_attempt(inspected),
         is_ready=about["Status"] in _BEGUN,
-        created_at=_time(found.get("Created", "")),
+        created_at=_time(inspected.get("Created", "")),
         ips=[ip for ip in ips if ip],
         pid=about.get("Pid") or 0,
     )
 
 
-def container(found: Found) -> SeenContainer:
-    about, container_labels = found["State"], labels_of(found)
+def container(inspected: Inspected) -> ObservedContainer:
+    about, container_labels = inspected["State"], labels_of(inspected)
     code = int(about.get("ExitCode") or 0)
-    return SeenContainer(
-        id=found["Id"],
+    return ObservedContainer(
+        id=inspected["Id"],
         sandbox=container_labels.get(messages.SANDBOX, ""),
         name=container_labels.get(labels.CONTAINER_NAME, ""),
-        attempt=_attempt(found),
+        attempt=_attempt(inspected),
         state=state(about["Status"]),
         image=container_labels.get(labels.IMAGE, ""),
-        image_ref=found.get("Image", ""),
-        created_at=_time(found.get("Created", "")),
+        image_ref=inspected.get("Image", ""),
+        created_at=_time(inspected.get("Created", "")),
         started_at=_time(about.get("StartedAt", "")),
         finished_at=_time(about.get("FinishedAt", "")),
         exit_code=code,
-        reason=ended_reason(contract.OOM_KILLED if about.get("OOMKilled") else "", code),
+        reason=exit_reason(contract.OOM_KILLED if about.get("OOMKilled") else "", code),
         message=about.get("Error") or "",
         log_path=container_labels.get(messages.LOG_PATH, ""),
-        user=_user(found),
+        user=_user(inspected),
     )
 
 
-def _user(found: Found) -> User | None:
+def _user(inspected: Inspected) -> ContainerUser | None:
     """Return the user if uid and gid are numbers. Otherwise it is unknown, as the engine does not report how it
     resolves names."""
-    uid, _, gid = ((found.get("Config") or {}).get("User") or "").partition(":")
-    more = (found.get("HostConfig") or {}).get("GroupAdd") or []
+    uid, _, gid = ((inspected.get("Config") or {}).get("User") or "").partition(":")
+    more = (inspected.get("HostConfig") or {}).get("GroupAdd") or []
     try:
         numbers = [parse_id(text) for text in (uid, gid, *more)]
     except BadUser:
@@ -85,11 +85,11 @@ def _user(found: Found) -> User | None:
     ids = [number for number in numbers if number is not None]
     if len(ids) < len(numbers):
         return None
-    return User(ids[0], ids[1], tuple(dict.fromkeys(ids[1:])))
+    return ContainerUser(ids[0], ids[1], tuple(dict.fromkeys(ids[1:])))
 
 
-def _attempt(found: Found) -> int:
-    text = labels_of(found).get(messages.ATTEMPT, "0")
+def _attempt(inspected: Inspected) -> int:
+    text = labels_of(inspected).get(messages.ATTEMPT, "0")
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else 0
 
 
@@ -97,27 +97,27 @@ def _time(text: str) -> float:
     return times.parse_time(text) if text and text != _NEVER else 0.0
 
 
-def image(found: Found, pinned: str = "") -> ImageInfo:
+def image(inspected: Inspected, pinned: str = "") -> ImageInfo:
     """Convert an image from a list or an inspect response. `pinned` is the name of an image that must be kept."""
-    config = found.get("Config") or {}
-    names = [name for name in found.get("RepoTags") or () if name != "<none>:<none>"]
-    digests = [name for name in found.get("RepoDigests") or () if name != "<none>@<none>"]
+    config = inspected.get("Config") or {}
+    names = [name for name in inspected.get("RepoTags") or () if name != "<none>:<none>"]
+    digests = [name for name in inspected.get("RepoDigests") or () if name != "<none>@<none>"]
     return ImageInfo(
-        id=found["Id"],
+        id=inspected["Id"],
         names=names,
         digests=digests,
-        size=int(found.get("Size") or 0),
+        size=int(inspected.get("Size") or 0),
         user=config.get("User") or "",
         volumes=list(config.get("Volumes") or ()),
         is_pinned=pinned in names,
     )
 
 
-def cpu_s(stats: Found) -> float:
+def cpu_s(stats: Inspected) -> float:
     return float((stats.get("cpu_stats") or {}).get("cpu_usage", {}).get("total_usage") or 0) / 1e9
 
 
-def usage(name: str, stats: Found, cores: float) -> Usage:
+def usage(name: str, stats: Inspected, cores: float) -> Usage:
     memory = stats.get("memory_stats") or {}
     parts = memory.get("stats") or {}
     idle = parts.get("total_inactive_file", parts.get("inactive_file", 0))

@@ -6,9 +6,16 @@ from typing import Any
 
 import pytest
 
-from sampan.network.pods import forwarding
-from sampan.network.pods.consent import Consent
-from sampan.network.pods.forwarding import Chain
+from sampan.network.pods.firewall import (
+    ForwardRules,
+    NftChain,
+    accept_rules,
+    deletions,
+    dropping_chains,
+    iptables_chains,
+    legacy_rules,
+    own_handles,
+)
 
 FORWARD = {"name": "FORWARD", "type": "filter", "hook": "forward", "prio": 0}
 
@@ -26,10 +33,10 @@ def test_only_chains_that_refuse_count() -> None:
         {"family": "inet", "table": "firewall", "name": "forward", "hook": "forward", "policy": "drop"},
         {"family": "inet", "table": "sampan-pods-tst0", "name": "forward", "hook": "forward", "policy": "drop"},
     )
-    refusing = list(forwarding.refusing(found, "tst0"))
-    assert refusing == [Chain("ip", "filter", "FORWARD"), Chain("inet", "firewall", "forward")]
+    refusing = list(dropping_chains(found, "tst0"))
+    assert refusing == [NftChain("ip", "filter", "FORWARD"), NftChain("inet", "firewall", "forward")]
     assert [chain.is_of_iptables for chain in refusing] == [True, False]
-    assert [str(chain) for chain in forwarding.iptables_chains(found)] == ["ip filter FORWARD", "ip6 filter FORWARD"]
+    assert [str(chain) for chain in iptables_chains(found)] == ["ip filter FORWARD", "ip6 filter FORWARD"]
 
 
 def test_others_firewalls_are_named_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +45,7 @@ def test_others_firewalls_are_named_once(caplog: pytest.LogCaptureFixture, monke
         {"family": "inet", "table": "firewalld", "name": "filter_FORWARD", "hook": "forward", "policy": "accept"},
     )
     monkeypatch.setattr("shutil.which", lambda name: None)  # of iptables nothing is asked
-    consent = Consent("tst0")
+    consent = ForwardRules("tst0")
     for _ in range(2):
         consent.ensure(found)
     assert [record.message for record in caplog.records] == [
@@ -48,8 +55,8 @@ def test_others_firewalls_are_named_once(caplog: pytest.LogCaptureFixture, monke
 
 
 def test_rules_with_our_mark() -> None:
-    chain = Chain("ip", "filter", "FORWARD")
-    assert forwarding.consent(chain, "tst0").splitlines() == [
+    chain = NftChain("ip", "filter", "FORWARD")
+    assert accept_rules(chain, "tst0").splitlines() == [
         'add rule ip filter FORWARD iifname "tst0" counter accept comment "sampan: pods of tst0"',
         'add rule ip filter FORWARD oifname "tst0" counter accept comment "sampan: pods of tst0"',
     ]
@@ -59,11 +66,11 @@ def test_rules_with_our_mark() -> None:
         {"handle": 3, "comment": "sampan: pods of a"},
     ]
     found = {"nftables": [{"rule": rule} for rule in rules]}
-    assert forwarding.marked(found, "tst0") == [2]
-    assert forwarding.withdrawal(chain, [2]) == "delete rule ip filter FORWARD handle 2\n"
+    assert own_handles(found, "tst0") == [2]
+    assert deletions(chain, [2]) == "delete rule ip filter FORWARD handle 2\n"
 
 
 def test_the_same_for_iptables_of_old() -> None:
-    assert forwarding.legacy_rules("tst0")[0] == [
+    assert legacy_rules("tst0")[0] == [
         "FORWARD", "-i", "tst0", "-m", "comment", "--comment", "sampan: pods of tst0", "-j", "ACCEPT",
     ]  # fmt: skip

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from sampan.runtimes.contract import Handler
-from sampan.runtimes.cri import about
-from sampan.runtimes.cri.proto import load
+from sampan.runtimes.contract import RuntimeHandler
+from sampan.runtimes.cri import runtime_status
+from sampan.runtimes.cri.client import load
 
 _NETWORK = {"PluginConfDir": "/etc/cni/net.d", "PluginDirs": ["/opt/cni/bin", "/usr/lib/cni"]}
 
@@ -17,16 +17,21 @@ def _config(*, is_systemd: bool) -> str:
 
 def test_how_it_is_set_up() -> None:
     info = {"cniconfig": json.dumps(_NETWORK), "config": _config(is_systemd=True)}
-    found = about.setting(info, has_systemd=None)
+    found = runtime_status.parse_settings(info, has_systemd=None)
     assert found.network_directory == Path("/etc/cni/net.d")
     assert found.plugin_directories == (Path("/opt/cni/bin"), Path("/usr/lib/cni"))
-    assert found.has_systemd_groups
-    assert not about.setting(info, has_systemd=False).has_systemd_groups  # what it says itself counts more
+    assert found.has_systemd_cgroups
+    assert not runtime_status.parse_settings(
+        info, has_systemd=False
+    ).has_systemd_cgroups  # what it says itself counts more
 
 
 def test_one_that_tells_nothing() -> None:
-    assert about.setting({}, has_systemd=None) == about.CriSetting()
-    assert about.setting({"config": "no JSON", "cniconfig": "[]"}, has_systemd=None) == about.CriSetting()
+    assert runtime_status.parse_settings({}, has_systemd=None) == runtime_status.CriSettings()
+    assert (
+        runtime_status.parse_settings({"config": "no JSON", "cniconfig": "[]"}, has_systemd=None)
+        == runtime_status.CriSettings()
+    )
 
 
 def test_whether_it_can_run_pods() -> None:
@@ -42,19 +47,19 @@ def test_whether_it_can_run_pods() -> None:
         runtime_handlers=handlers,
         features=cri.RuntimeFeatures(supplemental_groups_policy=True),
     )
-    found = about.status(answer)
-    assert found.faults == [
+    found = runtime_status.status(answer)
+    assert found.errors == [
         "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
         "message:cni plugin not initialized"
     ]
-    assert found.handlers == [Handler(), Handler(name="runc", has_recursive_read_only=True)]
+    assert found.handlers == [RuntimeHandler(), RuntimeHandler(name="runc", has_recursive_read_only=True)]
     assert found.heeds_groups_policy
-    assert not about.is_network_ready(answer)
+    assert not runtime_status.is_network_ready(answer)
 
 
 def test_one_that_says_nothing_of_its_network() -> None:
     cri = load()
     ready = cri.RuntimeCondition(type="RuntimeReady", status=True)
-    found = about.status(cri.StatusResponse(status=cri.RuntimeStatus(conditions=[ready])))
-    assert found.faults == ["container runtime network not ready: <nil>"]
+    found = runtime_status.status(cri.StatusResponse(status=cri.RuntimeStatus(conditions=[ready])))
+    assert found.errors == ["container runtime network not ready: <nil>"]
     assert (found.handlers, found.heeds_groups_policy) == ([], None)
