@@ -49,7 +49,7 @@ class Cluster:
     def controller_client(self, name: str) -> Client:
         """With the controller's own rights; with "" those of the caches."""
         user = service_account_user(NAMESPACE, account_of(name)) if name else UserInfo(MANAGER, groups=(AUTHENTICATED,))
-        return Client(transport=self.transport.acting_as(user), clock=self.clock, component="kube-controller-manager")
+        return Client(transport=self.transport.as_user(user), clock=self.clock, component="kube-controller-manager")
 
     @asynccontextmanager
     async def running(self, *names: str, config: ControllerConfig = CONFIG) -> AsyncIterator[ControllerManager]:
@@ -102,7 +102,7 @@ class Cluster:
         from sampan.scheduler.scheduler import make_scheduler
 
         user = UserInfo("system:kube-scheduler", groups=(AUTHENTICATED,))
-        client = Client(transport=self.transport.acting_as(user), clock=self.clock, component="kube-scheduler")
+        client = Client(transport=self.transport.as_user(user), clock=self.clock, component="kube-scheduler")
         activity = Activity()
         scheduler = make_scheduler(client=client, clock=self.clock, activity=activity)
         forget = self.clock.on_idle(activity.idle)
@@ -131,7 +131,7 @@ class Cluster:
 
     def node_client(self, name: str) -> Client:
         user = UserInfo(f"system:node:{name}", groups=("system:nodes", AUTHENTICATED))
-        return Client(transport=self.transport.acting_as(user), clock=self.clock, component="kubelet")
+        return Client(transport=self.transport.as_user(user), clock=self.clock, component="kubelet")
 
     async def revision(self) -> int:
         """Rises with every write."""

@@ -85,7 +85,7 @@ async def running(
         client = made.client
         await client.of(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace=NAMESPACE)))
         user = UserInfo("system:kube-scheduler", groups=(AUTHENTICATED,))
-        own = Client(transport=made.transport.acting_as(user), clock=made.clock, component="kube-scheduler")
+        own = Client(transport=made.transport.as_user(user), clock=made.clock, component="kube-scheduler")
         scheduler = make_scheduler(client=own, clock=made.clock, config=config)
         forget = made.clock.on_idle(scheduler.activity.idle)
         try:

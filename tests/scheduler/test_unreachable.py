@@ -19,8 +19,8 @@ class Unreachable:
         self._inner, self._left = inner, left
         self.watch, self.close = inner.watch, inner.close
 
-    def acting_as(self, user: UserInfo) -> "Unreachable":
-        return Unreachable(self._inner.acting_as(user), self._left)
+    def as_user(self, user: UserInfo) -> "Unreachable":
+        return Unreachable(self._inner.as_user(user), self._left)
 
     async def send(self, request: Request) -> Response:
         if request.path.endswith("/binding") and self._left[0] > 0:

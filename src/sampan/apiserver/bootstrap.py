@@ -66,7 +66,7 @@ class SystemObjects:
         """`address` and `port` are where clients reach this server."""
         self._pipeline, self._registry = pipeline, pipeline.endpoints.registry
         self._cluster_ip_range, self._address, self._port = cluster_ip_range, address, port
-        self._complaint = ""
+        self._last_error = ""
         """The last error; the same error is logged only once."""
 
     async def ensure(self) -> None:
@@ -92,9 +92,9 @@ class SystemObjects:
                 namespaces_due += NAMESPACES_INTERVAL_S
             try:
                 await self.restore(with_namespaces=is_due)
-                self._complaint = ""
+                self._last_error = ""
             except (errors.ApiError, StorageError, CacheError) as error:
-                self._complain(str(error))
+                self._log_once(str(error))
 
     async def restore(self, *, with_namespaces: bool) -> None:
         """Create missing objects. Existence is checked in the watch caches, so that the usual case costs next to
@@ -151,10 +151,10 @@ class SystemObjects:
     def _now(self) -> str:
         return times.format_time(self._registry.clock.now())
 
-    def _complain(self, text: str) -> None:
-        if text != self._complaint:
+    def _log_once(self, text: str) -> None:
+        if text != self._last_error:
             log.warning("the system's own objects cannot be restored: %s; again in %g s", text, INTERVAL_S)
-        self._complaint = text
+        self._last_error = text
 
 
 def first_address(cluster_ip_range: str) -> str:

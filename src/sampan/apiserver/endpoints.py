@@ -24,7 +24,7 @@ from sampan.apiserver.registry.stored_object import StoredObject
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.request import bodies, options, patches
 from sampan.apiserver.request.call import Call
-from sampan.apiserver.request.server_side_apply import Applied
+from sampan.apiserver.request.server_side_apply import ApplyRequest
 from sampan.apiserver.response.responses import (
     ApiResponse,
     ListResponse,
@@ -165,7 +165,7 @@ class ApiEndpoints:
     async def _apply(self, call: Call, opts: options.WriteOptions) -> ApiResponse:
         """Perform a server-side apply. It creates a missing object, unless the request is for a subresource."""
         resource, ctx = _resource(call), self.context(call, opts.dry_run)
-        applied = Applied(
+        apply_request = ApplyRequest(
             call=call,
             resource=resource,
             options=opts,
@@ -182,11 +182,11 @@ class ApiEndpoints:
 
         async def updated_object(present: StoredObject) -> Any:
             self._use_worker_if_large(ctx, resource, present)
-            obj = await ctx.compute(lambda: matched(applied.over(present)))
+            obj = await ctx.compute(lambda: matched(apply_request.over(present)))
             return await self._admit("UPDATE", call, ctx, obj, present.obj)
 
         async def create() -> Any:
-            obj = await ctx.compute(lambda: matched(applied.new()))
+            obj = await ctx.compute(lambda: matched(apply_request.new()))
             await self.authorize_create(call)
             return await self._admit("CREATE", call, ctx, obj, None)
 

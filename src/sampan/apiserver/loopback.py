@@ -53,7 +53,7 @@ class LoopbackTransport:
         self.activity = activity or Activity()
         """The requests in progress, which a virtual clock waits for."""
 
-    def acting_as(self, user: UserInfo) -> LoopbackTransport:
+    def as_user(self, user: UserInfo) -> LoopbackTransport:
         """Return a transport to the same server for another user."""
         return LoopbackTransport(pipeline=self._pipeline, user=user, activity=self.activity)
 

@@ -36,7 +36,7 @@ from sampan.apiserver.loopback import LoopbackTransport
 from sampan.apiserver.metrics import RequestMetrics, export_storage
 from sampan.apiserver.nonresource import HealthCheck, NonResourceHandler, nonresource_handlers
 from sampan.apiserver.nonresource.health import StorageReadiness
-from sampan.apiserver.nonresource.server_info import OpenId
+from sampan.apiserver.nonresource.server_info import OpenIdHandler
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.proxy.kubelets import KubeletAccess, Kubelets
 from sampan.apiserver.proxy.upstream import Upstream
@@ -185,9 +185,9 @@ class ApiServer:
 
     async def _run_metrics(self) -> None:
         from sampan.apiserver.metrics_api.api import MetricsApi
-        from sampan.apiserver.metrics_api.resource_metrics import Summaries
+        from sampan.apiserver.metrics_api.resource_metrics import KubeletSummaries
 
-        summaries = Summaries(upstream=self.upstream, clock=self.clock)
+        summaries = KubeletSummaries(upstream=self.upstream, clock=self.clock)
         client = self.config.proxy_client
         api = MetricsApi(pipeline=self.pipeline, upstream=self.upstream, summaries=summaries, client=client)
         if client is not None:
@@ -257,11 +257,11 @@ class ApiServer:
     def _host_port(self) -> str:
         return f"{self.address}:{self.secure_port or self.insecure_port}"
 
-    def _openid(self) -> OpenId | None:
+    def _openid(self) -> OpenIdHandler | None:
         if not self._account_keys:
             return None
         config = self.config
-        return OpenId(
+        return OpenIdHandler(
             issuer=config.service_account_issuer,
             keys=self._account_keys,
             address=self._host_port,

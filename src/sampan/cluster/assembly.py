@@ -239,7 +239,7 @@ class Assembly:
         from sampan.controllers.manager import COMPONENT
 
         user = service_account_user(NAMESPACE, account_of(name)) if name else UserInfo(MANAGER, groups=(AUTHENTICATED,))
-        transport = self.transport.acting_as(user)
+        transport = self.transport.as_user(user)
         return Client(transport=transport, clock=self.clock, component=COMPONENT)
 
     async def _run_nodes(self, running: AsyncExitStack) -> None:
@@ -274,7 +274,7 @@ class Assembly:
         self._hold_clock_while_busy(running, activity.idle)
 
         def client_of(user: UserInfo) -> Client:
-            return Client(transport=self.transport.acting_as(user), clock=self.clock, component=KUBELET)
+            return Client(transport=self.transport.as_user(user), clock=self.clock, component=KUBELET)
 
         self.real_nodes = module.RealNodes(
             config=self.config.nodes,
@@ -312,7 +312,7 @@ class Assembly:
     async def _schedule(self, activity: Activity) -> None:
         with activity:
             module, measuring, serving = await asyncio.to_thread(_scheduler_modules)
-        transport = self.transport.acting_as(UserInfo(_SCHEDULER_USER, groups=(AUTHENTICATED,)))
+        transport = self.transport.as_user(UserInfo(_SCHEDULER_USER, groups=(AUTHENTICATED,)))
         client = Client(transport=transport, clock=self.clock, component=module.COMPONENT)
         metrics = measuring.SchedulerMetrics(self.server.metrics)
         explain = serving.ExplainEndpoint(lambda: self.scheduler, self.clock.now)

@@ -35,7 +35,7 @@ def node_user(name: str) -> UserInfo:
 
 def fleet_of(config: NodesConfig, *, transport: LoopbackTransport, clock: Clock, activity: Activity) -> Fleet:
     def client_of(user: UserInfo) -> Client:
-        return Client(transport=transport.acting_as(user), clock=clock, component=COMPONENT)
+        return Client(transport=transport.as_user(user), clock=clock, component=COMPONENT)
 
     return Fleet(
         client=client_of(FLEET),

@@ -146,7 +146,7 @@ async def test_audiences_of_tokens() -> None:
         spec = {"nodeName": "n", "volumes": volumes, "automountServiceAccountToken": False}
         made = await client.of(Pod).create(pod(spec, name="a", namespace="default"))
         user = UserInfo("system:node:n", groups=(NODES, "system:authenticated"))
-        transport = cluster.assembly.transport.acting_as(user)
+        transport = cluster.assembly.transport.as_user(user)
         accounts = Client(transport=transport, clock=cluster.clock, component="kubelet").of(ServiceAccount)
 
         async def ask(*audiences: str) -> str:

@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 
 from sampan.apiserver.flowcontrol.priority_level import (
     SAMPLES,
-    Borrowing,
     Demand,
     PriorityLevel,
     PriorityLevelLimits,
+    SeatBorrowing,
     SeatRequest,
     allocate_seats,
 )
@@ -41,7 +41,7 @@ def test_who_wants_more_has_more() -> None:
 
 def test_demand_fades() -> None:
     demand = Demand()
-    demand.see(40)
+    demand.add_sample(40)
     assert demand.target(40) == 40
     later = [demand.target(0) for _ in range(100)]
     assert 38 < later[0] < 40
@@ -54,7 +54,7 @@ def test_a_busy_level_borrows_and_gives_back() -> None:
         PriorityLevel("lender", PriorityLevelLimits(50, lendable=40)),
         PriorityLevel("borrower", PriorityLevelLimits(10, 1, 1, 100)),
     )
-    levels, borrowing = {"lender": lender, "borrower": borrower}, Borrowing(seats=60)
+    levels, borrowing = {"lender": lender, "borrower": borrower}, SeatBorrowing(seats=60)
     for _ in range(10):
         borrower.enter("flow")
     borrower.seats_in_queue = 100  # as if so many were waiting
@@ -76,7 +76,7 @@ def test_a_level_that_may_not_borrow() -> None:
         PriorityLevel("lender", PriorityLevelLimits(50, lendable=50)),
         PriorityLevel("strict", PriorityLevelLimits(10, borrowable=0)),
     )
-    levels, borrowing = {"lender": lender, "strict": strict}, Borrowing(seats=60)
+    levels, borrowing = {"lender": lender, "strict": strict}, SeatBorrowing(seats=60)
     strict.seats_in_queue = 100
     for _ in range(SAMPLES):
         borrowing.sample(levels)

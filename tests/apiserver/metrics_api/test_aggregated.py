@@ -15,7 +15,7 @@ from aiohttp import web
 
 from sampan.apiserver.metrics_api.aggregated import AggregatedApi
 from sampan.apiserver.metrics_api.api import NAME, MetricsApi
-from sampan.apiserver.metrics_api.resource_metrics import Summaries
+from sampan.apiserver.metrics_api.resource_metrics import KubeletSummaries
 from sampan.apiserver.request.call import Call, Query, UserInfo
 from sampan.apiserver.server import own_address
 from sampan.cluster.pki import ADMIN, CA, PROXY_CA, PROXY_CLIENT
@@ -198,7 +198,7 @@ async def test_what_shows_who_the_server_is_may_be_renewed(tmp_path: Path) -> No
         client = (tmp_path / "client.crt", tmp_path / "client.key")
         _take(tmp_path / "there", ADMIN, client)
         upstream = made.server.upstream
-        summaries = Summaries(upstream=upstream, clock=made.clock)
+        summaries = KubeletSummaries(upstream=upstream, clock=made.clock)
         api = MetricsApi(pipeline=made.server.pipeline, upstream=upstream, summaries=summaries, client=client)
         async with asyncio.TaskGroup() as group:
             running = group.create_task(api.run(asyncio.Event()))

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.apiserver.proxy.response_rewriter import Rewriting, decoded, encoded, rewritten
+from sampan.apiserver.proxy.response_rewriter import LinkRewriter, decoded, encoded, rewritten
 
 _PREFIX = "/api/v1/namespaces/x/services/s/proxy"
-REWRITING = Rewriting(prefix=_PREFIX, host="10.0.0.1:80", asked_host="localhost:8001")
+REWRITING = LinkRewriter(prefix=_PREFIX, host="10.0.0.1:80", asked_host="localhost:8001")
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ async def approve(c: Cluster, name: str = "csr", kind: str = APPROVED) -> None:
 
 
 def client_of(c: Cluster, user: UserInfo) -> Client:
-    return Client(transport=c.transport.acting_as(user), clock=c.clock, component="test")
+    return Client(transport=c.transport.as_user(user), clock=c.clock, component="test")
 
 
 async def test_what_is_approved_is_signed(tmp_path: Path) -> None:

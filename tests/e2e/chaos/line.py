@@ -55,7 +55,7 @@ class Line:
 
     async def carry(self, request: Request, user: UserInfo) -> Response:
         server, cut = self.server(), self._cut
-        task = asyncio.get_running_loop().create_task(server.acting_as(user).send(request))
+        task = asyncio.get_running_loop().create_task(server.as_user(user).send(request))
         self._requests.add(task)
         task.add_done_callback(self._ended)
         try:
@@ -71,7 +71,7 @@ class Line:
     async def follow(self, request: Request, codec: ObjectCodec, user: UserInfo) -> AsyncIterator[Events]:
         follower, cut = asyncio.current_task(), self._cut
         assert follower is not None
-        async with self.server().acting_as(user).watch(request, codec) as events:
+        async with self.server().as_user(user).watch(request, codec) as events:
             self._lost.discard(follower)
             try:
                 yield _until(events, cut)
@@ -109,7 +109,7 @@ class LineTransport:
     def __init__(self, *, line: Line, user: UserInfo) -> None:
         self._line, self._user = line, user
 
-    def acting_as(self, user: UserInfo) -> LineTransport:
+    def as_user(self, user: UserInfo) -> LineTransport:
         return LineTransport(line=self._line, user=user)
 
     async def send(self, request: Request) -> Response:

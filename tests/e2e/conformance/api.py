@@ -33,7 +33,7 @@ class Refused(Exception):
 
 
 class Api:
-    """For the administrator, in a namespace of the test's own; `acting_as` and `bearing` give it for somebody else."""
+    """For the administrator, in a namespace of the test's own; `as_user` and `bearing` give it for somebody else."""
 
     def __init__(self, cluster: Cluster, namespace: str, *, headers: Sequence[tuple[str, str]] = ()) -> None:
         self.namespace = namespace
@@ -44,7 +44,7 @@ class Api:
         self._connection = self._connected()
         self._others: list[Api] = []
 
-    def acting_as(self, user: str, *, uid: str, groups: Sequence[str]) -> "Api":
+    def as_user(self, user: str, *, uid: str, groups: Sequence[str]) -> "Api":
         headers = [("Impersonate-User", user), ("Impersonate-Uid", uid)]
         headers += [("Impersonate-Group", group) for group in groups]
         return self._other(headers)

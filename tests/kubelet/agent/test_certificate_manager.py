@@ -29,7 +29,7 @@ RIGHTS = {
 
 
 def client_of(c: Cluster, user: UserInfo) -> Client:
-    return Client(transport=c.transport.acting_as(user), clock=c.clock, component="test")
+    return Client(transport=c.transport.as_user(user), clock=c.clock, component="test")
 
 
 async def binding(client: Client, role: str, group: str) -> None:

@@ -31,7 +31,7 @@ async def node(cluster: Cluster) -> AsyncIterator[InformerFactory]:
     account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
     await client.of(ServiceAccount).create(account)
     user = UserInfo("system:node:n", groups=("system:nodes", "system:authenticated"))
-    transport = cluster.assembly.transport.acting_as(user)
+    transport = cluster.assembly.transport.as_user(user)
     async with InformerFactory(client=Client(transport=transport, clock=cluster.clock, component="kubelet")) as factory:
         services = factory.of(Service)
         await services.synced.wait()

@@ -33,7 +33,7 @@ class Scene:
     async def managing(self, *, clock: Clock | None = None) -> AsyncIterator[DraManager]:
         clock = clock or self.cluster.clock
         user = UserInfo("system:node:n", groups=("system:nodes", "system:authenticated"))
-        client = Client(transport=self.cluster.assembly.transport.acting_as(user), clock=clock, component="kubelet")
+        client = Client(transport=self.cluster.assembly.transport.as_user(user), clock=clock, component="kubelet")
         dynamic = DraManager(
             root=self.root, node_name="n", client=client, clock=clock, look_at=lambda uid: self._look_at(uid)
         )

@@ -45,7 +45,7 @@ class Scene:
     ) -> AsyncIterator[VolumeManager]:
         clock = clock or self.cluster.clock
         user = UserInfo("system:node:n", groups=("system:nodes", "system:authenticated"))
-        client = Client(transport=self.cluster.assembly.transport.acting_as(user), clock=clock, component="kubelet")
+        client = Client(transport=self.cluster.assembly.transport.as_user(user), clock=clock, component="kubelet")
         async with InformerFactory(client=client) as informers:
             manager = VolumeManager(
                 config=VolumeConfig(root=self.root, node_name="n", allocatable=ALLOCATABLE, **config),

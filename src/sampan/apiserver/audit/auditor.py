@@ -216,19 +216,19 @@ class PolicyAuditor:
 
     def begin(self, call: Call) -> RequestAudit | None:
         """Return the trail of a classified request; None if it is not audited."""
-        trail = self._trail(call)
-        if trail is not None:
-            trail.received()
-        return trail
+        request_audit = self._request_audit(call)
+        if request_audit is not None:
+            request_audit.received()
+        return request_audit
 
     def record_authentication_failure(self, call: Call) -> None:
         """Record a request that failed authentication."""
         call.user = _NOBODY
-        trail = self._trail(call)
-        if trail is not None:
-            trail.record_authentication_failure(_attempted(call))
+        request_audit = self._request_audit(call)
+        if request_audit is not None:
+            request_audit.record_authentication_failure(_attempted(call))
 
-    def _trail(self, call: Call) -> RequestAudit | None:
+    def _request_audit(self, call: Call) -> RequestAudit | None:
         attributes = attributes_of(call)
         audit_config = self._policy.evaluate(attributes)
         if audit_config.level is AuditLevel.NONE:

@@ -34,7 +34,7 @@ class _Ref(msgspec.Struct):
     uid: str = ""
 
 
-class _Own(msgspec.Struct):
+class _KubernetesClaims(msgspec.Struct):
     namespace: str = ""
     serviceaccount: _Ref = msgspec.field(default_factory=_Ref)
     pod: _Ref | None = None
@@ -49,7 +49,7 @@ class ServiceAccountClaims(msgspec.Struct):
     exp: float = 0
     nbf: float = 0
     jti: str = ""
-    own: _Own | None = msgspec.field(default=None, name="kubernetes.io")
+    own: _KubernetesClaims | None = msgspec.field(default=None, name="kubernetes.io")
 
     @property
     def audiences(self) -> list[str]:
@@ -155,7 +155,7 @@ class ServiceAccountTokens:
         return times.parse_time(meta.deletionTimestamp) < self._clock.now() - _DELETION_LEEWAY_S
 
 
-def _extra(claims: ServiceAccountClaims, own: _Own) -> Mapping[str, tuple[str, ...]]:
+def _extra(claims: ServiceAccountClaims, own: _KubernetesClaims) -> Mapping[str, tuple[str, ...]]:
     extra = {"credential-id": f"JTI={claims.jti}"} if claims.jti else {}
     for kind, ref in (("pod", own.pod), ("node", own.node)):
         if ref is not None:

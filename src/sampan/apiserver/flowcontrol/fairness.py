@@ -19,7 +19,7 @@ from sampan.api.types.flowcontrol_v1 import (
 )
 from sampan.apiserver.authn.user_names import split_service_account
 from sampan.apiserver.authz.authorizer import Attributes, attributes_of
-from sampan.apiserver.flowcontrol.priority_level import Borrowing, PriorityLevel, PriorityLevelLimits
+from sampan.apiserver.flowcontrol.priority_level import PriorityLevel, PriorityLevelLimits, SeatBorrowing
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request.call import Call, UserInfo
 from sampan.machinery.metrics import Metrics, Sample
@@ -123,7 +123,7 @@ class Fairness:
         self._uids: dict[str, str] = {}
         self.levels: dict[str, PriorityLevel] = {}
         """The limited levels by name; a level that is not here is exempt."""
-        self._borrowing = Borrowing(seats=seats)
+        self._borrowing = SeatBorrowing(seats=seats)
 
     def configure(self, schemas: Iterable[FlowSchema], levels: Iterable[PriorityLevelConfiguration]) -> None:
         """Replace schemas and levels. Requests in a removed level still finish."""

@@ -192,7 +192,7 @@ class Demand:
     samples: list[int] = field(default_factory=list)
     smooth: float = 0.0
 
-    def see(self, seats: int) -> None:
+    def add_sample(self, seats: int) -> None:
         self.samples.append(seats)
 
     def target(self, most: int) -> float:
@@ -230,7 +230,7 @@ def _bounded(want: SeatRequest, part: float) -> float:
     return min(max(part * max(want.target, 1e-6), want.least), want.most)
 
 
-class Borrowing:
+class SeatBorrowing:
     """Samples the demand of the levels periodically, and sets their seats for the next period."""
 
     def __init__(self, *, seats: int) -> None:
@@ -242,7 +242,7 @@ class Borrowing:
         """Take a sample; must be called SAMPLES times per period."""
         self._demands = {name: self._demands.get(name) or Demand() for name in levels}
         for name, level in levels.items():
-            self._demands[name].see(level.seats_in_use + level.seats_in_queue)
+            self._demands[name].add_sample(level.seats_in_use + level.seats_in_queue)
         self._samples += 1
         if self._samples >= SAMPLES:
             self._samples = 0

@@ -112,7 +112,7 @@ class Acceptor:
             first = client.recv(1, socket.MSG_PEEK)
             if not first.isalpha():
                 return bool(first)
-            await _tell_and_linger(client, _WRONG_PORT)
+            await _send_and_linger(client, _WRONG_PORT)
             return False
 
 
@@ -126,7 +126,7 @@ async def _readable(client: socket.socket) -> None:
         loop.remove_reader(client)
 
 
-async def _tell_and_linger(client: socket.socket, text: bytes) -> None:
+async def _send_and_linger(client: socket.socket, text: bytes) -> None:
     """Send an error and wait until the client closes, because closing at once could reset the connection before it was
     read."""
     loop = asyncio.get_running_loop()

@@ -99,7 +99,7 @@ class ConnectionLimiter:
             self.refused += 1
             return None
         while self._used >= self.total:
-            self._make_room()
+            self._drop_unproven()
             if self._used >= self.total:
                 await self._wait()
         slot = ConnectionSlot(self, peer)
@@ -125,7 +125,7 @@ class ConnectionLimiter:
                 waiting.set_result(None)
         self._waiting.clear()
 
-    def _make_room(self) -> None:
+    def _drop_unproven(self) -> None:
         """Drop one unproven connection that has no request in progress, if there is any."""
         for peer in sorted(self._suspects, key=lambda peer: len(self._suspects[peer]), reverse=True):
             for slot in self._suspects[peer]:

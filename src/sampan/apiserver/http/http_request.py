@@ -176,12 +176,12 @@ class HttpRequest:
         if wish is not None and request.version >= (1, 1) and request.transport is not None:
             request.transport.write(_CONTINUE)
         try:
-            call.body = await self._gathered(most)
+            call.body = await self._read_chunks(most)
         except (RequestPayloadError, http_exceptions.HttpProcessingError) as error:
             self.is_body_incomplete = True
             raise errors.bad_request(f"the body of the request cannot be read: {_short(error)}") from None
 
-    async def _gathered(self, most: int) -> bytes:
+    async def _read_chunks(self, most: int) -> bytes:
         pieces, size = [], 0
         while piece := await self._next():
             pieces.append(piece)

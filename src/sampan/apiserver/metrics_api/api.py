@@ -16,7 +16,7 @@ from sampan.api.types.core_v1 import Node, Pod
 from sampan.apiserver.bootstrap import SYSTEM
 from sampan.apiserver.metrics_api import resource_metrics
 from sampan.apiserver.metrics_api.aggregated import AggregatedApi, ClientFiles
-from sampan.apiserver.metrics_api.resource_metrics import GROUP, VERSION, Summaries, Value
+from sampan.apiserver.metrics_api.resource_metrics import GROUP, VERSION, KubeletSummaries, Value
 from sampan.apiserver.registry.behaviour import Handler, ResourceBehaviour
 from sampan.apiserver.request import options
 from sampan.apiserver.request.call import Call, Query
@@ -80,7 +80,7 @@ class MetricsApi:
     instead."""
 
     def __init__(
-        self, *, pipeline: Pipeline, upstream: Upstream, summaries: Summaries, client: ClientFiles | None = None
+        self, *, pipeline: Pipeline, upstream: Upstream, summaries: KubeletSummaries, client: ClientFiles | None = None
     ) -> None:
         self._pipeline, self._upstream, self._summaries, self._client = pipeline, upstream, summaries, client
         self._registry = pipeline.endpoints.registry

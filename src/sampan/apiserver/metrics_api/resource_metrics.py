@@ -25,7 +25,7 @@ _PATH = "/stats/summary?only_cpu_and_memory=true"
 Summary = Mapping[str, Any]
 
 
-class Summaries:
+class KubeletSummaries:
     def __init__(self, *, upstream: Upstream, clock: Clock) -> None:
         self._upstream, self._clock = upstream, clock
         self._kept: dict[str, tuple[float, Summary]] = {}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Handler = Callable[["Call"], Awaitable["ApiResponse"]]
 
 
-class Debug:
+class DebugHandler:
     def __init__(self, *handlers: Mapping[str, Handler]) -> None:
         """Each mapping has the handlers by their full path. It may change while the server runs."""
         self._handlers = handlers
@@ -37,7 +37,7 @@ class Debug:
 PATH = "/debug/flightrecorder"
 
 
-class Flight:
+class FlightRecorderHandler:
     def __init__(self, recorder: FlightRecorder) -> None:
         self._recorder = recorder
 
@@ -56,7 +56,7 @@ class Flight:
         return RawResponse(lines, "application/x-ndjson")
 
 
-class Scraping:
+class MetricsHandler:
     def __init__(self, *, metrics: Metrics) -> None:
         self._metrics = metrics
 

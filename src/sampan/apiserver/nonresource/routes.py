@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from sampan.apiserver.nonresource.debug import PATH as FLIGHT
-from sampan.apiserver.nonresource.debug import Debug, Flight, Scraping
+from sampan.apiserver.nonresource.debug import DebugHandler, FlightRecorderHandler, MetricsHandler
 from sampan.apiserver.nonresource.discovery import DiscoveryHandler
 from sampan.apiserver.nonresource.health import HealthCheck, HealthHandler, store_check, writable_store_check
-from sampan.apiserver.nonresource.openapi import OpenApi
-from sampan.apiserver.nonresource.server_info import CONFIGURATION, KEYS, IndexHandler, OpenId, version
+from sampan.apiserver.nonresource.openapi import OpenApiHandler
+from sampan.apiserver.nonresource.server_info import CONFIGURATION, KEYS, IndexHandler, OpenIdHandler, version
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.registry import Registry
@@ -31,7 +31,7 @@ def nonresource_handlers(
     metrics: Metrics | None = None,
     recorder: FlightRecorder | None = None,
     debug: Mapping[str, NonResourceHandler] | None = None,
-    openid: OpenId | None = None,
+    openid: OpenIdHandler | None = None,
 ) -> Mapping[str, NonResourceHandler]:
     """Return the handlers by the first element of their path. `address` returns where clients reach the server
     (host:port); `checks` are additional health checks, `ready_checks` only apply to readiness. `debug` are further
@@ -46,14 +46,16 @@ def nonresource_handlers(
         "apis": discovery.groups,
         "healthz": health.handle,
         "livez": health.handle,
-        "openapi": OpenApi(registry=registry).handle,
+        "openapi": OpenApiHandler(registry=registry).handle,
         "readyz": health.handle,
         "version": version,
     }
     if metrics is not None:
-        handlers["metrics"] = Scraping(metrics=metrics).handle
+        handlers["metrics"] = MetricsHandler(metrics=metrics).handle
     if recorder is not None:
-        handlers["debug"] = Debug({FLIGHT: Flight(recorder).handle}, debug if debug is not None else {}).handle
+        handlers["debug"] = DebugHandler(
+            {FLIGHT: FlightRecorderHandler(recorder).handle}, debug if debug is not None else {}
+        ).handle
     if openid is not None:
         handlers["openid"] = handlers[".well-known"] = openid.handle
     more = (["/metrics"] if metrics is not None else []) + ([CONFIGURATION, KEYS] if openid is not None else [])

@@ -84,7 +84,7 @@ CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
 _CACHED = {"Cache-Control": "public, max-age=3600"}
 
 
-class OpenId:
+class OpenIdHandler:
     def __init__(
         self, *, issuer: str, keys: Sequence[VerificationKey], address: Callable[[], str], keys_url: str = ""
     ) -> None:

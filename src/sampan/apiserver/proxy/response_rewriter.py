@@ -65,7 +65,7 @@ _ATTRIBUTE = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rewriting:
+class LinkRewriter:
     prefix: str
     """The path prefix of the proxied server on the proxy."""
     host: str
@@ -177,10 +177,10 @@ def encoded(body: bytes, encoding: str) -> bytes:
     return body
 
 
-def rewritten(rewriting: Rewriting, body: bytes, encoding: str, limit: int) -> bytes | None:
+def rewritten(rewriter: LinkRewriter, body: bytes, encoding: str, limit: int) -> bytes | None:
     """Return a page with its links rewritten, compressed as before; None if it must be forwarded unchanged."""
     page = decoded(body, encoding, limit)
     if page is None:
         return None
-    text = rewriting.page(page.decode("utf-8", "surrogateescape"))
+    text = rewriter.page(page.decode("utf-8", "surrogateescape"))
     return encoded(text.encode("utf-8", "surrogateescape"), encoding)

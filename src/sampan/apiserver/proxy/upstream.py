@@ -21,7 +21,7 @@ from sampan.api import limits
 from sampan.apiserver.proxy.kubelets import Kubelets, unverified_context
 from sampan.apiserver.proxy.locations import Location, unreachable
 from sampan.apiserver.proxy.logs import refused
-from sampan.apiserver.proxy.response_rewriter import Rewriting, rewritten
+from sampan.apiserver.proxy.response_rewriter import LinkRewriter, rewritten
 from sampan.apiserver.response.responses import RawResponse
 from sampan.machinery import errors
 from sampan.machinery.http_session import REDIRECTS, HttpSession
@@ -82,12 +82,12 @@ class Upstream:
         proxy that precedes it here, or None if links are not rewritten."""
         if handshake.is_upgrade(lambda name: request.headers.getall(name, [])):
             return await self.upgrade(request, location, target)
-        headers = _outgoing(request)
+        headers = _request_headers(request)
         if prefix is not None:
             headers["X-Forwarded-Uri"] = prefix + target.partition("?")[0]
         upstream_response = await self._sent(request, location, target, headers)
         try:
-            return await _relay(request, upstream_response, _rewriting(request, location, prefix), self._page_turns)
+            return await _relay(request, upstream_response, _rewriter(request, location, prefix), self._page_turns)
         finally:
             upstream_response.release()
 
@@ -216,7 +216,7 @@ class Upstream:
 
     async def upgrade(self, request: web.BaseRequest, location: Location, target: str) -> web.StreamResponse:
         """Send the upgrade request to the destination and connect both sides."""
-        reader, writer = await self._dialled(location)
+        reader, writer = await self._dial(location)
         try:
             writer.write(upgrading.request_head(request.method, target, _upgrade_headers(request)))
             await writer.drain()
@@ -232,7 +232,7 @@ class Upstream:
         finally:
             await close_writer(writer)
 
-    async def _dialled(self, location: Location) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _dial(self, location: Location) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         context = self._context(location)
         try:
             async with asyncio.timeout(self.kubelets.access.timeout_s):
@@ -274,7 +274,7 @@ def dial_error(error: BaseException, location: Location) -> str:
 # -- heads -----------------------------------------------------------------------------------------------------------
 
 
-def _outgoing(request: web.BaseRequest) -> CIMultiDict[str]:
+def _request_headers(request: web.BaseRequest) -> CIMultiDict[str]:
     named = {word.strip().lower() for value in request.headers.getall("Connection", []) for word in value.split(",")}
     headers = CIMultiDict(
         (name, value)
@@ -325,36 +325,36 @@ async def _not_changed(reader: asyncio.StreamReader, head: upgrading.Head) -> we
     if head.code < HTTPStatus.BAD_REQUEST:
         raise errors.ApiError(f"invalid upgrade response: status code {head.code}", code=500, reason="")
     body = await upgrading.answer_body(reader, head)
-    response = web.Response(status=head.code, reason=head.phrase, body=body, headers=_back(head.headers))
+    response = web.Response(status=head.code, reason=head.phrase, body=body, headers=_response_headers(head.headers))
     response.force_close()
     return response
 
 
-def _back(headers: Iterable[tuple[str, str]]) -> CIMultiDict[str]:
+def _response_headers(headers: Iterable[tuple[str, str]]) -> CIMultiDict[str]:
     pairs = list(headers)
     named = {word.strip().lower() for name, value in pairs if name.lower() == "connection" for word in value.split(",")}
     left_out = _HOP | named | _CORS | {"content-length"}
     return CIMultiDict((name, value) for name, value in pairs if name.lower() not in left_out)
 
 
-def _rewriting(request: web.BaseRequest, location: Location, prefix: str | None) -> Rewriting | None:
+def _rewriter(request: web.BaseRequest, location: Location, prefix: str | None) -> LinkRewriter | None:
     if prefix is None:
         return None
-    return Rewriting(prefix=prefix, host=location.authority, asked_host=request.headers.get("Host", ""))
+    return LinkRewriter(prefix=prefix, host=location.authority, asked_host=request.headers.get("Host", ""))
 
 
 async def _relay(
     request: web.BaseRequest,
     upstream_response: aiohttp.ClientResponse,
-    rewriting: Rewriting | None,
+    rewriter: LinkRewriter | None,
     page_turns: asyncio.Semaphore,
 ) -> web.StreamResponse:
-    headers = _back(upstream_response.headers.items())
-    if rewriting is not None:
+    headers = _response_headers(upstream_response.headers.items())
+    if rewriter is not None:
         if "Location" in headers:
-            headers["Location"] = rewriting.link(headers["Location"])
+            headers["Location"] = rewriter.link(headers["Location"])
         elif upstream_response.headers.get("Content-Type", "").partition(";")[0].strip() == "text/html":
-            return await _page(request, upstream_response, headers, rewriting, page_turns)
+            return await _page(request, upstream_response, headers, rewriter, page_turns)
     return await _streamed(request, upstream_response, headers)
 
 
@@ -387,7 +387,7 @@ async def _page(
     request: web.BaseRequest,
     upstream_response: aiohttp.ClientResponse,
     headers: CIMultiDict[str],
-    rewriting: Rewriting,
+    rewriter: LinkRewriter,
     turns: asyncio.Semaphore,
 ) -> web.StreamResponse:
     """Respond with a rewritten page. A page that is too large, compressed or not, is forwarded unchanged."""
@@ -397,7 +397,7 @@ async def _page(
         if len(body) > limits.PROXIED_PAGE_BYTES:
             return await _streamed(request, upstream_response, headers, bytes(body))
     encoding = upstream_response.headers.get("Content-Encoding", "")
-    work = partial(rewritten, rewriting, bytes(body), encoding, limits.PROXIED_PAGE_BYTES)
+    work = partial(rewritten, rewriter, bytes(body), encoding, limits.PROXIED_PAGE_BYTES)
     if len(body) <= _ON_THE_LOOP_BYTES and not encoding:
         page = work()
     else:

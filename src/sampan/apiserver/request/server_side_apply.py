@@ -20,7 +20,7 @@ _CONVERTING = "error converting YAML to JSON"
 _INTO = "Go value of type map[string]interface {}"
 
 
-class Applied:
+class ApplyRequest:
     """The applied configuration of one request. The body is decoded only when it is first applied, because a missing
     object must be reported before an invalid body."""
 

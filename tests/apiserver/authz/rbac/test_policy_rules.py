@@ -48,7 +48,7 @@ from tests.apiserver.authz.building import rule
     ],
 )
 def test_what_is_missing(held: list[PolicyRule], wanted: PolicyRule, lacking: list[str]) -> None:
-    found = policy_rules.missing(held, [wanted])
+    found = policy_rules.uncovered_rules(held, [wanted])
     assert found.is_complete
     assert [policy_rules.described(part) for part in found.rules] == lacking
 
@@ -120,7 +120,7 @@ _RULES = st.lists(st.one_of(_RESOURCE_RULES, _RESOURCE_RULES, _URL_RULES), max_s
 @given(_RULES, _RULES)
 @settings(max_examples=500)
 def test_the_same_is_missing_as_atom_by_atom(held: list[PolicyRule], wanted: list[PolicyRule]) -> None:
-    found = policy_rules.missing(held, wanted)
+    found = policy_rules.uncovered_rules(held, wanted)
     assert {policy_rules.described(part) for part in found.rules} == _told_atom_by_atom(held, wanted)
 
 
@@ -130,8 +130,8 @@ def test_the_same_is_missing_as_atom_by_atom(held: list[PolicyRule], wanted: lis
 def test_a_rule_that_names_billions_of_atoms_costs_what_its_words_cost() -> None:
     words = [f"w{number}" for number in range(2000)]
     wanted = PolicyRule(verbs=words, apiGroups=words, resources=words, resourceNames=words)
-    assert not policy_rules.missing([PolicyRule(verbs=["*"], apiGroups=["*"], resources=["*"])], [wanted])
-    found = policy_rules.missing([rule("get", "pods")], [wanted])
+    assert not policy_rules.uncovered_rules([PolicyRule(verbs=["*"], apiGroups=["*"], resources=["*"])], [wanted])
+    found = policy_rules.uncovered_rules([rule("get", "pods")], [wanted])
     assert not found.is_complete
     assert sum(len(policy_rules.described(part)) for part in found.rules) < 2 * limits.MISSING_RULES_CHARACTERS
 
@@ -146,4 +146,6 @@ def test_rules_made_to_be_compared_in_every_way_are_refused() -> None:
 
     held = [PolicyRule(verbs=half(), apiGroups=half(), resources=half(), resourceNames=half()) for _ in range(400)]
     with pytest.raises(policy_rules.TooComplex):
-        policy_rules.missing(held, [PolicyRule(verbs=words, apiGroups=words, resources=words, resourceNames=words)])
+        policy_rules.uncovered_rules(
+            held, [PolicyRule(verbs=words, apiGroups=words, resources=words, resourceNames=words)]
+        )

@@ -31,7 +31,7 @@ def test_reviews(api: Api, is_allowed: bool) -> None:
 def may_list(api: Api, user: str, uid: str, groups: list[str]) -> bool:
     """As found out by the account itself."""
     try:
-        api.acting_as(user, uid=uid, groups=groups).of("configmaps").all()
+        api.as_user(user, uid=uid, groups=groups).of("configmaps").all()
     except Refused as refused:
         if (refused.code, refused.reason) != (403, "Forbidden"):
             raise

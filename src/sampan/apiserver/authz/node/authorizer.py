@@ -30,7 +30,7 @@ class NodeAuthorizer:
     def __init__(self, *, relations: NodeGraph) -> None:
         self._relations = relations
         self._rules: Grants | None = None
-        self._judges: dict[tuple[str, str], Callable[[str, Attributes], ResultOrAwaitable]] = {
+        self._rules_by_resource: dict[tuple[str, str], Callable[[str, Attributes], ResultOrAwaitable]] = {
             ("", "secrets"): self._read_one,
             ("", "configmaps"): self._read_one,
             ("", "persistentvolumeclaims"): self._claim,
@@ -51,9 +51,9 @@ class NodeAuthorizer:
             return NO_OPINION
         node = user.name.removeprefix(_USER)
         if not node:
-            return _no(f'unknown node for user "{user.name}"')
-        judge = self._judges.get((attributes.group, attributes.resource)) if attributes.is_resource else None
-        return judge(node, attributes) if judge is not None else self._by_rules(attributes)
+            return _no_opinion(f'unknown node for user "{user.name}"')
+        rule = self._rules_by_resource.get((attributes.group, attributes.resource)) if attributes.is_resource else None
+        return rule(node, attributes) if rule is not None else self._by_rules(attributes)
 
     def _by_rules(self, attributes: Attributes) -> AuthzResult:
         if self._rules is None:
@@ -68,7 +68,7 @@ class NodeAuthorizer:
 
     def _related(self, node: str, attributes: Attributes) -> ResultOrAwaitable:
         if not attributes.name:
-            return _no("No Object name found")
+            return _no_opinion("No Object name found")
         if self._is_related(node, attributes):
             return ALLOW
         if waiting := self._relations.unfilled(attributes.resource):
@@ -89,69 +89,69 @@ class NodeAuthorizer:
 
     def _read_one(self, node: str, attributes: Attributes) -> ResultOrAwaitable:
         if attributes.verb not in ("get", "list", "watch"):
-            return _no("can only read resources of this type")
+            return _no_opinion("can only read resources of this type")
         if attributes.subresource:
-            return _no("cannot read subresource")
+            return _no_opinion("cannot read subresource")
         if not attributes.namespace:
-            return _no("can only read namespaced object of this type")
+            return _no_opinion("can only read namespaced object of this type")
         return self._related(node, attributes)
 
     def _get(self, node: str, attributes: Attributes) -> ResultOrAwaitable:
         if attributes.verb != "get":
-            return _no("can only get individual resources of this type")
+            return _no_opinion("can only get individual resources of this type")
         if attributes.subresource:
-            return _no("cannot get subresource")
+            return _no_opinion("cannot get subresource")
         return self._related(node, attributes)
 
     def _claim(self, node: str, attributes: Attributes) -> ResultOrAwaitable:
         if attributes.subresource != "status":
             return self._get(node, attributes)
         if attributes.verb not in ("update", "patch"):
-            return _no("can only get/update/patch this type")
+            return _no_opinion("can only get/update/patch this type")
         return self._related(node, attributes)
 
     def _account(self, node: str, attributes: Attributes) -> ResultOrAwaitable:
         if attributes.verb == "get" and not attributes.subresource:
             return self._read_one(node, attributes)
         if attributes.verb != "create" or not attributes.name:
-            return _no("can only create tokens for individual service accounts")
+            return _no_opinion("can only create tokens for individual service accounts")
         if attributes.subresource != "token":
-            return _no("can only create token subresource of serviceaccount")
+            return _no_opinion("can only create token subresource of serviceaccount")
         return self._related(node, attributes)
 
     # -- objects of the node itself ----------------------------------------------------------------------------------
 
     def _lease(self, node: str, attributes: Attributes) -> AuthzResult:
         if attributes.verb not in _OWN_VERBS:
-            return _no("can only get, create, update, patch, or delete a node lease")
+            return _no_opinion("can only get, create, update, patch, or delete a node lease")
         if attributes.namespace != _LEASES:
-            return _no(f'can only access leases in the "{_LEASES}" system namespace')
+            return _no_opinion(f'can only access leases in the "{_LEASES}" system namespace')
         if attributes.verb != "create" and attributes.name != node:
-            return _no("can only access node lease with the same name as the requesting node")
+            return _no_opinion("can only access node lease with the same name as the requesting node")
         return ALLOW
 
     def _csi_node(self, node: str, attributes: Attributes) -> AuthzResult:
         if attributes.verb not in _OWN_VERBS:
-            return _no("can only get, create, update, patch, or delete a CSINode")
+            return _no_opinion("can only get, create, update, patch, or delete a CSINode")
         if attributes.subresource:
-            return _no("cannot authorize CSINode subresources")
+            return _no_opinion("cannot authorize CSINode subresources")
         if attributes.verb != "create" and attributes.name != node:
-            return _no("can only access CSINode with the same name as the requesting node")
+            return _no_opinion("can only access CSINode with the same name as the requesting node")
         return ALLOW
 
     def _slice(self, node: str, attributes: Attributes) -> ResultOrAwaitable:
         if attributes.subresource:
-            return _no("cannot authorize ResourceSlice subresources")
+            return _no_opinion("cannot authorize ResourceSlice subresources")
         if attributes.verb == "create":
             return ALLOW
         if attributes.verb in ("get", "update", "patch", "delete"):
             return self._related(node, attributes)
         if attributes.verb not in ("watch", "list", "deletecollection"):
             verbs = "get, watch, list, create, update, patch, delete, deletecollection"
-            return _no(f"only the following verbs are allowed for a ResourceSlice: {verbs}")
+            return _no_opinion(f"only the following verbs are allowed for a ResourceSlice: {verbs}")
         if _selects(attributes, "spec.nodeName", node):
             return ALLOW
-        return _no("can only list/watch/deletecollection resourceslices with nodeName field selector")
+        return _no_opinion("can only list/watch/deletecollection resourceslices with nodeName field selector")
 
     def _node(self, node: str, attributes: Attributes) -> AuthzResult:
         if attributes.subresource:
@@ -165,7 +165,7 @@ class NodeAuthorizer:
         if attributes.name == node:
             return ALLOW
         what = f"'{attributes.name}'" if attributes.name else "all nodes"
-        return _no(f"node '{node}' cannot read {what}, only its own Node object")
+        return _no_opinion(f"node '{node}' cannot read {what}, only its own Node object")
 
     def _pod(self, node: str, attributes: Attributes) -> ResultOrAwaitable:
         verb, part = attributes.verb, attributes.subresource
@@ -179,7 +179,7 @@ class NodeAuthorizer:
                 return ALLOW
             if attributes.name:
                 return self._related(node, attributes)
-            return _no("can only list/watch pods with spec.nodeName field selector")
+            return _no_opinion("can only list/watch pods with spec.nodeName field selector")
         return ALLOW if verb in ("create", "delete") else NO_OPINION
 
 
@@ -190,10 +190,10 @@ def _kind(resource: str) -> Kind:
 
 
 def _unrelated(node: str) -> AuthzResult:
-    return _no(f"no relationship found between node '{node}' and this object")
+    return _no_opinion(f"no relationship found between node '{node}' and this object")
 
 
-def _no(why: str) -> AuthzResult:
+def _no_opinion(why: str) -> AuthzResult:
     """Return no opinion: another authorizer may still allow the request."""
     return AuthzResult(AuthzDecision.NO_OPINION, why)
 

@@ -179,7 +179,7 @@ def _merged(present: Any, desired: Any) -> Any:
 
 def _missing(present: list[PolicyRule], desired: list[PolicyRule]) -> list[PolicyRule]:
     try:
-        return policy_rules.missing(present, desired).rules
+        return policy_rules.uncovered_rules(present, desired).rules
     except policy_rules.TooComplex:  # a user has added rules that are too complex to compare
         return desired
 

@@ -71,7 +71,7 @@ def escalation_error(index: RbacIndex, user: UserInfo, namespace: str, rules: Se
     grants = [index.grants(user, "")] + ([index.grants(user, namespace)] if namespace else [])
     who = f"user {gotext.quote(user.name)} (groups={policy_rules.quoted(user.groups)})"
     try:
-        missing = policy_rules.missing([rule for grant in grants for rule in grant.rules], rules)
+        missing = policy_rules.uncovered_rules([rule for grant in grants for rule in grant.rules], rules)
     except policy_rules.TooComplex:
         return f"{who} is attempting to grant RBAC permissions that are too complex to be compared with those held"
     if not missing:

@@ -25,7 +25,7 @@ class TooComplex(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class UncoveredRules:
     """The part of the wanted rules that is not held."""
 
     rules: list[PolicyRule]
@@ -37,7 +37,7 @@ class Missing:
         return bool(self.rules)
 
 
-def missing(held: Sequence[PolicyRule], requested: Sequence[PolicyRule]) -> Missing:
+def uncovered_rules(held: Sequence[PolicyRule], requested: Sequence[PolicyRule]) -> UncoveredRules:
     """Return the atoms of the wanted rules that no held rule allows. Raise TooComplex if the comparison is too
     expensive."""
     comparison = _Comparison(held, requested)
@@ -200,10 +200,10 @@ class _Box:
             return
         elif depth == len(self._dimensions) - 1:
             self._spend(len(self._dimensions[depth]))
-            if missing := [
+            if uncovered := [
                 word for mask, words in self._dimensions[depth].items() if not mask & held for word in words
             ]:
-                yield [missing]
+                yield [uncovered]
         elif (depth, held) in self._known:
             yield from self._known[depth, held]
         else:
@@ -257,8 +257,8 @@ class _Collected:
         self.room -= sum(map(len, words)) + 4 * len(words)
         return self.room > 0
 
-    def result(self, *, is_complete: bool) -> Missing:
-        return Missing(
+    def result(self, *, is_complete: bool) -> UncoveredRules:
+        return UncoveredRules(
             [
                 *(PolicyRule(verbs=[verb], nonResourceURLs=[url]) for url, verb in self.urls),
                 *(

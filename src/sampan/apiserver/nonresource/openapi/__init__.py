@@ -4,6 +4,6 @@
 the other, as JSON and protobuf; `handler` serves requests. The counterpart is `k8s.io/kube-openapi`.
 """
 
-from sampan.apiserver.nonresource.openapi.handler import OpenApi
+from sampan.apiserver.nonresource.openapi.handler import OpenApiHandler
 
-__all__ = ["OpenApi"]
+__all__ = ["OpenApiHandler"]

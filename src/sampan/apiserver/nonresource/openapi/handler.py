@@ -38,7 +38,7 @@ _MOST_KEPT = 12
 _YEAR = timedelta(days=365)
 
 
-class OpenApi:
+class OpenApiHandler:
     def __init__(self, *, registry: Registry) -> None:
         self._registry = registry
         self._generation = -1

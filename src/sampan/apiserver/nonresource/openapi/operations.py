@@ -45,7 +45,7 @@ class PathItem:
     """The parameters of the path itself."""
 
 
-class Names(Protocol):
+class SchemaNames(Protocol):
     """Returns the schema names of kinds."""
 
     def of(self, kind: GroupVersionKind) -> str: ...
@@ -57,7 +57,7 @@ class Operations:
     """The paths of one resource. `names` returns the schema name of a kind; `is_returned` is whether a delete returns
     the object."""
 
-    def __init__(self, *, resource: Resource, names: Names, is_returned: bool) -> None:
+    def __init__(self, *, resource: Resource, names: SchemaNames, is_returned: bool) -> None:
         self._resource, self._names, self._is_returned = resource, names, is_returned
         self._title, self._tag = title_and_tag(resource.group, resource.version)
         self._scope = "Namespaced" if resource.namespaced else ""
