@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import functools
 import os
 import socket
 import uuid
@@ -19,6 +18,7 @@ import click
 from sampan.cli import flags
 from sampan.cli.component_port import ComponentPort, Page, listening, tls_of
 from sampan.cli.failures import CliError
+from sampan.cli.flag_table import Flag, add_flags
 from sampan.cli.server_process import on_signals, run_loop
 from sampan.machinery.client import Client
 from sampan.machinery.client.access import Access
@@ -30,73 +30,74 @@ from sampan.machinery.leader_election import ElectionConfig, LeaderElector, Lead
 from sampan.machinery.metrics import Metrics
 from sampan.machinery.process_metrics import export_process
 
-_ELECT = "Work only while holding the lease."
-_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (
-        ("--kubeconfig",),
-        {
-            "metavar": "F",
-            "help": (
-                "Kubeconfig file with the address of the API server and the credentials to use. Default: in-cluster "
-                "configuration."
-            ),
-        },
+_FLAGS = (
+    Flag(
+        name="--kubeconfig",
+        help="Kubeconfig file with the address of the API server and the credentials to use. Default: in-cluster "
+        "configuration.",
+        metavar="F",
     ),
-    (
-        ("--master",),
-        {"default": "", "metavar": "URL", "help": "Address of the API server; overrides the server in the kubeconfig."},
+    Flag(
+        name="--master",
+        help="Address of the API server; overrides the server in the kubeconfig.",
+        default="",
+        metavar="URL",
     ),
-    (
-        ("--bind-address",),
-        {"default": "0.0.0.0", "metavar": "A", "help": "IP address on which health checks and metrics are served."},
+    Flag(
+        name="--bind-address",
+        help="IP address on which health checks and metrics are served.",
+        default="0.0.0.0",
+        metavar="A",
     ),
-    (
-        ("--tls-cert-file",),
-        {
-            "metavar": "F",
-            "help": "Certificate of the HTTPS port for health checks and metrics. Default: a self-signed certificate.",
-        },
+    Flag(
+        name="--tls-cert-file",
+        help="Certificate of the HTTPS port for health checks and metrics. Default: a self-signed certificate.",
+        metavar="F",
     ),
-    (("--tls-private-key-file",), {"metavar": "F", "help": "Private key that belongs to --tls-cert-file."}),
-    (
-        ("--leader-elect",),
-        flags.switch(True, "Elect a leader through a Lease, and work only while this process is the leader."),
+    Flag(name="--tls-private-key-file", help="Private key that belongs to --tls-cert-file.", metavar="F"),
+    Flag(
+        name="--leader-elect",
+        help="Elect a leader through a Lease, and work only while this process is the leader.",
+        default=True,
+        is_switch=True,
     ),
-    (
-        ("--leader-elect-lease-duration",),
-        {
-            "default": "15s",
-            "metavar": "T",
-            "help": "How long other candidates wait after the last renewal before they try to become leader.",
-        },
+    Flag(
+        name="--leader-elect-lease-duration",
+        help="How long other candidates wait after the last renewal before they try to become leader.",
+        default="15s",
+        metavar="T",
     ),
-    (
-        ("--leader-elect-renew-deadline",),
-        {
-            "default": "10s",
-            "metavar": "T",
-            "help": "How long the leader retries a failed renewal before it gives up leadership.",
-        },
+    Flag(
+        name="--leader-elect-renew-deadline",
+        help="How long the leader retries a failed renewal before it gives up leadership.",
+        default="10s",
+        metavar="T",
     ),
-    (
-        ("--leader-elect-retry-period",),
-        {"default": "2s", "metavar": "T", "help": "Time between two attempts to acquire or renew the lease."},
+    Flag(
+        name="--leader-elect-retry-period",
+        help="Time between two attempts to acquire or renew the lease.",
+        default="2s",
+        metavar="T",
     ),
-    (
-        ("--leader-elect-resource-name",),
-        {"default": "", "metavar": "NAME", "help": "Name of the Lease object. Default: the name of the component."},
+    Flag(
+        name="--leader-elect-resource-name",
+        help="Name of the Lease object. Default: the name of the component.",
+        default="",
+        metavar="NAME",
     ),
-    (
-        ("--leader-elect-resource-namespace",),
-        {"default": "kube-system", "metavar": "NS", "help": "Namespace of the Lease object."},
+    Flag(
+        name="--leader-elect-resource-namespace",
+        help="Namespace of the Lease object.",
+        default="kube-system",
+        metavar="NS",
     ),
-    (
-        ("-v", "--v", "verbosity"),
-        {
-            "type": int,
-            "default": 0,
-            "help": "Log verbosity: 0 logs warnings and errors, 2 also normal operation, 4 everything.",
-        },
+    Flag(
+        name="--v",
+        short="-v",
+        parameter="verbosity",
+        help="Log verbosity: 0 logs warnings and errors, 2 also normal operation, 4 everything.",
+        default=0,
+        type=int,
     ),
 )
 
@@ -134,19 +135,13 @@ Work = Callable[[Component], Awaitable[None]]
 def component_options(port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that adds the flags common to clients of the API server. `port` is the default of
     --secure-port."""
-    number = (
-        ("--secure-port",),
-        {"type": int, "default": port, "help": "Port that serves health checks and metrics over HTTPS; 0 disables it."},
+    secure_port = Flag(
+        name="--secure-port",
+        help="Port that serves health checks and metrics over HTTPS; 0 disables it.",
+        default=port,
+        type=int,
     )
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        options = [
-            click.option(*names, show_default=kwargs.get("default") != "", **kwargs)
-            for names, kwargs in (*_OPTIONS, number)
-        ]
-        return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
-
-    return decorate
+    return add_flags((*_FLAGS, secure_port))
 
 
 def component_config(name: str, options: Mapping[str, Any]) -> ComponentConfig:

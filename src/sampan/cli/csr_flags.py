@@ -7,6 +7,7 @@ from typing import Any
 
 from sampan.cli import flags
 from sampan.cli.failures import CliError
+from sampan.cli.flag_table import Flag
 
 _SIGNERS = {
     "kube-apiserver-client": "kubernetes.io/kube-apiserver-client",
@@ -14,30 +15,26 @@ _SIGNERS = {
     "kubelet-serving": "kubernetes.io/kubelet-serving",
     "legacy-unknown": "kubernetes.io/legacy-unknown",
 }
-OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (
-        ("--cluster-signing-cert-file",),
-        {"metavar": "F", "help": "CA certificate that signs approved CertificateSigningRequests."},
+FLAGS = (
+    Flag(
+        name="--cluster-signing-cert-file",
+        help="CA certificate that signs approved CertificateSigningRequests.",
+        metavar="F",
     ),
-    (
-        ("--cluster-signing-key-file",),
-        {"metavar": "F", "help": "Private key that belongs to --cluster-signing-cert-file."},
+    Flag(
+        name="--cluster-signing-key-file", help="Private key that belongs to --cluster-signing-cert-file.", metavar="F"
     ),
-    (
-        ("--cluster-signing-duration",),
-        {
-            "default": "8760h0m0s",
-            "metavar": "T",
-            "help": "Longest validity of a certificate issued for a CertificateSigningRequest.",
-        },
+    Flag(
+        name="--cluster-signing-duration",
+        help="Longest validity of a certificate issued for a CertificateSigningRequest.",
+        default="8760h0m0s",
+        metavar="T",
     ),
     *(
-        (
-            (f"--cluster-signing-{signer}-{part}-file",),
-            {
-                "metavar": "F",
-                "help": f"{what} that signs requests for the signer {signer}, instead of the cluster-wide one.",
-            },
+        Flag(
+            name=f"--cluster-signing-{signer}-{part}-file",
+            help=f"{what} that signs requests for the signer {signer}, instead of the cluster-wide one.",
+            metavar="F",
         )
         for signer in _SIGNERS
         for part, what in (("cert", "CA certificate"), ("key", "Private key of the CA"))
@@ -56,7 +53,9 @@ def signing(options: Mapping[str, Any]) -> dict[str, Any]:
         "cluster_signing_cert_file": certificate,
         "cluster_signing_key_file": key,
         "cluster_signing_files": own,
-        "cluster_signing_duration_s": _duration_s(options),
+        "cluster_signing_duration_s": flags.positive_s(
+            "--cluster-signing-duration", options["cluster_signing_duration"]
+        ),
     }
 
 
@@ -67,11 +66,3 @@ def _pair(options: Mapping[str, Any], start: str) -> tuple[str, str]:
     if bool(certificate) != bool(key):
         raise CliError(f"{' and '.join(flag_names)}: give both or neither")
     return certificate, key
-
-
-def _duration_s(options: Mapping[str, Any]) -> float:
-    flag = "--cluster-signing-duration"
-    seconds = flags.duration_s(flag, options["cluster_signing_duration"])
-    if seconds <= 0:
-        raise CliError(f"{flag}: must be longer than nothing")
-    return seconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sampan.api import durations
 from sampan.apiserver.authn.static_tokens import TokenFileError, read_user_file
@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from sampan.storage.encryption import Encryption
 
 
-def switch(default: bool | None, help: str) -> dict[str, Any]:
-    """Return the options of a boolean flag that accepts `--flag`, `--flag=true` and `--flag=false`, as in
-    Kubernetes."""
-    return {"type": bool, "is_flag": False, "flag_value": True, "default": default, "help": help}
+def words(flag: str, text: str) -> list[str]:
+    """Split a comma-separated list."""
+    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def names(flag: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
@@ -91,6 +90,34 @@ def duration_s(flag: str, text: str) -> float:
         return durations.parse_duration(text) / 1e9
     except ValueError as error:
         raise CliError(f"{flag}: {error}") from None
+
+
+def positive_s(flag: str, text: str) -> float:
+    seconds = duration_s(flag, text)
+    if seconds <= 0:
+        raise CliError(f"{flag}: must be longer than nothing")
+    return seconds
+
+
+def not_negative(flag: str, number: int) -> int:
+    if number < 0:
+        raise CliError(f"{flag}: cannot be negative")
+    return number
+
+
+def file_text(flag: str, path: str | None) -> str:
+    """Read a text file; empty if there is no path."""
+    source = file(flag, path)
+    try:
+        return source.read_text() if source is not None else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise CliError(f"{flag}: cannot read {path}: {error}") from None
+
+
+def file_name(flag: str, path: str | None) -> str:
+    """Check that a file can be read. Return its path; empty if there is none."""
+    source = file(flag, path)
+    return str(source) if source is not None else ""
 
 
 def tokens(flag: str, path: str | None) -> dict[str, UserInfo]:

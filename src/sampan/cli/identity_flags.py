@@ -9,171 +9,140 @@ from typing import TYPE_CHECKING, Any, Literal
 from sampan.apiserver.authz.modes import DEFAULT, MODES, WEBHOOK, Mode
 from sampan.cli import flags
 from sampan.cli.failures import CliError
+from sampan.cli.flag_table import Flag
 
 if TYPE_CHECKING:
     from sampan.apiserver.authn.front_proxy import FrontProxySettings
     from sampan.apiserver.authn.oidc import JwtIssuer
     from sampan.machinery.client.access import Access
 
-OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (
-        ("--authentication-config",),
-        {
-            "metavar": "F",
-            "help": "AuthenticationConfiguration file with JWT issuers and the paths open to anonymous requests.",
-        },
+FLAGS = (
+    Flag(
+        name="--authentication-config",
+        help="AuthenticationConfiguration file with JWT issuers and the paths open to anonymous requests.",
+        metavar="F",
     ),
-    (
-        ("--authentication-token-webhook-config-file",),
-        {"metavar": "F", "help": "Kubeconfig file of the webhook that authenticates bearer tokens with TokenReviews."},
+    Flag(
+        name="--authentication-token-webhook-config-file",
+        help="Kubeconfig file of the webhook that authenticates bearer tokens with TokenReviews.",
+        metavar="F",
     ),
-    (
-        ("--authentication-token-webhook-version",),
-        {
-            "default": "v1beta1",
-            "metavar": "V",
-            "help": "API version of the TokenReviews sent to the webhook: v1 or v1beta1.",
-        },
+    Flag(
+        name="--authentication-token-webhook-version",
+        help="API version of the TokenReviews sent to the webhook: v1 or v1beta1.",
+        default="v1beta1",
+        metavar="V",
     ),
-    (
-        ("--authentication-token-webhook-cache-ttl",),
-        {
-            "default": "2m0s",
-            "metavar": "T",
-            "help": "How long responses of the token authentication webhook are cached.",
-        },
+    Flag(
+        name="--authentication-token-webhook-cache-ttl",
+        help="How long responses of the token authentication webhook are cached.",
+        default="2m0s",
+        metavar="T",
     ),
-    (
-        ("--authorization-config",),
-        {
-            "metavar": "F",
-            "help": "AuthorizationConfiguration file with the chain of authorizers; replaces --authorization-mode.",
-        },
+    Flag(
+        name="--authorization-config",
+        help="AuthorizationConfiguration file with the chain of authorizers; replaces --authorization-mode.",
+        metavar="F",
     ),
-    (
-        ("--authorization-webhook-config-file",),
-        {"metavar": "F", "help": "Kubeconfig file of the webhook that authorizes requests with SubjectAccessReviews."},
+    Flag(
+        name="--authorization-webhook-config-file",
+        help="Kubeconfig file of the webhook that authorizes requests with SubjectAccessReviews.",
+        metavar="F",
     ),
-    (
-        ("--authorization-webhook-version",),
-        {
-            "default": "v1beta1",
-            "metavar": "V",
-            "help": "API version of the SubjectAccessReviews sent to the webhook: v1 or v1beta1.",
-        },
+    Flag(
+        name="--authorization-webhook-version",
+        help="API version of the SubjectAccessReviews sent to the webhook: v1 or v1beta1.",
+        default="v1beta1",
+        metavar="V",
     ),
-    (
-        ("--authorization-webhook-cache-authorized-ttl",),
-        {
-            "default": "5m0s",
-            "metavar": "T",
-            "help": 'How long "authorized" responses of the authorization webhook are cached.',
-        },
+    Flag(
+        name="--authorization-webhook-cache-authorized-ttl",
+        help='How long "authorized" responses of the authorization webhook are cached.',
+        default="5m0s",
+        metavar="T",
     ),
-    (
-        ("--authorization-webhook-cache-unauthorized-ttl",),
-        {
-            "default": "30s",
-            "metavar": "T",
-            "help": 'How long "unauthorized" responses of the authorization webhook are cached.',
-        },
+    Flag(
+        name="--authorization-webhook-cache-unauthorized-ttl",
+        help='How long "unauthorized" responses of the authorization webhook are cached.',
+        default="30s",
+        metavar="T",
     ),
-    (
-        ("--oidc-issuer-url",),
-        {
-            "default": "",
-            "metavar": "URL",
-            "help": "URL of the OpenID Connect issuer whose ID tokens are accepted; https only.",
-        },
+    Flag(
+        name="--oidc-issuer-url",
+        help="URL of the OpenID Connect issuer whose ID tokens are accepted; https only.",
+        default="",
+        metavar="URL",
     ),
-    (
-        ("--oidc-client-id",),
-        {"default": "", "metavar": "ID", "help": "Client ID that ID tokens must have as their audience."},
+    Flag(
+        name="--oidc-client-id", help="Client ID that ID tokens must have as their audience.", default="", metavar="ID"
     ),
-    (
-        ("--oidc-ca-file",),
-        {
-            "metavar": "F",
-            "help": "CA certificates that verify the OpenID Connect issuer. Default: the system's CA certificates.",
-        },
+    Flag(
+        name="--oidc-ca-file",
+        help="CA certificates that verify the OpenID Connect issuer. Default: the system's CA certificates.",
+        metavar="F",
     ),
-    (
-        ("--oidc-username-claim",),
-        {"default": "sub", "metavar": "C", "help": "Claim of the ID token that holds the user name."},
+    Flag(
+        name="--oidc-username-claim", help="Claim of the ID token that holds the user name.", default="sub", metavar="C"
     ),
-    (
-        ("--oidc-username-prefix",),
-        {
-            "default": "",
-            "metavar": "P",
-            "help": (
-                "Prefix of user names from ID tokens; - means none. Default: ISSUER-URL#, or none for the claim email."
-            ),
-        },
+    Flag(
+        name="--oidc-username-prefix",
+        help="Prefix of user names from ID tokens; - means none. Default: ISSUER-URL#, or none for the claim email.",
+        default="",
+        metavar="P",
     ),
-    (
-        ("--oidc-groups-claim",),
-        {"default": "", "metavar": "C", "help": "Claim of the ID token that holds the groups of the user."},
+    Flag(
+        name="--oidc-groups-claim",
+        help="Claim of the ID token that holds the groups of the user.",
+        default="",
+        metavar="C",
     ),
-    (("--oidc-groups-prefix",), {"default": "", "metavar": "P", "help": "Prefix of group names from ID tokens."}),
-    (
-        ("--oidc-signing-algs",),
-        {"default": "RS256", "metavar": "A,…", "help": "Accepted signing algorithms of ID tokens, comma-separated."},
+    Flag(name="--oidc-groups-prefix", help="Prefix of group names from ID tokens.", default="", metavar="P"),
+    Flag(
+        name="--oidc-signing-algs",
+        help="Accepted signing algorithms of ID tokens, comma-separated.",
+        default="RS256",
+        metavar="A,…",
     ),
-    (
-        ("--oidc-required-claim",),
-        {
-            "multiple": True,
-            "metavar": "K=V",
-            "help": "Claim KEY=VALUE that an ID token must have; can be given several times.",
-        },
+    Flag(
+        name="--oidc-required-claim",
+        help="Claim KEY=VALUE that an ID token must have; can be given several times.",
+        metavar="K=V",
+        is_repeatable=True,
     ),
-    (
-        ("--requestheader-client-ca-file",),
-        {
-            "metavar": "F",
-            "help": "CA certificates that verify authenticating proxies, which name the user in request headers.",
-        },
+    Flag(
+        name="--requestheader-client-ca-file",
+        help="CA certificates that verify authenticating proxies, which name the user in request headers.",
+        metavar="F",
     ),
-    (
-        ("--requestheader-allowed-names",),
-        {
-            "default": "",
-            "metavar": "N,…",
-            "help": "Common names of certificates accepted from authenticating proxies. Default: any.",
-        },
+    Flag(
+        name="--requestheader-allowed-names",
+        help="Common names of certificates accepted from authenticating proxies. Default: any.",
+        default="",
+        metavar="N,…",
     ),
-    (
-        ("--requestheader-username-headers",),
-        {
-            "default": "",
-            "metavar": "H,…",
-            "help": "Request headers in which an authenticating proxy passes the user name.",
-        },
+    Flag(
+        name="--requestheader-username-headers",
+        help="Request headers in which an authenticating proxy passes the user name.",
+        default="",
+        metavar="H,…",
     ),
-    (
-        ("--requestheader-uid-headers",),
-        {
-            "default": "",
-            "metavar": "H,…",
-            "help": "Request headers in which an authenticating proxy passes the UID of the user.",
-        },
+    Flag(
+        name="--requestheader-uid-headers",
+        help="Request headers in which an authenticating proxy passes the UID of the user.",
+        default="",
+        metavar="H,…",
     ),
-    (
-        ("--requestheader-group-headers",),
-        {
-            "default": "",
-            "metavar": "H,…",
-            "help": "Request headers in which an authenticating proxy passes the groups of the user.",
-        },
+    Flag(
+        name="--requestheader-group-headers",
+        help="Request headers in which an authenticating proxy passes the groups of the user.",
+        default="",
+        metavar="H,…",
     ),
-    (
-        ("--requestheader-extra-headers-prefix",),
-        {
-            "default": "",
-            "metavar": "P,…",
-            "help": "Prefixes of request headers in which an authenticating proxy passes extra user attributes.",
-        },
+    Flag(
+        name="--requestheader-extra-headers-prefix",
+        help="Prefixes of request headers in which an authenticating proxy passes extra user attributes.",
+        default="",
+        metavar="P,…",
     ),
 )
 _OF_MODES = ("authorization_mode", "authorization_webhook_config_file")

@@ -13,6 +13,7 @@ from sampan.cli import flags
 from sampan.cli.component import Component, component_config, component_options, run_component
 from sampan.cli.controller_accounts import ControllerAccounts
 from sampan.cli.controller_flags import controller_config, controller_options
+from sampan.cli.flag_table import switch
 from sampan.cli.node_controller_flags import node_controller_options, node_controller_settings
 from sampan.cli.server_process import set_up_logs
 from sampan.machinery.client import Client
@@ -31,7 +32,7 @@ NAME = "kube-controller-manager"
 @click.option(
     "--use-service-account-credentials",
     show_default=True,
-    **flags.switch(False, "Run each controller with the credentials of its own service account."),
+    **switch(False, "Run each controller with the credentials of its own service account."),
 )
 @controller_options
 @node_controller_options

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import shlex
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import click
-
 from sampan.api import names
 from sampan.cli import flags
+from sampan.cli import kubelet_values as values
 from sampan.cli.failures import CliError
+from sampan.cli.flag_table import Flag, add_flags
 from sampan.cli.kubelet_config_fields import UNHEEDED
-from sampan.cli.kubelet_values import READERS
 from sampan.kubelet.agent.config import HARD_EVICTION, AgentConfig
 from sampan.kubelet.agent.image_pull_records import PRELOADED
 from sampan.kubelet.config import KubeletConfig
@@ -28,432 +26,598 @@ FLAGS_FILE = Path("/etc/kubernetes/kubelet")
 _API_VERSION, _KIND = "kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    flag: str
-    """The flag; empty if there is only a field."""
-    field: str
-    """The field in the configuration file; empty if there is only a flag."""
-    kind: str
-    default: Any
-    help: str
-
-
-_ROWS = (
-    _Row("--hostname-override", "", "text", "", "Name of the node. Default: the host name of the machine."),
-    _Row("--node-ip", "", "list", (), "IP addresses of the node, comma-separated; one per family."),
-    _Row("--node-labels", "", "map", {}, "Labels KEY=VALUE,... that the kubelet sets when it registers the node."),
-    _Row("--register-node", "registerNode", "bool", True, "Register the node with the API server."),
-    _Row(
-        "--register-with-taints",
-        "registerWithTaints",
-        "taints",
-        (),
-        "Taints KEY=VALUE:EFFECT,... that the kubelet sets when it registers the node.",
+FLAGS = (
+    Flag(
+        name="--hostname-override",
+        help="Name of the node. Default: the host name of the machine.",
+        default="",
+        parse=values.text,
     ),
-    _Row("--register-schedulable", "", "bool", True, "Register the node as schedulable."),
-    _Row("--max-pods", "maxPods", "int", 110, "Largest number of pods on the node."),
-    _Row(
-        "--pods-per-core",
-        "podsPerCore",
-        "int",
-        0,
-        "Largest number of pods per CPU core, within --max-pods; 0 sets no limit.",
+    Flag(
+        name="--node-ip",
+        help="IP addresses of the node, comma-separated; one per family.",
+        default=(),
+        parse=values.words,
     ),
-    _Row(
-        "--pod-cidr",
-        "podCIDR",
-        "list",
-        (),
-        "CIDR for pod IPs, used when the node gets no pod CIDR from the control plane.",
+    Flag(
+        name="--node-labels",
+        help="Labels KEY=VALUE,... that the kubelet sets when it registers the node.",
+        default={},
+        target="labels",
+        parse=values.pairs,
     ),
-    _Row(
-        "--kube-reserved",
-        "kubeReserved",
-        "map",
-        {},
-        "Resources reserved for Kubernetes components, for example cpu=100m,memory=100Mi.",
+    Flag(
+        name="--register-node",
+        help="Register the node with the API server.",
+        default=True,
+        is_switch=True,
+        config_field="registerNode",
+        target="registers",
+        parse=values.switch,
     ),
-    _Row(
-        "--system-reserved",
-        "systemReserved",
-        "map",
-        {},
-        "Resources reserved for system processes outside Kubernetes, for example cpu=100m,memory=100Mi.",
+    Flag(
+        name="--register-with-taints",
+        help="Taints KEY=VALUE:EFFECT,... that the kubelet sets when it registers the node.",
+        default=(),
+        config_field="registerWithTaints",
+        target="taints",
+        parse=values.taints,
     ),
-    _Row(
-        "--eviction-hard",
-        "evictionHard",
-        "limits",
-        HARD_EVICTION,
-        "Thresholds at which pods are evicted immediately, for example memory.available<100Mi.",
+    Flag(
+        name="--register-schedulable",
+        help="Register the node as schedulable.",
+        default=True,
+        is_switch=True,
+        target="is_schedulable",
+        parse=values.switch,
     ),
-    _Row(
-        "--eviction-soft",
-        "evictionSoft",
-        "limits",
-        {},
-        "Thresholds at which pods are evicted after a grace period, for example memory.available<300Mi.",
+    Flag(
+        name="--max-pods",
+        help="Largest number of pods on the node.",
+        default=110,
+        type=int,
+        config_field="maxPods",
+        target="max_pods",
+        parse=values.number,
     ),
-    _Row(
-        "--eviction-soft-grace-period",
-        "evictionSoftGracePeriod",
-        "map",
-        {},
-        (
-            "How long each threshold of --eviction-soft must hold before pods are evicted, for example "
-            "memory.available=1m."
-        ),
+    Flag(
+        name="--pods-per-core",
+        help="Largest number of pods per CPU core, within --max-pods; 0 sets no limit.",
+        default=0,
+        type=int,
+        config_field="podsPerCore",
+        target="pods_per_core",
+        parse=values.number,
     ),
-    _Row(
-        "--eviction-max-pod-grace-period",
-        "evictionMaxPodGracePeriod",
-        "int",
-        0,
-        ("Longest termination grace period in seconds of a pod evicted by a soft threshold; 0 evicts without grace."),
+    Flag(
+        name="--pod-cidr",
+        help="CIDR for pod IPs, used when the node gets no pod CIDR from the control plane.",
+        default=(),
+        config_field="podCIDR",
+        target="pod_cidrs",
+        parse=values.words,
     ),
-    _Row(
-        "--eviction-minimum-reclaim",
-        "evictionMinimumReclaim",
-        "map",
-        {},
-        "Amount that an eviction must reclaim beyond its threshold, for example imagefs.available=2Gi.",
+    Flag(
+        name="--kube-reserved",
+        help="Resources reserved for Kubernetes components, for example cpu=100m,memory=100Mi.",
+        default={},
+        config_field="kubeReserved",
+        target="kube_reserved",
+        parse=values.pairs,
     ),
-    _Row(
-        "--eviction-pressure-transition-period",
-        "evictionPressureTransitionPeriod",
-        "time",
-        "5m0s",
-        "How long a node must be free of pressure before its pressure condition is cleared.",
+    Flag(
+        name="--system-reserved",
+        help="Resources reserved for system processes outside Kubernetes, for example cpu=100m,memory=100Mi.",
+        default={},
+        config_field="systemReserved",
+        target="system_reserved",
+        parse=values.pairs,
     ),
-    _Row(
-        "--cluster-dns",
-        "clusterDNS",
-        "list",
-        (),
-        "IP addresses of DNS servers for pods with dnsPolicy ClusterFirst, comma-separated.",
+    Flag(
+        name="--eviction-hard",
+        help="Thresholds at which pods are evicted immediately, for example memory.available<100Mi.",
+        default=HARD_EVICTION,
+        config_field="evictionHard",
+        parse=values.thresholds,
     ),
-    _Row(
-        "--cluster-domain",
-        "clusterDomain",
-        "text",
-        "cluster.local",
-        "DNS domain of the cluster, added to the search path of pods.",
+    Flag(
+        name="--eviction-soft",
+        help="Thresholds at which pods are evicted after a grace period, for example memory.available<300Mi.",
+        default={},
+        config_field="evictionSoft",
+        target="eviction_soft",
+        parse=values.thresholds,
     ),
-    _Row(
-        "--resolv-conf",
-        "resolvConf",
-        "text",
-        "/etc/resolv.conf",
-        "Resolver configuration file of the node, from which pods get DNS servers and search domains.",
+    Flag(
+        name="--eviction-soft-grace-period",
+        help="How long each threshold of --eviction-soft must hold before pods are evicted, for example "
+        "memory.available=1m.",
+        default={},
+        config_field="evictionSoftGracePeriod",
+        parse=values.pairs,
     ),
-    _Row("--serialize-image-pulls", "serializeImagePulls", "bool", True, "Pull one image at a time."),
-    _Row(
-        "--max-parallel-image-pulls",
-        "maxParallelImagePulls",
-        "int",
-        0,
-        ("Largest number of images pulled at the same time; needs --serialize-image-pulls=false. 0 sets no limit."),
+    Flag(
+        name="--eviction-max-pod-grace-period",
+        help="Longest termination grace period in seconds of a pod evicted by a soft threshold; 0 evicts without "
+        "grace.",
+        default=0,
+        type=int,
+        config_field="evictionMaxPodGracePeriod",
+        target="eviction_max_pod_grace_s",
+        parse=values.number,
     ),
-    _Row(
-        "",
-        "imagePullCredentialsVerificationPolicy",
-        "images",
-        PRELOADED,
-        "Which pods must have credentials for an image that is already on the node.",
+    Flag(
+        name="--eviction-minimum-reclaim",
+        help="Amount that an eviction must reclaim beyond its threshold, for example imagefs.available=2Gi.",
+        default={},
+        config_field="evictionMinimumReclaim",
+        target="eviction_minimum_reclaim",
+        parse=values.pairs,
     ),
-    _Row(
-        "",
-        "preloadedImagesVerificationAllowlist",
-        "list",
-        (),
-        "Preloaded images that pods may use without credentials.",
+    Flag(
+        name="--eviction-pressure-transition-period",
+        help="How long a node must be free of pressure before its pressure condition is cleared.",
+        default="5m0s",
+        config_field="evictionPressureTransitionPeriod",
+        target="pressure_transition_s",
+        parse=values.seconds,
     ),
-    _Row("--cgroup-root", "cgroupRoot", "text", "", "Parent cgroup of all pods."),
-    _Row("--cgroups-per-qos", "cgroupsPerQOS", "bool", True, "Create a cgroup for each QoS class and each pod."),
-    _Row("--pod-manifest-path", "staticPodPath", "text", "", "Directory or file with manifests of static pods."),
-    _Row("--manifest-url", "staticPodURL", "text", "", "URL from which manifests of static pods are fetched."),
-    _Row(
-        "--manifest-url-header",
-        "staticPodURLHeader",
-        "headers",
-        {},
-        "HTTP headers sent when manifests of static pods are fetched from --manifest-url.",
+    Flag(
+        name="--cluster-dns",
+        help="IP addresses of DNS servers for pods with dnsPolicy ClusterFirst, comma-separated.",
+        default=(),
+        config_field="clusterDNS",
+        target="cluster_dns",
+        parse=values.words,
     ),
-    _Row(
-        "--file-check-frequency",
-        "fileCheckFrequency",
-        "time",
-        "20s",
-        "How often the files of static pods are checked for changes.",
+    Flag(
+        name="--cluster-domain",
+        help="DNS domain of the cluster, added to the search path of pods.",
+        default="cluster.local",
+        config_field="clusterDomain",
+        target="cluster_domain",
+        parse=values.text,
     ),
-    _Row(
-        "--http-check-frequency",
-        "httpCheckFrequency",
-        "time",
-        "20s",
-        "How often --manifest-url is checked for changes.",
+    Flag(
+        name="--resolv-conf",
+        help="Resolver configuration file of the node, from which pods get DNS servers and search domains.",
+        default="/etc/resolv.conf",
+        config_field="resolvConf",
+        parse=values.text,
     ),
-    _Row(
-        "--node-status-update-frequency",
-        "nodeStatusUpdateFrequency",
-        "time",
-        "10s",
-        "How often the kubelet computes the status of the node.",
+    Flag(
+        name="--serialize-image-pulls",
+        help="Pull one image at a time.",
+        default=True,
+        is_switch=True,
+        config_field="serializeImagePulls",
+        target="serializes_pulls",
+        parse=values.switch,
     ),
-    _Row(
-        "--node-status-report-frequency",
-        "nodeStatusReportFrequency",
-        "time",
-        "5m0s",
-        "How often the kubelet reports the status of the node although it has not changed.",
+    Flag(
+        name="--max-parallel-image-pulls",
+        help="Largest number of images pulled at the same time; needs --serialize-image-pulls=false. 0 sets no limit.",
+        default=0,
+        type=int,
+        config_field="maxParallelImagePulls",
+        target="max_parallel_pulls",
+        parse=values.number,
     ),
-    _Row(
-        "--node-lease-duration-seconds",
-        "nodeLeaseDurationSeconds",
-        "int",
-        40,
-        "Duration in seconds of the Lease with which the node reports its health.",
+    Flag(
+        name="",
+        help="Which pods must have credentials for an image that is already on the node.",
+        default=PRELOADED,
+        config_field="imagePullCredentialsVerificationPolicy",
+        target="image_policy",
+        parse=values.image_policy,
     ),
-    _Row(
-        "--image-gc-high-threshold",
-        "imageGCHighThresholdPercent",
-        "int",
-        85,
-        "Disk usage in percent above which unused images are deleted.",
+    Flag(
+        name="",
+        help="Preloaded images that pods may use without credentials.",
+        default=(),
+        config_field="preloadedImagesVerificationAllowlist",
+        target="listed_images",
+        parse=values.words,
     ),
-    _Row(
-        "--image-gc-low-threshold",
-        "imageGCLowThresholdPercent",
-        "int",
-        80,
-        "Disk usage in percent down to which unused images are deleted.",
+    Flag(
+        name="--cgroup-root",
+        help="Parent cgroup of all pods.",
+        default="",
+        config_field="cgroupRoot",
+        target="cgroup_root",
+        parse=values.text,
     ),
-    _Row(
-        "--minimum-image-ttl-duration",
-        "imageMinimumGCAge",
-        "time",
-        "2m0s",
-        "Minimum age of an unused image before it may be deleted.",
+    Flag(
+        name="--cgroups-per-qos",
+        help="Create a cgroup for each QoS class and each pod.",
+        default=True,
+        is_switch=True,
+        config_field="cgroupsPerQOS",
+        target="has_cgroups_per_qos",
+        parse=values.switch,
     ),
-    _Row(
-        "",
-        "imageMaximumGCAge",
-        "time",
-        "0s",
-        "How long an image may stay unused before it is deleted; 0 sets no limit.",
+    Flag(
+        name="--pod-manifest-path",
+        help="Directory or file with manifests of static pods.",
+        default="",
+        config_field="staticPodPath",
+        parse=values.text,
     ),
-    _Row(
-        "--container-log-max-size",
-        "containerLogMaxSize",
-        "size",
-        "10Mi",
-        "Size at which the log file of a container is rotated.",
+    Flag(
+        name="--manifest-url",
+        help="URL from which manifests of static pods are fetched.",
+        default="",
+        config_field="staticPodURL",
+        target="static_url",
+        parse=values.text,
     ),
-    _Row("--container-log-max-files", "containerLogMaxFiles", "int", 5, "Number of log files to keep per container."),
-    _Row(
-        "--shutdown-grace-period",
-        "shutdownGracePeriod",
-        "time",
-        "0s",
-        "How long a node shutdown is delayed so that its pods can terminate.",
+    Flag(
+        name="--manifest-url-header",
+        help="HTTP headers sent when manifests of static pods are fetched from --manifest-url.",
+        default={},
+        config_field="staticPodURLHeader",
+        target="static_url_headers",
+        parse=values.headers,
     ),
-    _Row(
-        "--shutdown-grace-period-critical-pods",
-        "shutdownGracePeriodCriticalPods",
-        "time",
-        "0s",
-        "Part of --shutdown-grace-period that is reserved for critical pods.",
+    Flag(
+        name="--file-check-frequency",
+        help="How often the files of static pods are checked for changes.",
+        default="20s",
+        config_field="fileCheckFrequency",
+        target="static_period_s",
+        parse=values.seconds,
     ),
-    _Row(
-        "",
-        "shutdownGracePeriodByPodPriority",
-        "groups",
-        (),
-        "Grace periods for pods of different priorities during a node shutdown.",
+    Flag(
+        name="--http-check-frequency",
+        help="How often --manifest-url is checked for changes.",
+        default="20s",
+        config_field="httpCheckFrequency",
+        target="static_url_period_s",
+        parse=values.seconds,
     ),
-    _Row(
-        "--allowed-unsafe-sysctls",
-        "allowedUnsafeSysctls",
-        "list",
-        (),
-        "Unsafe sysctls, or patterns such as net.ipv4.*, that pods may set.",
+    Flag(
+        name="--node-status-update-frequency",
+        help="How often the kubelet computes the status of the node.",
+        default="10s",
+        config_field="nodeStatusUpdateFrequency",
+        parse=values.seconds,
     ),
-    _Row("--pod-max-pids", "podPidsLimit", "int", -1, "Largest number of processes in a pod; -1 sets no limit."),
-    _Row(
-        "--seccomp-default",
-        "seccompDefault",
-        "bool",
-        False,
-        "Use the seccomp profile RuntimeDefault for containers that name no profile.",
+    Flag(
+        name="--node-status-report-frequency",
+        help="How often the kubelet reports the status of the node although it has not changed.",
+        default="5m0s",
+        config_field="nodeStatusReportFrequency",
+        parse=values.seconds,
     ),
-    _Row(
-        "",
-        "crashLoopBackOff.maxContainerRestartPeriod",
-        "time",
-        "5m0s",
-        "Longest back-off between restarts of a container.",
+    Flag(
+        name="--node-lease-duration-seconds",
+        help="Duration in seconds of the Lease with which the node reports its health.",
+        default=40,
+        type=int,
+        config_field="nodeLeaseDurationSeconds",
+        parse=values.number,
     ),
-    _Row(
-        "",
-        "mergeDefaultEvictionSettings",
-        "bool",
-        False,
-        "Keep the default hard eviction thresholds that evictionHard does not name.",
+    Flag(
+        name="--image-gc-high-threshold",
+        help="Disk usage in percent above which unused images are deleted.",
+        default=85,
+        type=int,
+        config_field="imageGCHighThresholdPercent",
+        target="image_gc_high",
+        parse=values.number,
     ),
-    _Row(
-        "",
-        "nodeStatusMaxImages",
-        "int",
-        50,
-        "Largest number of images reported in the status of the node; -1 reports all.",
+    Flag(
+        name="--image-gc-low-threshold",
+        help="Disk usage in percent down to which unused images are deleted.",
+        default=80,
+        type=int,
+        config_field="imageGCLowThresholdPercent",
+        target="image_gc_low",
+        parse=values.number,
     ),
-    _Row(
-        "--provider-id",
-        "providerID",
-        "text",
-        "",
-        "ID of the machine at its cloud provider, stored in spec.providerID of the node.",
+    Flag(
+        name="--minimum-image-ttl-duration",
+        help="Minimum age of an unused image before it may be deleted.",
+        default="2m0s",
+        config_field="imageMinimumGCAge",
+        target="image_min_age_s",
+        parse=values.seconds,
     ),
-    _Row("--allow-privileged", "", "bool", True, "Allow pods to run privileged containers."),
-    _Row(
-        "--host-network-sources",
-        "",
-        "list",
-        ("*",),
-        "Sources (api, file, http) whose pods may use the network of the host; * allows all.",
+    Flag(
+        name="",
+        help="How long an image may stay unused before it is deleted; 0 sets no limit.",
+        default="0s",
+        config_field="imageMaximumGCAge",
+        target="image_max_age_s",
+        parse=values.seconds,
     ),
-    _Row(
-        "--host-pid-sources",
-        "",
-        "list",
-        ("*",),
-        "Sources (api, file, http) whose pods may use the PID namespace of the host; * allows all.",
+    Flag(
+        name="--container-log-max-size",
+        help="Size at which the log file of a container is rotated.",
+        default="10Mi",
+        config_field="containerLogMaxSize",
+        target="container_log_max_bytes",
+        parse=values.size,
     ),
-    _Row(
-        "--host-ipc-sources",
-        "",
-        "list",
-        ("*",),
-        "Sources (api, file, http) whose pods may use the IPC namespace of the host; * allows all.",
+    Flag(
+        name="--container-log-max-files",
+        help="Number of log files to keep per container.",
+        default=5,
+        type=int,
+        config_field="containerLogMaxFiles",
+        target="container_log_max_files",
+        parse=values.number,
     ),
-    _Row("--address", "address", "text", "0.0.0.0", "IP address on which the kubelet serves."),
-    _Row("--port", "port", "int", 10250, "HTTPS port of the kubelet; 0 disables it."),
-    _Row(
-        "--read-only-port",
-        "readOnlyPort",
-        "int",
-        0,
-        "Port that serves read-only information over HTTP without authentication; 0 disables it.",
+    Flag(
+        name="--shutdown-grace-period",
+        help="How long a node shutdown is delayed so that its pods can terminate.",
+        default="0s",
+        config_field="shutdownGracePeriod",
+        target="shutdown_grace_s",
+        parse=values.seconds,
     ),
-    _Row(
-        "--cadvisor-port",
-        "",
-        "int",
-        0,
-        "Port that serves information about the machine and its containers over HTTP; 0 disables it.",
+    Flag(
+        name="--shutdown-grace-period-critical-pods",
+        help="Part of --shutdown-grace-period that is reserved for critical pods.",
+        default="0s",
+        config_field="shutdownGracePeriodCriticalPods",
+        target="shutdown_grace_critical_s",
+        parse=values.seconds,
     ),
-    _Row(
-        "--healthz-bind-address",
-        "healthzBindAddress",
-        "text",
-        "127.0.0.1",
-        "IP address on which the health check of the kubelet is served.",
+    Flag(
+        name="",
+        help="Grace periods for pods of different priorities during a node shutdown.",
+        default=(),
+        config_field="shutdownGracePeriodByPodPriority",
+        target="shutdown_groups",
+        parse=values.shutdown_groups,
     ),
-    _Row(
-        "--healthz-port", "healthzPort", "int", 10248, "HTTP port for the health check of the kubelet; 0 disables it."
+    Flag(
+        name="--allowed-unsafe-sysctls",
+        help="Unsafe sysctls, or patterns such as net.ipv4.*, that pods may set.",
+        default=(),
+        config_field="allowedUnsafeSysctls",
+        target="allowed_unsafe_sysctls",
+        parse=values.words,
     ),
-    _Row(
-        "--enable-debugging-handlers",
-        "enableDebuggingHandlers",
-        "bool",
-        True,
-        "Serve logs, exec, attach and port-forward on the HTTPS port.",
+    Flag(
+        name="--pod-max-pids",
+        help="Largest number of processes in a pod; -1 sets no limit.",
+        default=-1,
+        type=int,
+        config_field="podPidsLimit",
+        parse=values.number,
     ),
-    _Row(
-        "--tls-cert-file",
-        "tlsCertFile",
-        "text",
-        "",
-        "Serving certificate of the HTTPS port. Default: a self-signed certificate.",
+    Flag(
+        name="--seccomp-default",
+        help="Use the seccomp profile RuntimeDefault for containers that name no profile.",
+        default=False,
+        is_switch=True,
+        config_field="seccompDefault",
+        target="has_default_seccomp",
+        parse=values.switch,
     ),
-    _Row("--tls-private-key-file", "tlsPrivateKeyFile", "text", "", "Private key that belongs to --tls-cert-file."),
-    _Row(
-        "--client-ca-file",
-        "authentication.x509.clientCAFile",
-        "text",
-        "",
-        "CA certificates that verify clients of the HTTPS port. Default: the CA of the kubeconfig.",
+    Flag(
+        name="",
+        help="Longest back-off between restarts of a container.",
+        default="5m0s",
+        config_field="crashLoopBackOff.maxContainerRestartPeriod",
+        parse=values.seconds,
     ),
-    _Row(
-        "--anonymous-auth",
-        "authentication.anonymous.enabled",
-        "bool",
-        False,
-        "Accept requests to the HTTPS port without credentials as the user system:anonymous.",
+    Flag(
+        name="",
+        help="Keep the default hard eviction thresholds that evictionHard does not name.",
+        default=False,
+        is_switch=True,
+        config_field="mergeDefaultEvictionSettings",
+        parse=values.switch,
     ),
-    _Row(
-        "--rotate-certificates",
-        "rotateCertificates",
-        "bool",
-        True,
-        "Request a new client certificate before the current one expires.",
+    Flag(
+        name="",
+        help="Largest number of images reported in the status of the node; -1 reports all.",
+        default=50,
+        type=int,
+        config_field="nodeStatusMaxImages",
+        target="max_status_images",
+        parse=values.number,
     ),
-    _Row(
-        "--rotate-server-certificates",
-        "serverTLSBootstrap",
-        "bool",
-        False,
-        "Request the serving certificate from the cluster, and a new one before it expires.",
+    Flag(
+        name="--provider-id",
+        help="ID of the machine at its cloud provider, stored in spec.providerID of the node.",
+        default="",
+        config_field="providerID",
+        target="provider_id",
+        parse=values.text,
     ),
-    _Row(
-        "--runtime-request-timeout",
-        "runtimeRequestTimeout",
-        "time",
-        "2m0s",
-        "Timeout of requests to the container runtime, except long-running ones.",
+    Flag(
+        name="--allow-privileged",
+        help="Allow pods to run privileged containers.",
+        default=True,
+        is_switch=True,
+        target="allows_privileged",
+        parse=values.switch,
     ),
-    _Row(
-        "--sync-frequency",
-        "syncFrequency",
-        "time",
-        "1m0s",
-        "How often each pod is synced although nothing has changed.",
+    Flag(
+        name="--host-network-sources",
+        help="Sources (api, file, http) whose pods may use the network of the host; * allows all.",
+        default=("*",),
+        target="host_network_sources",
+        parse=values.words,
     ),
-    _Row("--fail-swap-on", "failSwapOn", "bool", False, "Accepted for compatibility; swap is not checked."),
-    _Row(
-        "--container-runtime-endpoint",
-        "containerRuntimeEndpoint",
-        "text",
-        "",
-        "Socket of the CRI runtime, for example unix:///run/containerd/containerd.sock.",
+    Flag(
+        name="--host-pid-sources",
+        help="Sources (api, file, http) whose pods may use the PID namespace of the host; * allows all.",
+        default=("*",),
+        target="host_pid_sources",
+        parse=values.words,
+    ),
+    Flag(
+        name="--host-ipc-sources",
+        help="Sources (api, file, http) whose pods may use the IPC namespace of the host; * allows all.",
+        default=("*",),
+        target="host_ipc_sources",
+        parse=values.words,
+    ),
+    Flag(
+        name="--address",
+        help="IP address on which the kubelet serves.",
+        default="0.0.0.0",
+        config_field="address",
+        parse=values.text,
+    ),
+    Flag(
+        name="--port",
+        help="HTTPS port of the kubelet; 0 disables it.",
+        default=10250,
+        type=int,
+        config_field="port",
+        target="port",
+        parse=values.number,
+    ),
+    Flag(
+        name="--read-only-port",
+        help="Port that serves read-only information over HTTP without authentication; 0 disables it.",
+        default=0,
+        type=int,
+        config_field="readOnlyPort",
+        parse=values.number,
+    ),
+    Flag(
+        name="--cadvisor-port",
+        help="Port that serves information about the machine and its containers over HTTP; 0 disables it.",
+        default=0,
+        type=int,
+        parse=values.number,
+    ),
+    Flag(
+        name="--healthz-bind-address",
+        help="IP address on which the health check of the kubelet is served.",
+        default="127.0.0.1",
+        config_field="healthzBindAddress",
+        parse=values.text,
+    ),
+    Flag(
+        name="--healthz-port",
+        help="HTTP port for the health check of the kubelet; 0 disables it.",
+        default=10248,
+        type=int,
+        config_field="healthzPort",
+        parse=values.number,
+    ),
+    Flag(
+        name="--enable-debugging-handlers",
+        help="Serve logs, exec, attach and port-forward on the HTTPS port.",
+        default=True,
+        is_switch=True,
+        config_field="enableDebuggingHandlers",
+        parse=values.switch,
+    ),
+    Flag(
+        name="--tls-cert-file",
+        help="Serving certificate of the HTTPS port. Default: a self-signed certificate.",
+        default="",
+        config_field="tlsCertFile",
+        parse=values.text,
+    ),
+    Flag(
+        name="--tls-private-key-file",
+        help="Private key that belongs to --tls-cert-file.",
+        default="",
+        config_field="tlsPrivateKeyFile",
+        parse=values.text,
+    ),
+    Flag(
+        name="--client-ca-file",
+        help="CA certificates that verify clients of the HTTPS port. Default: the CA of the kubeconfig.",
+        default="",
+        config_field="authentication.x509.clientCAFile",
+        parse=values.text,
+    ),
+    Flag(
+        name="--anonymous-auth",
+        help="Accept requests to the HTTPS port without credentials as the user system:anonymous.",
+        default=False,
+        is_switch=True,
+        config_field="authentication.anonymous.enabled",
+        parse=values.switch,
+    ),
+    Flag(
+        name="--rotate-certificates",
+        help="Request a new client certificate before the current one expires.",
+        default=True,
+        is_switch=True,
+        config_field="rotateCertificates",
+        parse=values.switch,
+    ),
+    Flag(
+        name="--rotate-server-certificates",
+        help="Request the serving certificate from the cluster, and a new one before it expires.",
+        default=False,
+        is_switch=True,
+        config_field="serverTLSBootstrap",
+        parse=values.switch,
+    ),
+    Flag(
+        name="--runtime-request-timeout",
+        help="Timeout of requests to the container runtime, except long-running ones.",
+        default="2m0s",
+        config_field="runtimeRequestTimeout",
+        parse=values.seconds,
+    ),
+    Flag(
+        name="--sync-frequency",
+        help="How often each pod is synced although nothing has changed.",
+        default="1m0s",
+        config_field="syncFrequency",
+        target="relist_s",
+        parse=values.seconds,
+    ),
+    Flag(
+        name="--fail-swap-on",
+        help="Accepted for compatibility; swap is not checked.",
+        default=False,
+        is_switch=True,
+        config_field="failSwapOn",
+        parse=values.switch,
+    ),
+    Flag(
+        name="--container-runtime-endpoint",
+        help="Socket of the CRI runtime, for example unix:///run/containerd/containerd.sock.",
+        default="",
+        config_field="containerRuntimeEndpoint",
+        parse=values.text,
     ),
 )
 _CHECKED_ELSEWHERE = frozenset({"apiVersion", "kind", "authentication", "authorization", "featureGates", "logging"})
 
 
 def kubelet_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    options = [_option(row) for row in _ROWS if row.flag]
-    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+    """Add the flags. They have no default for click, as a flag that is not given leaves the configuration file in
+    effect."""
+    return add_flags(
+        replace(flag, default=None, help=f"{flag.help}{_shown_default(flag)}") for flag in FLAGS if flag.name
+    )(command)
 
 
-def _option(row: _Row) -> Callable[..., Any]:
-    shown = f"  [{row.default}]" if row.default not in ("", (), {}, 0) and not isinstance(row.default, dict) else ""
-    if row.kind == "bool":
-        return click.option(row.flag, **flags.switch(None, row.help + shown))
-    return click.option(row.flag, type=int if row.kind == "int" else str, help=row.help + shown)
+def _shown_default(flag: Flag) -> str:
+    is_shown = flag.default not in ("", (), {}, 0) and not isinstance(flag.default, dict)
+    return f"  [{flag.default}]" if is_shown else ""
+
+
+def key_of(flag: Flag) -> str:
+    """Return the key of a setting: the flag without its dashes, or the field if there is no flag."""
+    return flag.name.removeprefix("--") or flag.config_field
 
 
 def settings(options: Mapping[str, Any], file: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return all settings by flag name without the leading dashes, or by field name if there is no flag."""
-    values = {}
-    for row in _ROWS:
-        name = row.flag.removeprefix("--") or row.field
-        value = options.get(name.replace("-", "_"))
-        if value is None and file is not None and row.field:
-            value = _inside(file, row.field)
-        values[name] = _value(row, value) if value is not None else _value(row, row.default)
-    return values
+    """Return all settings by key. A flag overrides the field of the configuration file."""
+    parsed = {}
+    for flag in FLAGS:
+        value = options.get(flag.option_name) if flag.name else None
+        if value is None and file is not None and flag.config_field:
+            value = _inside(file, flag.config_field)
+        parsed[key_of(flag)] = _parse(flag, value if value is not None else flag.default)
+    return parsed
 
 
 def read_config(path: str | None) -> dict[str, Any] | None:
@@ -470,7 +634,7 @@ def read_config(path: str | None) -> dict[str, Any] | None:
         raise CliError(f"--config: {path} is not YAML: {error}") from None
     if not isinstance(content, dict) or (content.get("apiVersion"), content.get("kind")) != (_API_VERSION, _KIND):
         raise CliError(f"--config: {path}: want a {_KIND} of {_API_VERSION}")
-    known_fields = {row.field.partition(".")[0] for row in _ROWS if row.field} | _CHECKED_ELSEWHERE
+    known_fields = {flag.config_field.partition(".")[0] for flag in FLAGS if flag.config_field} | _CHECKED_ELSEWHERE
     if unknown := sorted(set(content) - known_fields - UNHEEDED):
         raise CliError(f"--config: {path}: unknown fields: {', '.join(unknown)}")
     if unheeded := sorted(set(content) & UNHEEDED):
@@ -506,6 +670,7 @@ def _node_name(override: str) -> str:
 
 def agent_config(settings: Mapping[str, Any], root: Path, logs: Path) -> AgentConfig:
     return AgentConfig(
+        **{flag.target: settings[key_of(flag)] for flag in FLAGS if flag.target},
         name=_node_name(settings["hostname-override"]),
         root=root,
         logs=logs,
@@ -516,62 +681,18 @@ def agent_config(settings: Mapping[str, Any], root: Path, logs: Path) -> AgentCo
             status_s=settings["node-status-update-frequency"],
             report_s=settings["node-status-report-frequency"],
         ),
-        registers=settings["register-node"],
-        labels=settings["node-labels"],
-        taints=settings["register-with-taints"],
-        is_schedulable=settings["register-schedulable"],
         node_ips=[flags.address("--node-ip", address) for address in settings["node-ip"]],
-        port=settings["port"],
-        max_pods=settings["max-pods"],
-        pods_per_core=settings["pods-per-core"],
-        pod_cidrs=settings["pod-cidr"],
-        kube_reserved=settings["kube-reserved"],
-        system_reserved=settings["system-reserved"],
         eviction_hard={
             **(HARD_EVICTION if settings["mergeDefaultEvictionSettings"] else {}),
             **settings["eviction-hard"],
         },
-        eviction_soft=settings["eviction-soft"],
         eviction_soft_grace_s={
             key: flags.duration_s("--eviction-soft-grace-period", text)
             for key, text in settings["eviction-soft-grace-period"].items()
         },
-        eviction_max_pod_grace_s=settings["eviction-max-pod-grace-period"],
-        eviction_minimum_reclaim=settings["eviction-minimum-reclaim"],
-        pressure_transition_s=settings["eviction-pressure-transition-period"],
-        cluster_dns=settings["cluster-dns"],
-        cluster_domain=settings["cluster-domain"],
         resolv_conf=Path(settings["resolv-conf"]),
-        serializes_pulls=settings["serialize-image-pulls"],
-        max_parallel_pulls=settings["max-parallel-image-pulls"],
-        image_policy=settings["imagePullCredentialsVerificationPolicy"],
-        listed_images=settings["preloadedImagesVerificationAllowlist"],
-        cgroup_root=settings["cgroup-root"],
-        has_cgroups_per_qos=settings["cgroups-per-qos"],
         static_pod_path=Path(settings["pod-manifest-path"]) if settings["pod-manifest-path"] else None,
-        static_url=settings["manifest-url"],
-        static_url_headers=settings["manifest-url-header"],
-        static_period_s=settings["file-check-frequency"],
-        static_url_period_s=settings["http-check-frequency"],
-        relist_s=settings["sync-frequency"],
-        image_gc_high=settings["image-gc-high-threshold"],
-        image_gc_low=settings["image-gc-low-threshold"],
-        image_min_age_s=settings["minimum-image-ttl-duration"],
-        image_max_age_s=settings["imageMaximumGCAge"],
-        container_log_max_bytes=settings["container-log-max-size"],
-        container_log_max_files=settings["container-log-max-files"],
-        shutdown_grace_s=settings["shutdown-grace-period"],
-        shutdown_grace_critical_s=settings["shutdown-grace-period-critical-pods"],
-        shutdown_groups=settings["shutdownGracePeriodByPodPriority"],
-        allowed_unsafe_sysctls=settings["allowed-unsafe-sysctls"],
         pod_pids=max(settings["pod-max-pids"], 0),
-        has_default_seccomp=settings["seccomp-default"],
-        max_status_images=settings["nodeStatusMaxImages"],
-        provider_id=settings["provider-id"],
-        allows_privileged=settings["allow-privileged"],
-        host_network_sources=settings["host-network-sources"],
-        host_pid_sources=settings["host-pid-sources"],
-        host_ipc_sources=settings["host-ipc-sources"],
     )
 
 
@@ -591,8 +712,9 @@ def _inside(file: Mapping[str, Any], path: str) -> Any:
     return value
 
 
-def _value(row: _Row, value: Any) -> Any:
+def _parse(flag: Flag, value: Any) -> Any:
+    assert flag.parse is not None
     try:
-        return READERS[row.kind](row.flag, value)
+        return flag.parse(flag.name, value)
     except (KeyError, TypeError, ValueError):
-        raise CliError(f"{row.flag or row.field}: cannot be {value!r}") from None
+        raise CliError(f"{flag.name or flag.config_field}: cannot be {value!r}") from None

@@ -1,8 +1,8 @@
-"""Parsers for the values of the kubelet's flags and fields, by kind."""
+"""Parsers for the values of the kubelet's flags and configuration fields: text of a flag, or a value of YAML."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from sampan.api.quantity import parse
@@ -15,38 +15,38 @@ from sampan.kubelet.agent.image_pull_records import POLICIES
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-def _list(flag: str, value: Any) -> list[str]:
-    words = value.split(",") if isinstance(value, str) else list(value)
-    return [word.strip() for word in words if word.strip()]
+def words(flag: str, value: Any) -> list[str]:
+    parts = value.split(",") if isinstance(value, str) else list(value)
+    return [part.strip() for part in parts if part.strip()]
 
 
-def _map(flag: str, value: Any, separator: str = "=") -> dict[str, str]:
+def pairs(flag: str, value: Any, separator: str = "=") -> dict[str, str]:
     if isinstance(value, Mapping):
         return {str(key): str(text) for key, text in value.items()}
-    pairs = {}
-    for word in _list(flag, value):
+    parsed = {}
+    for word in words(flag, value):
         key, mark, text = word.partition(separator)
         if not mark:
             raise CliError(f"{flag}: want K{separator}V, not {word!r}")
-        pairs[key.strip()] = text.strip()
-    return pairs
+        parsed[key.strip()] = text.strip()
+    return parsed
 
 
-def _limits(flag: str, value: Any) -> dict[str, str]:
+def thresholds(flag: str, value: Any) -> dict[str, str]:
     """Parse eviction thresholds of the form memory.available<100Mi,…"""
-    return _map(flag, value, "<") if isinstance(value, str) else _map(flag, value)
+    return pairs(flag, value, "<") if isinstance(value, str) else pairs(flag, value)
 
 
-def _headers(flag: str, value: Any) -> dict[str, str]:
+def headers(flag: str, value: Any) -> dict[str, str]:
     if isinstance(value, str):
-        return _map(flag, value, ":")
+        return pairs(flag, value, ":")
     return {key: text if isinstance(text, str) else ",".join(text) for key, text in value.items()}
 
 
-def _taints(flag: str, value: Any) -> list[Taint]:
+def taints(flag: str, value: Any) -> list[Taint]:
     if not isinstance(value, str):
         return [taint if isinstance(taint, Taint) else Taint(**taint) for taint in value]
-    return [_taint(flag, word) for word in _list(flag, value)]
+    return [_taint(flag, word) for word in words(flag, value)]
 
 
 def _taint(flag: str, text: str) -> Taint:
@@ -57,41 +57,33 @@ def _taint(flag: str, text: str) -> Taint:
     return Taint(key=key, value=value, effect=effect)
 
 
-def _image_policy(flag: str, value: Any) -> str:
+def image_policy(flag: str, value: Any) -> str:
     if value not in POLICIES:
         raise ValueError
     return str(value)
 
 
-def _groups(flag: str, value: Any) -> list[ShutdownGroup]:
+def shutdown_groups(flag: str, value: Any) -> list[ShutdownGroup]:
     return [ShutdownGroup(int(group["priority"]), float(group["shutdownGracePeriodSeconds"])) for group in value]
 
 
-def _time(flag: str, value: Any) -> float:
+def seconds(flag: str, value: Any) -> float:
     return flags.duration_s(flag, str(value))
 
 
-def _size(flag: str, value: Any) -> int:
+def size(flag: str, value: Any) -> int:
     return int(parse(str(value)).value())
 
 
-def _switch(flag: str, value: Any) -> bool:
+def switch(flag: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise TypeError
     return value
 
 
-READERS: dict[str, Callable[[str, Any], Any]] = {
-    "text": lambda flag, value: str(value),
-    "int": lambda flag, value: int(value),
-    "bool": _switch,
-    "list": _list,
-    "map": _map,
-    "limits": _limits,
-    "headers": _headers,
-    "taints": _taints,
-    "groups": _groups,
-    "images": _image_policy,
-    "time": _time,
-    "size": _size,
-}
+def text(flag: str, value: Any) -> str:
+    return str(value)
+
+
+def number(flag: str, value: Any) -> int:
+    return int(value)

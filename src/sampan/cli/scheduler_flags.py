@@ -2,64 +2,54 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from sampan.cli.failures import CliError
+from sampan.cli.flag_table import Flag, add_flags
 from sampan.cluster.scheduler_settings import SchedulerSettings, checked_config, policy_config
 
 if TYPE_CHECKING:
     from sampan.scheduler.config import SchedulerConfig
 
 
-_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (
-        ("--algorithm-provider",),
-        {
-            "default": "",
-            "metavar": "NAME",
-            "help": "Predefined set of scheduler plug-ins: DefaultProvider or ClusterAutoscalerProvider.",
-        },
+_FLAGS = (
+    Flag(
+        name="--algorithm-provider",
+        help="Predefined set of scheduler plug-ins: DefaultProvider or ClusterAutoscalerProvider.",
+        default="",
+        metavar="NAME",
     ),
-    (
-        ("--policy-config-file",),
-        {
-            "metavar": "F",
-            "help": "Scheduler policy file (the classic Policy API) with predicates, priorities and extenders.",
-        },
+    Flag(
+        name="--policy-config-file",
+        help="Scheduler policy file (the classic Policy API) with predicates, priorities and extenders.",
+        metavar="F",
     ),
-    (
-        ("--policy-configmap",),
-        {
-            "default": "",
-            "metavar": "NAME",
-            "help": "Name of a ConfigMap that holds a scheduler policy under the key policy.cfg.",
-        },
+    Flag(
+        name="--policy-configmap",
+        help="Name of a ConfigMap that holds a scheduler policy under the key policy.cfg.",
+        default="",
+        metavar="NAME",
     ),
-    (
-        ("--policy-configmap-namespace",),
-        {"default": "kube-system", "metavar": "NS", "help": "Namespace of the ConfigMap named by --policy-configmap."},
+    Flag(
+        name="--policy-configmap-namespace",
+        help="Namespace of the ConfigMap named by --policy-configmap.",
+        default="kube-system",
+        metavar="NS",
     ),
 )
 
 
 def scheduler_options(config_flag: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that adds the flags. `config_flag` is the flag for a KubeSchedulerConfiguration file."""
-    help_text = "A KubeSchedulerConfiguration (v1): profiles, plug-ins, arguments, extenders."
-    own = ((config_flag, "scheduler_config"), {"metavar": "F", "help": help_text})
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        options = [
-            click.option(*names, show_default=bool(kwargs.get("default")), **kwargs)
-            for names, kwargs in (own, *_OPTIONS)
-        ]
-        return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
-
-    return decorate
+    config = Flag(
+        name=config_flag,
+        parameter="scheduler_config",
+        help="KubeSchedulerConfiguration file (v1) with profiles, plug-ins, their arguments, and extenders.",
+        metavar="F",
+    )
+    return add_flags((config, *_FLAGS))
 
 
 def scheduler_settings(config_flag: str, options: Mapping[str, Any]) -> SchedulerSettings:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import ipaddress
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,300 +21,295 @@ from sampan.apiserver.proxy.kubelets import ADDRESS_TYPES, KubeletAccess
 from sampan.apiserver.server import own_address
 from sampan.cli import flags, identity_flags
 from sampan.cli.failures import CliError
+from sampan.cli.flag_table import Flag, add_flags, config_fields
 from sampan.cluster.assembly import StoreConfig
 
-BIND_EVERYWHERE: dict[str, Any] = {
-    "default": "0.0.0.0",
-    "metavar": "A",
-    "help": "The address on which the secure port listens; 0.0.0.0 or :: for all.",
-}
-BIND_LOCALLY: dict[str, Any] = {
-    "default": "",
-    "metavar": "A",
-    "help": "The address on which the secure port and the kubelets listen; 0.0.0.0 or :: for all, so that other "
+BIND_EVERYWHERE = Flag(
+    name="--bind-address",
+    help="The address on which the secure port listens; 0.0.0.0 or :: for all.",
+    default="0.0.0.0",
+    metavar="A",
+)
+BIND_LOCALLY = Flag(
+    name="--bind-address",
+    help="The address on which the secure port and the kubelets listen; 0.0.0.0 or :: for all, so that other "
     "machines can join.  [loopback, with real nodes also the node's address]",
-}
-_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (
-        ("--secure-port",),
-        {
-            "type": int,
-            "default": 6443,
-            "help": "Port that serves HTTPS with authentication and authorization; 0 disables it.",
-        },
+    default="",
+    metavar="A",
+)
+_FLAGS = (
+    Flag(
+        name="--secure-port",
+        help="Port that serves HTTPS with authentication and authorization; 0 disables it.",
+        default=6443,
+        type=int,
+        target="secure_port",
+        parse=flags.port,
     ),
-    (
-        ("--insecure-port",),
-        {
-            "type": int,
-            "default": 0,
-            "help": "Port that serves plain HTTP without authentication or authorization; 0 disables it.",
-        },
+    Flag(
+        name="--insecure-port",
+        help="Port that serves plain HTTP without authentication or authorization; 0 disables it.",
+        default=0,
+        type=int,
+        target="insecure_port",
+        parse=flags.port,
     ),
-    (
-        ("--insecure-bind-address",),
-        {"default": "127.0.0.1", "metavar": "A", "help": "IP address on which the plain HTTP port listens."},
+    Flag(
+        name="--insecure-bind-address",
+        help="IP address on which the plain HTTP port listens.",
+        default="127.0.0.1",
+        metavar="A",
+        target="insecure_bind_address",
+        parse=flags.address,
     ),
-    (
-        ("--advertise-address",),
-        {
-            "default": "",
-            "metavar": "A",
-            "help": (
-                "IP address at which the rest of the cluster reaches the API server. Default: an address of this "
-                "machine."
-            ),
-        },
+    Flag(
+        name="--advertise-address",
+        help="IP address at which the rest of the cluster reaches the API server. Default: an address of this machine.",
+        default="",
+        metavar="A",
     ),
-    (
-        ("--token-auth-file",),
-        {"metavar": "F", "help": 'CSV file with static bearer tokens: token,user,uid,"group1,group2".'},
+    Flag(
+        name="--token-auth-file",
+        help='CSV file with static bearer tokens: token,user,uid,"group1,group2".',
+        metavar="F",
+        target="tokens",
+        parse=flags.tokens,
     ),
-    (
-        ("--basic-auth-file",),
-        {
-            "metavar": "F",
-            "help": 'CSV file with passwords for HTTP basic authentication: password,user,uid,"group1,group2".',
-        },
+    Flag(
+        name="--basic-auth-file",
+        help='CSV file with passwords for HTTP basic authentication: password,user,uid,"group1,group2".',
+        metavar="F",
+        target="basic_users",
+        parse=flags.users,
     ),
-    (
-        ("--enable-bootstrap-token-auth",),
-        flags.switch(
-            False,
-            (
-                "Accept bootstrap tokens (Secrets of type bootstrap.kubernetes.io/token in kube-system), with which "
-                "nodes join."
-            ),
-        ),
+    Flag(
+        name="--enable-bootstrap-token-auth",
+        help="Accept bootstrap tokens (Secrets of type bootstrap.kubernetes.io/token in kube-system), with which "
+        "nodes join.",
+        default=False,
+        is_switch=True,
+        target="has_bootstrap_tokens",
     ),
-    (
-        ("--anonymous-auth",),
-        flags.switch(None, "Accept requests without credentials as the user system:anonymous. Default: true."),
+    Flag(
+        name="--anonymous-auth",
+        help="Accept requests without credentials as the user system:anonymous. Default: true.",
+        default=None,
+        is_switch=True,
     ),
-    (
-        ("--authorization-policy-file",),
-        {"metavar": "F", "help": "ABAC policy file, one JSON policy per line; needs ABAC in --authorization-mode."},
+    Flag(
+        name="--authorization-policy-file",
+        help="ABAC policy file, one JSON policy per line; needs ABAC in --authorization-mode.",
+        metavar="F",
     ),
-    (
-        ("--service-account-issuer",),
-        {
-            "multiple": True,
-            "default": [ISSUER],
-            "metavar": "URL",
-            "help": (
-                "Issuer of service account tokens. If given several times, the first signs and the others are accepted."
-            ),
-        },
+    Flag(
+        name="--service-account-issuer",
+        help="Issuer of service account tokens. If given several times, the first signs and the others are accepted.",
+        default=[ISSUER],
+        metavar="URL",
+        is_repeatable=True,
     ),
-    (
-        ("--service-account-jwks-uri",),
-        {
-            "default": "",
-            "metavar": "URL",
-            "help": (
-                "URL at which others find the keys that verify service account tokens; part of OpenID Connect "
-                "discovery."
-            ),
-        },
+    Flag(
+        name="--service-account-jwks-uri",
+        help="URL at which others find the keys that verify service account tokens; part of OpenID Connect discovery.",
+        default="",
+        metavar="URL",
+        target="service_account_jwks_uri",
     ),
-    (
-        ("--service-account-max-token-expiration",),
-        {"default": "0s", "metavar": "T", "help": "Longest validity of a service account token; 0 sets no limit."},
+    Flag(
+        name="--service-account-max-token-expiration",
+        help="Longest validity of a service account token; 0 sets no limit.",
+        default="0s",
+        metavar="T",
     ),
-    (
-        ("--service-account-signing-key-file",),
-        {"metavar": "F", "help": "Private key that signs service account tokens."},
+    Flag(name="--service-account-signing-key-file", help="Private key that signs service account tokens.", metavar="F"),
+    Flag(
+        name="--service-account-key-file",
+        help="Key that verifies service account tokens; can be given several times.",
+        metavar="F",
+        is_repeatable=True,
     ),
-    (
-        ("--service-account-key-file",),
-        {
-            "multiple": True,
-            "metavar": "F",
-            "help": "Key that verifies service account tokens; can be given several times.",
-        },
+    Flag(
+        name="--api-audiences",
+        help="Audiences accepted in service account tokens. Default: the issuer.",
+        default="",
+        metavar="A,…",
+        target="api_audiences",
+        parse=flags.words,
     ),
-    (
-        ("--api-audiences",),
-        {
-            "default": "",
-            "metavar": "A,…",
-            "help": "Audiences accepted in service account tokens. Default: the issuer.",
-        },
+    Flag(
+        name="--authorization-mode",
+        help="Authorizers in the order in which they are asked: Node, RBAC, ABAC, Webhook, AlwaysAllow, "
+        "AlwaysDeny. Default: Node,RBAC.",
+        default="",
+        metavar="LIST",
     ),
-    (
-        ("--authorization-mode",),
-        {
-            "default": "",
-            "metavar": "LIST",
-            "help": (
-                "Authorizers in the order in which they are asked: Node, RBAC, ABAC, Webhook, AlwaysAllow, "
-                "AlwaysDeny. Default: Node,RBAC."
-            ),
-        },
+    Flag(
+        name="--kubelet-client-certificate",
+        help="Client certificate with which the API server authenticates to kubelets.",
+        metavar="F",
     ),
-    (
-        ("--kubelet-client-certificate",),
-        {"metavar": "F", "help": "Client certificate with which the API server authenticates to kubelets."},
+    Flag(name="--kubelet-client-key", help="Private key that belongs to --kubelet-client-certificate.", metavar="F"),
+    Flag(
+        name="--kubelet-certificate-authority",
+        help="CA certificates that verify the serving certificates of kubelets. Default: they are not verified.",
+        metavar="F",
     ),
-    (("--kubelet-client-key",), {"metavar": "F", "help": "Private key that belongs to --kubelet-client-certificate."}),
-    (
-        ("--kubelet-certificate-authority",),
-        {
-            "metavar": "F",
-            "help": "CA certificates that verify the serving certificates of kubelets. Default: they are not verified.",
-        },
+    Flag(
+        name="--kubelet-preferred-address-types",
+        help="Node address types in the order in which they are tried to reach a kubelet.",
+        default="",
+        metavar="LIST",
     ),
-    (
-        ("--kubelet-preferred-address-types",),
-        {
-            "default": "",
-            "metavar": "LIST",
-            "help": "Node address types in the order in which they are tried to reach a kubelet.",
-        },
+    Flag(
+        name="--service-account-extend-token-expiration",
+        help="Extend the validity of tokens injected into pods to one year, for clients that do not reload them.",
+        default=True,
+        is_switch=True,
+        target="extends_account_tokens",
     ),
-    (
-        ("--service-account-extend-token-expiration",),
-        flags.switch(
-            True, "Extend the validity of tokens injected into pods to one year, for clients that do not reload them."
-        ),
+    Flag(
+        name="--enable-priority-and-fairness",
+        help="Queue requests by the FlowSchemas and PriorityLevelConfigurations of API Priority and Fairness.",
+        default=True,
+        is_switch=True,
+        target="has_fairness",
     ),
-    (
-        ("--enable-priority-and-fairness",),
-        flags.switch(
-            True, "Queue requests by the FlowSchemas and PriorityLevelConfigurations of API Priority and Fairness."
-        ),
+    Flag(
+        name="--tls-min-version",
+        help="Oldest TLS version that is accepted.",
+        default="VersionTLS12",
+        type=click.Choice(["VersionTLS12", "VersionTLS13"]),
     ),
-    (
-        ("--tls-min-version",),
-        {
-            "type": click.Choice(["VersionTLS12", "VersionTLS13"]),
-            "default": "VersionTLS12",
-            "help": "Oldest TLS version that is accepted.",
-        },
+    Flag(
+        name="--proxy-client-cert-file",
+        help="Client certificate of the API server for aggregated API servers and webhooks.",
+        metavar="F",
     ),
-    (
-        ("--proxy-client-cert-file",),
-        {
-            "metavar": "F",
-            "help": "Client certificate of the API server for aggregated API servers and webhooks.",
-        },
+    Flag(name="--proxy-client-key-file", help="Private key that belongs to --proxy-client-cert-file.", metavar="F"),
+    Flag(name="--kubelet-timeout", help="Timeout of requests to kubelets.", default="5s", metavar="T"),
+    Flag(
+        name="--etcd-servers",
+        help="Addresses of etcd servers, comma-separated, to use instead of the embedded store.",
+        default="",
+        metavar="URL,…",
     ),
-    (("--proxy-client-key-file",), {"metavar": "F", "help": "Private key that belongs to --proxy-client-cert-file."}),
-    (("--kubelet-timeout",), {"default": "5s", "metavar": "T", "help": "Timeout of requests to kubelets."}),
-    (
-        ("--etcd-servers",),
-        {
-            "default": "",
-            "metavar": "URL,…",
-            "help": "Addresses of etcd servers, comma-separated, to use instead of the embedded store.",
-        },
+    Flag(name="--etcd-cafile", help="CA certificate that verifies the etcd servers.", metavar="F"),
+    Flag(name="--etcd-certfile", help="Client certificate for connections to etcd.", metavar="F"),
+    Flag(name="--etcd-keyfile", help="Private key that belongs to --etcd-certfile.", metavar="F"),
+    Flag(
+        name="--etcd-compaction-interval",
+        help="Interval at which old revisions are removed from the store, embedded or etcd. 0 disables it.",
+        default="5m0s",
+        metavar="T",
     ),
-    (("--etcd-cafile",), {"metavar": "F", "help": "CA certificate that verifies the etcd servers."}),
-    (("--etcd-certfile",), {"metavar": "F", "help": "Client certificate for connections to etcd."}),
-    (("--etcd-keyfile",), {"metavar": "F", "help": "Private key that belongs to --etcd-certfile."}),
-    (
-        ("--etcd-compaction-interval",),
-        {
-            "default": "5m0s",
-            "metavar": "T",
-            "help": "Interval at which old revisions are removed from the store, embedded or etcd. 0 disables it.",
-        },
+    Flag(
+        name="--service-cluster-ip-range",
+        help="CIDR range for cluster IPs of services; two for dual stack.",
+        default="10.96.0.0/16",
+        metavar="CIDR",
+        target="service_cluster_ip_range",
+        parse=flags.network,
     ),
-    (
-        ("--service-cluster-ip-range",),
-        {
-            "default": "10.96.0.0/16",
-            "metavar": "CIDR",
-            "help": "CIDR range for cluster IPs of services; two for dual stack.",
-        },
+    Flag(
+        name="--service-node-port-range",
+        help="Port range for services of type NodePort.",
+        default="30000-32767",
+        metavar="A-B",
+        target="service_node_port_range",
+        parse=flags.port_range,
     ),
-    (
-        ("--service-node-port-range",),
-        {"default": "30000-32767", "metavar": "A-B", "help": "Port range for services of type NodePort."},
+    Flag(
+        name="--runtime-config",
+        help="API groups and versions to enable or disable, for example batch/v1=true,api/beta=false.",
+        default="",
+        metavar="K=V,…",
     ),
-    (
-        ("--runtime-config",),
-        {
-            "default": "",
-            "metavar": "K=V,…",
-            "help": "API groups and versions to enable or disable, for example batch/v1=true,api/beta=false.",
-        },
+    Flag(
+        name="--feature-gates",
+        help="Feature gates to enable or disable, for example Name=true.",
+        default="",
+        metavar="K=V,…",
     ),
-    (
-        ("--feature-gates",),
-        {"default": "", "metavar": "K=V,…", "help": "Feature gates to enable or disable, for example Name=true."},
+    Flag(
+        name="--audit-policy-file",
+        help="Audit policy file: which requests are recorded in the audit log, and at which level.",
+        metavar="F",
     ),
-    (
-        ("--audit-policy-file",),
-        {
-            "metavar": "F",
-            "help": "Audit policy file: which requests are recorded in the audit log, and at which level.",
-        },
+    Flag(
+        name="--audit-log-path",
+        help="File of the audit log; - is standard output. Needs --audit-policy-file.",
+        metavar="F",
     ),
-    (
-        ("--audit-log-path",),
-        {"metavar": "F", "help": "File of the audit log; - is standard output. Needs --audit-policy-file."},
+    Flag(
+        name="--audit-log-maxsize", help="Size in megabytes at which the audit log is rotated.", default=100, type=int
     ),
-    (
-        ("--audit-log-maxsize",),
-        {"type": int, "default": 100, "help": "Size in megabytes at which the audit log is rotated."},
+    Flag(name="--audit-log-maxbackup", help="Number of rotated audit logs to keep; 0 keeps all.", default=0, type=int),
+    Flag(
+        name="--audit-log-maxage",
+        help="Number of days to keep rotated audit logs; 0 keeps them forever.",
+        default=0,
+        type=int,
     ),
-    (
-        ("--audit-log-maxbackup",),
-        {"type": int, "default": 0, "help": "Number of rotated audit logs to keep; 0 keeps all."},
+    Flag(
+        name="--encryption-provider-config",
+        help="EncryptionConfiguration file: which resources are encrypted in the store, and how.",
+        metavar="F",
     ),
-    (
-        ("--audit-log-maxage",),
-        {"type": int, "default": 0, "help": "Number of days to keep rotated audit logs; 0 keeps them forever."},
+    Flag(
+        name="--encryption-provider-config-automatic-reload",
+        help="Reload the file of --encryption-provider-config when it changes.",
+        default=False,
+        is_switch=True,
     ),
-    (
-        ("--encryption-provider-config",),
-        {
-            "metavar": "F",
-            "help": "EncryptionConfiguration file: which resources are encrypted in the store, and how.",
-        },
+    Flag(
+        name="--enable-admission-plugins",
+        help="Admission plug-ins to enable in addition to the default ones, comma-separated.",
+        default="",
+        metavar="LIST",
     ),
-    (
-        ("--encryption-provider-config-automatic-reload",),
-        flags.switch(False, "Reload the file of --encryption-provider-config when it changes."),
+    Flag(
+        name="--disable-admission-plugins",
+        help="Admission plug-ins to disable although they are on by default, comma-separated.",
+        default="",
+        metavar="LIST",
     ),
-    (
-        ("--enable-admission-plugins",),
-        {
-            "default": "",
-            "metavar": "LIST",
-            "help": "Admission plug-ins to enable in addition to the default ones, comma-separated.",
-        },
+    Flag(
+        name="--admission-control-config-file",
+        help="AdmissionConfiguration file with the configuration of admission plug-ins.",
+        metavar="F",
     ),
-    (
-        ("--disable-admission-plugins",),
-        {
-            "default": "",
-            "metavar": "LIST",
-            "help": "Admission plug-ins to disable although they are on by default, comma-separated.",
-        },
+    Flag(
+        name="--event-ttl",
+        help="How long Events are kept.",
+        default="1h0m0s",
+        metavar="T",
+        target="event_ttl_s",
+        parse=flags.duration_s,
     ),
-    (
-        ("--admission-control-config-file",),
-        {"metavar": "F", "help": "AdmissionConfiguration file with the configuration of admission plug-ins."},
+    Flag(
+        name="--max-requests-inflight",
+        help="Largest number of read-only requests that are served at the same time.",
+        default=400,
+        type=int,
+        target="max_in_flight",
+        parse=flags.not_negative,
     ),
-    (("--event-ttl",), {"default": "1h0m0s", "metavar": "T", "help": "How long Events are kept."}),
-    (
-        ("--max-requests-inflight",),
-        {"type": int, "default": 400, "help": "Largest number of read-only requests that are served at the same time."},
+    Flag(
+        name="--max-mutating-requests-inflight",
+        help="Largest number of mutating requests that are served at the same time.",
+        default=200,
+        type=int,
+        target="max_mutating_in_flight",
+        parse=flags.not_negative,
     ),
-    (
-        ("--max-mutating-requests-inflight",),
-        {"type": int, "default": 200, "help": "Largest number of mutating requests that are served at the same time."},
-    ),
-    *identity_flags.OPTIONS,
-    (
-        ("-v", "--v", "verbosity"),
-        {
-            "type": int,
-            "default": 0,
-            "help": "Log verbosity: 0 logs warnings and errors, 2 also normal operation, 4 everything.",
-        },
+    *identity_flags.FLAGS,
+    Flag(
+        name="--v",
+        short="-v",
+        parameter="verbosity",
+        help="Log verbosity: 0 logs warnings and errors, 2 also normal operation, 4 everything.",
+        default=0,
+        type=int,
     ),
 )
 
@@ -323,18 +317,10 @@ FEATURES: frozenset[str] = frozenset()
 """The feature gates. An unknown name is an error."""
 
 
-def server_options(bind: dict[str, Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that adds the flags. `bind` describes --bind-address, which differs between kube-apiserver and
+def server_options(bind: Flag) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds the flags. `bind` is --bind-address, which differs between kube-apiserver and
     `sampan up`."""
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        options = (_OPTIONS[0], (("--bind-address",), bind), *_OPTIONS[1:])
-        decorators = [
-            click.option(*names, show_default=kwargs.get("default") != "", **kwargs) for names, kwargs in options
-        ]
-        return functools.reduce(lambda wrapped, option: option(wrapped), reversed(decorators), command)
-
-    return decorate
+    return add_flags((_FLAGS[0], bind, *_FLAGS[1:]))
 
 
 def server_config(options: Mapping[str, Any], *, tls: TlsFiles | None, addresses: Sequence[str] = ()) -> ServerConfig:
@@ -348,43 +334,27 @@ def server_config(options: Mapping[str, Any], *, tls: TlsFiles | None, addresses
     enabled = _plugins("--enable-admission-plugins", options["enable_admission_plugins"])
     disabled = _plugins("--disable-admission-plugins", options["disable_admission_plugins"])
     return ServerConfig(
+        **config_fields(_FLAGS, options),
         kubelets=_kubelets(options),
         proxy_client=_proxy_client(options),
         bind_address=bound,
         other_bind_addresses=others,
-        secure_port=flags.port("--secure-port", options["secure_port"]),
-        insecure_bind_address=flags.address("--insecure-bind-address", options["insecure_bind_address"]),
-        insecure_port=flags.port("--insecure-port", options["insecure_port"]),
         advertise_address=advertised(options),
         tls=replace(tls, is_strict=options["tls_min_version"] == "VersionTLS13") if tls is not None else None,
-        tokens=flags.tokens("--token-auth-file", options["token_auth_file"]),
-        basic_users=flags.users("--basic-auth-file", options["basic_auth_file"]),
-        has_bootstrap_tokens=options["enable_bootstrap_token_auth"],
         **identity_flags.authentication(options),
         abac_policies=_policies(options),
         **identity_flags.authorization(options),
         service_account_issuer=options["service_account_issuer"][0],
         other_service_account_issuers=tuple(options["service_account_issuer"][1:]),
-        service_account_jwks_uri=options["service_account_jwks_uri"],
         service_account_max_token_s=_max_token_s(options["service_account_max_token_expiration"]),
-        extends_account_tokens=options["service_account_extend_token_expiration"],
-        has_fairness=options["enable_priority_and_fairness"],
         service_account_key=_signing_key(options["service_account_signing_key_file"]),
         service_account_public_keys=_key_files(options["service_account_key_file"]),
-        api_audiences=tuple(filter(None, options["api_audiences"].split(","))),
-        service_cluster_ip_range=flags.network("--service-cluster-ip-range", options["service_cluster_ip_range"]),
-        service_node_port_range=flags.port_range("--service-node-port-range", options["service_node_port_range"]),
         runtime_config=_runtime_config(options["runtime_config"]),
         audit=_audit(options),
         **_encryption(options),
-        event_ttl_s=flags.duration_s("--event-ttl", options["event_ttl"]),
         enabled_admission_plugins=enabled,
         disabled_admission_plugins=disabled,
         admission_configurations=_configurations(options["admission_control_config_file"], enabled, disabled),
-        max_in_flight=_in_flight("--max-requests-inflight", options["max_requests_inflight"]),
-        max_mutating_in_flight=_in_flight(
-            "--max-mutating-requests-inflight", options["max_mutating_requests_inflight"]
-        ),
     )
 
 
@@ -494,12 +464,6 @@ def _max_token_s(text: str) -> float:
     if seconds and not 3600 <= seconds <= 2**32:
         raise CliError(f"{flag}: must be between 1 hour and 2^32 seconds")
     return seconds
-
-
-def _in_flight(flag: str, number: int) -> int:
-    if number < 0:
-        raise CliError(f"{flag}: cannot be negative")
-    return number
 
 
 def _policies(options: Mapping[str, Any]) -> Sequence[AbacPolicy]:

@@ -22,6 +22,7 @@ from sampan.apiserver.proxy.kubelets import KubeletAccess
 from sampan.cli import detach, flags
 from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir, cluster_options
 from sampan.cli.failures import CliError
+from sampan.cli.flag_table import switch
 from sampan.cli.listen_addresses import certificate_names, host_port, kubelet_address, server_addresses
 from sampan.cli.node_controller_flags import node_controller_settings, range_options
 from sampan.cli.node_flags import node_options, nodes_config
@@ -67,7 +68,7 @@ _SERVICE_NAMES = tuple("kubernetes" + end for end in ("", ".default", ".default.
 @scheduler_options("--scheduler-config")
 @click.option(
     "--leader-elect",
-    **flags.switch(
+    **switch(
         None,
         ("Run controllers and scheduler only while holding a leader election lease. Default: on with --etcd-servers."),
     ),

@@ -105,10 +105,10 @@ def test_a_file_with_several_things(cluster: Cluster) -> None:
     assert done.exit_code == 0, done.output
     assert done.stdout.count("if it were created now\nit would be gated: waiting for scheduling gates: [x/y]\n") == 2
     assert done.stdout.count("\n---\n") == 1
-    assert done.stderr == "(STDIN: Service s has no pods to tell of)\n"
+    assert done.stderr == "(STDIN: Service s has no pods to explain)\n"
     done = given(cluster, service)
     assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr == "Error: STDIN: Service s has no pods to tell of\n"
+    assert done.stderr == "Error: STDIN: Service s has no pods to explain\n"
 
 
 def given(cluster: Cluster, *objects: dict[str, Any]) -> Any:
