@@ -1,14 +1,28 @@
-"""Pure admission checks of a node for a pod bound to it (`pkg/kubelet/lifecycle/predicate.go`)."""
+"""Admission of pods by their node (`pkg/kubelet/lifecycle/predicate.go`), and preemption for critical pods
+(`pkg/kubelet/preemption`).
 
-from collections.abc import Iterable, Mapping
+The checks and the choice of the pods to preempt are pure; `PodAdmitter` carries them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
 
 from sampan.api import resource_names
 from sampan.api.quantity import parse
 from sampan.api.semantics.node_selectors import RequiredNodeAffinity
+from sampan.api.semantics.pod_qos import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
 from sampan.api.semantics.pod_resources import effective_requests
 from sampan.api.semantics.taints import NO_EXECUTE, untolerated
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.kubelet.pod_status import PodFailure
+from sampan.kubelet.pod_events import PodEvents
+from sampan.kubelet.pod_lifecycle import PodLifecycle
+from sampan.kubelet.pod_sources import is_critical
+from sampan.kubelet.pod_status import PodFailure, rejected
+from sampan.kubelet.records import Amounts, PodRecord, PodSyncState, Records
+from sampan.kubelet.status_manager import StatusManager
+from sampan.machinery.clock import Clock
+from sampan.machinery.events import WARNING
 
 _COUNTED = ("cpu", "memory", "ephemeral-storage")
 NODE_AFFINITY, TAINT_TOLERATION, NODE_PORTS = "NodeAffinity", "TaintToleration", "NodePorts"
@@ -17,9 +31,6 @@ OS_LABEL, OS = "kubernetes.io/os", "linux"
 _NO_AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 _NO_TOLERATION = "node(s) had taints that the pod didn't tolerate"
 _NO_PORTS = "node(s) didn't have free ports for the requested pod ports"
-
-Amounts = dict[str, int]
-"""Resource amounts by name: CPU in millicores, everything else in whole units."""
 
 
 def amounts_of(pod: Pod) -> Amounts:
@@ -117,3 +128,136 @@ def _clash(ports: Iterable[tuple[str, str, int]], held: Iterable[tuple[str, str,
 def _tolerates(pod: Pod, node: Node) -> bool:
     """Whether the pod tolerates the node's NoExecute taints. Other effects concern only scheduling."""
     return not untolerated(node.spec.taints, pod.spec.tolerations, (NO_EXECUTE,))
+
+
+PREEMPTED = PodFailure(
+    reason="Preempting",
+    message="Preempted in order to admit critical pod",
+    disruption="Pod was preempted by Kubelet to accommodate a critical pod.",
+)
+_TIE_BREAKERS = ("memory", "cpu", "ephemeral-storage")
+
+
+class PodAdmitter:
+    def __init__(
+        self, *, lifecycle: PodLifecycle, records: Records, statuses: StatusManager, events: PodEvents, clock: Clock
+    ) -> None:
+        self._lifecycle, self._records, self._statuses = lifecycle, records, statuses
+        self._events, self._clock = events, clock
+
+    def admit(self, record: PodRecord) -> list[PodRecord] | None:
+        """Admit or reject the pod. Return the pods preempted for it, whose termination the caller must dispatch, or
+        None if it was rejected. A pod that already has container statuses was admitted before and is not checked again.
+        """
+        requests, preempted = amounts_of(record.pod), list[PodRecord]()
+        if not record.pod.status.containerStatuses:
+            if (failure := self._failure(record, requests)) is not None:
+                failure, preempted = self._preempt(record, requests, failure)
+            if failure is not None:
+                self.reject(record, failure)
+                return None
+        record.move_to(PodSyncState.ADMITTED)
+        record.count(requests)
+        return preempted
+
+    def reject(self, record: PodRecord, failure: PodFailure) -> None:
+        self._events.pod(record.node, record.pod, WARNING, failure.reason, failure.message)
+        record.move_to(PodSyncState.TERMINATED)
+        self._statuses.set_pod_status(record, rejected(record.pod, failure, self._clock.now()))
+        self._statuses.finish(record)
+
+    def _failure(self, record: PodRecord, requests: Amounts) -> PodFailure | None:
+        node = record.node
+        if (failure := self._lifecycle.admission_failure(record.pod)) is not None:
+            return failure
+        ports = frozenset[tuple[str, str, int]]()
+        if ports_of(record.pod):
+            ports = frozenset().union(*(ports_of(pod) for pod in self._others(record)))
+        return admit(record.pod, node.api_node, requests, node.used, len(node.pods), ports)
+
+    def _preempt(
+        self, record: PodRecord, requests: Amounts, failure: PodFailure
+    ) -> tuple[PodFailure | None, list[PodRecord]]:
+        """Preempt other pods if a critical pod was rejected for lack of resources. Return the remaining rejection, if
+        any, and the preempted pods.
+        """
+        node = record.node
+        if not is_critical(record.pod) or not is_lack_of_resources(failure):
+            return failure, []
+        missing = lacking(node.api_node, requests, node.used, len(node.pods))
+        pods = victims(record.pod, self._others(record), missing)
+        if pods is None:
+            return no_victims_failure(missing), []
+        preempted = [self._records[pod.metadata.uid] for pod in pods]
+        for victim in preempted:
+            self._events.pod(node, victim.pod, WARNING, PREEMPTED.reason, PREEMPTED.message)
+            victim.spec.failure = PREEMPTED
+            victim.free()
+        return None, preempted
+
+    def _others(self, record: PodRecord) -> list[Pod]:
+        return [self._records[uid].pod for uid in sorted(record.node.pods) if uid in self._records]
+
+
+def victims(pod: Pod, others: Sequence[Pod], lacking: Mapping[str, int]) -> list[Pod] | None:
+    """Return as few pods as possible, preferring the lowest QoS class, or None if preempting all of them would not
+    suffice.
+    """
+    classes = {name: list[Pod]() for name in (BEST_EFFORT, BURSTABLE, GUARANTEED)}
+    for other in others:
+        if _may_preempt(pod, other):
+            classes[qos_class(other.spec)].append(other)
+    best_effort, burstable, guaranteed = classes.values()
+    if _left(lacking, [*best_effort, *burstable, *guaranteed]):
+        return None
+    last = _nearest(guaranteed, _left(lacking, [*best_effort, *burstable]))
+    middle = _nearest(burstable, _left(lacking, [*best_effort, *last]))
+    first = _nearest(best_effort, _left(lacking, [*middle, *last]))
+    return [*first, *middle, *last]
+
+
+def no_victims_failure(lacking: Mapping[str, int]) -> PodFailure:
+    """Return the rejection of a critical pod for which preemption cannot free enough resources."""
+    amounts = "".join(f"(res: {name}, q: {amount}), " for name, amount in lacking.items())
+    why = f"no set of running pods found to reclaim resources: [{amounts}]"
+    text = "Unexpected error while attempting to recover from admission failure: preemption: error finding a set of"
+    return PodFailure(reason="UnexpectedAdmissionError", message=f"{text} pods to preempt: {why}")
+
+
+def _may_preempt(pod: Pod, other: Pod) -> bool:
+    if is_critical(pod) and not is_critical(other):
+        return True
+    ours, theirs = pod.spec.priority, other.spec.priority
+    return ours is not None and theirs is not None and ours > theirs
+
+
+def _left(lacking: Mapping[str, int], without: Sequence[Pod]) -> Amounts:
+    """Return what is still lacking without the pods `without`."""
+    freed = [_requests_of(item) for item in without]
+    remaining = {name: amount - sum(item.get(name, 0) for item in freed) for name, amount in lacking.items()}
+    return {name: amount for name, amount in remaining.items() if amount > 0}
+
+
+def _nearest(pods: Sequence[Pod], lacking: Mapping[str, int]) -> list[Pod]:
+    """Pick, one after another, the pod whose requests come closest to what is lacking; of equal ones the smaller."""
+    candidates, remaining, chosen = list(pods), dict(lacking), list[Pod]()
+    while remaining and candidates:
+        best = min(candidates, key=lambda pod: (_distance(pod, remaining), _size(pod)))
+        candidates.remove(best)
+        chosen.append(best)
+        remaining = _left(remaining, [best])
+    return chosen
+
+
+def _distance(pod: Pod, lacking: Mapping[str, int]) -> float:
+    requests = _requests_of(pod)
+    return sum((max(amount - requests.get(name, 0), 0) / amount) ** 2 for name, amount in lacking.items())
+
+
+def _size(pod: Pod) -> tuple[int, ...]:
+    requests = _requests_of(pod)
+    return tuple(requests.get(name, 0) for name in _TIE_BREAKERS)
+
+
+def _requests_of(pod: Pod) -> Amounts:
+    return {**amounts_of(pod), "pods": 1}

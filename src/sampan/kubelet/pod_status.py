@@ -23,10 +23,10 @@ from sampan.api.types.core_v1 import (
     PodStatus,
     ResourceRequirements,
 )
-from sampan.kubelet import conditions
+from sampan.kubelet import pod_conditions
 from sampan.kubelet.container_statuses import Waiting, container_statuses
-from sampan.kubelet.phase import FAILED, PENDING, RUNNING, SUCCEEDED, TERMINAL, pod_phase
 from sampan.kubelet.pod_actions import may_restart_all
+from sampan.kubelet.pod_conditions import FAILED, PENDING, RUNNING, SUCCEEDED, TERMINAL, pod_phase
 from sampan.runtimes import contract
 from sampan.runtimes.contract import PodReport
 
@@ -155,14 +155,16 @@ def _set_addresses(status: PodStatus, pod: Pod, inputs: StatusInputs) -> None:
 def _set_conditions(
     status: PodStatus, pod: Pod, inputs: StatusInputs, statuses: dict[str, ContainerStatus], now: float
 ) -> None:
-    own_conditions = conditions.own_conditions(pod, statuses, status.phase, has_sandbox=inputs.report.is_sandbox_ready)
+    own_conditions = pod_conditions.own_conditions(
+        pod, statuses, status.phase, has_sandbox=inputs.report.is_sandbox_ready
+    )
     if inputs.failure is not None and inputs.failure.disruption:
         own_conditions["DisruptionTarget"] = ("True", "TerminationByKubelet", inputs.failure.disruption)
     if may_restart_all(pod.spec):
         own_conditions["AllContainersRestarting"] = _restarting(status.phase, inputs.is_restarting_all)
     if inputs.resize is not None:
         own_conditions[inputs.resize[0]] = ("True", *inputs.resize[1:])
-    status.conditions = conditions.merged(pod, inputs.old.conditions, own_conditions, now)
+    status.conditions = pod_conditions.merged(pod, inputs.old.conditions, own_conditions, now)
 
 
 def _restarting(phase: str, is_restarting_all: bool) -> tuple[str, str, str]:

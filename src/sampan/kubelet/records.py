@@ -14,12 +14,14 @@ from enum import Enum
 
 from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Node, Pod, PodStatus, ResourceRequirements
-from sampan.kubelet.admission import Amounts
 from sampan.kubelet.backoff import MOST_S, BackOff
 from sampan.kubelet.node_status import NodeMachine
 from sampan.kubelet.pod_status import PodFailure
 from sampan.machinery.client import Client
 from sampan.runtimes.contract import Runtime
+
+Amounts = dict[str, int]
+"""Resource amounts by name: CPU in millicores, everything else in whole units."""
 
 
 class PodSyncState(Enum):

@@ -12,7 +12,7 @@ import msgspec
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod, PodCondition, PodStatus
-from sampan.kubelet.conditions import PASSING
+from sampan.kubelet.pod_conditions import PASSING
 from sampan.kubelet.pod_status import merge
 from sampan.kubelet.records import PodRecord, PodSyncState, Records
 from sampan.machinery import errors

@@ -14,16 +14,16 @@ from dataclasses import replace
 
 from sampan.api.semantics.pods import find_container, termination_grace_period_s
 from sampan.api.types.core_v1 import Container, Pod
+from sampan.kubelet.admission import PodAdmitter
 from sampan.kubelet.backoff import MOST_S
 from sampan.kubelet.container_starter import ContainerStarter
-from sampan.kubelet.phase import TERMINAL
 from sampan.kubelet.pod_actions import (
     compute_pod_actions,
     ephemeral_to_start,
     restarts_all,
     stop_order,
 )
-from sampan.kubelet.pod_admitter import PodAdmitter
+from sampan.kubelet.pod_conditions import TERMINAL
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.pod_lifecycle import ContainerKill, PodLifecycle
 from sampan.kubelet.pod_queue import PodQueue

@@ -1,6 +1,7 @@
 """The kubelet of one real node (`pkg/kubelet`): its machine, its pod sources, and the work around its containers.
 
-`kubelet` assembles the parts; `machine` reads the properties of the machine, `registration` creates the Node;
-`pod_provision` carries out the steps of a pod, with `pulling` for images; `orphans` removes what is left of unknown
-pods. The sync loop (`sampan.kubelet.sync_loop`) is the same as that of hollow nodes.
+`components` creates the parts, `kubelet` runs them. Pods come from `api_pod_source` and `static_pod_sources`;
+`real_pod_lifecycle` carries out the steps of a pod for the sync loop, which real and hollow nodes share
+(`sampan.kubelet.sync_loop`). `node_status_updater` registers the node; `eviction_manager`, `garbage_collection`,
+`node_shutdown` and `housekeeping` protect it.
 """

@@ -10,12 +10,12 @@ from sampan.api.codec import json
 from sampan.api.quantity import parse
 from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import Container, Node, Pod, ResourceRequirements
-from sampan.kubelet.admission import Amounts, allocatable_of, amounts_of
+from sampan.kubelet.admission import allocatable_of, amounts_of
 from sampan.kubelet.cgroups import PodCgroups
 from sampan.kubelet.container_config.resources import container_resources
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.pod_status import WHOLE_POD
-from sampan.kubelet.records import PodRecord
+from sampan.kubelet.records import Amounts, PodRecord
 from sampan.machinery.events import NORMAL, WARNING
 from sampan.runtimes import contract
 from sampan.runtimes.contract import PodReport, Runtime, RuntimeFailure

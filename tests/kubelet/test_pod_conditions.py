@@ -14,7 +14,7 @@ from sampan.api.types.core_v1 import (
     Pod,
     PodSpec,
 )
-from sampan.kubelet.phase import pod_phase
+from sampan.kubelet.pod_conditions import pod_phase
 
 RUNNING, WAITING = "running", "waiting"
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod, ResourceRequirements
-from sampan.kubelet.pod_admitter import no_victims_failure, victims
+from sampan.kubelet.admission import no_victims_failure, victims
 from sampan.testing import builders
 from tests.controllers.cluster import Cluster, cluster
 
