@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sampan.api.scheme import Scheme, builtin_scheme
-from sampan.apiserver.admission.chain import AdmissionChain, Plugin
+from sampan.apiserver.admission.chain import AdmissionChain
+from sampan.apiserver.admission.contract import RegisteredPlugin
 from sampan.apiserver.authz import UnionAuthorizer
 from sampan.apiserver.authz.modes import make_union
 from sampan.apiserver.authz.node import NodeGraph
@@ -64,7 +65,7 @@ class Server:
 
 @asynccontextmanager
 async def serving(
-    clock: Clock | None = None, scheme: Scheme | None = None, plugins: Sequence[Plugin] = ()
+    clock: Clock | None = None, scheme: Scheme | None = None, plugins: Sequence[RegisteredPlugin] = ()
 ) -> AsyncIterator[Server]:
     clock = clock or RealClock()
     scheme = scheme or builtin_scheme()

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from sampan.api.scheme import Scheme
-from sampan.apiserver.admission.chain import Plugin
+from sampan.apiserver.admission.contract import RegisteredPlugin
 from sampan.apiserver.request.call import Call, Query
 from sampan.apiserver.response.renderer import Renderer
 from sampan.apiserver.response.responses import StreamedResponse, WatchResponse
@@ -85,7 +85,7 @@ class Asking:
 
 
 @asynccontextmanager
-async def asking(scheme: Scheme | None = None, plugins: Sequence[Plugin] = ()) -> AsyncIterator[Asking]:
+async def asking(scheme: Scheme | None = None, plugins: Sequence[RegisteredPlugin] = ()) -> AsyncIterator[Asking]:
     async with serving(VirtualClock(), scheme, plugins) as server:
         yield Asking(server)
 

@@ -11,7 +11,7 @@ import pytest
 from sampan.api.resource import Resource
 from sampan.api.scheme import builtin_scheme
 from sampan.api.types.meta_v1 import ManagedFieldsEntry
-from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation, mutating
 from tests.apiserver.asking import Asking, Reply, asking, run
 from tests.apiserver.registry.subjects import GADGETS
 
@@ -318,13 +318,13 @@ class _Meddling:
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         return True
 
-    async def admit(self, attributes: Attributes) -> None:
+    async def admit(self, attributes: AdmissionAttributes) -> None:
         attributes.obj.metadata.managedFields = [self._entry]
 
 
 def test_admission_cannot_spoil_the_managers() -> None:
     async def work() -> None:
-        async with asking(plugins=[_Meddling(ManagedFieldsEntry(manager="x", operation="Think"))]) as ask:
+        async with asking(plugins=[mutating(_Meddling(ManagedFieldsEntry(manager="x", operation="Think")))]) as ask:
             call = ask.call("POST", MAPS, msgspec.json.encode(config_map(x="1")), {"user_agent": "agent"})
             await ask.pipeline.serve_as(call)
             (told,) = call.warnings

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sampan.api import limits, times
 from sampan.api.resource import Resource
-from sampan.apiserver.admission.chain import AdmissionChain, Attributes, Operation
+from sampan.apiserver.admission.chain import AdmissionChain
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 from sampan.apiserver.authz import UnionAuthorizer
 from sampan.apiserver.fieldmanager import Ownership, manager_name
 from sampan.apiserver.fieldmanager.ownership import is_reset_in_body
@@ -290,8 +291,8 @@ class ApiEndpoints:
         elif ctx.worker is None and self._has_many_expressions(resource, len(present.raw)):
             ctx.worker = self._small_worker
 
-    def attributes(self, operation: Operation, call: Call, obj: Any, old: Any, ctx: Context) -> Attributes:
-        return Attributes(
+    def attributes(self, operation: Operation, call: Call, obj: Any, old: Any, ctx: Context) -> AdmissionAttributes:
+        return AdmissionAttributes(
             operation=operation,
             resource=_resource(call),
             registry=self.registry,

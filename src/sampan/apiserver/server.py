@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sampan.api.scheme import Scheme, builtin_scheme
 from sampan.api.types.core_v1 import Secret
 from sampan.apiserver.admission.chain import AdmissionChain
+from sampan.apiserver.admission.contract import validating
 from sampan.apiserver.admission.plugins import default_plugins
 from sampan.apiserver.auth_services import AuthServices
 from sampan.apiserver.authn.assembly import account_keys, audiences, authenticators, oidc_tokens
@@ -272,7 +273,7 @@ class ApiServer:
         config = self.config
         disabled, enabled = config.disabled_admission_plugins, config.enabled_admission_plugins
         plugins = default_plugins(disabled, enabled, config.admission_configurations)
-        return AdmissionChain([*plugins, UnservedKinds()])
+        return AdmissionChain([*plugins, validating(UnservedKinds())])
 
     async def _check_bootstrap(self) -> None:
         if not self._is_bootstrapped:

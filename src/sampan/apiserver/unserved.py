@@ -16,7 +16,7 @@ import msgspec
 
 from sampan.api import times
 from sampan.api.resource import Resource
-from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 from sampan.apiserver.bootstrap import SYSTEM
 from sampan.apiserver.request.call import Call, Query
 from sampan.apiserver.request.patches import MERGE_PATCH
@@ -79,7 +79,7 @@ class UnservedKinds:
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         return operation == "CREATE" and not subresource and (resource.group, resource.kind) in UNSERVED
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         resource, meta = attributes.resource, attributes.obj.metadata
         row = UNSERVED[resource.group, resource.kind]
         if not row.concerns(attributes.obj):

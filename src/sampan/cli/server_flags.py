@@ -12,7 +12,7 @@ import click
 
 from sampan.api import runtime_config
 from sampan.apiserver.admission.configuration import ConfigurationError, Configurations, read_configurations
-from sampan.apiserver.admission.plugins import UnknownPlugin, check_names, default_plugins
+from sampan.apiserver.admission.plugins import UnknownAdmissionPlugin, check_names, default_plugins
 from sampan.apiserver.authn.jwt_keys import KeyFileError, read_keys
 from sampan.apiserver.authz.modes import ABAC
 from sampan.apiserver.classic.abac import AbacPolicy, AbacPolicyError, read_policies
@@ -362,7 +362,7 @@ def _plugins(flag: str, text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     try:
         check_names(names)
-    except UnknownPlugin as error:
+    except UnknownAdmissionPlugin as error:
         raise CliError(f"{flag}: {error}") from None
     return names
 
@@ -374,7 +374,7 @@ def _configurations(path: str | None, enabled: Sequence[str], disabled: Sequence
     try:
         configurations = read_configurations(Path(path)) if path else {}
         default_plugins(disabled, enabled, configurations)
-    except (ConfigurationError, UnknownPlugin) as error:
+    except (ConfigurationError, UnknownAdmissionPlugin) as error:
         raise CliError(f"{flag}: {error}") from None
     return configurations
 

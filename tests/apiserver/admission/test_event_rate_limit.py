@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from sampan.apiserver.admission.configuration import ConfigurationError
+from sampan.apiserver.admission.contract import validating
 from sampan.apiserver.admission.event_rate_limit import Bucket, EventRateLimit, Limit
 from sampan.machinery.clock import VirtualClock
 from tests.apiserver.asking import asking, run
@@ -39,7 +40,7 @@ def test_faulty_limits(limits: list[dict[str, Any]], fault: str) -> None:
 def test_on_the_server() -> None:
     async def main() -> None:
         plugin = EventRateLimit({"limits": [{"type": "Namespace", "qps": 1, "burst": 2}]})
-        async with asking(plugins=[plugin]) as asks:
+        async with asking(plugins=[validating(plugin)]) as asks:
             cluster = Cluster(asks)
 
             async def codes(namespace: str, count: int) -> list[int]:

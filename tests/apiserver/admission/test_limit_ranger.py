@@ -4,8 +4,13 @@ import pytest
 
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import LimitRange, PersistentVolumeClaim
-from sampan.apiserver.admission.limit_ranger.constraints import faults_of_claim, faults_of_pod, told
-from sampan.apiserver.admission.limit_ranger.defaults import ANNOTATION, fill_in
+from sampan.apiserver.admission.limit_ranger import (
+    ANNOTATION,
+    claim_violations,
+    join_messages,
+    pod_violations,
+    set_default_resources,
+)
 from tests.apiserver.cluster import NAMESPACE, Cluster, in_cluster
 from tests.apiserver.pods import container, pod
 
@@ -64,7 +69,7 @@ def resources(requests: dict[str, str] | None = None, limits: dict[str, str] | N
     ],
 )
 def test_bounds_of_containers(bounds: dict[str, Any], has: dict[str, Any], faults: list[str]) -> None:
-    found = faults_of_pod(pod(container(resources=has)), limit_range({"type": "Container", **bounds}))
+    found = pod_violations(pod(container(resources=has)), limit_range({"type": "Container", **bounds}))
     assert found == faults
 
 
@@ -75,8 +80,8 @@ def test_a_pod_is_the_sum_of_its_containers_unless_it_says_otherwise() -> None:
         ]
     }
     bounds = limit_range({"type": "Pod", "max": {"cpu": "1"}})
-    assert faults_of_pod(pod(spec), bounds) == ["maximum cpu usage per Pod is 1, but limit is 1200m"]
-    assert faults_of_pod(pod({**spec, "resources": resources({"cpu": "1"}, {"cpu": "1"})}), bounds) == []
+    assert pod_violations(pod(spec), bounds) == ["maximum cpu usage per Pod is 1, but limit is 1200m"]
+    assert pod_violations(pod({**spec, "resources": resources({"cpu": "1"}, {"cpu": "1"})}), bounds) == []
 
 
 @pytest.mark.parametrize(
@@ -91,12 +96,12 @@ def test_bounds_of_claims(size: str, faults: list[str]) -> None:
     value = {"spec": {"resources": {"requests": {"storage": size}}}}
     claim = codec.from_value(value, PersistentVolumeClaim)
     bounds = limit_range({"type": "PersistentVolumeClaim", "min": {"storage": "1Gi"}, "max": {"storage": "2Gi"}})
-    assert faults_of_claim(claim, bounds) == faults
+    assert claim_violations(claim, bounds) == faults
 
 
 def test_how_faults_are_told() -> None:
-    assert told(["a"]) == told(["a", "a"]) == "a"
-    assert told(["a", "b", "a"]) == "[a, b]"
+    assert join_messages(["a"]) == join_messages(["a", "a"]) == "a"
+    assert join_messages(["a", "b", "a"]) == "[a, b]"
 
 
 def test_what_is_missing_is_filled_in_and_noted() -> None:
@@ -107,7 +112,7 @@ def test_what_is_missing_is_filled_in_and_noted() -> None:
         }
     )
     defaults = {"default": {"cpu": "2", "memory": "1Gi"}, "defaultRequest": {"cpu": "1", "memory": "1Mi"}}
-    fill_in(made, limit_range({"type": "Container", **defaults}, {"type": "Pod", "max": {"cpu": "9"}}))
+    set_default_resources(made, limit_range({"type": "Container", **defaults}, {"type": "Pod", "max": {"cpu": "9"}}))
     assert made.spec.containers is not None
     assert made.spec.containers[0].resources.requests == {"cpu": "1", "memory": "1Mi"}
     assert made.spec.initContainers[0].resources.limits == {"cpu": "2", "memory": "1Gi"}
@@ -119,7 +124,7 @@ def test_what_is_missing_is_filled_in_and_noted() -> None:
 
 def test_nothing_to_fill_in_leaves_no_note() -> None:
     made = pod()
-    fill_in(made, limit_range({"type": "Container", "max": {"cpu": "9"}}))
+    set_default_resources(made, limit_range({"type": "Container", "max": {"cpu": "9"}}))
     assert ANNOTATION not in made.metadata.annotations
 
 

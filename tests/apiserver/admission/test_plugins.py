@@ -3,29 +3,39 @@ from pathlib import Path
 import pytest
 
 from sampan.apiserver.admission.configuration import ConfigurationError, read_configurations
-from sampan.apiserver.admission.plugins import CONFIGURED, OFF, PLUGINS, UnknownPlugin, default_plugins
+from sampan.apiserver.admission.plugins import PLUGINS, UnknownAdmissionPlugin, default_plugins
 
 
 def names(disabled: tuple[str, ...] = (), enabled: tuple[str, ...] = ()) -> list[str]:
-    return [plugin.name for plugin in default_plugins(disabled, enabled)]
+    return [row.plugin.name for row in default_plugins(disabled, enabled)]
 
 
 def test_every_plugin_has_the_name_it_is_listed_under() -> None:
-    assert all(make().name == name for name, make in PLUGINS.items() if make is not None)
-    assert PLUGINS.keys() >= OFF
-    assert {name for name, make in PLUGINS.items() if make is None} <= CONFIGURED.keys() & OFF
+    assert all(row.make().plugin.name == name for name, row in PLUGINS.items() if row.make is not None)
+
+
+def test_a_plugin_that_requires_a_configuration_is_not_enabled_by_default() -> None:
+    rows = [row for row in PLUGINS.values() if row.make is None]
+    assert rows
+    assert all(row.make_configured is not None and not row.is_default for row in rows)
+
+
+def test_a_plugin_is_registered_for_every_phase_that_it_implements() -> None:
+    for row in default_plugins(enabled=[name for name, row in PLUGINS.items() if row.make is not None]):
+        assert (row.mutating is not None) == hasattr(row.plugin, "admit"), row.plugin.name
+        assert (row.validating is not None) == hasattr(row.plugin, "validate"), row.plugin.name
 
 
 def test_switching_keeps_the_order() -> None:
-    assert names() == [name for name in PLUGINS if name not in OFF]
-    simple = [name for name, make in PLUGINS.items() if make is not None]
+    assert names() == [name for name, row in PLUGINS.items() if row.is_default]
+    simple = [name for name, row in PLUGINS.items() if row.make is not None]
     assert names(enabled=tuple(reversed(simple))) == simple
     assert names(disabled=("Priority",)) == [name for name in names() if name != "Priority"]
 
 
 @pytest.mark.parametrize("where", ["disabled", "enabled"])
 def test_an_unknown_name_is_an_error_that_names_it(where: str) -> None:
-    with pytest.raises(UnknownPlugin, match="'Nonsense'"):
+    with pytest.raises(UnknownAdmissionPlugin, match="'Nonsense'"):
         names(**{where: ("Priority", "Nonsense")})
 
 
@@ -34,7 +44,7 @@ def test_configurations_must_be_for_those_that_take_one() -> None:
         default_plugins(enabled=["EventRateLimit"])
     with pytest.raises(ConfigurationError, match="Priority: takes no configuration"):
         default_plugins(configurations={"Priority": {}})
-    with pytest.raises(UnknownPlugin, match="'Nonsense'"):
+    with pytest.raises(UnknownAdmissionPlugin, match="'Nonsense'"):
         default_plugins(configurations={"Nonsense": {}})
 
 

@@ -3,11 +3,10 @@ from typing import Any
 import pytest
 
 from sampan.apiserver.admission.configuration import ConfigurationError
-from sampan.apiserver.admission.pod_security.configuration import read
-from sampan.apiserver.admission.pod_security.labels import LATEST, PREFIX, Policy, Standard, policy_of
 from sampan.apiserver.admission.pod_security.plugin import by_controller, is_significant, warnings_about
+from sampan.apiserver.admission.pod_security.policy import LATEST, PREFIX, NamespacePolicy, Standard, policy_of, read
 from sampan.apiserver.admission.pod_security.standards import violations
-from sampan.apiserver.admission.pod_security.violations import told
+from sampan.apiserver.admission.pod_security.violations import describe_violations
 from tests.apiserver.cluster import NAMESPACE, Cluster, in_cluster
 from tests.apiserver.pods import container, pod
 
@@ -27,7 +26,7 @@ def secured(**changes: Any) -> dict[str, Any]:
 
 def told_of(standard: Standard, spec: dict[str, Any], **metadata: Any) -> str:
     made = pod(spec, **metadata)
-    return told(violations(standard, made.metadata, made.spec))
+    return describe_violations(violations(standard, made.metadata, made.spec))
 
 
 @pytest.mark.parametrize(
@@ -156,24 +155,24 @@ def labels(**values: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("given", "policy", "faults"),
     [
-        ({}, Policy(), 0),
-        (labels(enforce="baseline"), Policy(enforce=BASELINE, warn=BASELINE), 0),
+        ({}, NamespacePolicy(), 0),
+        (labels(enforce="baseline"), NamespacePolicy(enforce=BASELINE, warn=BASELINE), 0),
         (
             labels(enforce="baseline", enforce_version="v1.20", warn="restricted"),
-            Policy(enforce=Standard("baseline", 20), warn=RESTRICTED),
+            NamespacePolicy(enforce=Standard("baseline", 20), warn=RESTRICTED),
             0,
         ),
-        (labels(audit="restricted"), Policy(audit=RESTRICTED), 0),
-        (labels(enforce="x", audit="y", warn="z"), Policy(enforce=RESTRICTED), 3),
-        (labels(enforce_version="1.2", warn_version="v1.02"), Policy(), 2),
+        (labels(audit="restricted"), NamespacePolicy(audit=RESTRICTED), 0),
+        (labels(enforce="x", audit="y", warn="z"), NamespacePolicy(enforce=RESTRICTED), 3),
+        (labels(enforce_version="1.2", warn_version="v1.02"), NamespacePolicy(), 2),
         (
             labels(enforce="restricted", warn_version="v1.2"),
-            Policy(enforce=RESTRICTED, warn=Standard("restricted", 2)),
+            NamespacePolicy(enforce=RESTRICTED, warn=Standard("restricted", 2)),
             0,
         ),
     ],
 )
-def test_labels(given: dict[str, str], policy: Policy, faults: int) -> None:
+def test_labels(given: dict[str, str], policy: NamespacePolicy, faults: int) -> None:
     found, wrong = policy_of(given)
     assert (found, len(wrong)) == (policy, faults)
 
@@ -242,7 +241,7 @@ CONFIG: dict[str, Any] = {
 
 def test_configuration() -> None:
     found = read(CONFIG)
-    assert found.default == Policy(enforce=Standard("baseline", 30), audit=RESTRICTED)
+    assert found.default == NamespacePolicy(enforce=Standard("baseline", 30), audit=RESTRICTED)
     assert (set(found.namespaces), set(found.runtime_classes), set(found.usernames)) == ({"free"}, {"sandboxed"}, set())
     assert policy_of(labels(enforce="restricted"), found.default)[0].enforce == Standard("restricted", 30)
 

@@ -11,7 +11,7 @@ from sampan.api.types.core_v1 import Pod, ResourceQuota, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.admission.configuration import ConfigurationError
 from sampan.apiserver.admission.resource_quota import ResourceQuotaAdmission
-from sampan.apiserver.admission.resource_quota.ledger import Charge, tally
+from sampan.apiserver.admission.resource_quota.quota_charges import QuotaCharge, add_charges
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.server import ApiServer
 from sampan.machinery import errors
@@ -29,12 +29,12 @@ def quota(hard: dict[str, str], used: dict[str, str]) -> ResourceQuota:
     return codec.from_value(value, ResourceQuota)
 
 
-def charge(is_limited: bool = True, **amounts: str) -> Charge:
-    return Charge(amounts={name: parse(text) for name, text in amounts.items()}, is_limited=is_limited)
+def charge(is_limited: bool = True, **amounts: str) -> QuotaCharge:
+    return QuotaCharge(amounts={name: parse(text) for name, text in amounts.items()}, is_limited=is_limited)
 
 
 def test_charges_that_fit_are_added_and_others_refused() -> None:
-    page = tally(
+    page = add_charges(
         quota({"cpu": "2", "pods": "9"}, {"cpu": "1", "pods": "3"}),
         [charge(cpu="500m", pods="1"), charge(cpu="600m", pods="1"), charge(cpu="500m", memory="1Gi")],
     )
@@ -43,7 +43,7 @@ def test_charges_that_fit_are_added_and_others_refused() -> None:
 
 
 def test_what_is_given_back_is_never_refused_and_ends_at_nothing() -> None:
-    page = tally(quota({"pods": "1"}, {"pods": "3"}), [charge(pods="1"), charge(is_limited=False, pods="-5")])
+    page = add_charges(quota({"pods": "1"}, {"pods": "3"}), [charge(pods="1"), charge(is_limited=False, pods="-5")])
     assert page.used == {"pods": "0"}
     assert list(page.refusals) == [0]
 

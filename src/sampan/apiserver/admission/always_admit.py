@@ -1,7 +1,7 @@
 """AlwaysAdmit: admits every request. It is deprecated and without effect."""
 
 from sampan.api.resource import Resource
-from sampan.apiserver.admission.chain import Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 
 
 class AlwaysAdmit:
@@ -9,3 +9,6 @@ class AlwaysAdmit:
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         return False
+
+    async def validate(self, attributes: AdmissionAttributes) -> None:
+        """Admit the request."""

@@ -1,17 +1,17 @@
 """AlwaysDeny: rejects every write, for tests."""
 
 from sampan.api.resource import Resource
-from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 
 
-class AlwaysDeny:
+class AlwaysDenyAdmission:
     name = "AlwaysDeny"
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         return True
 
-    async def admit(self, attributes: Attributes) -> None:
-        raise attributes.refusal("admission control is denying all modifications")
+    async def admit(self, attributes: AdmissionAttributes) -> None:
+        raise attributes.forbidden("admission control is denying all modifications")
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         await self.admit(attributes)

@@ -6,7 +6,7 @@ from sampan.api.faults import FieldError
 from sampan.api.resource import Resource
 from sampan.api.semantics.pods import containers_by_field
 from sampan.api.types.core_v1 import Pod
-from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 
 _ALWAYS = "Always"
 
@@ -18,7 +18,7 @@ class AlwaysPullImages:
         is_pod = resource.plural == "pods" and resource.group == ""
         return is_pod and operation in ("CREATE", "UPDATE") and not subresource
 
-    async def admit(self, attributes: Attributes) -> None:
+    async def admit(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj
         if not has_new_images(attributes.old, pod):
             return
@@ -28,14 +28,14 @@ class AlwaysPullImages:
             if volume.image is not None:
                 volume.image.pullPolicy = _ALWAYS
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj
         if not has_new_images(attributes.old, pod):
             return
-        faults = [str(FieldError.not_supported(field, policy, [_ALWAYS])) for field, policy in _others(pod)]
-        if faults:
-            texts = [attributes.refusal(message).message for message in faults]
-            refusal = attributes.refusal(faults[0])
+        messages = [str(FieldError.not_supported(field, policy, [_ALWAYS])) for field, policy in _others(pod)]
+        if messages:
+            texts = [attributes.forbidden(message).message for message in messages]
+            refusal = attributes.forbidden(messages[0])
             refusal.status["message"] = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
             raise refusal
 

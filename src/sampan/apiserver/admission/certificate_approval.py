@@ -3,8 +3,8 @@
 from sampan.api import gotext
 from sampan.api.resource import Resource
 from sampan.api.types.certificates_v1 import CertificateSigningRequest
-from sampan.apiserver.admission.chain import Attributes, Operation
-from sampan.apiserver.admission.rights import may_for_signer
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.rights import is_authorized_for_signer
 
 
 class CertificateApproval:
@@ -14,9 +14,9 @@ class CertificateApproval:
         is_request = resource.plural == "certificatesigningrequests" and resource.group == "certificates.k8s.io"
         return is_request and operation == "UPDATE" and subresource == "approval"
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         request: CertificateSigningRequest = attributes.old
         signer = request.spec.signerName
-        if not await may_for_signer(attributes, "approve", signer):
+        if not await is_authorized_for_signer(attributes, "approve", signer):
             why = f"user not permitted to approve requests with signerName {gotext.quote(signer)}"
-            raise attributes.refusal(why)
+            raise attributes.forbidden(why)

@@ -4,8 +4,8 @@ signer."""
 from sampan.api import gotext
 from sampan.api.resource import Resource
 from sampan.api.types.certificates_v1 import CertificateSigningRequest
-from sampan.apiserver.admission.chain import Attributes, Operation
-from sampan.apiserver.admission.rights import may_for_signer
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.rights import is_authorized_for_signer
 
 
 class CertificateSigning:
@@ -15,11 +15,11 @@ class CertificateSigning:
         is_request = resource.plural == "certificatesigningrequests" and resource.group == "certificates.k8s.io"
         return is_request and operation == "UPDATE" and subresource == "status"
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         old: CertificateSigningRequest = attributes.old
         new: CertificateSigningRequest = attributes.obj
         if (old.status.certificate, old.status.conditions) == (new.status.certificate, new.status.conditions):
             return
         signer = old.spec.signerName
-        if not await may_for_signer(attributes, "sign", signer):
-            raise attributes.refusal(f"user not permitted to sign requests with signerName {gotext.quote(signer)}")
+        if not await is_authorized_for_signer(attributes, "sign", signer):
+            raise attributes.forbidden(f"user not permitted to sign requests with signerName {gotext.quote(signer)}")

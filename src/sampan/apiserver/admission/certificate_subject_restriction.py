@@ -2,7 +2,7 @@
 
 from sampan.api.resource import Resource
 from sampan.api.types.certificates_v1 import CertificateSigningRequest
-from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 from sampan.apiserver.registry.certificate_rules import parse_request
 from sampan.apiserver.request.call import MASTERS
 
@@ -16,10 +16,10 @@ class CertificateSubjectRestriction:
         is_request = resource.plural == "certificatesigningrequests" and resource.group == "certificates.k8s.io"
         return is_request and operation == "CREATE" and not subresource
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         request: CertificateSigningRequest = attributes.obj
         if request.spec.signerName == _SIGNER and MASTERS in organizations_of(request):
-            raise attributes.refusal(f"use of {_SIGNER} signer with system:masters group is not allowed")
+            raise attributes.forbidden(f"use of {_SIGNER} signer with system:masters group is not allowed")
 
 
 def organizations_of(request: CertificateSigningRequest) -> list[str]:

@@ -7,8 +7,8 @@ import msgspec
 from sampan.api import gotext
 from sampan.api.codec import json
 from sampan.api.resource import Resource
-from sampan.apiserver.admission.chain import Attributes, Operation
-from sampan.apiserver.admission.rights import may_for_signer
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.rights import is_authorized_for_signer
 
 _FOR_GARBAGE_COLLECTION = ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
 
@@ -20,14 +20,14 @@ class ClusterTrustBundleAttest:
         is_bundle = resource.plural == "clustertrustbundles" and resource.group == "certificates.k8s.io"
         return is_bundle and operation in ("CREATE", "UPDATE") and not subresource
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         signer = attributes.obj.spec.signerName
         if signer in ("", None, msgspec.UNSET):
             return
         if attributes.old is not None and _content(attributes.old) == _content(attributes.obj):
             return
-        if not await may_for_signer(attributes, "attest", signer):
-            raise attributes.refusal(f"user not permitted to attest for signerName {gotext.quote(signer)}")
+        if not await is_authorized_for_signer(attributes, "attest", signer):
+            raise attributes.forbidden(f"user not permitted to attest for signerName {gotext.quote(signer)}")
 
 
 def _content(bundle: Any) -> Any:

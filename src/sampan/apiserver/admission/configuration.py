@@ -25,16 +25,16 @@ def read_configurations(path: Path) -> dict[str, Mapping[str, Any]]:
             raise ConfigurationError(f"{path}: every one of the plugins must have a name")
         other = row.get("path")
         part = _read(path.parent / str(other)) if other else row.get("configuration") or {}
-        configurations[str(row["name"])] = placed(part, path.parent)
+        configurations[str(row["name"])] = resolve_kubeconfig_path(part, path.parent)
     return configurations
 
 
-def placed(part: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+def resolve_kubeconfig_path(part: Mapping[str, Any], directory: Path) -> Mapping[str, Any]:
     """Resolve the kubeconfig path of the image policy relative to the directory of the file that contains it."""
     policy = part.get("imagePolicy")
     if not isinstance(policy, Mapping) or "kubeConfigFile" not in policy:
         return part
-    return {**part, "imagePolicy": {**policy, "kubeConfigFile": str(folder / str(policy["kubeConfigFile"]))}}
+    return {**part, "imagePolicy": {**policy, "kubeConfigFile": str(directory / str(policy["kubeConfigFile"]))}}
 
 
 def _read(path: Path) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 from sampan.api.resource import Resource
 from sampan.api.types.networking_v1 import Ingress
 from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 
 OLD_CLASS = "kubernetes.io/ingress.class"
 """The deprecated annotation for the class."""
@@ -17,7 +17,7 @@ class DefaultIngressClass:
         is_ingress = resource.plural == "ingresses" and resource.group == "networking.k8s.io"
         return is_ingress and operation == "CREATE" and not subresource
 
-    async def admit(self, attributes: Attributes) -> None:
+    async def admit(self, attributes: AdmissionAttributes) -> None:
         ingress: Ingress = attributes.obj
         if ingress.spec.ingressClassName is not None or OLD_CLASS in ingress.metadata.annotations:
             return

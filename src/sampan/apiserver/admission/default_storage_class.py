@@ -3,7 +3,7 @@
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import PersistentVolumeClaim
 from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 from sampan.apiserver.registry.volumes.classes import is_default, names_class
 
 
@@ -14,7 +14,7 @@ class DefaultStorageClass:
         is_claim = resource.plural == "persistentvolumeclaims" and resource.group == ""
         return is_claim and operation == "CREATE" and not subresource
 
-    async def admit(self, attributes: Attributes) -> None:
+    async def admit(self, attributes: AdmissionAttributes) -> None:
         claim: PersistentVolumeClaim = attributes.obj
         if names_class(claim):
             return

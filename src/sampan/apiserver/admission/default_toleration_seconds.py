@@ -4,7 +4,7 @@ otherwise."""
 from sampan.api.resource import Resource
 from sampan.api.semantics.taints import NOT_READY, UNREACHABLE
 from sampan.api.types.core_v1 import Pod, Toleration
-from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 
 _TAINTS = (NOT_READY, UNREACHABLE)
 _STAY_S = 300
@@ -17,7 +17,7 @@ class DefaultTolerationSeconds:
         is_pod = resource.plural == "pods" and resource.group == ""
         return is_pod and operation in ("CREATE", "UPDATE") and not subresource
 
-    async def admit(self, attributes: Attributes) -> None:
+    async def admit(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj
         missing = [
             taint for taint in _TAINTS if not any(_says(toleration, taint) for toleration in pod.spec.tolerations)

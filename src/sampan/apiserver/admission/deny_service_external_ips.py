@@ -2,7 +2,7 @@
 
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Service
-from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 
 
 class DenyServiceExternalIPs:
@@ -12,8 +12,8 @@ class DenyServiceExternalIPs:
         is_service = resource.plural == "services" and resource.group == ""
         return is_service and operation in ("CREATE", "UPDATE") and not subresource
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         service: Service = attributes.obj
         old_ips = attributes.old.spec.externalIPs if attributes.old is not None else ()
         if not set(service.spec.externalIPs) <= set(old_ips):
-            raise attributes.refusal("Use of external IPs is denied by admission control")
+            raise attributes.forbidden("Use of external IPs is denied by admission control")

@@ -9,21 +9,21 @@ from typing import Any
 
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Event
-from sampan.apiserver.admission.chain import Attributes, Operation
 from sampan.apiserver.admission.configuration import ConfigurationError
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 from sampan.machinery import errors
 
 _KEYS_KEPT = 4096
 
 
-def _source_and_object(attributes: Attributes) -> str:
+def _source_and_object(attributes: AdmissionAttributes) -> str:
     event: Event = attributes.obj
     source, about = event.source, event.involvedObject
     parts = (source.component, source.host, about.kind, about.namespace, about.name, about.uid, about.apiVersion)
     return "".join(parts)
 
 
-_KEYS: dict[str, Callable[[Attributes], str]] = {
+_KEYS: dict[str, Callable[[AdmissionAttributes], str]] = {
     "Server": lambda attributes: "",
     "Namespace": lambda attributes: attributes.namespace,
     "User": lambda attributes: attributes.user.name,
@@ -77,7 +77,7 @@ class EventRateLimit:
         is_event = resource.plural == "events" and resource.group == ""
         return is_event and operation in ("CREATE", "UPDATE") and not subresource
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         if attributes.dry_run:
             return
         now, reached = attributes.registry.clock.monotonic(), []

@@ -4,7 +4,7 @@ from sampan.api.resource import Resource
 from sampan.api.resource_names import is_extended
 from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import Pod, Toleration
-from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 
 
 class ExtendedResourceToleration:
@@ -14,7 +14,7 @@ class ExtendedResourceToleration:
         is_pod = resource.plural == "pods" and resource.group == ""
         return is_pod and operation in ("CREATE", "UPDATE") and not subresource
 
-    async def admit(self, attributes: Attributes) -> None:
+    async def admit(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj
         containers = init_and_main_containers(pod.spec)
         requested = {name for container in containers for name in container.resources.requests if is_extended(name)}

@@ -11,8 +11,8 @@ import msgspec
 
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Pod
-from sampan.apiserver.admission.chain import Attributes, Operation
 from sampan.apiserver.admission.configuration import ConfigurationError
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 from sampan.machinery import errors
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.transport import ConnectionFailed, Request
@@ -33,35 +33,35 @@ class ImagePolicyWebhook:
         self._allow_s = _kept_s(policy, "allowTTL", 5 * 60)
         self._deny_s = _kept_s(policy, "denyTTL", 30)
         self._allows_by_default = bool(policy.get("defaultAllow"))
-        self._answers: OrderedDict[bytes, tuple[float, dict[str, Any]]] = OrderedDict()
+        self._responses: OrderedDict[bytes, tuple[float, dict[str, Any]]] = OrderedDict()
         """Cached responses by review spec: when they expire, and the status."""
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         is_pod = resource.plural == "pods" and resource.group == ""
         return is_pod and operation in ("CREATE", "UPDATE") and subresource in ("", "ephemeralcontainers")
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj
         question = msgspec.json.encode(spec_of(pod, attributes), order="deterministic")
         try:
             status = await self._status(question, attributes.registry.clock.now())
         except (ConnectionFailed, errors.ApiError, msgspec.DecodeError) as error:
             if not self._allows_by_default:
-                raise attributes.refusal(str(error)) from error
+                raise attributes.forbidden(str(error)) from error
             pod.metadata.annotations[FAILED_OPEN] = "true"
             return
         if not status.get("allowed"):
-            raise attributes.refusal(_denial(status.get("reason")))
+            raise attributes.forbidden(_denial(status.get("reason")))
 
     async def _status(self, question: bytes, now: float) -> dict[str, Any]:
-        until, status = self._answers.get(question, (0.0, {}))
+        until, status = self._responses.get(question, (0.0, {}))
         if until > now:
             return status
         status = await _ask(self._access, question)
         kept_s = self._allow_s if status.get("allowed") else self._deny_s
-        self._answers[question] = (now + kept_s, status)
-        if len(self._answers) > _KEPT:
-            self._answers.popitem(last=False)
+        self._responses[question] = (now + kept_s, status)
+        if len(self._responses) > _KEPT:
+            self._responses.popitem(last=False)
         return status
 
 
@@ -71,7 +71,7 @@ def _denial(reason: str | None) -> str:
     return f"image policy webhook backend denied one or more images: {reason}"
 
 
-def spec_of(pod: Pod, attributes: Attributes) -> dict[str, Any]:
+def spec_of(pod: Pod, attributes: AdmissionAttributes) -> dict[str, Any]:
     """Return the spec of the ImageReview."""
     ephemeral = attributes.subresource == "ephemeralcontainers"
     listed = pod.spec.ephemeralContainers if ephemeral else [*(pod.spec.containers or ()), *pod.spec.initContainers]
@@ -88,8 +88,8 @@ async def _ask(access: Access, question: bytes) -> dict[str, Any]:
         method="POST", path="", headers={"Content-Type": "application/json"}, body=msgspec.json.encode(review)
     )
     async with HttpTransport(access) as service:
-        answer = await service.send(request)
-    status = msgspec.json.decode(answer.body(), type=dict[str, Any]).get("status")
+        response = await service.send(request)
+    status = msgspec.json.decode(response.body(), type=dict[str, Any]).get("status")
     return status if isinstance(status, dict) else {}
 
 

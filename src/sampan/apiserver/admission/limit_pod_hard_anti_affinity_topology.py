@@ -2,7 +2,7 @@
 
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Pod
-from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 
 _HOST = "kubernetes.io/hostname"
 
@@ -14,7 +14,7 @@ class LimitPodHardAntiAffinityTopology:
         is_pod = resource.plural == "pods" and resource.group == ""
         return is_pod and operation in ("CREATE", "UPDATE") and not subresource
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj
         affinity = pod.spec.affinity
         if affinity is None or affinity.podAntiAffinity is None:
@@ -22,4 +22,4 @@ class LimitPodHardAntiAffinityTopology:
         for term in affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution:
             if term.topologyKey != _HOST:
                 start = f"affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey {term.topologyKey}"
-                raise attributes.refusal(f"{start} but only key {_HOST} is allowed")
+                raise attributes.forbidden(f"{start} but only key {_HOST} is allowed")

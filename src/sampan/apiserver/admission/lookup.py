@@ -35,7 +35,7 @@ async def in_namespace(store: Store, namespace: str) -> list[Any]:
     return [item.object(store.codec.decode) for item in store.cacher.peek_in(namespace)]
 
 
-def newest(found: Iterable[Any]) -> Any | None:
+def newest(objects: Iterable[Any]) -> Any | None:
     """Return the most recently created object; of those created in the same second the first by name."""
-    by_name = sorted(found, key=lambda obj: obj.metadata.name)
+    by_name = sorted(objects, key=lambda obj: obj.metadata.name)
     return max(by_name, key=lambda obj: obj.metadata.creationTimestamp or "", default=None)

@@ -7,7 +7,7 @@ from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Namespace
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 from sampan.apiserver.registry.strategy import Context
 from sampan.machinery import errors
 
@@ -18,7 +18,7 @@ class NamespaceAutoProvision:
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         return resource.namespaced and operation == "CREATE"
 
-    async def admit(self, attributes: Attributes) -> None:
+    async def admit(self, attributes: AdmissionAttributes) -> None:
         registry = attributes.registry
         store = registry.store_of("", "v1", "Namespace")
         if attributes.dry_run or await lookup.find(store, "", attributes.namespace) is not None:

@@ -2,7 +2,7 @@
 
 from sampan.api.resource import Resource
 from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 from sampan.machinery import errors
 
 
@@ -12,7 +12,7 @@ class NamespaceExists:
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         return resource.namespaced and operation in ("CREATE", "UPDATE", "DELETE")
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         store = attributes.registry.store_of("", "v1", "Namespace")
         if await lookup.find(store, "", attributes.namespace) is None:
             raise errors.not_found("namespaces", attributes.namespace)

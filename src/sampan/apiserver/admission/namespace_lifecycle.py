@@ -3,7 +3,7 @@
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Namespace
 from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 from sampan.machinery import errors
 
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
@@ -24,7 +24,7 @@ class NamespaceLifecycle:
         is_review = (resource.group, resource.plural) == _REVIEWS
         return resource.namespaced and operation in ("CREATE", "UPDATE") and not is_review
 
-    async def admit(self, attributes: Attributes) -> None:
+    async def admit(self, attributes: AdmissionAttributes) -> None:
         if _is_namespace(attributes.resource):
             self._check_deletion(attributes)
             return
@@ -34,14 +34,14 @@ class NamespaceLifecycle:
         if attributes.operation == "CREATE" and namespace.status.phase == "Terminating":
             raise _terminating(attributes)
 
-    def _check_deletion(self, attributes: Attributes) -> None:
+    def _check_deletion(self, attributes: AdmissionAttributes) -> None:
         if attributes.name in _IMMORTAL:
             raise errors.forbidden("namespaces", attributes.name, "this namespace may not be deleted")
         now = attributes.registry.clock.now()
         self._deleted = {name: until for name, until in self._deleted.items() if until > now}
         self._deleted[attributes.name] = now + _DISTRUST_S
 
-    async def _namespace(self, attributes: Attributes) -> Namespace | None:
+    async def _namespace(self, attributes: AdmissionAttributes) -> Namespace | None:
         store, name = attributes.registry.store_of("", "v1", "Namespace"), attributes.namespace
         find = lookup.find_now if name in self._deleted else lookup.find
         namespace: Namespace | None = await find(store, "", name)
@@ -52,7 +52,7 @@ def _is_namespace(resource: Resource) -> bool:
     return resource.plural == "namespaces" and resource.group == ""
 
 
-def _terminating(attributes: Attributes) -> errors.ApiError:
+def _terminating(attributes: AdmissionAttributes) -> errors.ApiError:
     name = attributes.namespace
     cause = {
         "reason": "NamespaceTerminating",
@@ -60,4 +60,4 @@ def _terminating(attributes: Attributes) -> errors.ApiError:
         "field": "metadata.namespace",
     }
     why = f"unable to create new content in namespace {name} because it is being terminated"
-    return attributes.refusal(why, [cause])
+    return attributes.forbidden(why, [cause])

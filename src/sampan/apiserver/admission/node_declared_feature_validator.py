@@ -3,7 +3,7 @@
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Container, Node, Pod
 from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 
 POD_LEVEL, INIT_CONTAINERS = "InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers"
 
@@ -15,7 +15,7 @@ class NodeDeclaredFeatureValidator:
         is_pod = resource.plural == "pods" and resource.group == ""
         return is_pod and operation == "UPDATE" and subresource in ("", "resize")
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj
         node_name, old = pod.spec.nodeName, attributes.old
         if not node_name or pod.metadata.generation == old.metadata.generation:
@@ -25,10 +25,10 @@ class NodeDeclaredFeatureValidator:
             return
         node: Node | None = await lookup.find(attributes.registry.store_of("", "v1", "Node"), "", node_name)
         if node is None:
-            raise attributes.refusal(f'node "{node_name}" not found')
+            raise attributes.forbidden(f'node "{node_name}" not found')
         if missing := [feature for feature in features if feature not in node.status.declaredFeatures]:
             listed = ", ".join(missing)
-            raise attributes.refusal(
+            raise attributes.forbidden(
                 f'pod update requires features {listed} which are not available on node "{node_name}"'
             )
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from sampan.api.resource import Resource
 from sampan.api.types.meta_v1 import OwnerReference
-from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 from sampan.apiserver.admission.rights import authorize, is_allowed
-from sampan.apiserver.authz.authorizer import Attributes as Asked
+from sampan.apiserver.authz.authorizer import Attributes as AuthzAttributes
 from sampan.apiserver.authz.authorizer import AuthzDecision
 
 _NO_ERROR = "<nil>"
@@ -24,7 +24,7 @@ class OwnerReferencesPermissionEnforcement:
         is_pod_status = (resource.group, resource.plural, subresource) == ("", "pods", "status")
         return operation in ("CREATE", "UPDATE") and not is_pod_status
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         new = _owners(attributes.obj)
         old = _owners(attributes.old) if attributes.old is not None else []
         if new == old:
@@ -49,9 +49,9 @@ def newly_blocking(old: Sequence[OwnerReference], new: Sequence[OwnerReference])
     return [owner for owner in new if owner.blockOwnerDeletion and owner.uid not in before]
 
 
-async def _require_deletion(attributes: Attributes) -> None:
+async def _require_deletion(attributes: AdmissionAttributes) -> None:
     resource = attributes.resource
-    request = Asked(
+    request = AuthzAttributes(
         attributes.user,
         "delete",
         "",
@@ -65,34 +65,36 @@ async def _require_deletion(attributes: Attributes) -> None:
     result = await authorize(attributes, request)
     if result.decision is not AuthzDecision.ALLOW:
         why = f"cannot set an ownerRef on a resource you can't delete: {result.reason}, {_NO_ERROR}"
-        raise attributes.refusal(why)
+        raise attributes.forbidden(why)
 
 
-def _any_finalizer(attributes: Attributes) -> Asked:
-    return Asked(attributes.user, "update", "", "*", "*", "*", "finalizers", "", "*")
+def _any_finalizer(attributes: AdmissionAttributes) -> AuthzAttributes:
+    return AuthzAttributes(attributes.user, "update", "", "*", "*", "*", "finalizers", "", "*")
 
 
-async def _require_finalizers(attributes: Attributes, owner: OwnerReference) -> None:
+async def _require_finalizers(attributes: AdmissionAttributes, owner: OwnerReference) -> None:
     resources = list(_resources(attributes, owner))
     if not resources:
         group, _, version = owner.apiVersion.rpartition("/")
         what = f"APIVersion {owner.apiVersion} Kind {owner.kind}"
         missing = f'no matches for kind "{owner.kind}" in version "{group + "/" if group else ""}{version}"'
         start = "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for"
-        raise attributes.refusal(f"{start} {what}: {missing}")
+        raise attributes.forbidden(f"{start} {what}: {missing}")
     for resource in resources:
         namespace = attributes.namespace if resource.namespaced else ""
         group, version, plural = resource.group, resource.version, resource.plural
-        request = Asked(attributes.user, "update", "", group, version, plural, "finalizers", namespace, owner.name)
+        request = AuthzAttributes(
+            attributes.user, "update", "", group, version, plural, "finalizers", namespace, owner.name
+        )
         result = await authorize(attributes, request)
         if result.decision is not AuthzDecision.ALLOW:
             start = (
                 "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on"
             )
-            raise attributes.refusal(f"{start}: {result.reason}, {_NO_ERROR}")
+            raise attributes.forbidden(f"{start}: {result.reason}, {_NO_ERROR}")
 
 
-def _resources(attributes: Attributes, owner: OwnerReference) -> Iterator[Resource]:
+def _resources(attributes: AdmissionAttributes, owner: OwnerReference) -> Iterator[Resource]:
     group, _, version = owner.apiVersion.rpartition("/")
     resource = attributes.registry.scheme.by_kind(group, version, owner.kind)
     if resource is not None:

@@ -5,7 +5,7 @@ from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import PersistentVolumeClaim
 from sampan.api.types.storage_v1 import StorageClass
 from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 from sampan.apiserver.registry.volumes.classes import class_of
 
 
@@ -16,19 +16,19 @@ class PersistentVolumeClaimResize:
         is_claim = resource.plural == "persistentvolumeclaims" and resource.group == ""
         return is_claim and operation == "UPDATE" and not subresource
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         claim: PersistentVolumeClaim = attributes.obj
         old: PersistentVolumeClaim = attributes.old
         if _size(claim) <= _size(old):
             return
         if old.status.phase != "Bound":
-            raise attributes.refusal("Only bound persistent volume claims can be expanded")
+            raise attributes.forbidden("Only bound persistent volume claims can be expanded")
         if class_of(claim) != class_of(old) or not await _may_grow(attributes, class_of(claim)):
             why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must"
-            raise attributes.refusal(f"{why} support resize")
+            raise attributes.forbidden(f"{why} support resize")
 
 
-async def _may_grow(attributes: Attributes, class_name: str) -> bool:
+async def _may_grow(attributes: AdmissionAttributes, class_name: str) -> bool:
     if not class_name:
         return False
     store = attributes.registry.store_of("storage.k8s.io", "v1", "StorageClass")

@@ -1,17 +1,18 @@
 """The admission plugins in the order of kube-apiserver, and which of them are enabled by default."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
 
 from sampan.apiserver.admission.always_admit import AlwaysAdmit
-from sampan.apiserver.admission.always_deny import AlwaysDeny
+from sampan.apiserver.admission.always_deny import AlwaysDenyAdmission
 from sampan.apiserver.admission.always_pull_images import AlwaysPullImages
 from sampan.apiserver.admission.certificate_approval import CertificateApproval
 from sampan.apiserver.admission.certificate_signing import CertificateSigning
 from sampan.apiserver.admission.certificate_subject_restriction import CertificateSubjectRestriction
-from sampan.apiserver.admission.chain import Plugin
 from sampan.apiserver.admission.cluster_trust_bundle_attest import ClusterTrustBundleAttest
 from sampan.apiserver.admission.configuration import ConfigurationError, Configurations
+from sampan.apiserver.admission.contract import RegisteredPlugin, mutating, mutating_and_validating, validating
 from sampan.apiserver.admission.default_ingress_class import DefaultIngressClass
 from sampan.apiserver.admission.default_storage_class import DefaultStorageClass
 from sampan.apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
@@ -33,102 +34,115 @@ from sampan.apiserver.admission.pod_resize import PodResizeValidator
 from sampan.apiserver.admission.pod_security import PodSecurity
 from sampan.apiserver.admission.pod_toleration_restriction import PodTolerationRestriction
 from sampan.apiserver.admission.pod_topology_labels import PodTopologyLabels
-from sampan.apiserver.admission.priority import Priority
+from sampan.apiserver.admission.priority import PriorityAdmission
 from sampan.apiserver.admission.resource_quota import ResourceQuotaAdmission
 from sampan.apiserver.admission.runtime_class import RuntimeClassAdmission
 from sampan.apiserver.admission.service_account import ServiceAccountAdmission
 from sampan.apiserver.admission.storage_object_in_use_protection import StorageObjectInUseProtection
 from sampan.apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
 
-Make = Callable[[], Plugin]
-MakeConfigured = Callable[[Mapping[str, Any]], Plugin]
+P = TypeVar("P")
 
-PLUGINS: Final[dict[str, Make | None]] = {
-    "AlwaysAdmit": AlwaysAdmit,
-    "NamespaceAutoProvision": NamespaceAutoProvision,
-    "NamespaceLifecycle": NamespaceLifecycle,
-    "NamespaceExists": NamespaceExists,
-    "LimitPodHardAntiAffinityTopology": LimitPodHardAntiAffinityTopology,
-    "LimitRanger": LimitRanger,
-    "ServiceAccount": ServiceAccountAdmission,
-    "NodeRestriction": NodeRestriction,
-    "TaintNodesByCondition": TaintNodesByCondition,
-    "AlwaysPullImages": AlwaysPullImages,
-    "ImagePolicyWebhook": None,
-    "PodSecurity": PodSecurity,
-    "PodNodeSelector": PodNodeSelector,
-    "Priority": Priority,
-    "DefaultTolerationSeconds": DefaultTolerationSeconds,
-    "PodTolerationRestriction": PodTolerationRestriction,
-    "EventRateLimit": None,
-    "ExtendedResourceToleration": ExtendedResourceToleration,
-    "DefaultStorageClass": DefaultStorageClass,
-    "StorageObjectInUseProtection": StorageObjectInUseProtection,
-    "OwnerReferencesPermissionEnforcement": OwnerReferencesPermissionEnforcement,
-    "PersistentVolumeClaimResize": PersistentVolumeClaimResize,
-    "RuntimeClass": RuntimeClassAdmission,
-    "CertificateApproval": CertificateApproval,
-    "CertificateSigning": CertificateSigning,
-    "ClusterTrustBundleAttest": ClusterTrustBundleAttest,
-    "CertificateSubjectRestriction": CertificateSubjectRestriction,
-    "DefaultIngressClass": DefaultIngressClass,
-    "DenyServiceExternalIPs": DenyServiceExternalIPs,
-    "PodTopologyLabels": PodTopologyLabels,
-    "NodeDeclaredFeatureValidator": NodeDeclaredFeatureValidator,
-    "PodResizeValidator": PodResizeValidator,
-    "ResourceQuota": ResourceQuotaAdmission,
-    "AlwaysDeny": AlwaysDeny,
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginRow:
+    """How a plug-in is made. At least one of the functions is set."""
+
+    make: Callable[[], RegisteredPlugin] | None
+    """Makes the plug-in without a configuration; None if it requires one."""
+    make_configured: Callable[[Mapping[str, Any]], RegisteredPlugin] | None
+    """Makes the plug-in from its configuration; None if it accepts none."""
+    is_default: bool
+    """Whether the plug-in is enabled unless it is disabled explicitly."""
+
+
+def _row(
+    register: Callable[[P], RegisteredPlugin],
+    make: Callable[[], P] | None,
+    *,
+    configured: Callable[[Mapping[str, Any]], P] | None = None,
+    is_default: bool = True,
+) -> PluginRow:
+    return PluginRow(
+        make=None if make is None else lambda: register(make()),
+        make_configured=None if configured is None else lambda config: register(configured(config)),
+        is_default=is_default,
+    )
+
+
+PLUGINS: Final[dict[str, PluginRow]] = {
+    "AlwaysAdmit": _row(validating, AlwaysAdmit, is_default=False),
+    "NamespaceAutoProvision": _row(mutating, NamespaceAutoProvision, is_default=False),
+    "NamespaceLifecycle": _row(mutating, NamespaceLifecycle),
+    "NamespaceExists": _row(validating, NamespaceExists, is_default=False),
+    "LimitPodHardAntiAffinityTopology": _row(validating, LimitPodHardAntiAffinityTopology, is_default=False),
+    "LimitRanger": _row(mutating_and_validating, LimitRanger),
+    "ServiceAccount": _row(mutating_and_validating, ServiceAccountAdmission),
+    "NodeRestriction": _row(mutating, NodeRestriction),
+    "TaintNodesByCondition": _row(mutating, TaintNodesByCondition),
+    "AlwaysPullImages": _row(mutating_and_validating, AlwaysPullImages, is_default=False),
+    "ImagePolicyWebhook": _row(validating, None, configured=ImagePolicyWebhook, is_default=False),
+    "PodSecurity": _row(validating, PodSecurity, configured=PodSecurity.configured),
+    "PodNodeSelector": _row(
+        mutating_and_validating, PodNodeSelector, configured=PodNodeSelector.configured, is_default=False
+    ),
+    "Priority": _row(mutating_and_validating, PriorityAdmission),
+    "DefaultTolerationSeconds": _row(mutating, DefaultTolerationSeconds),
+    "PodTolerationRestriction": _row(
+        mutating_and_validating,
+        PodTolerationRestriction,
+        configured=PodTolerationRestriction.configured,
+        is_default=False,
+    ),
+    "EventRateLimit": _row(validating, None, configured=EventRateLimit, is_default=False),
+    "ExtendedResourceToleration": _row(mutating, ExtendedResourceToleration, is_default=False),
+    "DefaultStorageClass": _row(mutating, DefaultStorageClass),
+    "StorageObjectInUseProtection": _row(mutating, StorageObjectInUseProtection),
+    "OwnerReferencesPermissionEnforcement": _row(validating, OwnerReferencesPermissionEnforcement, is_default=False),
+    "PersistentVolumeClaimResize": _row(validating, PersistentVolumeClaimResize),
+    "RuntimeClass": _row(mutating_and_validating, RuntimeClassAdmission),
+    "CertificateApproval": _row(validating, CertificateApproval),
+    "CertificateSigning": _row(validating, CertificateSigning),
+    "ClusterTrustBundleAttest": _row(validating, ClusterTrustBundleAttest),
+    "CertificateSubjectRestriction": _row(validating, CertificateSubjectRestriction),
+    "DefaultIngressClass": _row(mutating, DefaultIngressClass),
+    "DenyServiceExternalIPs": _row(validating, DenyServiceExternalIPs, is_default=False),
+    "PodTopologyLabels": _row(mutating, PodTopologyLabels),
+    "NodeDeclaredFeatureValidator": _row(validating, NodeDeclaredFeatureValidator),
+    "PodResizeValidator": _row(validating, PodResizeValidator),
+    "ResourceQuota": _row(validating, ResourceQuotaAdmission, configured=ResourceQuotaAdmission.configured),
+    "AlwaysDeny": _row(mutating_and_validating, AlwaysDenyAdmission, is_default=False),
 }
-"""All plugins in order; None: the plugin requires a configuration."""
-
-CONFIGURED: Final[dict[str, MakeConfigured]] = {
-    "EventRateLimit": EventRateLimit,
-    "ImagePolicyWebhook": ImagePolicyWebhook,
-    "PodNodeSelector": PodNodeSelector.configured,
-    "PodSecurity": PodSecurity.configured,
-    "PodTolerationRestriction": PodTolerationRestriction.configured,
-    "ResourceQuota": ResourceQuotaAdmission.configured,
-}
-"""The plugins that accept a configuration."""
-
-OFF: Final = frozenset(
-    {
-        *("AlwaysAdmit", "AlwaysDeny", "AlwaysPullImages", "DenyServiceExternalIPs", "ExtendedResourceToleration"),
-        *("LimitPodHardAntiAffinityTopology", "NamespaceAutoProvision", "NamespaceExists", "PodNodeSelector"),
-        *("OwnerReferencesPermissionEnforcement", "PodTolerationRestriction", "EventRateLimit"),
-        "ImagePolicyWebhook",
-    }
-)
-"""The plugins that must be enabled explicitly. NodeRestriction is enabled by default, since the Node authorizer depends
+"""All plug-ins in the order of kube-apiserver. NodeRestriction is enabled by default, since the Node authorizer depends
 on it."""
 
 
-class UnknownPlugin(ValueError):
+class UnknownAdmissionPlugin(ValueError):
     """A plugin name is unknown."""
 
 
 def check_names(names: Iterable[str]) -> None:
     for name in names:
         if name not in PLUGINS:
-            raise UnknownPlugin(f"there is no admission plug-in {name!r}")
+            raise UnknownAdmissionPlugin(f"there is no admission plug-in {name!r}")
 
 
 def default_plugins(
     disabled: Collection[str] = (), enabled: Collection[str] = (), configurations: Configurations | None = None
-) -> list[Plugin]:
-    """Return the enabled plugins: the default ones and `enabled`, without `disabled`."""
+) -> list[RegisteredPlugin]:
+    """Return the enabled plug-ins: the default ones and `enabled`, without `disabled`."""
     settings = configurations or {}
     check_names((*enabled, *disabled, *settings))
-    is_on = {name: name in enabled or name not in OFF for name in PLUGINS}
-    return [_made(name, settings.get(name)) for name in PLUGINS if is_on[name] and name not in disabled]
+    names = [name for name, row in PLUGINS.items() if (row.is_default or name in enabled) and name not in disabled]
+    return [_make(name, settings.get(name)) for name in names]
 
 
-def _made(name: str, configuration: Mapping[str, Any] | None) -> Plugin:
+def _make(name: str, configuration: Mapping[str, Any] | None) -> RegisteredPlugin:
+    row = PLUGINS[name]
     if configuration is not None:
-        if name not in CONFIGURED:
+        if row.make_configured is None:
             raise ConfigurationError(f"{name}: takes no configuration")
-        return CONFIGURED[name](configuration)
-    make = PLUGINS[name]
-    if make is None:
+        return row.make_configured(configuration)
+    if row.make is None:
         raise ConfigurationError(f"{name}: needs a configuration")
-    return make()
+    return row.make()

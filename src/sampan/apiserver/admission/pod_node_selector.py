@@ -8,8 +8,8 @@ from typing import Any
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Namespace, Pod
 from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.chain import Attributes, Operation
 from sampan.apiserver.admission.configuration import ConfigurationError
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 from sampan.machinery import errors
 
 ANNOTATION = "scheduler.alpha.kubernetes.io/node-selector"
@@ -35,21 +35,21 @@ class PodNodeSelector:
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         return resource.plural == "pods" and resource.group == "" and operation == "CREATE" and not subresource
 
-    async def admit(self, attributes: Attributes) -> None:
+    async def admit(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj
-        selector = await self._wanted(attributes)
+        selector = await self._namespace_selector(attributes)
         _refuse_conflict(attributes, selector, pod.spec.nodeSelector)
         pod.spec.nodeSelector = {**selector, **pod.spec.nodeSelector}
         await self.validate(attributes)
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj
-        _refuse_conflict(attributes, await self._wanted(attributes), pod.spec.nodeSelector)
+        _refuse_conflict(attributes, await self._namespace_selector(attributes), pod.spec.nodeSelector)
         allowed = labels_of(self._selectors.get(attributes.namespace, ""))
         if allowed and not pod.spec.nodeSelector.items() <= allowed.items():
-            raise attributes.refusal("pod node label selector labels conflict with its namespace whitelist")
+            raise attributes.forbidden("pod node label selector labels conflict with its namespace whitelist")
 
-    async def _wanted(self, attributes: Attributes) -> dict[str, str]:
+    async def _namespace_selector(self, attributes: AdmissionAttributes) -> dict[str, str]:
         store = attributes.registry.store_of("", "v1", "Namespace")
         namespace: Namespace | None = await lookup.find(store, "", attributes.namespace)
         if namespace is None:
@@ -68,6 +68,6 @@ def labels_of(text: str) -> dict[str, str]:
     return labels
 
 
-def _refuse_conflict(attributes: Attributes, one: Mapping[str, str], other: Mapping[str, str]) -> None:
-    if any(one[key] != other[key] for key in one.keys() & other.keys()):
-        raise attributes.refusal(_CONFLICT)
+def _refuse_conflict(attributes: AdmissionAttributes, selector: Mapping[str, str], other: Mapping[str, str]) -> None:
+    if any(selector[key] != other[key] for key in selector.keys() & other.keys()):
+        raise attributes.forbidden(_CONFLICT)

@@ -5,7 +5,7 @@ from sampan.api.resource import Resource
 from sampan.api.semantics.pod_resources import effective_requests
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 
 
 class PodResizeValidator:
@@ -15,21 +15,21 @@ class PodResizeValidator:
         is_pod = resource.plural == "pods" and resource.group == ""
         return is_pod and operation == "UPDATE" and subresource == "resize"
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj
         node_name = pod.spec.nodeName
         if not node_name or pod.metadata.generation == attributes.old.metadata.generation:
             return
         node: Node | None = await lookup.find(attributes.registry.store_of("", "v1", "Node"), "", node_name)
         if node is None:
-            raise attributes.refusal(f'node "{node_name}" not found')
+            raise attributes.forbidden(f'node "{node_name}" not found')
         system = node.metadata.labels.get("kubernetes.io/os", "linux")
         if system != "linux":
             why = f'pod resize is only supported on linux nodes, node "{node_name}" is "{system}"'
-            raise attributes.refusal(why, [{"reason": "UnsupportedPlatform"}])
+            raise attributes.forbidden(why, [{"reason": "UnsupportedPlatform"}])
         if missing := _missing(pod, node):
             why = f"node didn't have enough allocatable resources: {'; '.join(missing)}"
-            raise attributes.refusal(why, [{"reason": "NodeCapacity"}])
+            raise attributes.forbidden(why, [{"reason": "NodeCapacity"}])
 
 
 def _missing(pod: Pod, node: Node) -> list[str]:

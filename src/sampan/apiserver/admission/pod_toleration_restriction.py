@@ -13,8 +13,8 @@ from sampan.api.semantics.pod_qos import BEST_EFFORT, qos_class
 from sampan.api.semantics.taints import MEMORY_PRESSURE
 from sampan.api.types.core_v1 import Namespace, Pod, Toleration
 from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.chain import Attributes, Operation
 from sampan.apiserver.admission.configuration import ConfigurationError
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 from sampan.apiserver.admission.runtime_class import TolerationCover, merged
 from sampan.machinery import errors
 
@@ -41,7 +41,7 @@ class PodTolerationRestriction:
         is_pod = resource.plural == "pods" and resource.group == ""
         return is_pod and operation in ("CREATE", "UPDATE") and not subresource
 
-    async def admit(self, attributes: Attributes) -> None:
+    async def admit(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj
         extra: list[Toleration] = []
         if attributes.operation == "CREATE":
@@ -53,7 +53,7 @@ class PodTolerationRestriction:
             pod.spec.tolerations = merged([*pod.spec.tolerations, *extra])
         await self.validate(attributes)
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj
         namespace_tolerations = tolerations_in(await _namespace(attributes), ALLOWED)
         allowed = self._allowed if namespace_tolerations is None else namespace_tolerations
@@ -64,7 +64,7 @@ class PodTolerationRestriction:
             raise errors.unexpected(f"{start} {scope} whitelist")
 
 
-async def _namespace(attributes: Attributes) -> Namespace:
+async def _namespace(attributes: AdmissionAttributes) -> Namespace:
     store = attributes.registry.store_of("", "v1", "Namespace")
     namespace: Namespace | None = await lookup.find(store, "", attributes.namespace)
     if namespace is None:

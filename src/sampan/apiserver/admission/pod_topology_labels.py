@@ -3,7 +3,7 @@
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Binding, Node, Pod
 from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 
 _LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
@@ -15,7 +15,7 @@ class PodTopologyLabels:
         is_pod = resource.plural == "pods" and resource.group == ""
         return is_pod and operation == "CREATE" and subresource in ("", "binding")
 
-    async def admit(self, attributes: Attributes) -> None:
+    async def admit(self, attributes: AdmissionAttributes) -> None:
         """Set the labels on the pod or binding; those of a binding are copied to the pod."""
         obj: Pod | Binding = attributes.obj
         if isinstance(obj, Binding):

@@ -4,21 +4,21 @@ from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.scheduling_v1 import PriorityClass
 from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 
 _GROUP = "scheduling.k8s.io"
 _NO_CLASS = PriorityClass(value=0, preemptionPolicy="PreemptLowerPriority")
 """The class that applies if there is no default class."""
 
 
-class Priority:
+class PriorityAdmission:
     name = "Priority"
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         is_known = (resource.group, resource.plural) in (("", "pods"), (_GROUP, "priorityclasses"))
         return is_known and operation in ("CREATE", "UPDATE") and not subresource
 
-    async def admit(self, attributes: Attributes) -> None:
+    async def admit(self, attributes: AdmissionAttributes) -> None:
         if attributes.resource.plural != "pods":
             return
         if attributes.operation == "CREATE":
@@ -26,13 +26,13 @@ class Priority:
         else:
             _keep_priority(attributes.obj, attributes.old)
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         if attributes.resource.plural != "priorityclasses" or not attributes.obj.globalDefault:
             return
         default = await _default_class(attributes)
         if default is not None and (attributes.operation == "CREATE" or default.metadata.name != attributes.name):
             name = default.metadata.name
-            raise attributes.refusal(f"PriorityClass {name} is already marked as default. Only one default can exist")
+            raise attributes.forbidden(f"PriorityClass {name} is already marked as default. Only one default can exist")
 
 
 def _keep_priority(pod: Pod, old: Pod) -> None:
@@ -43,35 +43,35 @@ def _keep_priority(pod: Pod, old: Pod) -> None:
         pod.spec.preemptionPolicy = old.spec.preemptionPolicy
 
 
-async def _give_priority(attributes: Attributes, pod: Pod) -> None:
+async def _give_priority(attributes: AdmissionAttributes, pod: Pod) -> None:
     spec = pod.spec
     priority_class = await _class_of(attributes, spec.priorityClassName)
     spec.priorityClassName = priority_class.metadata.name
     start = "priority admission controller computed"
     if spec.priority not in (None, priority_class.value):
         why = f"the integer value of priority ({spec.priority}) must not be provided in pod spec"
-        raise attributes.refusal(f"{why}; {start} {priority_class.value} from the given PriorityClass name")
+        raise attributes.forbidden(f"{why}; {start} {priority_class.value} from the given PriorityClass name")
     spec.priority = priority_class.value
     policy = priority_class.preemptionPolicy
     if policy is None:
         return
     if spec.preemptionPolicy not in (None, policy):
         why = f"the string value of PreemptionPolicy ({spec.preemptionPolicy}) must not be provided in pod spec"
-        raise attributes.refusal(f"{why}; {start} {policy} from the given PriorityClass name")
+        raise attributes.forbidden(f"{why}; {start} {policy} from the given PriorityClass name")
     spec.preemptionPolicy = policy
 
 
-async def _class_of(attributes: Attributes, name: str) -> PriorityClass:
+async def _class_of(attributes: AdmissionAttributes, name: str) -> PriorityClass:
     if not name:
         return await _default_class(attributes) or _NO_CLASS
     store = attributes.registry.store_of(_GROUP, "v1", "PriorityClass")
     priority_class: PriorityClass | None = await lookup.find(store, "", name)
     if priority_class is None:
-        raise attributes.refusal(f"no PriorityClass with name {name} was found")
+        raise attributes.forbidden(f"no PriorityClass with name {name} was found")
     return priority_class
 
 
-async def _default_class(attributes: Attributes) -> PriorityClass | None:
+async def _default_class(attributes: AdmissionAttributes) -> PriorityClass | None:
     """Return the default class; the one with the lowest value if there are several."""
     store = attributes.registry.store_of(_GROUP, "v1", "PriorityClass")
     classes = (priority_class for priority_class in await lookup.everything(store) if priority_class.globalDefault)

@@ -14,7 +14,7 @@ from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Pod, Toleration
 from sampan.api.types.node_v1 import RuntimeClass, Scheduling
 from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 
 _MISMATCH = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
 
@@ -25,50 +25,50 @@ class RuntimeClassAdmission:
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         return resource.plural == "pods" and resource.group == "" and operation == "CREATE" and not subresource
 
-    async def admit(self, attributes: Attributes) -> None:
+    async def admit(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj
         runtime_class = await _class_of(attributes, pod)
         if runtime_class is None:
             return
         if runtime_class.overhead is not None:
-            if pod.spec.overhead and not _same(runtime_class.overhead.podFixed, pod.spec.overhead):
-                raise attributes.refusal(_MISMATCH)
+            if pod.spec.overhead and not _are_equal(runtime_class.overhead.podFixed, pod.spec.overhead):
+                raise attributes.forbidden(_MISMATCH)
             pod.spec.overhead = dict(runtime_class.overhead.podFixed)
         if runtime_class.scheduling is not None:
             _steer(attributes, pod, runtime_class.scheduling)
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj
         runtime_class = await _class_of(attributes, pod)
         if runtime_class is not None and runtime_class.overhead is not None:
-            if not _same(runtime_class.overhead.podFixed, pod.spec.overhead):
-                raise attributes.refusal(_MISMATCH)
+            if not _are_equal(runtime_class.overhead.podFixed, pod.spec.overhead):
+                raise attributes.forbidden(_MISMATCH)
         elif pod.spec.overhead:
             why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-            raise attributes.refusal(why)
+            raise attributes.forbidden(why)
 
 
-async def _class_of(attributes: Attributes, pod: Pod) -> RuntimeClass | None:
+async def _class_of(attributes: AdmissionAttributes, pod: Pod) -> RuntimeClass | None:
     name = pod.spec.runtimeClassName
     if name is None:
         return None
     store = attributes.registry.store_of("node.k8s.io", "v1", "RuntimeClass")
     runtime_class: RuntimeClass | None = await lookup.find(store, "", name)
     if runtime_class is None:
-        raise attributes.refusal(f'pod rejected: RuntimeClass "{name}" not found')
+        raise attributes.forbidden(f'pod rejected: RuntimeClass "{name}" not found')
     return runtime_class
 
 
-def _same(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    return one.keys() == other.keys() and all(parse(one[name]) == parse(other[name]) for name in one)
+def _are_equal(overhead: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    return overhead.keys() == other.keys() and all(parse(overhead[name]) == parse(other[name]) for name in overhead)
 
 
-def _steer(attributes: Attributes, pod: Pod, scheduling: Scheduling) -> None:
+def _steer(attributes: AdmissionAttributes, pod: Pod, scheduling: Scheduling) -> None:
     for key, value in scheduling.nodeSelector.items():
         own = pod.spec.nodeSelector.get(key, value)
         if own != value:
             start = f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}"
-            raise attributes.refusal(f"{start}; pod.spec.nodeSelector[{key}] = {own}")
+            raise attributes.forbidden(f"{start}; pod.spec.nodeSelector[{key}] = {own}")
         pod.spec.nodeSelector[key] = value
     pod.spec.tolerations = merged([*pod.spec.tolerations, *scheduling.tolerations])
 

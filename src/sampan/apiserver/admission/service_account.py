@@ -18,7 +18,7 @@ from sampan.api.types.core_v1 import (
     VolumeMount,
 )
 from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 from sampan.apiserver.registry.generated_names import generated_name
 from sampan.apiserver.registry.podspec.defaults import name_service_account
 from sampan.apiserver.registry.podspec.token_volume import TOKEN_PATH, token_source
@@ -39,7 +39,7 @@ class ServiceAccountAdmission:
             return False
         return (operation, subresource) in (("CREATE", ""), ("UPDATE", "ephemeralcontainers"))
 
-    async def admit(self, attributes: Attributes) -> None:
+    async def admit(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj
         if attributes.operation != "CREATE":
             return
@@ -52,20 +52,20 @@ class ServiceAccountAdmission:
                 pod.spec.imagePullSecrets = [LocalObjectReference(name=ref.name) for ref in account.imagePullSecrets]
         await self.validate(attributes)
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj
         if attributes.operation == "CREATE" and is_mirror_pod(pod):
             _check_mirror(attributes, pod)
             return
         if not pod.spec.serviceAccountName:
             where = f"{attributes.namespace}/{pod.metadata.name}"
-            raise attributes.refusal(f"no service account specified for pod {where}")
+            raise attributes.forbidden(f"no service account specified for pod {where}")
         account = await _account(attributes, pod.spec.serviceAccountName)
         if account.metadata.annotations.get(_ENFORCE) in _TRUE:
             _check_secrets(attributes, pod, account)
 
 
-async def _account(attributes: Attributes, name: str) -> ServiceAccount:
+async def _account(attributes: AdmissionAttributes, name: str) -> ServiceAccount:
     store, namespace = attributes.registry.store_of("", "v1", "ServiceAccount"), attributes.namespace
     for attempt in range(_ATTEMPTS if name == DEFAULT else 1):
         if attempt:
@@ -74,19 +74,19 @@ async def _account(attributes: Attributes, name: str) -> ServiceAccount:
         if account is not None:
             return account
     why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
-    raise attributes.refusal(why)
+    raise attributes.forbidden(why)
 
 
-def _check_mirror(attributes: Attributes, pod: Pod) -> None:
+def _check_mirror(attributes: AdmissionAttributes, pod: Pod) -> None:
     """Reject a mirror pod that refers to API objects."""
     if pod.spec.serviceAccountName:
-        raise attributes.refusal("a mirror pod may not reference service accounts")
+        raise attributes.forbidden("a mirror pod may not reference service accounts")
     if any(secret_names(pod.spec)):
-        raise attributes.refusal("a mirror pod may not reference secrets")
+        raise attributes.forbidden("a mirror pod may not reference secrets")
     for volume in pod.spec.volumes:
         for source in (volume.projected.sources or ()) if volume.projected is not None else ():
             if source.serviceAccountToken is not None:
-                raise attributes.refusal("a mirror pod may not use ServiceAccountToken volume projections")
+                raise attributes.forbidden("a mirror pod may not use ServiceAccountToken volume projections")
 
 
 # -- the token -------------------------------------------------------------------------------------------------------
@@ -116,18 +116,18 @@ def _mount_token(pod: Pod) -> None:
 # -- service accounts that list the secrets they may use -------------------------------------------------------------
 
 
-def _check_secrets(attributes: Attributes, pod: Pod, account: ServiceAccount) -> None:
+def _check_secrets(attributes: AdmissionAttributes, pod: Pod, account: ServiceAccount) -> None:
     listed = {secret.name for secret in account.secrets}
     for what, secret in _used_secrets(attributes, pod):
         if secret not in listed:
-            raise attributes.refusal(_not_listed(f'{what}secret.secretName="{secret}"', account, "secret"))
+            raise attributes.forbidden(_not_listed(f'{what}secret.secretName="{secret}"', account, "secret"))
     if attributes.operation != "CREATE":
         return
     pulls = {secret.name for secret in account.imagePullSecrets}
     for index, ref in enumerate(pod.spec.imagePullSecrets):
         if ref.name not in pulls:
             what = f'imagePullSecrets[{index}].name="{ref.name}"'
-            raise attributes.refusal(_not_listed(what, account, "imagePullSecret"))
+            raise attributes.forbidden(_not_listed(what, account, "imagePullSecret"))
 
 
 def _not_listed(what: str, account: ServiceAccount, kind: str) -> str:
@@ -135,7 +135,7 @@ def _not_listed(what: str, account: ServiceAccount, kind: str) -> str:
     return f"{what} is not allowed because service account {name} does not reference that {kind}"
 
 
-def _used_secrets(attributes: Attributes, pod: Pod) -> Iterator[tuple[str, str]]:
+def _used_secrets(attributes: AdmissionAttributes, pod: Pod) -> Iterator[tuple[str, str]]:
     """Return what uses a secret, and the secret."""
     if attributes.operation != "CREATE":
         for ephemeral in pod.spec.ephemeralContainers:

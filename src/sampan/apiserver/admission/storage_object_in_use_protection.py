@@ -2,7 +2,7 @@
 removes when they are no longer in use."""
 
 from sampan.api.resource import Resource
-from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 
 _FINALIZERS = {
     ("", "persistentvolumes"): "kubernetes.io/pv-protection",
@@ -17,7 +17,7 @@ class StorageObjectInUseProtection:
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         return (resource.group, resource.plural) in _FINALIZERS and operation == "CREATE" and not subresource
 
-    async def admit(self, attributes: Attributes) -> None:
+    async def admit(self, attributes: AdmissionAttributes) -> None:
         finalizer = _FINALIZERS[attributes.resource.group, attributes.resource.plural]
         finalizers = attributes.obj.metadata.finalizers
         if finalizer not in finalizers:

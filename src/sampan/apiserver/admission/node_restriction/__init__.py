@@ -1,7 +1,7 @@
 """NodeRestriction: a kubelet may only write its own node and related objects, and the pods on it.
 
-`labels` defines which labels a node may set on itself and `mirror_pods` which pods it may create (both pure); `plugin`
-is the admission plugin. The counterpart is `plugin/pkg/admission/noderestriction`.
+`mirror_pods` defines which pods a node may create, `audiences` for which audiences it may request tokens; `plugin` is
+the admission plug-in. The counterpart is `plugin/pkg/admission/noderestriction`.
 """
 
 from sampan.apiserver.admission.node_restriction.plugin import NodeRestriction

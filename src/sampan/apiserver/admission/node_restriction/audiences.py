@@ -7,15 +7,15 @@ from sampan.api import gotext
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod, Volume
 from sampan.api.types.storage_v1 import CSIDriver
 from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.chain import Attributes
+from sampan.apiserver.admission.contract import AdmissionAttributes
 from sampan.apiserver.admission.rights import is_allowed
-from sampan.apiserver.authz.authorizer import Attributes as Asked
+from sampan.apiserver.authz.authorizer import Attributes as AuthzAttributes
 from sampan.machinery import errors
 
 _VERB = "request-serviceaccounts-token-audience"
 
 
-async def obstacle(attributes: Attributes, pod: Pod, audiences: list[str]) -> str:
+async def obstacle(attributes: AdmissionAttributes, pod: Pod, audiences: list[str]) -> str:
     """Return why the node may not request a token for these audiences; "" if it may."""
     if len(audiences) > 1:
         return "node may only request 0 or 1 audiences"
@@ -26,14 +26,14 @@ async def obstacle(attributes: Attributes, pod: Pod, audiences: list[str]) -> st
             return ""
     except errors.NotFound as error:
         return f"error validating audience {quoted_audience}: {error.message}"
-    request = Asked(user, _VERB, "", "", "v1", audience, namespace=attributes.namespace, name=attributes.name)
+    request = AuthzAttributes(user, _VERB, "", "", "v1", audience, namespace=attributes.namespace, name=attributes.name)
     if await is_allowed(attributes, request):
         return ""
     refusal = f"{user.name} is not authorized to request tokens for this audience"
     return f"audience {quoted_audience} not found in pod spec volume, {refusal}"
 
 
-async def _asks_for(attributes: Attributes, pod: Pod, audience: str) -> bool:
+async def _asks_for(attributes: AdmissionAttributes, pod: Pod, audience: str) -> bool:
     lost: errors.NotFound | None = None
     for volume in pod.spec.volumes:
         if volume.projected is not None and any(
@@ -54,7 +54,7 @@ async def _asks_for(attributes: Attributes, pod: Pod, audience: str) -> bool:
     return False
 
 
-async def _driver(attributes: Attributes, pod: Pod, volume: Volume) -> CSIDriver | None:
+async def _driver(attributes: AdmissionAttributes, pod: Pod, volume: Volume) -> CSIDriver | None:
     """Return the CSI driver of a volume, which is inline or that of a claim; None if it has none."""
     if volume.csi is not None:
         name = volume.csi.driver
@@ -76,7 +76,7 @@ def _claim(pod: Pod, volume: Volume) -> str:
     return volume.persistentVolumeClaim.claimName if volume.persistentVolumeClaim is not None else ""
 
 
-async def _driver_of_claim(attributes: Attributes, namespace: str, name: str) -> str:
+async def _driver_of_claim(attributes: AdmissionAttributes, namespace: str, name: str) -> str:
     registry = attributes.registry
     claim: PersistentVolumeClaim | None = await lookup.find(
         registry.store_of("", "v1", "PersistentVolumeClaim"), namespace, name

@@ -7,17 +7,17 @@ from sampan.api.semantics.pod_references import CONFIG_MIRROR, is_mirror_pod
 from sampan.api.types.core_v1 import Pod
 
 
-def obstacle(pod: Pod, node: str) -> str:
+def find_mirror_pod_error(pod: Pod, node: str) -> str:
     """Return why the node may not create the pod; "" if it may. The UID of the owner reference is not checked here."""
     own = gotext.quote(node)
     if not is_mirror_pod(pod):
         return f"pod does not have {gotext.quote(CONFIG_MIRROR)} annotation, node {own} can only create mirror pods"
     if pod.spec.nodeName != node:
         return f"node {own} can only create pods with spec.nodeName set to itself"
-    return _owner_fault(pod, node)
+    return _find_owner_error(pod, node)
 
 
-def _owner_fault(pod: Pod, node: str) -> str:
+def _find_owner_error(pod: Pod, node: str) -> str:
     start, owners = f"node {gotext.quote(node)}", pod.metadata.ownerReferences
     if len(owners) > 1:
         return f"{start} can only create pods with a single owner reference set to itself"

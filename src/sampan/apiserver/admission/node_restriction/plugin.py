@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sampan.api import gotext
@@ -11,12 +12,42 @@ from sampan.api.semantics.pod_references import referenced_resource
 from sampan.api.types.authentication_v1 import TokenRequest
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 from sampan.apiserver.admission.node_restriction import audiences, mirror_pods
-from sampan.apiserver.admission.node_restriction.labels import forbidden_changes
 from sampan.apiserver.registry.certificate_rules import parse_request
 from sampan.apiserver.request.call import UserInfo
 from sampan.machinery import errors
+
+_RESTRICTED = "node-restriction.kubernetes.io"
+_KUBERNETES = ("kubernetes.io", "k8s.io")
+_OWN_DOMAINS = ("kubelet.kubernetes.io", "node.kubernetes.io")
+_OWN = frozenset(
+    {
+        *("kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch"),
+        *("topology.kubernetes.io/zone", "topology.kubernetes.io/region"),
+        *("failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"),
+        *("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
+        *("beta.kubernetes.io/os", "beta.kubernetes.io/arch"),
+    }
+)
+
+
+def forbidden_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    changed = {key for key, _ in old.items() ^ new.items()}
+    return sorted(key for key in changed if _is_forbidden(key))
+
+
+def _is_forbidden(key: str) -> bool:
+    domain = key.partition("/")[0] if "/" in key else ""
+    if _is_in(domain, _RESTRICTED):
+        return True
+    is_kubernetes = any(_is_in(domain, suffix) for suffix in _KUBERNETES)
+    return is_kubernetes and key not in _OWN and not any(_is_in(domain, own) for own in _OWN_DOMAINS)
+
+
+def _is_in(domain: str, parent: str) -> bool:
+    return domain == parent or domain.endswith(f".{parent}")
+
 
 NODES = "system:nodes"
 _PREFIX = "system:node:"
@@ -38,17 +69,17 @@ class NodeRestriction:
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         return (resource.group, resource.plural) in _RULES and operation in ("CREATE", "UPDATE", "DELETE")
 
-    async def admit(self, attributes: Attributes) -> None:
+    async def admit(self, attributes: AdmissionAttributes) -> None:
         node = node_of(attributes.user)
         if node is None:
             return
         if not node:
             who = gotext.quote(attributes.user.name)
-            raise attributes.refusal(f"could not determine node from user {who}")
+            raise attributes.forbidden(f"could not determine node from user {who}")
         await _RULES[attributes.resource.group, attributes.resource.plural](attributes, node)
 
 
-def _name(attributes: Attributes) -> str:
+def _name(attributes: AdmissionAttributes) -> str:
     name: str = attributes.name or (attributes.old.metadata.name if attributes.old is not None else "")
     return name
 
@@ -56,7 +87,7 @@ def _name(attributes: Attributes) -> str:
 # -- pods ------------------------------------------------------------------------------------------------------------
 
 
-async def _pods(attributes: Attributes, node: str) -> None:
+async def _pods(attributes: AdmissionAttributes, node: str) -> None:
     match attributes.subresource:
         case "":
             await _pod(attributes, node)
@@ -66,58 +97,60 @@ async def _pods(attributes: Attributes, node: str) -> None:
             await _eviction(attributes, node)
         case other:
             text = f"unexpected pod subresource {gotext.quote(other)}, only 'status' and 'eviction' are allowed"
-            raise attributes.refusal(text)
+            raise attributes.forbidden(text)
 
 
-async def _pod(attributes: Attributes, node: str) -> None:
+async def _pod(attributes: AdmissionAttributes, node: str) -> None:
     own = gotext.quote(node)
     if attributes.operation == "CREATE":
         await _new_pod(attributes, attributes.obj, node)
     elif attributes.operation == "DELETE":
         if attributes.old.spec.nodeName != node:
-            raise attributes.refusal(f"node {own} can only delete pods with spec.nodeName set to itself")
+            raise attributes.forbidden(f"node {own} can only delete pods with spec.nodeName set to itself")
     else:
         operation = gotext.quote(attributes.operation)
-        raise attributes.refusal(f"unexpected operation {operation}, node {own} can only create and delete mirror pods")
+        raise attributes.forbidden(
+            f"unexpected operation {operation}, node {own} can only create and delete mirror pods"
+        )
 
 
-async def _new_pod(attributes: Attributes, pod: Pod, node: str) -> None:
-    if obstacle := mirror_pods.obstacle(pod, node):
-        raise attributes.refusal(obstacle)
+async def _new_pod(attributes: AdmissionAttributes, pod: Pod, node: str) -> None:
+    if obstacle := mirror_pods.find_mirror_pod_error(pod, node):
+        raise attributes.forbidden(obstacle)
     node_object: Node | None = await lookup.find(attributes.registry.store_of("", "v1", "Node"), "", node)
     if node_object is None:
         raise errors.not_found("nodes", node)
     owner = pod.metadata.ownerReferences[0]
     if owner.uid != node_object.metadata.uid:
         text = f"node {node} UID mismatch: expected {owner.uid} got {node_object.metadata.uid}"
-        raise attributes.refusal(text)
+        raise attributes.forbidden(text)
     if kind := referenced_resource(pod.spec):
-        raise attributes.refusal(f"node {gotext.quote(node)} can not create pods that reference {kind}")
+        raise attributes.forbidden(f"node {gotext.quote(node)} can not create pods that reference {kind}")
 
 
-def _pod_status(attributes: Attributes, node: str) -> None:
+def _pod_status(attributes: AdmissionAttributes, node: str) -> None:
     own = gotext.quote(node)
     if attributes.operation != "UPDATE":
-        raise attributes.refusal(f"unexpected operation {gotext.quote(attributes.operation)}")
+        raise attributes.forbidden(f"unexpected operation {gotext.quote(attributes.operation)}")
     old: Pod = attributes.old
     new: Pod = attributes.obj
     if old.spec.nodeName != node:
-        raise attributes.refusal(f"node {own} can only update pod status for pods with spec.nodeName set to itself")
+        raise attributes.forbidden(f"node {own} can only update pod status for pods with spec.nodeName set to itself")
     if old.metadata.labels != new.metadata.labels:
-        raise attributes.refusal(f"node {own} cannot update labels through pod status")
+        raise attributes.forbidden(f"node {own} cannot update labels through pod status")
     if old.status.resourceClaimStatuses != new.status.resourceClaimStatuses:
-        raise attributes.refusal(f"node {own} cannot update resource claim statues")
+        raise attributes.forbidden(f"node {own} cannot update resource claim statues")
     if old.status.extendedResourceClaimStatus != new.status.extendedResourceClaimStatus:
-        raise attributes.refusal(f"node {own} cannot update extended resource claim status")
+        raise attributes.forbidden(f"node {own} cannot update extended resource claim status")
 
 
-async def _eviction(attributes: Attributes, node: str) -> None:
+async def _eviction(attributes: AdmissionAttributes, node: str) -> None:
     pod = await _pod_named(attributes, attributes.name)
     if pod.spec.nodeName != node:
-        raise attributes.refusal(f"node {node} can only evict pods with spec.nodeName set to itself")
+        raise attributes.forbidden(f"node {node} can only evict pods with spec.nodeName set to itself")
 
 
-async def _pod_named(attributes: Attributes, name: str) -> Pod:
+async def _pod_named(attributes: AdmissionAttributes, name: str) -> Pod:
     store = attributes.registry.store_of("", "v1", "Pod")
     pod: Pod | None = await lookup.find(store, attributes.namespace, name)
     if pod is None:
@@ -128,56 +161,56 @@ async def _pod_named(attributes: Attributes, name: str) -> Pod:
 # -- the node and its objects ----------------------------------------------------------------------------------------
 
 
-async def _node(attributes: Attributes, node: str) -> None:
+async def _node(attributes: AdmissionAttributes, node: str) -> None:
     own, name = gotext.quote(node), _name(attributes)
     if name != node:
-        raise attributes.refusal(f"node {own} is not allowed to modify node {gotext.quote(name)}")
+        raise attributes.forbidden(f"node {own} is not allowed to modify node {gotext.quote(name)}")
     if attributes.operation == "CREATE":
         if bad := forbidden_changes({}, attributes.obj.metadata.labels):
-            raise attributes.refusal(f"node {own} is not allowed to set the following labels: {', '.join(bad)}")
+            raise attributes.forbidden(f"node {own} is not allowed to set the following labels: {', '.join(bad)}")
     elif attributes.operation == "UPDATE":
         _changed_node(attributes, attributes.old, attributes.obj, own)
 
 
-def _changed_node(attributes: Attributes, old: Node, new: Node, own: str) -> None:
+def _changed_node(attributes: AdmissionAttributes, old: Node, new: Node, own: str) -> None:
     if new.spec.taints != old.spec.taints:
-        raise attributes.refusal(f"node {own} is not allowed to modify taints")
+        raise attributes.forbidden(f"node {own} is not allowed to modify taints")
     if new.metadata.ownerReferences != old.metadata.ownerReferences:
-        raise attributes.refusal(f"node {own} is not allowed to modify ownerReferences")
+        raise attributes.forbidden(f"node {own} is not allowed to modify ownerReferences")
     if bad := forbidden_changes(old.metadata.labels, new.metadata.labels):
-        raise attributes.refusal(f"is not allowed to modify labels: {', '.join(bad)}")
+        raise attributes.forbidden(f"is not allowed to modify labels: {', '.join(bad)}")
 
 
-async def _lease(attributes: Attributes, node: str) -> None:
+async def _lease(attributes: AdmissionAttributes, node: str) -> None:
     if attributes.namespace != _LEASES:
-        raise attributes.refusal(f"can only access leases in the {gotext.quote(_LEASES)} system namespace")
+        raise attributes.forbidden(f"can only access leases in the {gotext.quote(_LEASES)} system namespace")
     if _name(attributes) != node:
-        raise attributes.refusal("can only access node lease with the same name as the requesting node")
+        raise attributes.forbidden("can only access node lease with the same name as the requesting node")
 
 
-async def _csi_node(attributes: Attributes, node: str) -> None:
+async def _csi_node(attributes: AdmissionAttributes, node: str) -> None:
     if _name(attributes) != node:
-        raise attributes.refusal("can only access CSINode with the same name as the requesting node")
+        raise attributes.forbidden("can only access CSINode with the same name as the requesting node")
 
 
-async def _resource_slice(attributes: Attributes, node: str) -> None:
+async def _resource_slice(attributes: AdmissionAttributes, node: str) -> None:
     verbs: dict[Operation, str] = {"CREATE": "create", "DELETE": "delete"}
     verb = verbs.get(attributes.operation)
     obj: Any = attributes.obj if attributes.obj is not None else attributes.old
     if verb is not None and obj.spec.nodeName != node:
-        raise attributes.refusal(f"can only {verb} ResourceSlice with the same NodeName as the requesting node")
+        raise attributes.forbidden(f"can only {verb} ResourceSlice with the same NodeName as the requesting node")
 
 
 # -- claims, tokens, certificates ------------------------------------------------------------------------------------
 
 
-async def _claim(attributes: Attributes, node: str) -> None:
+async def _claim(attributes: AdmissionAttributes, node: str) -> None:
     if attributes.subresource != "status":
-        raise attributes.refusal("may only update PVC status")
+        raise attributes.forbidden("may only update PVC status")
     if _rest_of_claim(attributes.old) != _rest_of_claim(attributes.obj):
         allowed = "status.quantity and status.conditions"
         text = f"node {gotext.quote(node)} is not allowed to update fields other than {allowed}"
-        raise attributes.refusal(text)
+        raise attributes.forbidden(text)
 
 
 def _rest_of_claim(claim: Any) -> Any:
@@ -187,36 +220,36 @@ def _rest_of_claim(claim: Any) -> Any:
     return {**value, "metadata": meta, "status": status}
 
 
-async def _account(attributes: Attributes, node: str) -> None:
+async def _account(attributes: AdmissionAttributes, node: str) -> None:
     if attributes.operation != "CREATE" or attributes.subresource != "token":
         return
     request: TokenRequest = attributes.obj
     ref = request.spec.boundObjectRef
     if ref is None or (ref.apiVersion, ref.kind) != ("v1", "Pod") or not ref.name:
-        raise attributes.refusal("node requested token not bound to a pod")
+        raise attributes.forbidden("node requested token not bound to a pod")
     if not ref.uid:
-        raise attributes.refusal("node requested token with a pod binding without a uid")
+        raise attributes.forbidden("node requested token with a pod binding without a uid")
     pod = await _pod_named(attributes, ref.name)
     if ref.uid != pod.metadata.uid:
         text = f"the UID in the bound object reference ({ref.uid}) does not match the UID in record."
-        raise attributes.refusal(f"{text} The object might have been deleted and then recreated")
+        raise attributes.forbidden(f"{text} The object might have been deleted and then recreated")
     if pod.spec.nodeName != node:
-        raise attributes.refusal("node requested token bound to a pod scheduled on a different node")
+        raise attributes.forbidden("node requested token bound to a pod scheduled on a different node")
     if lacking := await audiences.obstacle(attributes, pod, request.spec.audiences or []):
-        raise attributes.refusal(lacking)
+        raise attributes.forbidden(lacking)
 
 
-async def _signing_request(attributes: Attributes, node: str) -> None:
+async def _signing_request(attributes: AdmissionAttributes, node: str) -> None:
     if attributes.operation != "CREATE" or attributes.obj.spec.signerName not in _SIGNERS:
         return
     try:
         parsed = parse_request(attributes.obj.spec.request or b"")
     except ValueError as error:
-        raise attributes.refusal(f"unable to parse csr: {error}") from None
+        raise attributes.forbidden(f"unable to parse csr: {error}") from None
     from sampan.machinery.certificates import subject_common_name
 
     if subject_common_name(parsed.subject) != f"{_PREFIX}{node}":
-        raise attributes.refusal(f"can only create a node CSR with CN={_PREFIX}{node}")
+        raise attributes.forbidden(f"can only create a node CSR with CN={_PREFIX}{node}")
 
 
 _RULES = {

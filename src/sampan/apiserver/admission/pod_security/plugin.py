@@ -9,11 +9,19 @@ from sampan.api.resource import Resource
 from sampan.api.semantics.pods import AnyContainer
 from sampan.api.types.core_v1 import Namespace, Pod, PodTemplateSpec
 from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.chain import Attributes, Operation
-from sampan.apiserver.admission.pod_security.configuration import PodSecurityConfig, read
-from sampan.apiserver.admission.pod_security.labels import DEFAULT, PREFIX, PRIVILEGED, Policy, Standard, policy_of
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.pod_security.policy import (
+    DEFAULT,
+    PREFIX,
+    PRIVILEGED,
+    NamespacePolicy,
+    PodSecurityConfig,
+    Standard,
+    policy_of,
+    read,
+)
 from sampan.apiserver.admission.pod_security.standards import violations
-from sampan.apiserver.admission.pod_security.violations import told
+from sampan.apiserver.admission.pod_security.violations import describe_violations
 from sampan.machinery import errors
 
 _IGNORED = frozenset(["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"])
@@ -48,7 +56,7 @@ class PodSecurity:
             return subresource not in _IGNORED
         return not subresource and (kind == ("", "namespaces") or kind in _TEMPLATES)
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         plural = attributes.resource.plural
         if plural == "namespaces":
             await _check_namespace(attributes, self._config)
@@ -61,9 +69,9 @@ class PodSecurity:
         if plural == "pods":
             self._check_pod(attributes, policy)
         elif (template := template_of(attributes.obj)) is not None and not self._has_exempt_class(attributes, template):
-            _tell(attributes, policy, template)
+            _audit_and_warn(attributes, policy, template)
 
-    def _is_exempt(self, attributes: Attributes) -> bool:
+    def _is_exempt(self, attributes: AdmissionAttributes) -> bool:
         config = self._config
         if attributes.namespace in config.namespaces:
             attributes.annotate(_EXEMPT, "namespace")
@@ -73,23 +81,23 @@ class PodSecurity:
             return False
         return True
 
-    def _has_exempt_class(self, attributes: Attributes, pod: Pod | PodTemplateSpec) -> bool:
+    def _has_exempt_class(self, attributes: AdmissionAttributes, pod: Pod | PodTemplateSpec) -> bool:
         is_exempt = bool(pod.spec.runtimeClassName) and pod.spec.runtimeClassName in self._config.runtime_classes
         if is_exempt:
             attributes.annotate(_EXEMPT, "runtimeClass")
         return is_exempt
 
-    async def _policy(self, attributes: Attributes) -> Policy:
+    async def _policy(self, attributes: AdmissionAttributes) -> NamespacePolicy:
         store = attributes.registry.store_of("", "v1", "Namespace")
         namespace: Namespace | None = await lookup.find(store, "", attributes.namespace)
         if namespace is None:
             raise errors.internal_error(f'failed to lookup namespace "{attributes.namespace}"')
-        policy, faults = policy_of(namespace.metadata.labels, self._config.default)
-        if faults:
-            attributes.annotate(_ERROR, f"Failed to parse policy: {'; '.join(map(str, faults))}")
+        policy, field_errors = policy_of(namespace.metadata.labels, self._config.default)
+        if field_errors:
+            attributes.annotate(_ERROR, f"Failed to parse policy: {'; '.join(map(str, field_errors))}")
         return policy
 
-    def _check_pod(self, attributes: Attributes, policy: Policy) -> None:
+    def _check_pod(self, attributes: AdmissionAttributes, policy: NamespacePolicy) -> None:
         pod, old = attributes.obj, attributes.old
         if not isinstance(pod, Pod) or (old is not None and not is_significant(old, pod)):
             return
@@ -97,16 +105,16 @@ class PodSecurity:
             return
         attributes.annotate(_ENFORCED, str(policy.enforce))
         if breaches := violations(policy.enforce, pod.metadata, pod.spec):
-            raise attributes.refusal(f'violates PodSecurity "{policy.enforce}": {told(breaches)}')
-        _tell(attributes, policy, pod)
+            raise attributes.forbidden(f'violates PodSecurity "{policy.enforce}": {describe_violations(breaches)}')
+        _audit_and_warn(attributes, policy, pod)
 
 
-def _tell(attributes: Attributes, policy: Policy, pod: Pod | PodTemplateSpec) -> None:
+def _audit_and_warn(attributes: AdmissionAttributes, policy: NamespacePolicy, pod: Pod | PodTemplateSpec) -> None:
     """Add the violations to the audit log and warn the client."""
     if breaches := violations(policy.audit, pod.metadata, pod.spec):
-        attributes.annotate(_VIOLATIONS, f'would violate PodSecurity "{policy.audit}": {told(breaches)}')
+        attributes.annotate(_VIOLATIONS, f'would violate PodSecurity "{policy.audit}": {describe_violations(breaches)}')
     if breaches := violations(policy.warn, pod.metadata, pod.spec):
-        attributes.warn(f'would violate PodSecurity "{policy.warn}": {told(breaches)}')
+        attributes.warn(f'would violate PodSecurity "{policy.warn}": {describe_violations(breaches)}')
 
 
 def template_of(obj: Any) -> PodTemplateSpec | None:
@@ -136,13 +144,13 @@ def _images(containers: Sequence[AnyContainer]) -> set[tuple[str, str]]:
 # -- namespaces ------------------------------------------------------------------------------------------------------
 
 
-async def _check_namespace(attributes: Attributes, config: PodSecurityConfig) -> None:
+async def _check_namespace(attributes: AdmissionAttributes, config: PodSecurityConfig) -> None:
     namespace: Namespace = attributes.obj
     default = config.default
-    policy, faults = policy_of(namespace.metadata.labels, default)
-    old, old_faults = policy_of(attributes.old.metadata.labels, default) if attributes.old is not None else (policy, [])
-    if faults and (attributes.old is None or faults != old_faults):
-        raise errors.invalid("Namespace", attributes.name, faults)
+    policy, field_errors = policy_of(namespace.metadata.labels, default)
+    old, old_errors = policy_of(attributes.old.metadata.labels, default) if attributes.old is not None else (policy, [])
+    if field_errors and (attributes.old is None or field_errors != old_errors):
+        raise errors.invalid("Namespace", attributes.name, field_errors)
     new, is_exempt = policy.enforce, namespace.metadata.name in config.namespaces
     if attributes.old is None:
         if is_exempt:
@@ -160,7 +168,7 @@ async def _check_namespace(attributes: Attributes, config: PodSecurityConfig) ->
         attributes.warn(text)
 
 
-def _warn_of_exemption(attributes: Attributes, policy: Policy, default: Policy) -> None:
+def _warn_of_exemption(attributes: AdmissionAttributes, policy: NamespacePolicy, default: NamespacePolicy) -> None:
     if policy in (DEFAULT, default):
         return
     labels, name = attributes.obj.metadata.labels, attributes.obj.metadata.name

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sampan.api.types.core_v1 import PodSpec
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.admission.pod_security import baseline, restricted
-from sampan.apiserver.admission.pod_security.labels import BASELINE, LATEST, PRIVILEGED, Standard
+from sampan.apiserver.admission.pod_security.policy import BASELINE, LATEST, PRIVILEGED, Standard
 from sampan.apiserver.admission.pod_security.restricted import not_for_own_users, not_for_windows
 from sampan.apiserver.admission.pod_security.violations import Check, Violation
 

@@ -47,7 +47,7 @@ def setters(is_pod: bool, containers: Sequence[str]) -> str:
     return " and ".join(parts)
 
 
-def told(violations: Sequence[Violation]) -> str:
+def describe_violations(violations: Sequence[Violation]) -> str:
     return ", ".join(f"{reason} ({detail})" if detail else reason for reason, detail in violations)
 
 

@@ -1,21 +1,63 @@
-"""The ResourceQuotaConfiguration: resources that can only be consumed if a quota covers them. Pure."""
+"""The usage that a write adds to a quota, and the resources that can only be consumed if a quota covers them. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from sampan.api.quantity import Quantity
+from sampan.api.semantics.pod_resources import Amounts
 from sampan.api.types.core_v1 import ResourceQuota, ScopedResourceSelectorRequirement
 from sampan.apiserver.admission.configuration import ConfigurationError
-from sampan.apiserver.admission.resource_quota.demand import Write
-from sampan.machinery.quota import terms_of
+from sampan.machinery.quota import Evaluator, is_in_scope, terms_of
+
+_ZERO = Quantity()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaRequest:
+    evaluator: Evaluator
+    obj: Any
+    old: Any
+    """The object before the write; None for a create."""
+    now: float
+
+    def concerns(self, quota: ResourceQuota) -> bool:
+        evaluator = self.evaluator
+        return bool(evaluator.names_in(quota.status.hard)) and is_in_scope(quota, self.obj, evaluator.is_in)
+
+    def obstacle(self, quota: ResourceQuota) -> str:
+        """Return why a quota that applies to the write cannot be charged; "" if it can."""
+        names = self.evaluator.names_in(quota.status.hard)
+        if lacking := self.evaluator.missing(self.obj, names):
+            return f"failed quota: {quota.metadata.name}: {lacking}"
+        if not names <= quota.status.used.keys():
+            return f"status unknown for quota: {quota.metadata.name}, resources: {','.join(sorted(names))}"
+        return ""
+
+    def negative(self) -> list[str]:
+        """Return the resources whose usage by the object is negative."""
+        return sorted(name for name, amount in self.usage().items() if amount.sign < 0)
+
+    def usage(self) -> Amounts:
+        return self.evaluator.usage(self.obj, self.now)
+
+    def demand(self, quota: ResourceQuota) -> Amounts:
+        """Return what the quota must be charged; only the increase if it was already charged for the old object."""
+        used = self.usage()
+        if self.old is not None and is_in_scope(quota, self.old, self.evaluator.is_in):
+            before = self.evaluator.usage(self.old, self.now)
+            used = {name: amount - before.get(name, _ZERO) for name, amount in used.items()}
+        return {name: amount for name, amount in used.items() if amount.sign > 0 and name in quota.status.hard}
+
 
 _KIND, _GROUP = "ResourceQuotaConfiguration", "apiserver.config.k8s.io/"
 
 
-class Scope(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class ScopeSelector(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     scopeName: str
     operator: str = "Exists"
     values: tuple[str, ...] = ()
@@ -34,7 +76,7 @@ class LimitedResource(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     resource: str
     apiGroup: str = ""
     matchContains: tuple[str, ...] = ()
-    matchScopes: tuple[Scope, ...] = ()
+    matchScopes: tuple[ScopeSelector, ...] = ()
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
@@ -54,7 +96,7 @@ def read(config: Mapping[str, Any]) -> tuple[LimitedResource, ...]:
     return configuration.limitedResources
 
 
-def uncovered(limited: Sequence[LimitedResource], write: Write, quotas: Sequence[ResourceQuota]) -> str:
+def uncovered(limited: Sequence[LimitedResource], write: QuotaRequest, quotas: Sequence[ResourceQuota]) -> str:
     """Return why the write needs a quota that does not exist; "" if it does not."""
     covered = {name for quota in quotas if write.concerns(quota) for name in quota.status.hard}
     if lacking := sorted(_names(limited, write) - covered):
@@ -64,17 +106,17 @@ def uncovered(limited: Sequence[LimitedResource], write: Write, quotas: Sequence
     return ""
 
 
-def _names(limited: Sequence[LimitedResource], write: Write) -> set[str]:
+def _names(limited: Sequence[LimitedResource], write: QuotaRequest) -> set[str]:
     parts = [part for resource in limited for part in resource.matchContains]
     return {name for name in write.usage() if any(part in name for part in parts)}
 
 
-def _scopes(limited: Sequence[LimitedResource], write: Write) -> Iterator[Scope]:
+def _scopes(limited: Sequence[LimitedResource], write: QuotaRequest) -> Iterator[ScopeSelector]:
     for resource in limited:
         yield from (scope for scope in resource.matchScopes if write.evaluator.is_in(scope.term, write.obj))
 
 
-def _is_covered(scope: Scope, write: Write, quotas: Sequence[ResourceQuota]) -> bool:
+def _is_covered(scope: ScopeSelector, write: QuotaRequest, quotas: Sequence[ResourceQuota]) -> bool:
     """Whether a quota has the scope and the object matches it."""
     is_in = write.evaluator.is_in
     return any(
