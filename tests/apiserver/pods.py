@@ -5,7 +5,7 @@ from typing import Any
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Pod
 from sampan.apiserver.registry.podspec.defaults import default_pod
-from sampan.apiserver.registry.podspec.pod import validate_pod_create
+from sampan.apiserver.registry.podspec.spec import validate_pod_create
 
 CONTAINER = {"name": "c", "image": "nginx:1"}
 

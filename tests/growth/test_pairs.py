@@ -20,7 +20,7 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.admission.runtime_class import TolerationCover, merged
-from sampan.apiserver.registry.podspec.overlaps import overlap_warnings
+from sampan.apiserver.registry.podspec.path_overlaps import overlap_warnings
 from sampan.apiserver.registry.podspec.warnings import warnings_for
 
 PORTS = st.builds(

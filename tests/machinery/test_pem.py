@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from sampan.apiserver.registry import certificate_rules, key_pairs
+from sampan.apiserver.registry import certificate_rules
+from sampan.apiserver.registry.kinds import secrets
 from sampan.machinery.certificates import BadSigningRequest, parse_signing_request
 from sampan.machinery.pem import PemBlock, read_blocks
 from tests.controllers.security.requests import pem
@@ -96,7 +97,7 @@ def readers() -> dict[str, Callable[[bytes], object]]:
         "signing request": certificate_rules.find_request_error,
         "issued certificate": certificate_rules.find_certificate_error,
         "trust bundle": certificate_rules.find_trust_anchor_errors,
-        "TLS secret": lambda text: key_pairs.find_key_pair_error(text, text),
+        "TLS secret": lambda text: secrets.find_key_pair_error(text, text),
     }
 
 

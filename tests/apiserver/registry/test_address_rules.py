@@ -2,7 +2,7 @@
 
 import pytest
 
-from sampan.apiserver.registry.address_rules import cidr_warnings, ip_warnings, validate_endpoint_ip
+from sampan.apiserver.registry.validation import cidr_warnings, ip_warnings, validate_endpoint_ip
 
 
 @pytest.mark.parametrize(

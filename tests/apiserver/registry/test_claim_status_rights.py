@@ -13,7 +13,7 @@ from sampan.apiserver.authz.authorizer import AuthzDecision, AuthzResult
 from sampan.apiserver.authz.rbac import RbacAuthorizer
 from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects
 from sampan.apiserver.config.server_config import ServerConfig
-from sampan.apiserver.registry.devices.status_rights import needs_of, node_of, validate_status_permissions
+from sampan.apiserver.registry.devices.status_permissions import needs_of, node_of, validate_status_permissions
 from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.apiserver.server import ApiServer
 from sampan.machinery import errors

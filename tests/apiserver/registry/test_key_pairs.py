@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import NameOID
 
-from sampan.apiserver.registry.key_pairs import find_key_pair_error
+from sampan.apiserver.registry.kinds.secrets import find_key_pair_error
 
 Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 

@@ -19,7 +19,7 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.apiserver.admission import lookup
 from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
-from sampan.apiserver.registry.generated_names import generated_name
+from sampan.apiserver.registry.metadata import generated_name
 from sampan.apiserver.registry.podspec.defaults import name_service_account
 from sampan.apiserver.registry.podspec.token_volume import TOKEN_PATH, token_source
 

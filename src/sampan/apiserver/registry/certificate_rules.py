@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.gotext import quote
-from sampan.apiserver.registry.podspec.formats import FieldErrors
+from sampan.apiserver.registry.validation import FieldErrors
 from sampan.machinery.pem import CERTIFICATE, PemBlock, read_blocks
 
 if TYPE_CHECKING:

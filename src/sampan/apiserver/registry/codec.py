@@ -10,7 +10,7 @@ from sampan.api.codec import json as codec
 from sampan.api.codec.careful import kind as kind_of_value
 from sampan.api.resource import GroupVersionKind
 from sampan.api.schema import Schema, copy_value
-from sampan.apiserver.registry.objects import Unstructured
+from sampan.api.unstructured import Unstructured
 
 _encoder = msgspec.json.Encoder()
 
@@ -71,3 +71,18 @@ def _check_title(value: dict[str, Any]) -> None:
         if not isinstance(value.get(field, ""), str):
             kind = kind_of_value(value[field])
             raise codec.DecodeError(f"json: cannot unmarshal {kind} into Go struct field .{field} of type string")
+
+
+_METADATA = b'"metadata":{}'
+_COUNTED = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
+"""Kinds whose `spec.replicas` is always present in kube-apiserver's bookmarks."""
+
+
+def bookmark_rest(codec: ResourceCodec) -> bytes:
+    """Return the JSON after the metadata of an empty object, up to its closing brace; empty for custom resources."""
+    if codec.type is None:
+        return b""
+    empty = codec.type()
+    if codec.kind.group == "apps" and codec.kind.kind in _COUNTED:
+        empty.spec.replicas = 0
+    return codec.encode(empty).partition(_METADATA)[2].removesuffix(b"}")

@@ -1,5 +1,6 @@
-"""The metadata of every object: fields that the server controls, and the validation that all kinds share."""
+"""The metadata of every object: fields that the server controls, generated names, and common validation."""
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 
 from sampan.api import gotext, names
@@ -7,6 +8,20 @@ from sampan.api.label_selector import label_faults
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.machinery import errors
 from sampan.machinery.errors import FieldError, Path
+
+_CHANCE = random.Random()
+"""A private generator: tests seed the shared one of the `random` module."""
+
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX = 5
+_LONGEST = 63
+ATTEMPTS = 8
+"""How many names are tried before creation fails with AlreadyExists."""
+
+
+def generated_name(base: str) -> str:
+    return base[: _LONGEST - _SUFFIX] + "".join(_CHANCE.choices(_ALPHABET, k=_SUFFIX))
+
 
 ValidateName = Callable[[str, bool], list[str]]
 """A function that returns the errors of a name or, if its second argument is true, of a generateName prefix."""

@@ -7,9 +7,9 @@ from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.types.rbac_v1 import ClusterRoleBinding, PolicyRule, RoleBinding, RoleRef, Subject
 from sampan.apiserver.authz.rbac import escalation
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_dns_subdomain, validate_required
-from sampan.apiserver.registry.podspec.internal_view import shown
+from sampan.apiserver.registry.internal_view import shown
 from sampan.apiserver.registry.strategy import Column, Context, FinishFunc, Strategy
+from sampan.apiserver.registry.validation import FieldErrors, validate_dns_subdomain, validate_required
 from sampan.apiserver.tables.columns import AGE, NAME
 
 GROUP = "rbac.authorization.k8s.io"
@@ -57,7 +57,7 @@ def _validate_policy_rule(rule: PolicyRule, at: str, is_namespaced: bool) -> Fie
 Binding = RoleBinding | ClusterRoleBinding
 
 
-class BindingStrategy(RbacStrategy):
+class RoleBindingStrategy(RbacStrategy):
     def __init__(self, *, is_namespaced: bool, kind: str) -> None:
         """`kind` is the kind's name in the descriptions of the table columns."""
         self._is_namespaced = is_namespaced

@@ -16,8 +16,7 @@ from sampan.apiserver.registry.allocation.addresses import AddressAllocator
 from sampan.apiserver.registry.allocation.node_ports import NodePortAllocator
 from sampan.apiserver.registry.allocation.ranges import ServiceRanges
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.bookmark_parts import bookmark_rest
-from sampan.apiserver.registry.codec import ResourceCodec
+from sampan.apiserver.registry.codec import ResourceCodec, bookmark_rest
 from sampan.apiserver.registry.kinds import MODULES
 from sampan.apiserver.registry.store import IsStale, Store
 from sampan.apiserver.registry.stored_object import StoredObjects

@@ -13,7 +13,7 @@ from sampan.api.types.meta_v1 import ManagedFieldsEntry, ObjectMeta
 from sampan.apiserver.fieldmanager import manager_name
 from sampan.apiserver.fieldmanager.scale_handler import KIND
 from sampan.apiserver.registry import metadata, preconditions
-from sampan.apiserver.registry.podspec.formats import validate_non_negative
+from sampan.apiserver.registry.validation import validate_non_negative
 from sampan.apiserver.request import bodies, options, patches, server_side_apply
 from sampan.apiserver.request.options import WriteOptions
 from sampan.apiserver.response.responses import ValueResponse
@@ -42,7 +42,7 @@ class Scaled:
         store = endpoints.registry.store(call.resource)
         if call.verb == "get":
             item = await store.get(call.namespace, call.name, call.query.get("resourceVersion"))
-            return self._answer(item.object(store.codec.decode))
+            return self._scale_response(item.object(store.codec.decode))
         change, ctx = await _put(endpoints, call) if call.verb == "update" else _patch(endpoints, call)
 
         async def scaled(current: Any) -> Any:
@@ -64,9 +64,9 @@ class Scaled:
             await endpoints.admission.validate(endpoints.attributes("UPDATE", call, *scales, ctx))
 
         written = await store.update(ctx, call.name, scaled, strategy=self._strategy, check=check)
-        return self._answer(written.obj)
+        return self._scale_response(written.obj)
 
-    def _answer(self, obj: Any) -> ValueResponse:
+    def _scale_response(self, obj: Any) -> ValueResponse:
         return ValueResponse(json.to_value(self._scale(obj)))
 
     def _scale(self, obj: Any) -> Scale:
@@ -156,7 +156,7 @@ def _validate_name(name: str, is_prefix: bool) -> list[str]:
 
 
 def _check_uid(scale: Scale, current: Any, resource: Resource) -> None:
-    """Raise Conflict if a patch sets another UID. A PUT was checked before admission, with another message."""
+    """Raise StoreConflict if a patch sets another UID. A PUT was checked before admission, with another message."""
     expected, present = scale.metadata.uid, current.metadata.uid
     if expected and expected != present:
         why = f"Precondition failed: UID in precondition: {expected}, UID in object meta: {present}"

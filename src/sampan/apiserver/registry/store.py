@@ -14,11 +14,11 @@ from typing import Any
 from sampan.api import limits
 from sampan.api.faults import collected
 from sampan.api.resource import Resource
+from sampan.api.unstructured import Unstructured
 from sampan.apiserver.registry import deletion, metadata, preconditions
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.deletion import DeleteOptions, DeletionAction
-from sampan.apiserver.registry.generated_names import ATTEMPTS, generated_name
-from sampan.apiserver.registry.objects import Unstructured
+from sampan.apiserver.registry.metadata import ATTEMPTS, generated_name
 from sampan.apiserver.registry.stored_object import StoredObject, StoredObjects
 from sampan.apiserver.registry.strategy import Context, FinishFunc, Strategy
 from sampan.machinery import errors

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sampan.api.codec import protobuf
 from sampan.apiserver.registry.allocation import AllocationError, RangeFull
-from sampan.apiserver.registry.allocation.port_bitmap import PortBitmap
+from sampan.apiserver.registry.allocation.node_ports import PortBitmap
 
 PORTS = range(30000, 32768)
 

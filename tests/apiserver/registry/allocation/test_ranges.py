@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.apiserver.registry.allocation import ServiceRanges, bands
+from sampan.apiserver.registry.allocation import ServiceRanges, node_ports
 
 
 @pytest.mark.parametrize(
@@ -42,17 +42,17 @@ def test_port_ranges_that_cannot_be(ports: tuple[int, int]) -> None:
 @given(seed=st.integers())
 def test_a_search_finds_every_address_once(text: str, seed: int) -> None:
     network = ipaddress.ip_network(text)
-    found = list(bands.of_network(network, Random(seed)))
-    first, last = bands.usable(network)
+    found = list(node_ports.of_network(network, Random(seed)))
+    first, last = node_ports.usable(network)
     assert sorted(found) == list(range(first, last + 1))
 
 
 def test_neither_the_network_nor_the_broadcast_address_is_usable() -> None:
-    assert bands.usable(ipaddress.ip_network("10.0.0.0/30")) == (
+    assert node_ports.usable(ipaddress.ip_network("10.0.0.0/30")) == (
         int(ipaddress.ip_address("10.0.0.1")),
         int(ipaddress.ip_address("10.0.0.2")),
     )
-    last = bands.usable(ipaddress.ip_network("fd00::/126"))[1]
+    last = node_ports.usable(ipaddress.ip_network("fd00::/126"))[1]
     assert last == int(ipaddress.ip_address("fd00::3"))
 
 
@@ -60,16 +60,16 @@ def test_neither_the_network_nor_the_broadcast_address_is_usable() -> None:
 def test_the_lower_addresses_come_last(seed: int) -> None:
     network = ipaddress.ip_network("10.96.0.0/16")
     start = int(network.network_address)
-    assert all(number - start > 256 for number in list(bands.of_network(network, Random(seed)))[: 65534 - 256])
+    assert all(number - start > 256 for number in list(node_ports.of_network(network, Random(seed)))[: 65534 - 256])
 
 
 @given(seed=st.integers())
 def test_the_lower_ports_come_last(seed: int) -> None:
-    found = list(bands.of_ports(range(30000, 32768), Random(seed)))
+    found = list(node_ports.of_ports(range(30000, 32768), Random(seed)))
     assert sorted(found) == list(range(30000, 32768))
     assert set(found[-86:]) == set(range(30000, 30086))
 
 
 def test_a_search_of_an_endless_network_begins_at_once() -> None:
     network = ipaddress.ip_network("fd00::/64")
-    assert ipaddress.IPv6Address(next(bands.of_network(network, Random(1)))) in network
+    assert ipaddress.IPv6Address(next(node_ports.of_network(network, Random(1)))) in network

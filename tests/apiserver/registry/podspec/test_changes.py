@@ -16,7 +16,7 @@ from sampan.api.types.core_v1 import (
     PodSchedulingGate,
     Toleration,
 )
-from sampan.apiserver.registry.podspec.changes import validate_ephemeral_container_update, validate_pod_update
+from sampan.apiserver.registry.podspec.pod_update import validate_ephemeral_container_update, validate_pod_update
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 from tests.apiserver.pods import container, defaulted
 

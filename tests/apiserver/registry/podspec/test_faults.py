@@ -7,7 +7,7 @@ import pytest
 
 from sampan.api.types.core_v1 import PodTemplateSpec
 from sampan.apiserver.registry.podspec.defaults import default_template
-from sampan.apiserver.registry.podspec.template import validate_pod_template_spec
+from sampan.apiserver.registry.podspec.spec import validate_pod_template_spec
 from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE
 from tests.apiserver.pods import CONTAINER, container, faults_of
 

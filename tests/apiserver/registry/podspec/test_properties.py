@@ -13,7 +13,7 @@ from sampan.api.codec import json as codec
 from sampan.api.scheme import builtin_scheme
 from sampan.api.types.core_v1 import Pod, PodSpec, PodStatus
 from sampan.apiserver.registry.kinds.pods import PodStatusStrategy, PodStrategy
-from sampan.apiserver.registry.podspec.resizing import keep_all_but_resources, validate_pod_resize
+from sampan.apiserver.registry.podspec.pod_resize import keep_all_but_resources, validate_pod_resize
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 from sampan.apiserver.registry.strategy import Context
 from sampan.apiserver.request.call import UserInfo

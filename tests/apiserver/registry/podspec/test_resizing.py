@@ -5,7 +5,7 @@ import pytest
 
 from sampan.api.semantics.pod_qos import qos_class
 from sampan.api.types.core_v1 import Pod
-from sampan.apiserver.registry.podspec.resizing import keep_all_but_resources, validate_pod_resize
+from sampan.apiserver.registry.podspec.pod_resize import keep_all_but_resources, validate_pod_resize
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 from tests.apiserver.pods import container, defaulted
 

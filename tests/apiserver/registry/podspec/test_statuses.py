@@ -7,7 +7,7 @@ import pytest
 from sampan.api.semantics.conditions import is_true
 from sampan.api.semantics.pods import set_pod_condition
 from sampan.api.types.core_v1 import Pod, PodStatus
-from sampan.apiserver.registry.podspec.statuses import validate_pod_status_update
+from sampan.apiserver.registry.podspec.pod_status import validate_pod_status_update
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 from tests.apiserver.pods import CONTAINER, defaulted
 

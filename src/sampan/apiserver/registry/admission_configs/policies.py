@@ -1,31 +1,43 @@
-"""The common behavior of validating and mutating admission policies. CEL expressions are not compiled here."""
+"""What validating and mutating admission policies share, and what their bindings share."""
 
 import re
 from collections.abc import Sequence
 from typing import Any
 
-from sampan.api import names
+from sampan.api import gotext, names
 from sampan.api.faults import FieldError
+from sampan.api.label_selector import selector_faults
 from sampan.api.types.admissionregistration_v1 import (
     MatchResources,
+    MutatingAdmissionPolicyBinding,
+    MutatingAdmissionPolicyBindingSpec,
     MutatingAdmissionPolicySpec,
     ParamKind,
+    ParamRef,
+    ValidatingAdmissionPolicyBinding,
+    ValidatingAdmissionPolicyBindingSpec,
     ValidatingAdmissionPolicySpec,
     Variable,
 )
-from sampan.apiserver.registry.admission_configs.matching import (
+from sampan.apiserver.registry.admission_configs.match_resources import (
     FAILURE_POLICIES,
     default_resources,
     validate_match_conditions,
     validate_match_resources,
 )
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_optional_one_of
 from sampan.apiserver.registry.strategy import Column, Strategy
+from sampan.apiserver.registry.validation import (
+    FieldErrors,
+    validate_dns_subdomain,
+    validate_one_of,
+    validate_optional_one_of,
+    validate_required,
+)
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 from sampan.machinery.cel.escapes import RESERVED
 
-Spec = ValidatingAdmissionPolicySpec | MutatingAdmissionPolicySpec
+PolicySpec = ValidatingAdmissionPolicySpec | MutatingAdmissionPolicySpec
 
 _is_identifier = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*").fullmatch
 
@@ -36,7 +48,7 @@ class PolicyStrategy(Strategy):
     validates_whole = True
 
     def default(self, obj: Any) -> None:
-        spec: Spec = obj.spec
+        spec: PolicySpec = obj.spec
         if spec.failurePolicy is None:
             spec.failurePolicy = "Fail"
         if spec.matchConstraints is not None:
@@ -53,7 +65,7 @@ def policy_columns(rules: Column) -> tuple[Column, ...]:
     return NAME, rules, kind, AGE
 
 
-def validate_failure_policy_and_match(spec: Spec) -> FieldErrors:
+def validate_failure_policy_and_match(spec: PolicySpec) -> FieldErrors:
     """Yield the errors of failurePolicy, paramKind and matchConstraints."""
     yield from validate_optional_one_of(spec.failurePolicy, FAILURE_POLICIES, "spec.failurePolicy")
     if spec.paramKind is not None:
@@ -64,7 +76,7 @@ def validate_failure_policy_and_match(spec: Spec) -> FieldErrors:
         yield from _validate_match_constraints(spec.matchConstraints, "spec.matchConstraints")
 
 
-def validate_conditions_and_variables(spec: Spec, old: Spec | None) -> FieldErrors:
+def validate_conditions_and_variables(spec: PolicySpec, old: PolicySpec | None) -> FieldErrors:
     """Yield the errors of match conditions and variables; conditions that have not changed are not validated again."""
     is_same = old is not None and (spec.paramKind, spec.matchConditions) == (old.paramKind, old.matchConditions)
     if not is_same:
@@ -110,6 +122,85 @@ def _validate_variables(variables: Sequence[Variable], at: str) -> FieldErrors:
             yield FieldError.required(f"{path}.expression", "expression is not specified")
 
 
-def param_kind(spec: Spec) -> str:
+def param_kind(spec: PolicySpec) -> str:
     kind = spec.paramKind
     return f"{kind.apiVersion}/{kind.kind}" if kind is not None else cells.UNSET
+
+
+Binding = ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding
+BindingSpec = ValidatingAdmissionPolicyBindingSpec | MutatingAdmissionPolicyBindingSpec
+
+_ACTIONS = ("Deny", "Allow")
+_EITHER = "name and selector are mutually exclusive"
+
+
+def _parameters(binding: Binding, now: float) -> str:
+    reference = binding.spec.paramRef
+    if reference is None:
+        return cells.UNSET
+    if reference.name:
+        return f"{reference.namespace or '*'}/{reference.name}"
+    return _go_selector(reference) if reference.selector is not None else cells.UNSET
+
+
+def _go_selector(reference: ParamRef) -> str:
+    """Return the selector as Go prints it."""
+    selector = reference.selector
+    assert selector is not None
+    labels = "".join(f"{key}: {value}," for key, value in sorted(selector.matchLabels.items()))
+    expressions = "".join(
+        f"LabelSelectorRequirement{{Key:{term.key},Operator:{term.operator},Values:{gotext.value(list(term.values))},}},"
+        for term in selector.matchExpressions
+    )
+    start = f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}}"
+    return f"{start},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+
+
+class PolicyBindingStrategy(Strategy):
+    allow_unconditional_update = False
+    counts_generation = True
+    validates_whole = True
+    columns = (
+        NAME,
+        Column(
+            "PolicyName",
+            lambda binding, now: binding.spec.policyName,
+            description="PolicyName indicates the policy definition which the policy binding binded to",
+        ),
+        Column(
+            "ParamRef",
+            _parameters,
+            description="ParamRef indicates the param resource which sets the configuration param",
+        ),
+        AGE,
+    )
+
+    def default(self, obj: Binding) -> None:
+        if obj.spec.matchResources is not None:
+            default_resources(obj.spec.matchResources)
+
+
+def validate_binding_spec(spec: BindingSpec) -> FieldErrors:
+    yield from (
+        validate_dns_subdomain(spec.policyName, "spec.policyName")
+        if spec.policyName
+        else validate_required("", "spec.policyName")
+    )
+    if spec.paramRef is not None:
+        yield from _validate_param_ref(spec.paramRef, "spec.paramRef")
+    if spec.matchResources is not None:
+        yield from validate_match_resources(spec.matchResources, "spec.matchResources")
+
+
+def _validate_param_ref(reference: ParamRef, at: str) -> FieldErrors:
+    name, selector = reference.name, reference.selector
+    for text in names.path_segment(name):
+        yield FieldError.invalid(f"{at}.name", name, text)
+    if name and selector is not None:
+        yield FieldError.forbidden(f"{at}.name", _EITHER)
+    yield from selector_faults(selector, f"{at}.selector")
+    if name and selector is not None:
+        yield FieldError.forbidden(f"{at}.selector", _EITHER)
+    if not name and selector is None:
+        yield FieldError.required(at, "one of name or selector must be specified")
+    yield from validate_one_of(reference.parameterNotFoundAction or "", _ACTIONS, f"{at}.parameterNotFoundAction")

@@ -1,9 +1,10 @@
-"""The common behavior of validating and mutating webhook configurations."""
+"""Webhook configurations: validation of webhooks, of their client configuration and of their review versions."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
+from urllib.parse import SplitResult, urlsplit
 
-from sampan.api import domains
+from sampan.api import domains, names
 from sampan.api.faults import FieldError
 from sampan.api.label_selector import selector_faults
 from sampan.api.types.admissionregistration_v1 import (
@@ -13,8 +14,7 @@ from sampan.api.types.admissionregistration_v1 import (
     ValidatingWebhookConfiguration,
 )
 from sampan.api.types.meta_v1 import LabelSelector
-from sampan.apiserver.registry.admission_configs.clients import DEFAULT_PORT, validate_client_config
-from sampan.apiserver.registry.admission_configs.matching import (
+from sampan.apiserver.registry.admission_configs.match_resources import (
     FAILURE_POLICIES,
     MATCH_POLICIES,
     REINVOCATION_POLICIES,
@@ -22,10 +22,119 @@ from sampan.apiserver.registry.admission_configs.matching import (
     validate_match_conditions,
     validate_rule_with_operations,
 )
-from sampan.apiserver.registry.admission_configs.review_versions import ONE_OF_THEM, has_known, validate_review_versions
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_optional_one_of, validate_unique
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.registry.validation import (
+    FieldErrors,
+    validate_optional_one_of,
+    validate_required,
+    validate_unique,
+)
 from sampan.apiserver.tables.columns import AGE, NAME
+
+_KNOWN = ("v1", "v1beta1")
+ONE_OF_THEM = f"must specify one of {', '.join(_KNOWN)}"
+
+
+def has_known(versions: Sequence[str]) -> bool:
+    return not set(versions).isdisjoint(_KNOWN)
+
+
+def validate_review_versions(versions: Sequence[str], at: str, *, needs_known: bool, missing: str = "") -> FieldErrors:
+    """Yield the errors of the list. `missing` is the message if it is empty."""
+    if not versions:
+        yield FieldError.required(at, missing)
+        return
+    distinct_versions: set[str] = set()
+    for index, version in enumerate(versions):
+        if version in distinct_versions:
+            yield FieldError.invalid(f"{at}[{index}]", version, "duplicate version")
+            continue
+        distinct_versions.add(version)
+        for text in names.dns1035_label(version):
+            yield FieldError.invalid(f"{at}[{index}]", version, text)
+    if needs_known and not has_known(versions):
+        yield FieldError.invalid(at, versions, f"must include at least one of {', '.join(_KNOWN)}")
+
+
+DEFAULT_PORT = 443
+_FORM = "; desired format: https://host[/path]"
+
+
+class WebhookService(Protocol):
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def path(self) -> str | None: ...
+    @property
+    def port(self) -> int | None: ...
+
+
+class ClientConfig(Protocol):
+    @property
+    def url(self) -> str | None: ...
+    @property
+    def service(self) -> WebhookService | None: ...
+
+
+def validate_client_config(config: ClientConfig, at: str) -> FieldErrors:
+    if (config.url is None) == (config.service is None):
+        yield FieldError.required(at, "exactly one of url or service is required")
+    elif config.url is not None:
+        yield from _validate_url(config.url, f"{at}.url")
+    elif config.service is not None:
+        yield from validate_service_reference(config.service, f"{at}.service")
+
+
+def _validate_url(text: str, at: str) -> FieldErrors:
+    try:
+        url = urlsplit(text)
+        host = url.netloc.rpartition("@")[2]
+        url.port  # noqa: B018 - reading it checks it
+    except ValueError as error:
+        yield FieldError.required(at, f"url must be a valid URL: {error}{_FORM}")
+        return
+    if url.scheme != "https":
+        yield FieldError.invalid(at, url.scheme, f"'https' is the only allowed URL scheme{_FORM}")
+    if not host:
+        yield FieldError.invalid(at, "", f"host must be specified{_FORM}")
+    yield from _validate_url_parts(url, at)
+
+
+def _validate_url_parts(url: SplitResult, at: str) -> FieldErrors:
+    user, mark, _ = url.netloc.rpartition("@")
+    if mark:
+        yield FieldError.invalid(at, user, "user information is not permitted in the URL")
+    if url.fragment:
+        yield FieldError.invalid(at, url.fragment, "fragments are not permitted in the URL")
+    if url.query:
+        yield FieldError.invalid(at, url.query, "query parameters are not permitted in the URL")
+
+
+def validate_service_reference(service: WebhookService, at: str) -> FieldErrors:
+    """Yield the errors of a service. As in kube-apiserver, missing name and namespace are reported for each other."""
+    yield from validate_required(service.namespace, f"{at}.name")
+    yield from validate_required(service.name, f"{at}.namespace")
+    port = service.port if service.port is not None else DEFAULT_PORT
+    if messages := names.port_number(port):
+        yield FieldError.invalid(f"{at}.port", port, f"port is not valid: {', '.join(messages)}")
+    if service.path not in (None, "", "/"):
+        yield from _validate_path(service.path or "", f"{at}.path")
+
+
+def _validate_path(path: str, at: str) -> FieldErrors:
+    if path == "//":
+        yield FieldError.invalid(at, path, "segment[0] may not be empty")
+        return
+    if not path.startswith("/"):
+        yield FieldError.invalid(at, path, "must start with a '/'")
+    for index, step in enumerate(path[1:].removesuffix("/").split("/")):
+        if not step:
+            yield FieldError.invalid(at, path, f"segment[{index}] may not be empty")
+        for text in names.dns1123_subdomain(step) if step else ():
+            yield FieldError.invalid(at, path, f"segment[{index}]: {text}")
+
 
 Hook = ValidatingWebhook | MutatingWebhook
 Configuration = ValidatingWebhookConfiguration | MutatingWebhookConfiguration

@@ -7,9 +7,8 @@ counterparts are `ipallocator` and `portallocator` in `pkg/registry/core/service
 """
 
 from sampan.apiserver.registry.allocation.addresses import AddressAllocator
-from sampan.apiserver.registry.allocation.failures import AllocationError, RangeFull
 from sampan.apiserver.registry.allocation.node_ports import NodePortAllocator
-from sampan.apiserver.registry.allocation.ranges import ServiceRanges, family_of
+from sampan.apiserver.registry.allocation.ranges import AllocationError, RangeFull, ServiceRanges, family_of
 from sampan.apiserver.registry.allocation.repair import AllocationRepair
 
 __all__ = [

@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING
 from sampan.api.types.core_v1 import Service
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.networking_v1 import IPAddress, IPAddressSpec, ParentReference, ServiceCIDR
-from sampan.apiserver.registry.allocation import bands
-from sampan.apiserver.registry.allocation.failures import AllocationError, RangeFull
-from sampan.apiserver.registry.allocation.ranges import Address, Network, ServiceRanges, family_of
+from sampan.apiserver.registry.allocation import node_ports
+from sampan.apiserver.registry.allocation.ranges import (
+    Address,
+    AllocationError,
+    Network,
+    RangeFull,
+    ServiceRanges,
+    family_of,
+)
 from sampan.apiserver.registry.deletion import DeleteOptions
 from sampan.apiserver.registry.strategy import Context
 from sampan.machinery import errors
@@ -66,7 +72,7 @@ class AddressAllocator:
 
     async def _search(self, ctx: Context, service: Service, network: Network) -> str:
         cacher, make = self._addresses.cacher, type(network.network_address)
-        for number in bands.of_network(network, self._random):
+        for number in node_ports.of_network(network, self._random):
             address = make(number)
             if cacher.peek("", str(address)) is None and await self._create(ctx, service, address):
                 return str(address)
@@ -121,7 +127,7 @@ class AddressAllocator:
 
 def _has(network: Network, address: Address) -> bool:
     """Whether a service can get the address from the network."""
-    first, last = bands.usable(network)
+    first, last = node_ports.usable(network)
     return network.version == address.version and first <= int(address) <= last
 
 

@@ -1,8 +1,18 @@
-"""The ranges of cluster IPs and node ports from the server's flags."""
+"""The ranges of cluster IPs and node ports, and the errors of their allocators."""
 
 import ipaddress
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+
+
+class AllocationError(Exception):
+    """Raised when a value cannot be allocated. The message is for the client."""
+
+
+class RangeFull(AllocationError):
+    def __init__(self) -> None:
+        super().__init__("range is full")
+
 
 Network = IPv4Network | IPv6Network
 Address = IPv4Address | IPv6Address

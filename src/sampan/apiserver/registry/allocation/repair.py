@@ -17,8 +17,8 @@ from sampan.api import times
 from sampan.api.types.core_v1 import Service
 from sampan.api.types.networking_v1 import IPAddress
 from sampan.apiserver.registry.allocation.addresses import GROUP, MANAGER, MANAGER_LABEL
-from sampan.apiserver.registry.allocation.failures import AllocationError
-from sampan.apiserver.registry.allocation.port_bitmap import PortBitmap
+from sampan.apiserver.registry.allocation.node_ports import PortBitmap
+from sampan.apiserver.registry.allocation.ranges import AllocationError
 from sampan.apiserver.registry.strategy import Context
 from sampan.apiserver.request.call import MASTERS, UserInfo
 from sampan.machinery import errors

@@ -1,6 +1,5 @@
-"""Validation of CustomResourceDefinitions: names, versions, conversion, and the root of the schema.
+"""Validation of CustomResourceDefinitions.
 
-`hoisting` represents identical versions as kube-apiserver does, `versions` validates versions, `naming` names and API
-approval, `conversions` conversion, `schemas` the root of a schema. Serving is not done here. The counterpart is
-`k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation`.
+`versions` validates versions, `validation` names, API approval, conversion and the root of the schema. Serving is not
+done here. The counterpart is `k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation`.
 """

@@ -1,6 +1,13 @@
-"""Validation of versions: names, printer columns, subresources and selectable fields."""
+"""Validation of versions: names, printer columns, subresources and selectable fields.
+
+kube-apiserver's internal type holds what all versions have in common at the top level, and reports validation errors at
+those fields; `hoisted` does the same.
+"""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
 
 from sampan.api import names
 from sampan.api.faults import FieldError
@@ -13,10 +20,34 @@ from sampan.api.types.apiextensions_v1 import (
     JSONSchemaProps,
     SelectableField,
 )
-from sampan.apiserver.registry.crd.hoisting import Hoisted
-from sampan.apiserver.registry.crd.schemas import validate_schema
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_required
-from sampan.apiserver.registry.podspec.internal_view import shown
+from sampan.apiserver.registry.crd.validation import validate_schema
+from sampan.apiserver.registry.internal_view import shown
+from sampan.apiserver.registry.validation import FieldErrors, validate_required
+
+_FIELDS = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
+
+
+class Hoisted(msgspec.Struct, frozen=True):
+    """A spec with the common values of all versions at the top level, and removed from `versions`."""
+
+    versions: Sequence[CustomResourceDefinitionVersion]
+    schema: CustomResourceValidation | None = None
+    subresources: CustomResourceSubresources | None = None
+    additionalPrinterColumns: Sequence[CustomResourceColumnDefinition] = ()
+    selectableFields: Sequence[SelectableField] = ()
+
+
+def hoisted(spec: CustomResourceDefinitionSpec) -> Hoisted:
+    versions = list(spec.versions or ())
+    shared: dict[str, Any] = {}
+    for field in _FIELDS:
+        values = [getattr(version, field) for version in versions]
+        if values and all(value == values[0] for value in values):
+            shared[field] = values[0]
+    blank = CustomResourceDefinitionVersion()
+    emptied = {field: getattr(blank, field) for field in shared}
+    return Hoisted(versions=[msgspec.structs.replace(version, **emptied) for version in versions], **shared)
+
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")

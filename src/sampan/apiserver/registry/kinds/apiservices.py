@@ -15,13 +15,13 @@ from sampan.api.types.apiregistration_v1 import (
 )
 from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import (
+from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
+from sampan.apiserver.registry.validation import (
     FieldErrors,
     validate_dns_subdomain,
     validate_optional_one_of,
     validate_required,
 )
-from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
 AVAILABLE = "Available"

@@ -16,9 +16,9 @@ from sampan.api.types.certificates_v1 import (
 )
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.certificate_rules import find_certificate_error, find_request_error, validate_signer_name
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_one_of, validate_unique
-from sampan.apiserver.registry.podspec.internal_view import difference, shown
+from sampan.apiserver.registry.internal_view import difference, shown
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
+from sampan.apiserver.registry.validation import FieldErrors, validate_one_of, validate_unique
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -183,9 +183,9 @@ def _validate_condition(conditions: Conditions, old: Conditions) -> FieldErrors:
         at = f"{_CONDITIONS}[{index}]"
         if not condition.type and not had_nameless:
             yield FieldError.required(f"{at}.type")
-        is_verdict = condition.type in (APPROVED, DENIED, FAILED)
+        is_decision = condition.type in (APPROVED, DENIED, FAILED)
         yield from validate_one_of(
-            condition.status, ("True",) if is_verdict else ("False", "True", "Unknown"), f"{at}.status"
+            condition.status, ("True",) if is_decision else ("False", "True", "Unknown"), f"{at}.status"
         )
         other = {APPROVED: DENIED, DENIED: APPROVED}.get(condition.type)
         if other in types and not had_both:

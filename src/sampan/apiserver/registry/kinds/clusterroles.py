@@ -6,9 +6,9 @@ from sampan.api.faults import FieldError
 from sampan.api.label_selector import selector_faults
 from sampan.api.types.rbac_v1 import ClusterRole
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import FieldErrors
 from sampan.apiserver.registry.rbac_rules import RbacStrategy, validate_policy_rules
 from sampan.apiserver.registry.strategy import Context
+from sampan.apiserver.registry.validation import FieldErrors
 
 _SELECTORS = "aggregationRule.clusterRoleSelectors"
 

@@ -9,8 +9,8 @@ from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.certificate_rules import find_trust_anchor_errors, validate_signer_name
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_immutable
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.registry.validation import FieldErrors, validate_immutable
 from sampan.apiserver.tables.columns import NAME
 
 _LARGEST = 1 << 20

@@ -5,9 +5,8 @@ from collections.abc import Iterable
 from sampan.api.faults import FieldError
 from sampan.api.types.apps_v1 import ControllerRevision
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import validate_non_negative
-from sampan.apiserver.registry.sameness import is_same
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.registry.validation import is_same, validate_non_negative
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 

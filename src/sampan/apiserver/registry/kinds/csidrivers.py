@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from sampan.api.faults import FieldError
 from sampan.api.types.storage_v1 import CSIDriver, TokenRequest
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_immutable, validate_optional_one_of
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.registry.validation import FieldErrors, validate_immutable, validate_optional_one_of
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 

@@ -8,7 +8,9 @@ from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.types.storage_v1 import CSINode, CSINodeDriver
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import (
+from sampan.apiserver.registry.podspec.volume_sources import validate_csi_driver_name
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.registry.validation import (
     FieldErrors,
     validate_immutable,
     validate_non_negative,
@@ -16,8 +18,6 @@ from sampan.apiserver.registry.podspec.formats import (
     validate_required,
     validate_unique,
 )
-from sampan.apiserver.registry.podspec.storage_volumes import validate_csi_driver_name
-from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
 _AT = "spec.drivers"

@@ -7,15 +7,15 @@ from sampan.api.label_selector import selector_faults
 from sampan.api.quantity import parse
 from sampan.api.types.storage_v1 import CSIStorageCapacity
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import (
+from sampan.apiserver.registry.podspec.warnings import DEPRECATED_NODE_LABELS
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.registry.validation import (
     IMMUTABLE,
     NEGATIVE,
     FieldErrors,
     validate_dns_subdomain,
     validate_immutable,
 )
-from sampan.apiserver.registry.podspec.warnings import DEPRECATED_NODE_LABELS
-from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import NAME
 

@@ -9,25 +9,25 @@ from sampan.api.types.apiextensions_v1 import (
     CustomResourceDefinitionSpec,
     CustomResourceDefinitionStatus,
 )
-from sampan.apiserver.registry.admission_configs.clients import DEFAULT_PORT
+from sampan.apiserver.registry.admission_configs.webhooks import DEFAULT_PORT
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.crd.conversions import validate_conversion
-from sampan.apiserver.registry.crd.hoisting import hoisted
-from sampan.apiserver.registry.crd.naming import (
+from sampan.apiserver.registry.crd.validation import (
+    unknown_formats,
     validate_api_approval,
+    validate_conversion,
     validate_group,
     validate_names,
     validate_required_names,
 )
-from sampan.apiserver.registry.crd.schemas import unknown_formats
 from sampan.apiserver.registry.crd.versions import (
+    hoisted,
     validate_common_fields,
     validate_schemas_present,
     validate_stored_versions,
     validate_versions,
 )
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_immutable, validate_one_of
 from sampan.apiserver.registry.strategy import Context, StatusStrategy, Strategy
+from sampan.apiserver.registry.validation import FieldErrors, validate_immutable, validate_one_of
 from sampan.apiserver.tables.columns import CREATED_AT, NAME
 
 ESTABLISHED = "Established"

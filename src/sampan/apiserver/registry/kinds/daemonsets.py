@@ -5,21 +5,23 @@ from collections.abc import Iterable
 from sampan.api.faults import FieldError
 from sampan.api.types.apps_v1 import DaemonSet, DaemonSetSpec, DaemonSetUpdateStrategy, RollingUpdateDaemonSet
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.internal_view import shown
 from sampan.apiserver.registry.podspec.defaults import default_template
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_non_negative
-from sampan.apiserver.registry.podspec.internal_view import shown
-from sampan.apiserver.registry.podspec.template import validate_pod_template_spec
+from sampan.apiserver.registry.podspec.spec import validate_pod_template_spec
 from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
 from sampan.apiserver.registry.podspec.warnings import warnings_for
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
-from sampan.apiserver.registry.workloads import counts, percentages, selection
-from sampan.apiserver.registry.workloads.columns import SELECTOR, container_columns, count
+from sampan.apiserver.registry.validation import FieldErrors, validate_non_negative
+from sampan.apiserver.registry.workloads import validation
 from sampan.apiserver.registry.workloads.templates import (
+    SELECTOR,
     TemplateStrategy,
+    container_columns,
+    count,
+    number_annotation,
     update_options,
     validate_template_never_completes,
 )
-from sampan.apiserver.registry.workloads.versions import number_annotation
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -69,7 +71,7 @@ class DaemonSetStrategy(TemplateStrategy):
         _count_template(obj, _template_generation(old) + is_changed)
 
     def validate_update(self, ctx: Context, obj: DaemonSet, old: DaemonSet) -> Iterable[FieldError]:
-        yield from selection.validate_immutable_selector(obj.spec.selector, old.spec.selector, "spec.selector")
+        yield from validation.validate_immutable_selector(obj.spec.selector, old.spec.selector, "spec.selector")
         yield from _validate_spec(obj.spec, update_options(old.spec.template), old)
 
     def warnings(self, ctx: Context, obj: DaemonSet, old: DaemonSet | None) -> Iterable[str]:
@@ -87,8 +89,8 @@ class DaemonSetStatusStrategy(StatusStrategy):
     def validate_update(self, ctx: Context, obj: DaemonSet, old: DaemonSet) -> Iterable[FieldError]:
         scheduled = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
         updated = ("observedGeneration", "updatedNumberScheduled", "numberAvailable", "numberUnavailable")
-        yield from counts.validate_non_negative_counts(obj.status, (*scheduled, *updated, "collisionCount"))
-        yield from counts.validate_collision_count(obj.status, old.status)
+        yield from validation.validate_non_negative_counts(obj.status, (*scheduled, *updated, "collisionCount"))
+        yield from validation.validate_collision_count(obj.status, old.status)
 
 
 def _default_update(strategy: DaemonSetUpdateStrategy) -> None:
@@ -112,12 +114,12 @@ def _count_template(daemon_set: DaemonSet, number: int) -> None:
 
 def _validate_spec(spec: DaemonSetSpec, options: PodValidationOptions, old: DaemonSet | None = None) -> FieldErrors:
     at, before = "spec.template", old.spec.selector if old is not None else None
-    yield from selection.validate_selector(spec.selector, before, "spec.selector")
-    selected = selection.parsed(spec.selector)
+    yield from validation.validate_selector(spec.selector, before, "spec.selector")
+    selected = validation.parsed(spec.selector)
     if selected is not None:
-        yield from selection.validate_selector_matches_template(selected, spec.template, at)
+        yield from validation.validate_selector_matches_template(selected, spec.template, at)
     if spec.selector is not None:
-        yield from selection.validate_non_empty_selector(spec.selector, "spec.selector", of="daemonset")
+        yield from validation.validate_non_empty_selector(spec.selector, "spec.selector", of="daemonset")
     yield from validate_pod_template_spec(spec.template, options, at)
     yield from validate_template_never_completes(spec.template, at, of="DaemonSet")
     yield from validate_non_negative(spec.minReadySeconds, "spec.minReadySeconds")
@@ -136,10 +138,10 @@ def _validate_rolling_update(update: RollingUpdateDaemonSet, at: str) -> FieldEr
     missing, more = _amounts(update)
     named = ((missing, f"{at}.maxUnavailable"), (more, f"{at}.maxSurge"))
     for value, path in named:
-        yield from percentages.validate_int_or_percent(value, path)
+        yield from validation.validate_int_or_percent(value, path)
     for value, path in named:
-        yield from percentages.validate_at_most_100_percent(value, path)
-    may_miss, may_surge = not percentages.is_zero(missing), not percentages.is_zero(more)
+        yield from validation.validate_at_most_100_percent(value, path)
+    may_miss, may_surge = not validation.is_zero(missing), not validation.is_zero(more)
     if may_miss and may_surge:
         yield FieldError.invalid(f"{at}.maxSurge", more, "may not be set when maxUnavailable is non-zero")
     elif not may_miss and not may_surge:

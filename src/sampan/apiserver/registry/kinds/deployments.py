@@ -7,17 +7,20 @@ from sampan.api.faults import FieldError
 from sampan.api.types import apps_v1
 from sampan.api.types.apps_v1 import Deployment, RollingUpdateDeployment
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.internal_view import shown
 from sampan.apiserver.registry.kinds.replicasets import validate_selector_and_template
 from sampan.apiserver.registry.podspec.defaults import default_template
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_non_negative
-from sampan.apiserver.registry.podspec.internal_view import shown
 from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
 from sampan.apiserver.registry.scale import Scaled
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
-from sampan.apiserver.registry.workloads import counts, percentages, selection
-from sampan.apiserver.registry.workloads.columns import container_columns
-from sampan.apiserver.registry.workloads.templates import TemplateStrategy, update_options
-from sampan.apiserver.registry.workloads.versions import number_annotation
+from sampan.apiserver.registry.validation import FieldErrors, validate_non_negative
+from sampan.apiserver.registry.workloads import validation
+from sampan.apiserver.registry.workloads.templates import (
+    TemplateStrategy,
+    container_columns,
+    number_annotation,
+    update_options,
+)
 from sampan.apiserver.tables.columns import AGE, NAME
 
 _ROLLING, _RECREATE = "RollingUpdate", "Recreate"
@@ -67,7 +70,7 @@ class DeploymentStrategy(TemplateStrategy):
 
     def validate_update(self, ctx: Context, obj: Deployment, old: Deployment) -> Iterable[FieldError]:
         yield from _validate_deployment(obj, update_options(old.spec.template))
-        yield from selection.validate_immutable_selector(obj.spec.selector, old.spec.selector, "spec.selector")
+        yield from validation.validate_immutable_selector(obj.spec.selector, old.spec.selector, "spec.selector")
 
 
 class DeploymentStatusStrategy(StatusStrategy):
@@ -78,10 +81,12 @@ class DeploymentStatusStrategy(StatusStrategy):
     def validate_update(self, ctx: Context, obj: Deployment, old: Deployment) -> Iterable[FieldError]:
         parts = ("updatedReplicas", "readyReplicas", "availableReplicas")
         fields = ("observedGeneration", "replicas", *parts, "unavailableReplicas")
-        yield from counts.validate_non_negative_counts(obj.status, (*fields, "terminatingReplicas", "collisionCount"))
-        yield from counts.validate_counts_at_most_replicas(obj.status, parts)
-        yield from counts.validate_available_at_most_ready(obj.status)
-        yield from counts.validate_collision_count(obj.status, old.status)
+        yield from validation.validate_non_negative_counts(
+            obj.status, (*fields, "terminatingReplicas", "collisionCount")
+        )
+        yield from validation.validate_counts_at_most_replicas(obj.status, parts)
+        yield from validation.validate_available_at_most_ready(obj.status)
+        yield from validation.validate_collision_count(obj.status, old.status)
 
 
 def _default_update(strategy: apps_v1.DeploymentStrategy) -> None:
@@ -120,11 +125,11 @@ def _validate_strategy(strategy: apps_v1.DeploymentStrategy, at: str) -> FieldEr
 
 def _validate_rolling_update(update: RollingUpdateDeployment, at: str) -> FieldErrors:
     missing, more = _amounts(update)
-    yield from percentages.validate_int_or_percent(missing, f"{at}.maxUnavailable")
-    yield from percentages.validate_int_or_percent(more, f"{at}.maxSurge")
-    if percentages.is_zero(missing) and percentages.is_zero(more):
+    yield from validation.validate_int_or_percent(missing, f"{at}.maxUnavailable")
+    yield from validation.validate_int_or_percent(more, f"{at}.maxSurge")
+    if validation.is_zero(missing) and validation.is_zero(more):
         yield FieldError.invalid(f"{at}.maxUnavailable", missing, "may not be 0 when `maxSurge` is 0")
-    yield from percentages.validate_at_most_100_percent(missing, f"{at}.maxUnavailable")
+    yield from validation.validate_at_most_100_percent(missing, f"{at}.maxUnavailable")
 
 
 def _amounts(update: RollingUpdateDeployment) -> tuple[int | str, int | str]:
@@ -143,12 +148,12 @@ def _internal(strategy: apps_v1.DeploymentStrategy) -> apps_v1.DeploymentStrateg
 
 
 def _selector(deployment: Deployment) -> str:
-    selected = selection.parsed(deployment.spec.selector)
+    selected = validation.parsed(deployment.spec.selector)
     return "<invalid>" if selected is None else str(selected)
 
 
 _strategy = DeploymentStrategy()
-_scaled = Scaled(strategy=_strategy, selector=lambda deployment: selection.expression(deployment.spec.selector))
+_scaled = Scaled(strategy=_strategy, selector=lambda deployment: validation.expression(deployment.spec.selector))
 BEHAVIOUR = ResourceBehaviour(
     strategy=_strategy, views={"status": DeploymentStatusStrategy(_strategy)}, handlers={"scale": _scaled.serve}
 )

@@ -6,14 +6,14 @@ from sampan.api.faults import FieldError
 from sampan.api.resource_names import is_extended
 from sampan.api.types.resource_v1 import DeviceClass, DeviceClassConfiguration
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.devices.collections import validate_slice
-from sampan.apiserver.registry.devices.configurations import (
+from sampan.apiserver.registry.devices.claim_spec import (
     MOST_CONFIGURATIONS,
     validate_opaque_configuration,
     validate_selectors,
 )
-from sampan.apiserver.registry.podspec.formats import FieldErrors
+from sampan.apiserver.registry.devices.names import validate_slice
 from sampan.apiserver.registry.strategy import Context, Strategy
+from sampan.apiserver.registry.validation import FieldErrors
 from sampan.apiserver.tables.columns import AGE, NAME
 
 

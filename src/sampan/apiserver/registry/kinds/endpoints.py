@@ -5,15 +5,16 @@ from collections.abc import Iterable, Sequence
 from sampan.api import addresses, names
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import EndpointAddress, EndpointPort, Endpoints, EndpointSubset
-from sampan.apiserver.registry.address_rules import ip_warnings, validate_endpoint_ip
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import (
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.registry.validation import (
     FieldErrors,
+    ip_warnings,
     validate_dns_label,
+    validate_endpoint_ip,
     validate_one_of,
     validate_qualified_name,
 )
-from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 

@@ -6,18 +6,19 @@ from typing import Any
 from sampan.api import addresses, domains, names
 from sampan.api.faults import FieldError
 from sampan.api.types.discovery_v1 import Endpoint, EndpointHints, EndpointPort, EndpointSlice
-from sampan.apiserver.registry.address_rules import ip_warnings, validate_endpoint_ip
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import (
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.registry.validation import (
     FieldErrors,
+    ip_warnings,
     validate_dns_label,
     validate_dns_subdomain,
+    validate_endpoint_ip,
     validate_label_value,
     validate_optional_one_of,
     validate_qualified_name,
     validate_unique,
 )
-from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 

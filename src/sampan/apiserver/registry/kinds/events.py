@@ -10,8 +10,8 @@ from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import Event
 from sampan.apiserver.registry import deletion
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import validate_qualified_name
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.registry.validation import validate_qualified_name
 from sampan.apiserver.tables import cells
 
 _LONGEST, _LONGEST_MESSAGE = 128, 1024

@@ -6,8 +6,8 @@ from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import Event
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.internal_view import shown
 from sampan.apiserver.registry.kinds.events import EventStrategy
-from sampan.apiserver.registry.podspec.internal_view import shown
 from sampan.apiserver.registry.strategy import Context
 
 _FIXED = (

@@ -7,34 +7,56 @@ from sampan.api.faults import FieldError
 from sampan.api.types.flowcontrol_v1 import (
     FlowDistinguisherMethod,
     FlowSchema,
+    FlowSchemaCondition,
     FlowSchemaSpec,
     FlowSchemaStatus,
     GroupSubject,
     NonResourcePolicyRule,
     PolicyRulesWithSubjects,
+    PriorityLevelConfigurationCondition,
     PriorityLevelConfigurationReference,
     ResourcePolicyRule,
     Subject,
 )
+from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.flow_conditions import FlowStatusStrategy, validate_conditions
-from sampan.apiserver.registry.podspec.formats import (
+from sampan.apiserver.registry.internal_view import shown
+from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
+from sampan.apiserver.registry.validation import (
     FieldErrors,
     validate_dns_label,
     validate_dns_subdomain,
     validate_required,
+    validate_unique,
 )
-from sampan.apiserver.registry.podspec.internal_view import shown
-from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
+
+_AT = "status.conditions"
+
+
+class FlowStatusStrategy(StatusStrategy):
+    def prepare_for_update(self, ctx: Context, obj: Any, old: Any) -> None:
+        super().prepare_for_update(ctx, obj, old)
+        metadata.keep_all_but_managed_fields(obj.metadata, old.metadata)
+
+    def validate_update(self, ctx: Context, obj: Any, old: Any) -> Iterable[FieldError]:
+        return validate_conditions(obj.status.conditions)
+
+
+def validate_conditions(conditions: Sequence[FlowSchemaCondition | PriorityLevelConfigurationCondition]) -> FieldErrors:
+    types: set[str] = set()
+    for index, condition in enumerate(conditions):
+        yield from validate_unique(condition.type, types, f"{_AT}[{index}].type")
+        yield from validate_required(condition.type, f"{_AT}[{index}].type")
+
 
 _PRECEDENCE, _DEFAULT_PRECEDENCE, _LAST = "spec.matchingPrecedence", 1000, 10000
 _EXEMPT, _CATCH_ALL = "exempt", "catch-all"
 _METHODS = ("ByNamespace", "ByUser")
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch")
 _SUBJECTS = {"Group": "group", "ServiceAccount": "serviceAccount", "User": "user"}
-_TOLD_ORDER = ("user", "serviceAccount", "group")
+_SUBJECT_FIELDS = ("user", "serviceAccount", "group")
 _BAD_NAMESPACE = "each member of this list must be '*' or a DNS-1123 label; "
 
 
@@ -147,7 +169,7 @@ def _validate_subject(subject: Subject, at: str) -> FieldErrors:
             yield from validate_dns_label(account.namespace, f"{path}.namespace")
         else:
             yield FieldError.required(f"{path}.namespace", "must specify namespace for service account")
-    for other in _TOLD_ORDER:
+    for other in _SUBJECT_FIELDS:
         if other != own and getattr(subject, other) is not None:
             kind = other[0].upper() + other[1:]
             yield FieldError.forbidden(f"{at}.{other}", f"{other} is forbidden when subject kind is not '{kind}'")

@@ -6,14 +6,14 @@ from sampan.api import domains, names
 from sampan.api.faults import FieldError
 from sampan.api.types.networking_v1 import IngressClass, IngressClassParametersReference
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import (
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.registry.validation import (
     FieldErrors,
     validate_dns_label,
     validate_dns_subdomain,
     validate_immutable,
     validate_required,
 )
-from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 

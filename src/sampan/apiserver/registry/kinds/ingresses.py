@@ -15,15 +15,15 @@ from sampan.api.types.networking_v1 import (
     IngressStatus,
     IngressTLS,
 )
-from sampan.apiserver.registry.address_rules import ip_warnings
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import (
+from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
+from sampan.apiserver.registry.validation import (
     FieldErrors,
+    ip_warnings,
     validate_dns_label,
     validate_dns_subdomain,
     validate_required,
 )
-from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 

@@ -6,9 +6,9 @@ from sampan.api import addresses, names
 from sampan.api.faults import FieldError
 from sampan.api.types.networking_v1 import IPAddress, ParentReference
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_dns_subdomain
-from sampan.apiserver.registry.podspec.internal_view import shown
+from sampan.apiserver.registry.internal_view import shown
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.registry.validation import FieldErrors, validate_dns_subdomain
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 

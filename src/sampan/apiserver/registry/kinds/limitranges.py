@@ -7,14 +7,14 @@ from sampan.api.faults import FieldError
 from sampan.api.quantity import Quantity, parse
 from sampan.api.types.core_v1 import LimitRange, LimitRangeItem
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec import amounts
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_qualified_name
+from sampan.apiserver.registry.podspec import resources
 from sampan.apiserver.registry.podspec.resources import validate_container_resource_name, validate_resource_name
 from sampan.apiserver.registry.strategy import Context, Strategy
+from sampan.apiserver.registry.validation import FieldErrors, validate_qualified_name
 
 _STANDARD = ("Container", "PersistentVolumeClaim", "Pod")
 _AMOUNTS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
-_ONE = parse("1")
+_MIN_RATIO = parse("1")
 
 
 class LimitRangeStrategy(Strategy):
@@ -27,7 +27,7 @@ class LimitRangeStrategy(Strategy):
             if item.type == "Container":
                 _default_container(item)
             for field in _AMOUNTS:
-                amounts.round_up(getattr(item, field))
+                resources.round_up(getattr(item, field))
 
     def prepare_for_create(self, ctx: Context, obj: LimitRange) -> None:
         if not obj.metadata.name:
@@ -109,7 +109,7 @@ def _validate_order(name: str, bounds: dict[str, Quantity], at: str) -> FieldErr
             yield FieldError.invalid(f"{at}.{field}[{name}]", str(bounds[shown]), text)
     if "maxLimitRequestRatio" in bounds:
         yield from _validate_ratio(bounds, f"{at}.maxLimitRequestRatio[{name}]")
-    if not amounts.may_overcommit(name) and {"default", "defaultRequest"} <= bounds.keys():
+    if not resources.may_overcommit(name) and {"default", "defaultRequest"} <= bounds.keys():
         limit, request = bounds["default"], bounds["defaultRequest"]
         if limit != request:
             text = f"default value {limit} must equal to defaultRequest value {request} in {name}"
@@ -118,7 +118,7 @@ def _validate_order(name: str, bounds: dict[str, Quantity], at: str) -> FieldErr
 
 def _validate_ratio(bounds: dict[str, Quantity], at: str) -> FieldErrors:
     ratio = bounds["maxLimitRequestRatio"]
-    if ratio < _ONE:
+    if ratio < _MIN_RATIO:
         yield FieldError.invalid(at, str(ratio), f"ratio {ratio} is less than 1")
     if "min" not in bounds or "max" not in bounds or not bounds["min"].milli_value():
         return

@@ -4,7 +4,10 @@ from collections.abc import Iterable
 
 from sampan.api.faults import FieldError
 from sampan.api.types.admissionregistration_v1 import MutatingAdmissionPolicy, MutatingAdmissionPolicySpec, Mutation
-from sampan.apiserver.registry.admission_configs.matching import REINVOCATION_POLICIES, validate_mutable_operations
+from sampan.apiserver.registry.admission_configs.match_resources import (
+    REINVOCATION_POLICIES,
+    validate_mutable_operations,
+)
 from sampan.apiserver.registry.admission_configs.policies import (
     PolicyStrategy,
     policy_columns,
@@ -12,8 +15,8 @@ from sampan.apiserver.registry.admission_configs.policies import (
     validate_failure_policy_and_match,
 )
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_one_of, validate_required
 from sampan.apiserver.registry.strategy import Column, Context
+from sampan.apiserver.registry.validation import FieldErrors, validate_one_of, validate_required
 
 _PATCHES = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
 

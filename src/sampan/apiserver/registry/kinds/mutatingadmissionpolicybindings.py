@@ -4,13 +4,13 @@ from collections.abc import Iterable
 
 from sampan.api.faults import FieldError
 from sampan.api.types.admissionregistration_v1 import MutatingAdmissionPolicyBinding
-from sampan.apiserver.registry.admission_configs.bindings import BindingStrategy, validate_binding_spec
-from sampan.apiserver.registry.admission_configs.matching import validate_mutable_operations
+from sampan.apiserver.registry.admission_configs.match_resources import validate_mutable_operations
+from sampan.apiserver.registry.admission_configs.policies import PolicyBindingStrategy, validate_binding_spec
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Context
 
 
-class MutatingBindingStrategy(BindingStrategy):
+class MutatingBindingStrategy(PolicyBindingStrategy):
     def validate_create(self, ctx: Context, obj: MutatingAdmissionPolicyBinding) -> Iterable[FieldError]:
         yield from validate_binding_spec(obj.spec)
         if obj.spec.matchResources is not None:

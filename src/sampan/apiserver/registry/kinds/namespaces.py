@@ -11,8 +11,8 @@ from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import Namespace, NamespaceStatus
 from sampan.apiserver.registry import deletion
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import validate_qualified_name
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
+from sampan.apiserver.registry.validation import validate_qualified_name
 from sampan.apiserver.tables.columns import AGE, NAME
 
 ACTIVE, TERMINATING = "Active", "Terminating"

@@ -12,10 +12,9 @@ from sampan.api.types.networking_v1 import (
     NetworkPolicyPort,
     NetworkPolicySpec,
 )
-from sampan.apiserver.registry.address_rules import cidr_warnings
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_optional_one_of, validate_required
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.registry.validation import FieldErrors, cidr_warnings, validate_optional_one_of, validate_required
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 

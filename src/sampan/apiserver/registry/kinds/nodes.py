@@ -1,17 +1,184 @@
 """Node: a machine that runs pods."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import msgspec
+
+from sampan.api import addresses, names
 from sampan.api.faults import FieldError
-from sampan.api.types.core_v1 import Node
+from sampan.api.types.core_v1 import ConfigMapNodeConfigSource, Node, NodeConfigSource, Taint
 from sampan.apiserver.proxy.proxied import proxy_to_node
-from sampan.apiserver.registry.address_rules import cidr_warnings
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.node_rules import validate_node, validate_node_update
-from sampan.apiserver.registry.podspec.amounts import round_up
+from sampan.apiserver.registry.internal_view import shown
+from sampan.apiserver.registry.podspec.resources import round_up, validate_resource_quantity
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
+from sampan.apiserver.registry.validation import (
+    FieldErrors,
+    cidr_warnings,
+    validate_dns_label,
+    validate_dns_subdomain,
+    validate_label_value,
+    validate_positive,
+    validate_qualified_name,
+)
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
+
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_TAINTS_ANNOTATION = "scheduler.alpha.kubernetes.io/taints"
+_POD_CIDRS = "spec.podCIDRs"
+_is_feature = re.compile(r"[A-Z][A-Za-z0-9]*(/[A-Za-z0-9]+)*").fullmatch
+
+
+def validate_node(node: Node) -> FieldErrors:
+    yield from _validate_annotations(node.metadata.annotations)
+    yield from _validate_taints(node.spec.taints, "metadata.taints")
+    yield from _validate_resources(node)
+    swap = node.status.nodeInfo.swap
+    if swap is not None and swap.capacity is not None:
+        yield from validate_positive(swap.capacity, "metadata.nodeSwapStatus.capacity")
+    yield from _validate_declared_features(node.status.declaredFeatures)
+    yield from _validate_pod_cidrs(node.spec.podCIDRs)
+
+
+def validate_node_update(node: Node, old: Node) -> FieldErrors:
+    yield from _validate_annotations(node.metadata.annotations)
+    yield from _validate_resources(node)
+    yield from _validate_declared_features(node.status.declaredFeatures)
+    distinct_addresses: set[tuple[str, str]] = set()
+    for index, address in enumerate(node.status.addresses):
+        if (address.type, address.address) in distinct_addresses:
+            yield FieldError.duplicate(f"status.addresses[{index}]", shown(address))
+        distinct_addresses.add((address.type, address.address))
+    yield from _validate_immutable_fields(node, old)
+    if node.spec.configSource is not None:
+        yield from _validate_config_source(node.spec.configSource, "spec.configSource", is_status=False)
+    if node.status.config is not None:
+        for field in ("assigned", "active", "lastKnownGood"):
+            source = getattr(node.status.config, field)
+            if source is not None:
+                yield from _validate_config_source(source, f"status.config.{field}", is_status=True)
+    yield from _validate_taints(node.spec.taints, "metadata.taints")
+    if node.spec.externalID != old.spec.externalID:
+        yield FieldError.forbidden("spec.externalID", "may not be updated")
+
+
+def _validate_immutable_fields(node: Node, old: Node) -> FieldErrors:
+    new, before = node.spec, old.spec
+    if before.podCIDRs:
+        differ = sum(new_cidr != old_cidr for new_cidr, old_cidr in zip(new.podCIDRs, before.podCIDRs, strict=False))
+        text = 'node updates may not change podCIDR except from "" to valid'
+        for _ in range(1 if len(new.podCIDRs) != len(before.podCIDRs) else differ):
+            yield FieldError.forbidden(_POD_CIDRS, text)
+    if before.providerID and before.providerID != new.providerID:
+        text = 'node updates may not change providerID except from "" to valid'
+        yield FieldError.forbidden("spec.providerID", text)
+
+
+def _validate_annotations(annotations: Mapping[str, str]) -> FieldErrors:
+    """Validate the taints in the alpha annotation that preceded `spec.taints`."""
+    text = annotations.get(_TAINTS_ANNOTATION)
+    if not text:
+        return
+    try:
+        taints = msgspec.json.decode(text, type=list[Taint])
+    except (msgspec.MsgspecError, RecursionError) as error:
+        yield FieldError.invalid("metadata.annotations", _TAINTS_ANNOTATION, str(error))
+        return
+    yield from _validate_taints(taints, f"metadata.annotations.{_TAINTS_ANNOTATION}")
+
+
+def _validate_taints(taints: Sequence[Taint], start: str) -> FieldErrors:
+    distinct_taints: set[tuple[str, str]] = set()
+    for index, taint in enumerate(taints):
+        at = f"{start}[{index}]"
+        yield from validate_qualified_name(taint.key, f"{at}.key")
+        yield from validate_label_value(taint.value, f"{at}.value")
+        if not taint.effect:
+            yield FieldError.required(f"{at}.effect")
+        elif taint.effect not in _EFFECTS:
+            yield FieldError.not_supported(f"{at}.effect", taint.effect, _EFFECTS)
+        if (taint.key, taint.effect) in distinct_taints:
+            repeated = FieldError.duplicate(at, shown(taint))
+            yield msgspec.structs.replace(repeated, detail="taints must be unique by key and effect pair")
+        distinct_taints.add((taint.key, taint.effect))
+
+
+def _validate_resources(node: Node) -> FieldErrors:
+    for field in ("capacity", "allocatable"):
+        amounts: Mapping[str, str] = getattr(node.status, field)
+        for name in sorted(amounts):
+            yield from validate_resource_quantity(name, amounts[name], f"status.{field}.{name}")
+
+
+def _validate_declared_features(features: Sequence[str]) -> FieldErrors:
+    for index, name in enumerate(features):
+        at = f"status.declaredFeatures[{index}]"
+        if index:
+            if name == features[index - 1]:
+                yield FieldError.duplicate(at, name)
+            elif name < features[index - 1]:
+                yield FieldError.invalid(at, name, "list must be sorted alphabetically")
+        if message := _find_feature_name_error(name):
+            yield FieldError.invalid(at, name, f'invalid feature name "{name}": {message}')
+
+
+def _find_feature_name_error(name: str) -> str:
+    if names.size(name) > names.SUBDOMAIN_MAX:
+        return f"must be no more than {names.SUBDOMAIN_MAX} characters"
+    if _is_feature(name):
+        return ""
+    return (
+        "must start with an UpperCamelCase segment, with subsequent segments separated by '/' "
+        "(e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"
+    )
+
+
+def _validate_pod_cidrs(pod_cidrs: Sequence[str]) -> Iterator[FieldError]:
+    for index, text in enumerate(pod_cidrs):
+        yield from addresses.legacy_cidr(text, f"{_POD_CIDRS}[{index}]")
+    if len(pod_cidrs) < 2:
+        return
+    wrong = next((index for index, text in enumerate(pod_cidrs) if addresses.legacy_cidr(text, "", strict=False)), None)
+    if wrong is not None:
+        cause = f"invalid CIDR[{wrong}]: <nil> (invalid CIDR address: {pod_cidrs[wrong]})"
+        text = f"invalid PodCIDRs. failed to check with dual stack with error:{cause}"
+        yield FieldError.internal(_POD_CIDRS, text)
+    if wrong is not None or len(pod_cidrs) > 2 or (":" in pod_cidrs[0]) == (":" in pod_cidrs[1]):
+        text = "may specify no more than one CIDR for each IP family"
+        yield FieldError.invalid(_POD_CIDRS, list(pod_cidrs), text)
+
+
+def _validate_config_source(source: NodeConfigSource, at: str, *, is_status: bool) -> FieldErrors:
+    """Validate a source of dynamic kubelet configuration. The feature was removed; its fields are still validated."""
+    if source.configMap is None:
+        yield FieldError.invalid(at, shown(source), "exactly one reference subfield must be non-nil")
+        return
+    yield from _validate_config_map_source(source.configMap, f"{at}.configMap", is_status=is_status)
+
+
+def _validate_config_map_source(source: ConfigMapNodeConfigSource, at: str, *, is_status: bool) -> FieldErrors:
+    for field in ("uid", "resourceVersion"):
+        if is_status and not getattr(source, field):
+            yield FieldError.required(f"{at}.{field}")
+        elif not is_status and getattr(source, field):
+            yield FieldError.forbidden(f"{at}.{field}", f"{field} must not be set in spec")
+    yield from (
+        validate_dns_label(source.namespace, f"{at}.namespace")
+        if source.namespace
+        else _report_missing_field(f"{at}.namespace")
+    )
+    yield from validate_dns_subdomain(source.name, f"{at}.name") if source.name else _report_missing_field(f"{at}.name")
+    if not source.kubeletConfigKey:
+        yield from _report_missing_field(f"{at}.kubeletConfigKey")
+    for text in names.config_map_key(source.kubeletConfigKey) if source.kubeletConfigKey else ():
+        yield FieldError.invalid(f"{at}.kubeletConfigKey", source.kubeletConfigKey, text)
+
+
+def _report_missing_field(at: str) -> FieldErrors:
+    yield FieldError.required(at)
+
 
 _ROLE_PREFIX, _ROLE = "node-role.kubernetes.io/", "kubernetes.io/role"
 _UNKNOWN = "<unknown>"

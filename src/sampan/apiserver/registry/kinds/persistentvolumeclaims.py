@@ -18,11 +18,11 @@ from sampan.api.types.core_v1 import (
     VolumeResourceRequirements,
 )
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.amounts import round_up
-from sampan.apiserver.registry.podspec.claims import validate_claim_spec
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_immutable
-from sampan.apiserver.registry.podspec.internal_view import difference
+from sampan.apiserver.registry.internal_view import difference
+from sampan.apiserver.registry.podspec.resources import round_up
+from sampan.apiserver.registry.podspec.volume_claims import validate_claim_spec
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
+from sampan.apiserver.registry.validation import FieldErrors, validate_immutable
 from sampan.apiserver.registry.volumes.classes import OLD_CLASS, OLD_CLASS_WARNING, class_of, modes_in_short
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME

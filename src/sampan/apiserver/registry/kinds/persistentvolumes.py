@@ -5,13 +5,16 @@ from collections.abc import Iterable
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeStatus
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import FieldErrors
 from sampan.apiserver.registry.podspec.warnings import node_term_warnings
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
-from sampan.apiserver.registry.volumes.changes import validate_persistent_volume_update
+from sampan.apiserver.registry.validation import FieldErrors
 from sampan.apiserver.registry.volumes.classes import OLD_CLASS, OLD_CLASS_WARNING, class_of, modes_in_short
-from sampan.apiserver.registry.volumes.defaults import default_volume
-from sampan.apiserver.registry.volumes.spec import has_bad_affinity, validate_persistent_volume_spec
+from sampan.apiserver.registry.volumes.spec import (
+    default_volume,
+    has_bad_affinity,
+    validate_persistent_volume_spec,
+    validate_persistent_volume_update,
+)
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 

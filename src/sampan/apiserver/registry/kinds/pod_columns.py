@@ -118,17 +118,17 @@ def _restarts(pod: Pod, now: float) -> str:
     starting = _starting(pod, sidecars)
     counted: list[ContainerStatus] = []
     if starting is None or is_true(pod.status.conditions, "Initialized"):
-        counted += [status for status in _seen(pod, starting) if status.name in sidecars]
+        counted += [status for status in _statuses_up_to(pod, starting) if status.name in sidecars]
         counted += pod.status.containerStatuses
     else:
-        counted += _seen(pod, starting)
+        counted += _statuses_up_to(pod, starting)
     count = sum(status.restartCount for status in counted)
     ends = [status.lastState.terminated for status in counted]
     last = max((end.finishedAt for end in ends if end is not None and end.finishedAt), default=None)
     return f"{count} ({ages.age(last, now)} ago)" if count and last else str(count)
 
 
-def _seen(pod: Pod, starting: tuple[int, ContainerStatus] | None) -> Sequence[ContainerStatus]:
+def _statuses_up_to(pod: Pod, starting: tuple[int, ContainerStatus] | None) -> Sequence[ContainerStatus]:
     statuses = pod.status.initContainerStatuses
     return statuses if starting is None else statuses[: starting[0] + 1]
 

@@ -13,7 +13,7 @@ from sampan.api.faults import FieldError
 from sampan.api.semantics.pods import all_containers
 from sampan.api.types.core_v1 import Pod
 from sampan.apiserver.proxy import logs
-from sampan.apiserver.registry.podspec.formats import NEGATIVE
+from sampan.apiserver.registry.validation import NEGATIVE
 from sampan.apiserver.request import options
 from sampan.apiserver.response.responses import ApiResponse, RawResponse, StreamedResponse
 from sampan.machinery import errors

@@ -7,13 +7,11 @@ from sampan.api.faults import FieldError
 from sampan.api.types.meta_v1 import LabelSelector, LabelSelectorRequirement
 from sampan.api.types.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.condition_rules import validate_conditions
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_optional_one_of
-from sampan.apiserver.registry.podspec.internal_view import shown
+from sampan.apiserver.registry.internal_view import shown
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
-from sampan.apiserver.registry.workloads import percentages
-from sampan.apiserver.registry.workloads.counts import validate_non_negative_counts
-from sampan.apiserver.registry.workloads.selection import validate_selector
+from sampan.apiserver.registry.validation import FieldErrors, validate_conditions, validate_optional_one_of
+from sampan.apiserver.registry.workloads import validation
+from sampan.apiserver.registry.workloads.validation import validate_non_negative_counts, validate_selector
 from sampan.apiserver.tables.columns import AGE, NAME
 
 _POLICIES = ("AlwaysAllow", "IfHealthyBudget")
@@ -84,8 +82,8 @@ def _validate_spec(spec: PodDisruptionBudgetSpec, old: PodDisruptionBudgetSpec |
         yield FieldError.invalid("spec", shown(spec), "minAvailable and maxUnavailable cannot be both set")
     for field in ("minAvailable", "maxUnavailable"):
         if (value := getattr(spec, field)) is not None:
-            yield from percentages.validate_int_or_percent(value, f"spec.{field}")
-            yield from percentages.validate_at_most_100_percent(value, f"spec.{field}")
+            yield from validation.validate_int_or_percent(value, f"spec.{field}")
+            yield from validation.validate_at_most_100_percent(value, f"spec.{field}")
     yield from validate_selector(spec.selector, old.selector if old is not None else None, "spec.selector")
     yield from validate_optional_one_of(spec.unhealthyPodEvictionPolicy, _POLICIES, "spec.unhealthyPodEvictionPolicy")
 

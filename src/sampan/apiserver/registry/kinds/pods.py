@@ -17,11 +17,11 @@ from sampan.apiserver.registry.kinds.pod_binding import bind
 from sampan.apiserver.registry.kinds.pod_columns import COLUMNS, row_conditions
 from sampan.apiserver.registry.kinds.pod_connect import connect, read_log
 from sampan.apiserver.registry.kinds.pod_eviction import evict
-from sampan.apiserver.registry.podspec import changes, profiles, resizing, statuses
+from sampan.apiserver.registry.podspec import pod_annotations, pod_resize, pod_status, pod_update
 from sampan.apiserver.registry.podspec.affinity import join_label_keys
 from sampan.apiserver.registry.podspec.defaults import default_pod
-from sampan.apiserver.registry.podspec.disabled import drop_disabled_fields, drop_disabled_status
-from sampan.apiserver.registry.podspec.pod import validate_pod_create
+from sampan.apiserver.registry.podspec.disabled_fields import drop_disabled_fields, drop_disabled_status
+from sampan.apiserver.registry.podspec.spec import validate_pod_create
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 from sampan.apiserver.registry.podspec.warnings import address_warnings, warnings_for
 from sampan.apiserver.registry.strategy import Context, Strategy
@@ -49,7 +49,7 @@ class PodStrategy(Strategy):
         if spec.affinity is not None or spec.topologySpreadConstraints:
             join_label_keys(obj)
         if obj.metadata.annotations:
-            for text in profiles.fields_from_annotations(obj):
+            for text in pod_annotations.fields_from_annotations(obj):
                 ctx.warn(text)
 
     def validate_create(self, ctx: Context, obj: Pod) -> Iterable[FieldError]:
@@ -60,7 +60,7 @@ class PodStrategy(Strategy):
         drop_disabled_fields(obj.spec, ctx)
 
     def validate_update(self, ctx: Context, obj: Pod, old: Pod) -> Iterable[FieldError]:
-        return changes.validate_pod_update(obj, old, _lenient(old))
+        return pod_update.validate_pod_update(obj, old, _update_options(old))
 
     def warnings(self, ctx: Context, obj: Pod, old: Pod | None) -> Iterator[str]:
         """Yield warnings about new pods only: most updates are made by components, which ignore warnings."""
@@ -81,7 +81,7 @@ class PodStrategy(Strategy):
         return 1 if period < 0 else period
 
 
-def _lenient(old: Pod) -> PodValidationOptions:
+def _update_options(old: Pod) -> PodValidationOptions:
     return PodValidationOptions(old.spec, old.metadata.annotations, is_pod=True)
 
 
@@ -101,7 +101,7 @@ class PodStatusStrategy(PodStrategy):
         drop_disabled_status(status)
 
     def validate_update(self, ctx: Context, obj: Pod, old: Pod) -> Iterable[FieldError]:
-        return statuses.validate_pod_status_update(obj, old, _lenient(old))
+        return pod_status.validate_pod_status_update(obj, old, _update_options(old))
 
     def warnings(self, ctx: Context, obj: Pod, old: Pod | None) -> Iterator[str]:
         for index, address in enumerate(obj.status.podIPs):
@@ -137,7 +137,7 @@ class EphemeralContainersStrategy(PodStrategy):
         _keep_metadata(obj.metadata, old.metadata)
 
     def validate_update(self, ctx: Context, obj: Pod, old: Pod) -> Iterable[FieldError]:
-        return changes.validate_ephemeral_container_update(obj, old, _lenient(old))
+        return pod_update.validate_ephemeral_container_update(obj, old, _update_options(old))
 
 
 class ResizeStrategy(PodStrategy):
@@ -145,11 +145,11 @@ class ResizeStrategy(PodStrategy):
 
     def prepare_for_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
         drop_disabled_fields(obj.spec, ctx)
-        if resizing.keep_all_but_resources(obj, old):
+        if pod_resize.keep_all_but_resources(obj, old):
             _keep_metadata(obj.metadata, old.metadata)
 
     def validate_update(self, ctx: Context, obj: Pod, old: Pod) -> Iterable[FieldError]:
-        return resizing.validate_pod_resize(obj, old, _lenient(old))
+        return pod_resize.validate_pod_resize(obj, old, _update_options(old))
 
 
 BEHAVIOUR = ResourceBehaviour(

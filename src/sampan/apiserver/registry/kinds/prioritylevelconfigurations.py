@@ -18,10 +18,10 @@ from sampan.api.types.flowcontrol_v1 import (
     QueuingConfiguration,
 )
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.flow_conditions import FlowStatusStrategy, validate_conditions
-from sampan.apiserver.registry.podspec.formats import FieldErrors
-from sampan.apiserver.registry.podspec.internal_view import shown
+from sampan.apiserver.registry.internal_view import shown
+from sampan.apiserver.registry.kinds.flowschemas import FlowStatusStrategy, validate_conditions
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.registry.validation import FieldErrors
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 

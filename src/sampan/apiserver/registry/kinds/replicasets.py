@@ -8,15 +8,17 @@ from sampan.api.types.core_v1 import PodTemplateSpec
 from sampan.api.types.meta_v1 import LabelSelector
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.defaults import default_template
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_non_negative
-from sampan.apiserver.registry.podspec.template import validate_pod_template_spec
+from sampan.apiserver.registry.podspec.spec import validate_pod_template_spec
 from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
 from sampan.apiserver.registry.scale import Scaled
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
-from sampan.apiserver.registry.workloads import counts, selection
-from sampan.apiserver.registry.workloads.columns import SELECTOR, container_columns, count
+from sampan.apiserver.registry.validation import FieldErrors, validate_non_negative
+from sampan.apiserver.registry.workloads import validation
 from sampan.apiserver.registry.workloads.templates import (
+    SELECTOR,
     TemplateStrategy,
+    container_columns,
+    count,
     update_options,
     validate_template_never_completes,
 )
@@ -46,16 +48,16 @@ class ReplicaSetStrategy(TemplateStrategy):
 
     def validate_update(self, ctx: Context, obj: ReplicaSet, old: ReplicaSet) -> Iterable[FieldError]:
         yield from _validate_spec(obj.spec, update_options(old.spec.template))
-        yield from selection.validate_immutable_selector(obj.spec.selector, old.spec.selector, "spec.selector")
+        yield from validation.validate_immutable_selector(obj.spec.selector, old.spec.selector, "spec.selector")
 
 
 class ReplicaSetStatusStrategy(StatusStrategy):
     def validate_update(self, ctx: Context, obj: ReplicaSet, old: ReplicaSet) -> Iterable[FieldError]:
         parts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
         fields = ("replicas", *parts, "observedGeneration", "terminatingReplicas")
-        yield from counts.validate_non_negative_counts(obj.status, fields)
-        yield from counts.validate_counts_at_most_replicas(obj.status, parts)
-        yield from counts.validate_available_at_most_ready(obj.status)
+        yield from validation.validate_non_negative_counts(obj.status, fields)
+        yield from validation.validate_counts_at_most_replicas(obj.status, parts)
+        yield from validation.validate_available_at_most_ready(obj.status)
 
 
 def _validate_spec(spec: ReplicaSetSpec, options: PodValidationOptions) -> FieldErrors:
@@ -69,18 +71,18 @@ def validate_selector_and_template(
 ) -> FieldErrors:
     """Yield the errors of selector and template, which Deployments have with the same messages."""
     at = "spec.template"
-    yield from selection.validate_required_selector(selector, "spec.selector", of="deployment")
-    selected = selection.parsed(selector)
+    yield from validation.validate_required_selector(selector, "spec.selector", of="deployment")
+    selected = validation.parsed(selector)
     if selected is None:
         yield FieldError.invalid("spec.selector", selector, "invalid label selector")
         return
-    yield from selection.validate_selector_matches_template(selected, template, at)
+    yield from validation.validate_selector_matches_template(selected, template, at)
     yield from validate_pod_template_spec(template, options, at)
     yield from validate_template_never_completes(template, at, of="ReplicaSet")
 
 
 _strategy = ReplicaSetStrategy()
-_scaled = Scaled(strategy=_strategy, selector=lambda replica_set: selection.expression(replica_set.spec.selector))
+_scaled = Scaled(strategy=_strategy, selector=lambda replica_set: validation.expression(replica_set.spec.selector))
 BEHAVIOUR = ResourceBehaviour(
     strategy=_strategy, views={"status": ReplicaSetStatusStrategy(_strategy)}, handlers={"scale": _scaled.serve}
 )

@@ -7,11 +7,11 @@ from sampan.api.types.resource_v1 import DeviceRequest, ResourceClaim, ResourceC
 from sampan.apiserver.authz.authorizer import Attributes
 from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.devices.allocations import drop_deallocated, validate_claim_status
-from sampan.apiserver.registry.devices.requests import default_claim, validate_claim_spec
-from sampan.apiserver.registry.devices.status_rights import needs_of, validate_status_permissions
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_immutable
+from sampan.apiserver.registry.devices.claim_spec import default_claim, validate_claim_spec
+from sampan.apiserver.registry.devices.claim_status import drop_deallocated, validate_claim_status
+from sampan.apiserver.registry.devices.status_permissions import needs_of, validate_status_permissions
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
+from sampan.apiserver.registry.validation import FieldErrors, validate_immutable
 from sampan.apiserver.tables.columns import AGE, NAME
 
 _ADMIN_LABEL = "resource.kubernetes.io/admin-access"

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from sampan.api.faults import FieldError
 from sampan.api.types.resource_v1 import ResourceClaimTemplate
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.devices.requests import default_claim, validate_claim_spec
+from sampan.apiserver.registry.devices.claim_spec import default_claim, validate_claim_spec
 from sampan.apiserver.registry.kinds.resourceclaims import validate_admin_access
-from sampan.apiserver.registry.podspec.claims import validate_template_metadata
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_immutable
+from sampan.apiserver.registry.podspec.volume_claims import validate_template_metadata
 from sampan.apiserver.registry.strategy import Context, Strategy
+from sampan.apiserver.registry.validation import FieldErrors, validate_immutable
 from sampan.apiserver.tables.columns import AGE, NAME
 
 

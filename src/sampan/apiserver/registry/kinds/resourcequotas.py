@@ -6,12 +6,10 @@ from sampan.api.faults import FieldError
 from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus, ScopeSelector
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.amounts import round_up
-from sampan.apiserver.registry.podspec.formats import FieldErrors
-from sampan.apiserver.registry.podspec.internal_view import shown
-from sampan.apiserver.registry.podspec.resources import validate_resource_name
-from sampan.apiserver.registry.quantity_rules import validate_resource_quantity
+from sampan.apiserver.registry.internal_view import shown
+from sampan.apiserver.registry.podspec.resources import round_up, validate_resource_name, validate_resource_quantity
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
+from sampan.apiserver.registry.validation import FieldErrors
 from sampan.apiserver.tables.columns import AGE, NAME
 
 _COMPUTE = {"cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"}

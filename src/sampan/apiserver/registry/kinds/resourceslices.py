@@ -6,7 +6,7 @@ from sampan.api.faults import FieldError
 from sampan.api.gotext import quote
 from sampan.api.types.resource_v1 import ResourceSlice
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.devices.publishing import validate_resource_slice_spec
+from sampan.apiserver.registry.devices.resource_slices import validate_resource_slice_spec
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 

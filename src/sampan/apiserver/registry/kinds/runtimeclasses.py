@@ -6,19 +6,19 @@ from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import ResourceRequirements, Toleration
 from sampan.api.types.node_v1 import RuntimeClass
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import (
+from sampan.apiserver.registry.internal_view import shown
+from sampan.apiserver.registry.podspec.node_selection import validate_tolerations
+from sampan.apiserver.registry.podspec.resources import validate_resource_requirements
+from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
+from sampan.apiserver.registry.podspec.warnings import DEPRECATED_NODE_LABELS
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.registry.validation import (
     FieldErrors,
     validate_dns_label,
     validate_immutable,
     validate_labels,
     validate_required,
 )
-from sampan.apiserver.registry.podspec.internal_view import shown
-from sampan.apiserver.registry.podspec.resources import validate_resource_requirements
-from sampan.apiserver.registry.podspec.tolerations import validate_tolerations
-from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
-from sampan.apiserver.registry.podspec.warnings import DEPRECATED_NODE_LABELS
-from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
 

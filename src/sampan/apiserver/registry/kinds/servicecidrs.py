@@ -6,8 +6,8 @@ from sampan.api import addresses
 from sampan.api.faults import FieldError
 from sampan.api.types.networking_v1 import ServiceCIDR, ServiceCIDRStatus
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import FieldErrors
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
+from sampan.apiserver.registry.validation import FieldErrors
 from sampan.apiserver.tables.columns import AGE, NAME
 
 _AT = "spec.cidrs"

@@ -15,23 +15,23 @@ from sampan.api.types.apps_v1 import (
 )
 from sampan.api.types.core_v1 import PersistentVolumeClaimVolumeSource, PodTemplateSpec, Volume
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.claims import claim_warnings, default_claim, validate_claim_spec
+from sampan.apiserver.registry.internal_view import shown
 from sampan.apiserver.registry.podspec.defaults import default_template
-from sampan.apiserver.registry.podspec.formats import (
+from sampan.apiserver.registry.podspec.spec import validate_pod_template_spec, validate_template_metadata
+from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
+from sampan.apiserver.registry.podspec.volume_claims import claim_warnings, default_claim, validate_claim_spec
+from sampan.apiserver.registry.scale import Scaled
+from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
+from sampan.apiserver.registry.validation import (
     FieldErrors,
     validate_dns_label,
     validate_non_negative,
     validate_optional_one_of,
 )
-from sampan.apiserver.registry.podspec.internal_view import shown
-from sampan.apiserver.registry.podspec.template import validate_pod_template_spec, validate_template_metadata
-from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
-from sampan.apiserver.registry.scale import Scaled
-from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
-from sampan.apiserver.registry.workloads import counts, selection
-from sampan.apiserver.registry.workloads.columns import container_columns
+from sampan.apiserver.registry.workloads import validation
 from sampan.apiserver.registry.workloads.templates import (
     TemplateStrategy,
+    container_columns,
     update_options,
     validate_template_never_completes,
 )
@@ -96,12 +96,12 @@ class StatefulSetStrategy(TemplateStrategy):
 class StatefulSetStatusStrategy(StatusStrategy):
     def validate_update(self, ctx: Context, obj: StatefulSet, old: StatefulSet) -> Iterable[FieldError]:
         parts = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
-        yield from counts.validate_non_negative_counts(
+        yield from validation.validate_non_negative_counts(
             obj.status, ("replicas", *parts, "observedGeneration", "collisionCount")
         )
-        yield from counts.validate_counts_at_most_replicas(obj.status, parts)
-        yield from counts.validate_available_at_most_ready(obj.status, ready="status.readyReplicas")
-        yield from counts.validate_collision_count(obj.status, old.status)
+        yield from validation.validate_counts_at_most_replicas(obj.status, parts)
+        yield from validation.validate_available_at_most_ready(obj.status, ready="status.readyReplicas")
+        yield from validation.validate_collision_count(obj.status, old.status)
 
 
 # -- defaults ----------------------------------------------------------------------------------------------------------
@@ -199,13 +199,13 @@ def _internal(strategy: StatefulSetUpdateStrategy) -> StatefulSetUpdateStrategy:
 
 def _validate_template(spec: StatefulSetSpec, options: PodValidationOptions, checks_template: bool) -> FieldErrors:
     at = "spec.template"
-    yield from selection.validate_required_selector(spec.selector, "spec.selector", of="statefulset")
-    selected = selection.parsed(spec.selector)
+    yield from validation.validate_required_selector(spec.selector, "spec.selector", of="statefulset")
+    selected = validation.parsed(spec.selector)
     if selected is None:
         yield FieldError.invalid("spec.selector", spec.selector, "")
     else:
         template = _as_run(spec)
-        yield from selection.validate_selector_matches_template(selected, template, at)
+        yield from validation.validate_selector_matches_template(selected, template, at)
         if checks_template:
             yield from validate_pod_template_spec(template, options, at)
         yield from validate_template_metadata(template, options, at)
@@ -228,7 +228,7 @@ def _volume(name: str) -> Volume:
 
 
 _strategy = StatefulSetStrategy()
-_scaled = Scaled(strategy=_strategy, selector=lambda stateful_set: selection.expression(stateful_set.spec.selector))
+_scaled = Scaled(strategy=_strategy, selector=lambda stateful_set: validation.expression(stateful_set.spec.selector))
 BEHAVIOUR = ResourceBehaviour(
     strategy=_strategy, views={"status": StatefulSetStatusStrategy(_strategy)}, handlers={"scale": _scaled.serve}
 )

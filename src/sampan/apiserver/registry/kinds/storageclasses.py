@@ -7,17 +7,16 @@ from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import TopologySelectorLabelRequirement, TopologySelectorTerm
 from sampan.api.types.storage_v1 import StorageClass
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import (
+from sampan.apiserver.registry.podspec.warnings import DEPRECATED_NODE_LABELS
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.registry.validation import (
     FieldErrors,
     validate_immutable,
     validate_optional_one_of,
     validate_qualified_name,
     validate_unique,
 )
-from sampan.apiserver.registry.podspec.warnings import DEPRECATED_NODE_LABELS
-from sampan.apiserver.registry.strategy import Column, Context, Strategy
-from sampan.apiserver.registry.volumes.classes import is_default
-from sampan.apiserver.registry.volumes.parameters import validate_parameter, validate_provisioner
+from sampan.apiserver.registry.volumes.classes import is_default, validate_parameter, validate_provisioner
 from sampan.apiserver.tables.columns import AGE, NAME
 
 _POLICIES, _MODES = ("Delete", "Retain"), ("Immediate", "WaitForFirstConsumer")

@@ -19,16 +19,16 @@ from sampan.apiserver.registry.admission_configs.policies import (
     validate_failure_policy_and_match,
 )
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.condition_rules import validate_conditions
-from sampan.apiserver.registry.podspec.formats import (
+from sampan.apiserver.registry.internal_view import shown
+from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
+from sampan.apiserver.registry.validation import (
     FieldErrors,
+    validate_conditions,
     validate_optional_one_of,
     validate_qualified_name,
     validate_required,
     validate_unique,
 )
-from sampan.apiserver.registry.podspec.internal_view import shown
-from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
 
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _MOST_ANNOTATIONS, _LONGEST_VALUE = 20, 5 * 1024

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 
 from sampan.api.faults import FieldError
 from sampan.api.types.admissionregistration_v1 import ValidatingAdmissionPolicyBinding
-from sampan.apiserver.registry.admission_configs.bindings import BindingStrategy, validate_binding_spec
+from sampan.apiserver.registry.admission_configs.policies import PolicyBindingStrategy, validate_binding_spec
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_optional_one_of, validate_unique
 from sampan.apiserver.registry.strategy import Context
+from sampan.apiserver.registry.validation import FieldErrors, validate_optional_one_of, validate_unique
 
 _ACTIONS = ("Audit", "Deny", "Warn")
 _BOTH = (
@@ -16,7 +16,7 @@ _BOTH = (
 )
 
 
-class ValidatingBindingStrategy(BindingStrategy):
+class ValidatingBindingStrategy(PolicyBindingStrategy):
     def validate_create(self, ctx: Context, obj: ValidatingAdmissionPolicyBinding) -> Iterable[FieldError]:
         yield from validate_binding_spec(obj.spec)
         yield from _validate_action(obj.spec.validationActions, "spec.validationActions")

@@ -12,11 +12,10 @@ from sampan.api.types.storage_v1 import (
 )
 from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_dns_subdomain, validate_immutable
-from sampan.apiserver.registry.podspec.storage_volumes import validate_csi_driver_name
+from sampan.apiserver.registry.podspec.volume_sources import validate_csi_driver_name
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
-from sampan.apiserver.registry.volumes.defaults import default_sources
-from sampan.apiserver.registry.volumes.spec import validate_inline_volume_spec
+from sampan.apiserver.registry.validation import FieldErrors, validate_dns_subdomain, validate_immutable
+from sampan.apiserver.registry.volumes.spec import default_sources, validate_inline_volume_spec
 from sampan.apiserver.tables.columns import AGE, NAME
 
 _LARGEST, _LONGEST_MESSAGE = 256 * 1024, 1024

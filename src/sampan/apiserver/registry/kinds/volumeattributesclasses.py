@@ -6,7 +6,7 @@ from sampan.api.faults import FieldError
 from sampan.api.types.storage_v1 import VolumeAttributesClass
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
-from sampan.apiserver.registry.volumes.parameters import validate_parameter, validate_provisioner
+from sampan.apiserver.registry.volumes.classes import validate_parameter, validate_provisioner
 from sampan.apiserver.tables.columns import AGE, NAME
 
 

@@ -1,12 +1,14 @@
-"""Validation of node and pod affinity, and merging of matchLabelKeys into the label selectors of a new pod."""
+"""Validation of pod affinity and topology spread constraints, with the label selectors and label keys of both."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sampan.api import names
 from sampan.api.faults import FieldError
+from sampan.api.label_selector import selector_faults
 from sampan.api.types.core_v1 import (
     Affinity,
     NodeAffinity,
@@ -14,15 +16,119 @@ from sampan.api.types.core_v1 import (
     PodAffinity,
     PodAffinityTerm,
     PodAntiAffinity,
+    PodSpec,
+    TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
 from sampan.api.types.meta_v1 import LabelSelector, LabelSelectorRequirement
-from sampan.apiserver.registry.podspec import selectors
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_qualified_name
-from sampan.apiserver.registry.podspec.node_selectors import validate_node_selector, validate_preferred_scheduling_terms
+from sampan.apiserver.registry.podspec.node_selection import validate_node_selector, validate_preferred_scheduling_terms
+from sampan.apiserver.registry.validation import (
+    FieldErrors,
+    validate_optional_one_of,
+    validate_positive,
+    validate_qualified_name,
+)
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
+
+_UNSELECTED = "must not be specified when labelSelector is not set"
+_IN_BOTH = "exists in both matchLabelKeys and labelSelector"
+
+
+def validate_term_selectors(term: PodAffinityTerm, at: str, *, allow_bad_values: bool) -> FieldErrors:
+    for name, selector in (("labelSelector", term.labelSelector), ("namespaceSelector", term.namespaceSelector)):
+        yield from selector_faults(selector, f"{at}.{name}", allow_bad_values=allow_bad_values)
+
+
+def validate_match_label_keys(
+    match: Sequence[str], mismatch: Sequence[str], selector: LabelSelector | None, at: str
+) -> FieldErrors:
+    """Yield the errors of matchLabelKeys and mismatchLabelKeys, after the keys were merged into the selector."""
+    if not match and not mismatch:
+        return
+    yield from _validate_label_keys(match, selector, f"{at}.matchLabelKeys")
+    yield from _validate_label_keys(mismatch, selector, f"{at}.mismatchLabelKeys")
+    if selector is not None:
+        yield from _validate_keys_not_selected(match, selector, at)
+    both = set(match).intersection(mismatch)
+    for index, key in enumerate(match):
+        if key in both:
+            text = "exists in both matchLabelKeys and mismatchLabelKeys"
+            yield FieldError.invalid(f"{at}.matchLabelKeys[{index}]", key, text)
+
+
+def _validate_label_keys(keys: Sequence[str], selector: LabelSelector | None, at: str) -> FieldErrors:
+    if keys and selector is None:
+        yield FieldError.forbidden(at, _UNSELECTED)
+        return
+    for index, key in enumerate(keys):
+        yield from validate_qualified_name(key, f"{at}[{index}]")
+
+
+def _validate_keys_not_selected(match: Sequence[str], selector: LabelSelector, at: str) -> FieldErrors:
+    places = {key: index for index, key in enumerate(match)}
+    keys = set(selector.matchLabels)
+    for expression in selector.matchExpressions:
+        if expression.key in places and expression.key in keys:
+            yield FieldError.invalid(f"{at}[{places[expression.key]}]", expression.key, _IN_BOTH)
+        keys.add(expression.key)
+
+
+def validate_legacy_match_label_keys(match: Sequence[str], selector: LabelSelector | None, at: str) -> FieldErrors:
+    """Yield the errors of a spread constraint's matchLabelKeys by the older rules: the keys are not in the selector."""
+    if not match:
+        return
+    if selector is None:
+        yield FieldError.forbidden(at, _UNSELECTED)
+    selected = set() if selector is None else {*selector.matchLabels, *(e.key for e in selector.matchExpressions)}
+    for index, key in enumerate(match):
+        yield from validate_qualified_name(key, f"{at}[{index}]")
+        if key in selected:
+            yield FieldError.invalid(f"{at}[{index}]", key, _IN_BOTH)
+
+
+# -- invalid values that an old object may have ------------------------------------------------------------------------
+
+
+def has_bad_affinity(spec: PodSpec) -> bool:
+    return any(any(validate_term_selectors(term, "", allow_bad_values=False)) for term in affinity_terms(spec))
+
+
+def affinity_terms(spec: PodSpec) -> Iterator[PodAffinityTerm]:
+    """Yield every term of pod affinity and anti-affinity."""
+    if spec.affinity is None:
+        return
+    both: tuple[PodAffinity | PodAntiAffinity | None, ...] = (spec.affinity.podAffinity, spec.affinity.podAntiAffinity)
+    for affinity in both:
+        if affinity is not None:
+            yield from affinity.requiredDuringSchedulingIgnoredDuringExecution
+            for weighted in affinity.preferredDuringSchedulingIgnoredDuringExecution:
+                yield weighted.podAffinityTerm
+
+
+def has_bad_node_affinity(spec: PodSpec) -> bool:
+    node = spec.affinity.nodeAffinity if spec.affinity is not None else None
+    required = node.requiredDuringSchedulingIgnoredDuringExecution if node is not None else None
+    terms = required.nodeSelectorTerms if required is not None else None
+    return any(
+        names.label_value(value)
+        for term in terms or ()
+        for expression in term.matchExpressions
+        for value in expression.values
+    )
+
+
+def has_bad_spread(spec: PodSpec) -> bool:
+    return any(selector_faults(constraint.labelSelector, "") for constraint in spec.topologySpreadConstraints)
+
+
+def has_bad_match_label_keys(spec: PodSpec) -> bool:
+    return any(
+        any(validate_match_label_keys(constraint.matchLabelKeys, (), constraint.labelSelector, ""))
+        for constraint in spec.topologySpreadConstraints
+    )
+
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -63,11 +169,11 @@ def _validate_weighted_terms(weighted: WeightedPodAffinityTerm, options: PodVali
 
 
 def _validate_pod_affinity_term(term: PodAffinityTerm, options: PodValidationOptions, at: str) -> FieldErrors:
-    yield from selectors.validate_term_selectors(term, at, allow_bad_values=options.bad_affinity_selectors)
+    yield from validate_term_selectors(term, at, allow_bad_values=options.bad_affinity_selectors)
     for name in term.namespaces:
         for text in names.dns1123_label(name):
             yield FieldError.invalid(f"{at}.namespace", name, text)
-    yield from selectors.validate_match_label_keys(term.matchLabelKeys, term.mismatchLabelKeys, term.labelSelector, at)
+    yield from validate_match_label_keys(term.matchLabelKeys, term.mismatchLabelKeys, term.labelSelector, at)
     if not term.topologyKey:
         yield FieldError.required(f"{at}.topologyKey", "can not be empty")
     yield from validate_qualified_name(term.topologyKey, f"{at}.topologyKey")
@@ -76,7 +182,7 @@ def _validate_pod_affinity_term(term: PodAffinityTerm, options: PodValidationOpt
 def join_label_keys(pod: Pod) -> None:
     """Add the pod's values of its matchLabelKeys and mismatchLabelKeys to the label selectors, when it is created."""
     labels = pod.metadata.labels
-    for term in selectors.affinity_terms(pod.spec):
+    for term in affinity_terms(pod.spec):
         if term.labelSelector is not None:
             _join(term.labelSelector, term.matchLabelKeys, "In", labels)
             _join(term.labelSelector, term.mismatchLabelKeys, "NotIn", labels)
@@ -90,3 +196,56 @@ def _join(selector: LabelSelector, keys: Sequence[str], operator: str, labels: M
     selector.matchExpressions.extend(
         LabelSelectorRequirement(key=key, operator=operator, values=[labels[key]]) for key in present_keys
     )
+
+
+_ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
+_POLICIES = ("Honor", "Ignore")
+
+
+def validate_topology_spread_constraints(
+    constraints: list[TopologySpreadConstraint], options: PodValidationOptions, at: str
+) -> FieldErrors:
+    remaining = Counter((constraint.topologyKey, constraint.whenUnsatisfiable) for constraint in constraints)
+    for index, constraint in enumerate(constraints):
+        yield from _validate_constraint(constraint, f"{at}[{index}]")
+        pair = (constraint.topologyKey, constraint.whenUnsatisfiable)
+        remaining[pair] -= 1
+        if remaining[pair]:
+            field = f"{at}[{index}].{{topologyKey, whenUnsatisfiable}}"
+            yield FieldError.duplicate(field, f"{{{pair[0]}, {pair[1]}}}")
+        yield from _validate_min_domains(constraint, f"{at}[{index}].minDomains")
+        yield from validate_optional_one_of(
+            constraint.nodeAffinityPolicy, _POLICIES, f"{at}[{index}].nodeAffinityPolicy"
+        )
+        yield from validate_optional_one_of(constraint.nodeTaintsPolicy, _POLICIES, f"{at}[{index}].nodeTaintsPolicy")
+        yield from _validate_label_selector(constraint, options, f"{at}[{index}]")
+
+
+def _validate_constraint(constraint: TopologySpreadConstraint, at: str) -> FieldErrors:
+    yield from validate_positive(constraint.maxSkew, f"{at}.maxSkew")
+    if not constraint.topologyKey:
+        yield FieldError.required(f"{at}.topologyKey", "can not be empty")
+    yield from validate_optional_one_of(constraint.whenUnsatisfiable, _ACTIONS, f"{at}.whenUnsatisfiable")
+
+
+def _validate_min_domains(constraint: TopologySpreadConstraint, at: str) -> FieldErrors:
+    least, action = constraint.minDomains, constraint.whenUnsatisfiable
+    if least is None:
+        return
+    yield from validate_positive(least, at)
+    if action != "DoNotSchedule":
+        text = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+        yield FieldError.invalid(at, least, text)
+
+
+def _validate_label_selector(
+    constraint: TopologySpreadConstraint, options: PodValidationOptions, at: str
+) -> FieldErrors:
+    keys, selector = constraint.matchLabelKeys, constraint.labelSelector
+    if keys:
+        if options.bad_match_label_keys:
+            yield from validate_legacy_match_label_keys(keys, selector, f"{at}.matchLabelKeys")
+        else:
+            yield from validate_match_label_keys(keys, (), selector, at)
+    if not options.bad_spread_selectors:
+        yield from selector_faults(selector, f"{at}.labelSelector")

@@ -10,28 +10,27 @@ from sampan.api.faults import FieldError
 from sampan.api.semantics.pods import AnyContainer, init_and_main_containers
 from sampan.api.types.core_v1 import Container, EphemeralContainer, PodSpec, Volume
 from sampan.apiserver.registry.podspec.env import validate_env, validate_env_from
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_dns_label, validate_one_of
-from sampan.apiserver.registry.podspec.mounts import validate_volume_devices, validate_volume_mounts
-from sampan.apiserver.registry.podspec.ports import validate_container_ports, validate_host_port_conflicts
-from sampan.apiserver.registry.podspec.probes import validate_probes_and_lifecycle
-from sampan.apiserver.registry.podspec.resources import validate_resource_requirements
-from sampan.apiserver.registry.podspec.restarts import (
+from sampan.apiserver.registry.podspec.lifecycle import (
     validate_container_restart_policy,
     validate_init_container_restart_policy,
+    validate_probes_and_lifecycle,
     validate_resize_policy,
 )
+from sampan.apiserver.registry.podspec.ports import validate_container_ports, validate_host_port_conflicts
+from sampan.apiserver.registry.podspec.resources import validate_resource_requirements
 from sampan.apiserver.registry.podspec.security import validate_security_context
+from sampan.apiserver.registry.podspec.volumes import PULL_POLICIES, validate_volume_devices, validate_volume_mounts
+from sampan.apiserver.registry.validation import FieldErrors, validate_dns_label, validate_one_of
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 
-PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 _HEALTH = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class ContainerContext:
     """The pod-level data that the validation of a container depends on."""
 
     spec: PodSpec
@@ -40,16 +39,16 @@ class Surroundings:
     options: PodValidationOptions
 
 
-def validate_containers(around: Surroundings, at: str) -> FieldErrors:
-    containers = around.spec.containers
+def validate_containers(context: ContainerContext, at: str) -> FieldErrors:
+    containers = context.spec.containers
     if not containers:
         yield FieldError.required(at)
         return
     container_names: set[str] = set()
-    grace_s = around.spec.terminationGracePeriodSeconds
+    grace_s = context.spec.terminationGracePeriodSeconds
     for index, container in enumerate(containers):
         path = f"{at}[{index}]"
-        yield from _validate_container_common(container, around, path)
+        yield from _validate_container_common(container, context, path)
         if container.name in container_names:
             yield FieldError.duplicate(f"{path}.name", container.name)
         container_names.add(container.name)
@@ -59,11 +58,11 @@ def validate_containers(around: Surroundings, at: str) -> FieldErrors:
     yield from validate_host_port_conflicts(containers, at)
 
 
-def validate_init_containers(around: Surroundings, at: str) -> FieldErrors:
-    container_names = {container.name for container in around.spec.containers or ()}
-    for index, container in enumerate(around.spec.initContainers):
+def validate_init_containers(context: ContainerContext, at: str) -> FieldErrors:
+    container_names = {container.name for container in context.spec.containers or ()}
+    for index, container in enumerate(context.spec.initContainers):
         path = f"{at}[{index}]"
-        yield from _validate_container_common(container, around, path)
+        yield from _validate_container_common(container, context, path)
         yield from validate_init_container_restart_policy(container, path)
         if container.name in container_names:
             yield FieldError.duplicate(f"{path}.name", container.name)
@@ -71,9 +70,9 @@ def validate_init_containers(around: Surroundings, at: str) -> FieldErrors:
             container_names.add(container.name)
         yield from validate_host_port_conflicts([container], at)
         if container.restartPolicy == "Always":
-            yield from validate_probes_and_lifecycle(container, around.spec.terminationGracePeriodSeconds, path)
+            yield from validate_probes_and_lifecycle(container, context.spec.terminationGracePeriodSeconds, path)
         else:
-            yield from _validate_non_sidecar(container, around.options, path)
+            yield from _validate_non_sidecar(container, context.options, path)
 
 
 def _validate_non_sidecar(container: Container, options: PodValidationOptions, at: str) -> FieldErrors:
@@ -104,13 +103,13 @@ _NOT_EPHEMERAL = (
 _NOTHING_SET = EphemeralContainer()
 
 
-def validate_ephemeral_containers(around: Surroundings, at: str) -> FieldErrors:
-    spec = around.spec
+def validate_ephemeral_containers(context: ContainerContext, at: str) -> FieldErrors:
+    spec = context.spec
     others = {container.name for container in init_and_main_containers(spec)}
     container_names = set(others)
     for index, container in enumerate(spec.ephemeralContainers):
         path, target = f"{at}[{index}]", container.targetContainerName
-        yield from _validate_container_common(container, around, path)
+        yield from _validate_container_common(container, context, path)
         yield from validate_image(container, path)
         if container.name in container_names:
             yield FieldError.duplicate(f"{path}.name", container.name)
@@ -130,7 +129,7 @@ def _validate_fields_allowed_for_ephemeral(container: EphemeralContainer, at: st
                 yield FieldError.forbidden(f"{at}.volumeMounts[{index}].{field}", _EPHEMERAL)
 
 
-def _validate_container_common(container: AnyContainer, around: Surroundings, at: str) -> FieldErrors:
+def _validate_container_common(container: AnyContainer, context: ContainerContext, at: str) -> FieldErrors:
     if not container.name:
         yield FieldError.required(f"{at}.name")
     else:
@@ -148,18 +147,18 @@ def _validate_container_common(container: AnyContainer, around: Surroundings, at
     if container.envFrom:
         yield from validate_env_from(container.envFrom, f"{at}.envFrom")
     if container.volumeMounts:
-        yield from validate_volume_mounts(container, around.volumes, f"{at}.volumeMounts")
+        yield from validate_volume_mounts(container, context.volumes, f"{at}.volumeMounts")
     if container.volumeDevices:
-        yield from validate_volume_devices(container, around.volumes, f"{at}.volumeDevices")
+        yield from validate_volume_devices(container, context.volumes, f"{at}.volumeDevices")
     if container.imagePullPolicy not in PULL_POLICIES:
         yield from validate_one_of(container.imagePullPolicy, PULL_POLICIES, f"{at}.imagePullPolicy")
     yield from validate_resource_requirements(
-        container.resources, around.options, f"{at}.resources", pod_claims=around.claims
+        container.resources, context.options, f"{at}.resources", pod_claims=context.claims
     )
     if container.resizePolicy:
-        yield from validate_resize_policy(container.resizePolicy, around.spec.restartPolicy, f"{at}.resizePolicy")
+        yield from validate_resize_policy(container.resizePolicy, context.spec.restartPolicy, f"{at}.resizePolicy")
     if container.securityContext is not None:
-        host_users = around.spec.hostUsers is not False
+        host_users = context.spec.hostUsers is not False
         yield from validate_security_context(container.securityContext, f"{at}.securityContext", host_users=host_users)
 
 

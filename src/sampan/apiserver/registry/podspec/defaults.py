@@ -21,8 +21,8 @@ from sampan.api.types.core_v1 import (
     PodTemplateSpec,
     Probe,
 )
-from sampan.apiserver.registry.podspec import amounts, images
-from sampan.apiserver.registry.podspec.amounts import round_up
+from sampan.apiserver.registry.podspec.images import pull_policy
+from sampan.apiserver.registry.podspec.resources import may_overcommit, round_up
 from sampan.apiserver.registry.podspec.volume_defaults import default_volume
 
 _GRACE_S = 30
@@ -119,7 +119,7 @@ def _default_pod_resources(spec: PodSpec) -> None:
     if not limits:
         return
     for name, amount in pod_resources.pod_requests(spec).items():
-        if resource_names.is_pod_level(name) and amounts.may_overcommit(name):
+        if resource_names.is_pod_level(name) and may_overcommit(name):
             requests.setdefault(name, str(amount))
     for name, text in limits.items():
         if resource_names.is_pod_level(name):
@@ -135,7 +135,7 @@ def _default_host_ports(containers: Iterable[Container]) -> None:
 
 def _default_container(container: Container | EphemeralContainer) -> None:
     if not container.imagePullPolicy:
-        container.imagePullPolicy = images.pull_policy(container.image)
+        container.imagePullPolicy = pull_policy(container.image)
     if not container.terminationMessagePath:
         container.terminationMessagePath = _TERMINATION_MESSAGE_PATH
     if not container.terminationMessagePolicy:

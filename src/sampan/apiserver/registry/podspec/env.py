@@ -20,8 +20,12 @@ from sampan.api.types.core_v1 import (
     SecretKeySelector,
     Volume,
 )
-from sampan.apiserver.registry.podspec.file_paths import validate_path_no_backsteps
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_dns_label, validate_qualified_name
+from sampan.apiserver.registry.validation import (
+    FieldErrors,
+    validate_dns_label,
+    validate_path_no_backsteps,
+    validate_qualified_name,
+)
 
 ENV_FIELDS = (
     "metadata.name",

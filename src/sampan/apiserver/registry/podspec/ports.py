@@ -6,7 +6,7 @@ from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.semantics.pods import AnyContainer
 from sampan.api.types.core_v1 import Container, ContainerPort
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_one_of
+from sampan.apiserver.registry.validation import FieldErrors, validate_one_of
 
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 

@@ -1,4 +1,4 @@
-"""Validation of projected volumes and of the items in volumes from secrets, config maps and the downward API."""
+"""Validation of projected volumes: service account tokens, config maps, secrets and the downward API in one volume."""
 
 from __future__ import annotations
 
@@ -20,9 +20,13 @@ from sampan.apiserver.registry.podspec.env import (
     validate_object_field_selector,
     validate_resource_field_selector,
 )
-from sampan.apiserver.registry.podspec.file_paths import validate_file_mode, validate_local_non_reserved_path
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_required
 from sampan.apiserver.registry.podspec.token_volume import is_token_source
+from sampan.apiserver.registry.validation import (
+    FieldErrors,
+    validate_file_mode,
+    validate_local_non_reserved_path,
+    validate_required,
+)
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions

@@ -1,30 +1,106 @@
-"""Validation of resource requests, limits and claims of containers and pods."""
+"""Validation and rounding of resource requests, limits and claims of containers and pods."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from sampan.api import names, resource_names
+from sampan.api import names, quantity, resource_names
 from sampan.api.faults import NOT_FOUND, FieldError
 from sampan.api.quantity import Quantity, parse
+from sampan.api.resource_names import HUGE_PAGES, is_extended, is_huge_pages, is_native
 from sampan.api.semantics import pod_resources
 from sampan.api.semantics.pod_references import CONFIG_MIRROR
 from sampan.api.types.core_v1 import PodResourceClaim, PodSpec, ResourceClaim, ResourceRequirements
-from sampan.apiserver.registry.podspec import amounts
-from sampan.apiserver.registry.podspec.formats import NEGATIVE, FieldErrors, validate_dns_label
-from sampan.apiserver.registry.podspec.internal_view import shown
+from sampan.apiserver.registry.internal_view import shown
+from sampan.apiserver.registry.validation import NEGATIVE, FieldErrors, validate_dns_label
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
+
+MILLI = -3
+_SHORT = 40
+
+CONTAINER_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
+_COUNTED = frozenset(
+    {
+        "pods",
+        "resourcequotas",
+        "services",
+        "replicationcontrollers",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+        "services.nodeports",
+        "services.loadbalancers",
+    }
+)
+_STANDARD = (
+    CONTAINER_RESOURCES
+    | _COUNTED
+    | {"storage", "requests.storage"}
+    | {f"{kind}.{name}" for kind in ("requests", "limits") for name in CONTAINER_RESOURCES}
+)
+
+
+def round_up(amounts: dict[str, str]) -> None:
+    """Round quantities up to a multiple of one thousandth, in place."""
+    for name, text in amounts.items():
+        rounded = _rounded_short(text) if len(text) <= _SHORT else _rounded(text)
+        if rounded != text:
+            amounts[name] = rounded
+
+
+def _rounded(text: str) -> str:
+    return str(quantity.parse(text).round_up(MILLI))
+
+
+_rounded_short = lru_cache(maxsize=8192)(_rounded)
+
+
+def is_divisible(name: str, amount: Quantity) -> bool:
+    """Whether an amount of huge pages is a whole number of pages."""
+    try:
+        page = quantity.parse(name.removeprefix(HUGE_PAGES))
+    except quantity.QuantityError:
+        return False
+    if page.sign <= 0 or page.milli_value() % 1000:
+        return False
+    return amount.value() % page.value() == 0
+
+
+def may_overcommit(name: str) -> bool:
+    return is_native(name) and not is_huge_pages(name)
+
+
+def is_integer_resource(name: str) -> bool:
+    """Whether the resource is counted in integers."""
+    return name in _COUNTED or is_extended(name)
+
+
+def is_standard(name: str) -> bool:
+    return name in _STANDARD or is_huge_pages(name) or name.startswith(f"requests.{HUGE_PAGES}")
+
+
+def validate_resource_quantity(name: str, text: str, at: str) -> FieldErrors:
+    """Yield errors for a quantity that is negative, or fractional although its resource is counted in integers."""
+    if text.isdigit():
+        return
+    amount = quantity.parse(text)
+    if amount.sign < 0:
+        yield FieldError.invalid(at, text, NEGATIVE)
+    if is_integer_resource(name) and amount.milli_value() % 1000:
+        yield FieldError.invalid(at, text, "must be an integer")
+
 
 ValidateResourceName = Callable[[str, str], FieldErrors]
 _COMPUTE = frozenset({"cpu", "memory"})
 
 
 def validate_container_resource_name(name: str, at: str) -> FieldErrors:
-    if name in amounts.CONTAINER_RESOURCES:
+    if name in CONTAINER_RESOURCES:
         return
     yield from validate_resource_name(name, at)
     if "/" not in name:
@@ -38,7 +114,7 @@ def validate_resource_name(name: str, at: str) -> FieldErrors:
     messages = names.qualified_name(name)
     for text in messages:
         yield FieldError.invalid(at, name, text)
-    if not messages and "/" not in name and not amounts.is_standard(name):
+    if not messages and "/" not in name and not is_standard(name):
         yield FieldError.invalid(at, name, "must be a standard resource type or fully qualified")
 
 
@@ -52,7 +128,7 @@ def _validate_pod_resource_name(name: str, at: str) -> FieldErrors:
 def validate_quantity(name: str, amount: Quantity, at: str) -> FieldErrors:
     if amount.sign < 0:
         yield FieldError.invalid(at, str(amount), NEGATIVE)
-    if amounts.is_complete(name) and amount.milli_value() % 1000:
+    if is_integer_resource(name) and amount.milli_value() % 1000:
         yield FieldError.invalid(at, str(amount), "must be an integer")
 
 
@@ -93,17 +169,17 @@ def _validate_resource_amount(
 ) -> FieldErrors:
     yield from validate_resource_name(name, at)
     yield from validate_quantity(name, amount, at)
-    if resource_names.is_huge_pages(name) and not amounts.is_divisible(name, amount) and not options.uneven_huge_pages:
+    if resource_names.is_huge_pages(name) and not is_divisible(name, amount) and not options.uneven_huge_pages:
         yield FieldError.invalid(at, str(amount), f"{amount} is not positive integer multiple of {name}")
 
 
 def _validate_at_most_limit(name: str, amount: Quantity, limits: Mapping[str, str], at: str) -> FieldErrors:
     if name not in limits:
-        if not amounts.may_overcommit(name):
+        if not may_overcommit(name):
             yield FieldError.required(f"{at}.limits", "Limit must be set for non overcommitable resources")
         return
     limit = parse(limits[name])
-    if amount != limit and not amounts.may_overcommit(name):
+    if amount != limit and not may_overcommit(name):
         text = f"must be equal to {name} limit of {limit}"
         yield FieldError.invalid(f"{at}.requests", str(amount), text)
     elif amount > limit:

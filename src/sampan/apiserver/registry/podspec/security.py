@@ -1,20 +1,147 @@
-"""Validation of security contexts, user namespaces and `spec.os`."""
+"""Validation of security contexts: Linux and Windows options, sysctls, user namespaces, and the OS of a pod."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from sampan.api import names
 from sampan.api.faults import FieldError
-from sampan.api.semantics.pods import containers_by_field
-from sampan.api.types.core_v1 import PodSecurityContext, PodSpec, SecurityContext
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_optional_one_of, validate_user_or_group_id
-from sampan.apiserver.registry.podspec.internal_view import shown
-from sampan.apiserver.registry.podspec.profiles import validate_app_armor, validate_seccomp
-from sampan.apiserver.registry.podspec.sysctls import validate_sysctls
-from sampan.apiserver.registry.podspec.windows import validate_windows_options
+from sampan.api.semantics.pods import AnyContainer, containers_by_field
+from sampan.api.types.core_v1 import PodSecurityContext, PodSpec, SecurityContext, WindowsSecurityContextOptions
+from sampan.apiserver.registry.internal_view import shown
+from sampan.apiserver.registry.podspec.pod_annotations import validate_app_armor, validate_seccomp
+from sampan.apiserver.registry.validation import FieldErrors, validate_optional_one_of, validate_user_or_group_id
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
+
+_SPEC_KIB = 64
+_DOMAIN_UNDER = 256
+_USER_MOST = 104
+_control = re.compile(r"[\x00-\x1f\x7f]").search
+_net_bios = re.compile(r'[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}').fullmatch
+_LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
+_dns_domain = re.compile(rf"{_LABEL}(?:\.{_LABEL})*").fullmatch
+_bad_in_user = re.compile(r'["/\\:;|=,+*?<>@\[\]]').search
+_dots_and_spaces = re.compile(r"[. ]+").fullmatch
+
+
+def validate_windows_options(options: WindowsSecurityContextOptions, at: str) -> FieldErrors:
+    name, spec = options.gmsaCredentialSpecName, options.gmsaCredentialSpec
+    if name is not None:
+        for text in names.dns1123_subdomain(name):
+            yield FieldError.invalid(f"{at}.gmsaCredentialSpecName", name, text)
+    if spec == "":
+        text = "gmsaCredentialSpec cannot be an empty string"
+        yield FieldError.invalid(f"{at}.gmsaCredentialSpec", spec, text)
+    elif spec is not None and len(spec.encode()) > _SPEC_KIB * 1024:
+        text = f"gmsaCredentialSpec size must be under {_SPEC_KIB} KiB"
+        yield FieldError.invalid(f"{at}.gmsaCredentialSpec", spec, text)
+    if options.runAsUserName is not None:
+        for text in _find_user_name_errors(options.runAsUserName):
+            yield FieldError.invalid(f"{at}.runAsUserName", options.runAsUserName, f"runAsUserName{text}")
+
+
+def _find_user_name_errors(name: str) -> list[str]:
+    """Return the errors of a user name; the caller puts the word runAsUserName before them."""
+    if not name:
+        return [" cannot be an empty string"]
+    if _control(name):
+        return [" cannot contain control characters"]
+    if name.count("\\") > 1:
+        return [" cannot contain more than one backslash"]
+    domain, backslash, user = name.rpartition("\\")
+    checks = (
+        (len(domain) >= _DOMAIN_UNDER, f"'s Domain length must be under {_DOMAIN_UNDER} characters"),
+        (
+            backslash and not (_net_bios(domain) or _dns_domain(domain)),
+            "'s Domain doesn't match the NetBios nor the DNS format",
+        ),
+        (not user, "'s User cannot be empty"),
+        (len(user) > _USER_MOST, f"'s User length must not be longer than {_USER_MOST} characters"),
+        (_dots_and_spaces(user), "'s User cannot contain only periods or spaces"),
+        (_bad_in_user(user), "'s User cannot contain the following characters: \"/\\:;|=,+*?<>@[]"),
+    )
+    return [text for is_bad, text in checks if is_bad]
+
+
+def validate_host_process(spec: PodSpec, at: str) -> FieldErrors:
+    """Yield errors unless all containers or none are HostProcess containers, and the former use the host network."""
+    options = spec.securityContext.windowsOptions if spec.securityContext is not None else None
+    of_pod = options.hostProcess if options is not None else None
+    host_processes: list[bool] = []
+    for part, container, index in containers_by_field(spec):
+        own = _host_process(container)
+        if of_pod is not None and own is not None and own != of_pod:
+            text = f"pod hostProcess value must be identical if both are specified, was {str(of_pod).lower()}"
+            path = f"{at}.{part}[{index}].securityContext.windowsOptions.hostProcess"
+            yield FieldError.invalid(path, own, text)
+        host_processes.append(bool(of_pod if own is None else own))
+    if not any(host_processes):
+        return
+    if not all(host_processes):
+        text = "If pod contains any hostProcess containers then all containers must be HostProcess containers"
+        yield FieldError.invalid(at, "", text)
+    if not spec.hostNetwork:
+        text = "hostNetwork must be true if pod contains any hostProcess containers"
+        yield FieldError.invalid(f"{at}.hostNetwork", False, text)
+
+
+def _host_process(container: AnyContainer) -> bool | None:
+    options = container.securityContext.windowsOptions if container.securityContext is not None else None
+    return options.hostProcess if options is not None else None
+
+
+_LONGEST = 253
+_SEGMENT = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_PATTERN = rf"^({_SEGMENT}[\./])*{_SEGMENT}$"
+_is_name = re.compile(_PATTERN.replace("(", "(?:").replace("$", r"\Z")).match
+_BAD_NAME = f"must have at most {_LONGEST} characters and match regex {_PATTERN}"
+
+_IPC = frozenset(
+    f"kernel.{name}"
+    for name in ("sem", "shmall", "shmmax", "shmmni", "shm_rmid_forced", "shm", "msgmax", "msgmnb", "msgmni", "msg")
+)
+
+
+def validate_sysctls(spec: PodSpec, options: PodValidationOptions, at: str) -> FieldErrors:
+    sysctl_names: set[str] = set()
+    for index, sysctl in enumerate(spec.securityContext.sysctls if spec.securityContext is not None else ()):
+        name, path = sysctl.name, f"{at}[{index}].name"
+        if not name:
+            yield FieldError.required(path)
+        elif len(name) > _LONGEST or not _is_name(name):
+            yield FieldError.invalid(path, name, _BAD_NAME)
+        elif name in sysctl_names:
+            yield FieldError.duplicate(path, name)
+        if (shared := _shared_with_host(name, spec)) and not options.host_sysctls:
+            yield FieldError.invalid(path, name, f"may not be specified when '{shared}' is true")
+        sysctl_names.add(name)
+
+
+def has_host_sysctl(spec: PodSpec) -> bool:
+    context = spec.securityContext
+    return context is not None and any(_shared_with_host(sysctl.name, spec) for sysctl in context.sysctls)
+
+
+def _shared_with_host(name: str, spec: PodSpec) -> str:
+    """Return the field that makes the pod share the sysctl's namespace with the host, "" if it is not shared."""
+    name = _normal(name).partition("*")[0]
+    if spec.hostNetwork and name.startswith("net."):
+        return "hostNetwork"
+    if spec.hostIPC and (name in _IPC or name.startswith("fs.mqueue.")):
+        return "hostIPC"
+    return ""
+
+
+def _normal(name: str) -> str:
+    """Return the name with dots as separators: if a slash comes first, slashes and dots are swapped."""
+    slash, dot = name.find("/"), name.find(".")
+    if slash == -1 or (dot != -1 and dot < slash):
+        return name
+    return name.translate(str.maketrans("./", "/."))
+
 
 _PROC_MOUNTS = ("Default", "Unmasked")
 

@@ -1,30 +1,36 @@
-"""Validation of a whole pod spec, in the order in which kube-apiserver reports errors."""
+"""Validation of a pod spec, and of the pods and pod templates that contain one."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from sampan.api import names
+from sampan.api import addresses, names
 from sampan.api.faults import FieldError
-from sampan.api.types.core_v1 import PodReadinessGate, PodSchedulingGate, PodSpec, ResourceRequirements, Volume
-from sampan.apiserver.registry.podspec.affinity import validate_affinity
+from sampan.api.types.core_v1 import (
+    HostAlias,
+    Pod,
+    PodDNSConfig,
+    PodReadinessGate,
+    PodSchedulingGate,
+    PodSpec,
+    PodTemplateSpec,
+    ResourceRequirements,
+    Volume,
+)
+from sampan.apiserver.registry import metadata
+from sampan.apiserver.registry.podspec import pod_annotations
+from sampan.apiserver.registry.podspec.affinity import validate_affinity, validate_topology_spread_constraints
 from sampan.apiserver.registry.podspec.containers import (
-    Surroundings,
+    ContainerContext,
     validate_containers,
     validate_ephemeral_containers,
+    validate_images,
     validate_init_containers,
 )
-from sampan.apiserver.registry.podspec.dns import validate_dns, validate_host_alias, validate_hostname_override
 from sampan.apiserver.registry.podspec.env import validate_file_volume
-from sampan.apiserver.registry.podspec.formats import (
-    FieldErrors,
-    validate_dns_label,
-    validate_dns_subdomain,
-    validate_labels,
-    validate_one_of,
-    validate_qualified_name,
-)
+from sampan.apiserver.registry.podspec.node_selection import validate_tolerations
+from sampan.apiserver.registry.podspec.pod_annotations import validate_pod_annotations
 from sampan.apiserver.registry.podspec.ports import validate_host_network_ports
 from sampan.apiserver.registry.podspec.resources import (
     validate_pod_resource_claims,
@@ -32,17 +38,91 @@ from sampan.apiserver.registry.podspec.resources import (
     validate_resource_requirements,
 )
 from sampan.apiserver.registry.podspec.security import (
+    validate_host_process,
     validate_os,
     validate_pod_security_context,
     validate_user_namespace,
 )
-from sampan.apiserver.registry.podspec.tolerations import validate_tolerations
-from sampan.apiserver.registry.podspec.topology import validate_topology_spread_constraints
+from sampan.apiserver.registry.podspec.validation_options import NEW_POD
 from sampan.apiserver.registry.podspec.volumes import validate_volumes
-from sampan.apiserver.registry.podspec.windows import validate_host_process
+from sampan.apiserver.registry.validation import (
+    FieldErrors,
+    validate_dns_label,
+    validate_dns_subdomain,
+    validate_labels,
+    validate_one_of,
+    validate_qualified_name,
+)
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
+
+_NAMESERVERS_MOST = 3
+_SEARCHES_MOST = 32
+_SEARCH_CHARACTERS_MOST = 2048
+_HOSTNAME_MOST = 64
+
+
+def validate_dns(spec: PodSpec, at: str) -> FieldErrors:
+    config = spec.dnsConfig
+    if spec.dnsPolicy == "None":
+        if config is None:
+            yield FieldError.required(at, "must provide `dnsConfig` when `dnsPolicy` is None")
+            return
+        if not config.nameservers:
+            text = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+            yield FieldError.required(f"{at}.nameservers", text)
+            return
+    if config is not None:
+        yield from _validate_nameservers(config, f"{at}.nameservers")
+        yield from _validate_searches(config, f"{at}.searches")
+        for index, option in enumerate(config.options):
+            if not option.name:
+                yield FieldError.required(f"{at}.options[{index}]", "must not be empty")
+
+
+def _validate_nameservers(config: PodDNSConfig, at: str) -> FieldErrors:
+    if len(config.nameservers) > _NAMESERVERS_MOST:
+        text = f"must not have more than {_NAMESERVERS_MOST} nameservers"
+        yield FieldError.invalid(at, config.nameservers, text)
+    for index, server in enumerate(config.nameservers):
+        yield from addresses.legacy_ip(server, f"{at}[{index}]")
+
+
+def _validate_searches(config: PodDNSConfig, at: str) -> FieldErrors:
+    searches = config.searches
+    if len(searches) > _SEARCHES_MOST:
+        yield FieldError.invalid(at, searches, f"must not have more than {_SEARCHES_MOST} search paths")
+    if len(" ".join(searches).encode()) > _SEARCH_CHARACTERS_MOST:
+        text = f"must not have more than {_SEARCH_CHARACTERS_MOST} characters (including spaces) in the search list"
+        yield FieldError.invalid(at, searches, text)
+    for index, search in enumerate(searches):
+        if search == ".":
+            continue
+        domain = search.removesuffix(".")
+        for text in names.dns1123_subdomain_with_underscore(domain):
+            yield FieldError.invalid(f"{at}[{index}]", domain, text)
+
+
+def validate_host_alias(aliases: list[HostAlias], at: str) -> FieldErrors:
+    for index, alias in enumerate(aliases):
+        yield from addresses.legacy_ip(alias.ip, f"{at}[{index}].ip")
+        for hostname_index, hostname in enumerate(alias.hostnames):
+            yield from validate_dns_subdomain(hostname, f"{at}[{index}].hostnames[{hostname_index}]")
+
+
+def validate_hostname_override(spec: PodSpec, at: str) -> FieldErrors:
+    override = spec.hostnameOverride
+    if override is None:
+        return
+    if spec.setHostnameAsFQDN:
+        yield FieldError.forbidden(at, "may not be specified when setHostnameAsFQDN is true")
+    if spec.hostNetwork:
+        yield FieldError.forbidden(at, "may not be specified when hostNetwork is true")
+    if len(override.encode()) > _HOSTNAME_MOST:
+        yield FieldError.too_long(at, _HOSTNAME_MOST)
+    yield from validate_dns_subdomain(override, at)
+
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
@@ -77,12 +157,12 @@ def validate_pod_spec(
 def _validate_all_containers(
     spec: PodSpec, volumes: Mapping[str, Volume], claims: Collection[str], options: PodValidationOptions, at: str
 ) -> FieldErrors:
-    around = Surroundings(spec=spec, volumes=volumes, claims=claims, options=options)
-    yield from validate_containers(around, f"{at}.containers")
+    context = ContainerContext(spec=spec, volumes=volumes, claims=claims, options=options)
+    yield from validate_containers(context, f"{at}.containers")
     if spec.initContainers:
-        yield from validate_init_containers(around, f"{at}.initContainers")
+        yield from validate_init_containers(context, f"{at}.initContainers")
     if spec.ephemeralContainers:
-        yield from validate_ephemeral_containers(around, f"{at}.ephemeralContainers")
+        yield from validate_ephemeral_containers(context, f"{at}.ephemeralContainers")
     if spec.resources is not None:
         yield from validate_pod_resources(spec, options, claims, f"{at}.resources")
     if spec.hostNetwork:
@@ -163,3 +243,52 @@ def _validate_priority_and_runtime_class(spec: PodSpec, options: PodValidationOp
         yield from validate_resource_requirements(ResourceRequirements(limits=spec.overhead), options, f"{at}.overhead")
     if spec.os is not None:
         yield from validate_os(spec, at)
+
+
+def validate_pod_create(pod: Pod) -> FieldErrors:
+    """Yield the errors of a pod that is to be created, except those of its metadata."""
+    spec, annotations = pod.spec, pod.metadata.annotations
+    yield from validate_pod(pod, NEW_POD)
+    if spec.ephemeralContainers:
+        yield FieldError.forbidden("spec.ephemeralContainers", "cannot be set on create")
+    if spec.nodeName and spec.schedulingGates:
+        yield FieldError.forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
+    if annotations:
+        yield from pod_annotations.validate_annotations_match_fields(annotations, spec, "spec")
+
+
+def validate_pod(pod: Pod, options: PodValidationOptions) -> FieldErrors:
+    """Yield the errors that creates and updates have in common."""
+    meta, spec = pod.metadata, pod.spec
+    yield from validate_pod_annotations(meta.annotations, spec, options, "metadata.annotations")
+    yield from validate_pod_spec(spec, options, pod_name=meta.name, pod_annotations=meta.annotations)
+    if not spec.serviceAccountName:
+        yield from _validate_tokens_have_account(spec)
+    yield from validate_images(spec.containers or (), "spec.containers")
+    yield from validate_images(spec.initContainers, "spec.initContainers")
+
+
+def _validate_tokens_have_account(spec: PodSpec) -> FieldErrors:
+    for volume_index, volume in enumerate(spec.volumes):
+        for index, source in enumerate((volume.projected.sources or ()) if volume.projected is not None else ()):
+            if source.serviceAccountToken is not None:
+                path = f"spec.volumes[{volume_index}].projected.sources[{index}].serviceAccountToken"
+                yield FieldError.forbidden(path, "must not be specified when serviceAccountName is not set")
+
+
+def validate_pod_template_spec(template: PodTemplateSpec, options: PodValidationOptions, at: str) -> FieldErrors:
+    meta, spec = template.metadata, template.spec
+    yield from validate_template_metadata(template, options, at)
+    yield from validate_pod_spec(spec, options, f"{at}.spec")
+    if meta.annotations:
+        yield from pod_annotations.validate_annotations_match_fields(meta.annotations, spec, f"{at}.spec")
+    if spec.ephemeralContainers:
+        text = "ephemeral containers not allowed in pod template"
+        yield FieldError.forbidden(f"{at}.spec.ephemeralContainers", text)
+
+
+def validate_template_metadata(template: PodTemplateSpec, options: PodValidationOptions, at: str) -> FieldErrors:
+    meta = template.metadata
+    yield from validate_labels(meta.labels, f"{at}.labels")
+    yield from metadata.validate_annotations(meta.annotations, f"{at}.annotations")
+    yield from validate_pod_annotations(meta.annotations, template.spec, options, f"{at}.annotations")

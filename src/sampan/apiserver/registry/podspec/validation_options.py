@@ -10,8 +10,9 @@ from sampan.api import resource_names
 from sampan.api.quantity import parse
 from sampan.api.semantics.pods import containers_by_field
 from sampan.api.types.core_v1 import PodSpec
-from sampan.apiserver.registry.podspec import amounts, file_paths, selectors, sysctls
-from sampan.apiserver.registry.podspec.annotations import has_bad_deletion_cost
+from sampan.apiserver.registry import validation
+from sampan.apiserver.registry.podspec import affinity, resources, security
+from sampan.apiserver.registry.podspec.pod_annotations import has_bad_deletion_cost
 
 
 class PodValidationOptions:
@@ -30,7 +31,7 @@ class PodValidationOptions:
     @cached_property
     def uneven_huge_pages(self) -> bool:
         return self._old is not None and any(
-            resource_names.is_huge_pages(name) and not amounts.is_divisible(name, parse(text))
+            resource_names.is_huge_pages(name) and not resources.is_divisible(name, parse(text))
             for _, container, _ in containers_by_field(self._old)
             for quantities in (container.resources.limits, container.resources.requests)
             for name, text in quantities.items()
@@ -38,19 +39,19 @@ class PodValidationOptions:
 
     @cached_property
     def bad_affinity_selectors(self) -> bool:
-        return self._old is not None and selectors.has_bad_affinity(self._old)
+        return self._old is not None and affinity.has_bad_affinity(self._old)
 
     @cached_property
     def bad_node_affinity_values(self) -> bool:
-        return self._old is not None and selectors.has_bad_node_affinity(self._old)
+        return self._old is not None and affinity.has_bad_node_affinity(self._old)
 
     @cached_property
     def bad_spread_selectors(self) -> bool:
-        return self._old is not None and selectors.has_bad_spread(self._old)
+        return self._old is not None and affinity.has_bad_spread(self._old)
 
     @cached_property
     def bad_match_label_keys(self) -> bool:
-        return self._old is not None and selectors.has_bad_match_label_keys(self._old)
+        return self._old is not None and affinity.has_bad_match_label_keys(self._old)
 
     @cached_property
     def far_token_paths(self) -> bool:
@@ -61,12 +62,12 @@ class PodValidationOptions:
             for source in volume.projected.sources or ()
         )
         return any(
-            token is not None and any(file_paths.validate_local_non_reserved_path(token.path, "")) for token in tokens
+            token is not None and any(validation.validate_local_non_reserved_path(token.path, "")) for token in tokens
         )
 
     @cached_property
     def host_sysctls(self) -> bool:
-        return self._old is not None and sysctls.has_host_sysctl(self._old)
+        return self._old is not None and security.has_host_sysctl(self._old)
 
     @cached_property
     def selinux_mounts(self) -> bool:

@@ -18,7 +18,7 @@ from sampan.api.types.core_v1 import (
     Volume,
 )
 from sampan.apiserver.registry.podspec import images
-from sampan.apiserver.registry.podspec.amounts import round_up
+from sampan.apiserver.registry.podspec.resources import round_up
 
 FILE_MODE = 0o644
 _TOKEN_LIFE_S = 3600

@@ -9,8 +9,8 @@ from sampan.api.addresses import parse as parse_address
 from sampan.api.semantics.pods import AnyContainer, containers_by_field
 from sampan.api.types.core_v1 import ContainerPort, NodeSelectorTerm, PodSpec
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.apiserver.registry.podspec import profiles
-from sampan.apiserver.registry.podspec.overlaps import overlap_warnings
+from sampan.apiserver.registry.podspec import pod_annotations
+from sampan.apiserver.registry.podspec.path_overlaps import overlap_warnings
 from sampan.apiserver.registry.podspec.token_volume import is_token_source
 
 Warnings = Iterator[str]
@@ -170,8 +170,8 @@ def _is_fraction(text: str) -> bool:
 
 def _containers(spec: PodSpec, meta: ObjectMeta, start: str, is_template: bool) -> Warnings:
     annotations, context = meta.annotations, spec.securityContext
-    if profiles.SECCOMP_POD in annotations and (context is None or context.seccompProfile is None):
-        yield f"{start}metadata.annotations[{profiles.SECCOMP_POD}]: {_SECCOMP}"
+    if pod_annotations.SECCOMP_POD in annotations and (context is None or context.seccompProfile is None):
+        yield f"{start}metadata.annotations[{pod_annotations.SECCOMP_POD}]: {_SECCOMP}"
     for part, container, index in containers_by_field(spec):
         if annotations:
             yield from _profile_annotations(container, spec, meta, start, is_template)
@@ -187,13 +187,13 @@ def _containers(spec: PodSpec, meta: ObjectMeta, start: str, is_template: bool) 
 def _profile_annotations(
     container: AnyContainer, spec: PodSpec, meta: ObjectMeta, start: str, is_template: bool
 ) -> Warnings:
-    own, key = container.securityContext, profiles.SECCOMP_CONTAINER + container.name
+    own, key = container.securityContext, pod_annotations.SECCOMP_CONTAINER + container.name
     if key in meta.annotations and (own is None or own.seccompProfile is None):
         yield f"{start}metadata.annotations[{key}]: {_SECCOMP}"
-    key = profiles.APPARMOR + container.name
+    key = pod_annotations.APPARMOR + container.name
     if is_template and key in meta.annotations and (own is None or own.appArmorProfile is None):
         of_pod = spec.securityContext.appArmorProfile if spec.securityContext is not None else None
-        if of_pod is None or of_pod != profiles.app_armor_of(meta.annotations[key]):
+        if of_pod is None or of_pod != pod_annotations.app_armor_of(meta.annotations[key]):
             yield f"{start}metadata.annotations[{key}]: {_APPARMOR}"
 
 

@@ -1,7 +1,12 @@
-"""The storage class of volumes and claims."""
+"""The storage class of a volume or claim, and validation of the provisioner and parameters of classes."""
 
+from collections.abc import Mapping
+
+from sampan.api import names
+from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver.registry.validation import FieldErrors, validate_qualified_name
 
 OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
 """The annotation from before `spec.storageClassName`; it takes precedence over the field."""
@@ -28,3 +33,24 @@ _SHORT = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX",
 
 def modes_in_short(modes: list[str]) -> str:
     return ",".join([short for mode, short in _SHORT.items() if mode in modes])
+
+
+_MOST, _LARGEST = 512, 256 * 1024
+
+
+def validate_provisioner(name: str, at: str) -> FieldErrors:
+    """Yield the errors of the name of a provisioner or driver, which is case-insensitive."""
+    if not name:
+        yield FieldError.required(at)
+    else:
+        yield from validate_qualified_name(name.lower(), at)
+
+
+def validate_parameter(parameters: Mapping[str, str], at: str) -> FieldErrors:
+    if len(parameters) > _MOST:
+        yield FieldError.too_long(at, _MOST)
+        return
+    if "" in parameters:
+        yield FieldError.invalid(at, "", "field can not be empty.")
+    if sum(names.size(key) + names.size(value) for key, value in parameters.items()) > _LARGEST:
+        yield FieldError.too_long(at, _LARGEST)

@@ -16,12 +16,12 @@ from sampan.api.types.core_v1 import (
     SecretReference,
     StorageOSPersistentVolumeSource,
 )
-from sampan.apiserver.registry.podspec import storage_volumes as storage
-from sampan.apiserver.registry.podspec.file_paths import validate_path_no_backsteps
-from sampan.apiserver.registry.podspec.formats import (
+from sampan.apiserver.registry.podspec import volume_sources as storage
+from sampan.apiserver.registry.validation import (
     FieldErrors,
     validate_dns_label,
     validate_dns_subdomain,
+    validate_path_no_backsteps,
     validate_required,
 )
 

@@ -1,16 +1,76 @@
-"""The pod template of a workload, and the common strategy of kinds with one."""
+"""The strategy of kinds with a pod template, with the table columns and version annotations that they share."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from sampan.api import names
+from sampan.api import gotext, names
 from sampan.api.faults import FieldError
-from sampan.api.types.core_v1 import PodTemplateSpec
-from sampan.apiserver.registry.podspec.disabled import drop_disabled_fields
-from sampan.apiserver.registry.podspec.formats import FieldErrors
+from sampan.api.types.core_v1 import Container, PodTemplateSpec
+from sampan.apiserver.registry.podspec.disabled_fields import drop_disabled_fields
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 from sampan.apiserver.registry.podspec.warnings import warnings_for
-from sampan.apiserver.registry.strategy import Context, Strategy
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.registry.validation import FieldErrors
+from sampan.apiserver.tables import cells
+from sampan.machinery import errors
+
+
+def _containers(obj: Any) -> list[Container]:
+    return obj.spec.template.spec.containers or []
+
+
+def container_columns(containers: Callable[[Any], list[Container]] = _containers) -> tuple[Column, Column]:
+    """Return the columns with the names and images of the containers that `containers` returns."""
+    return (
+        Column(
+            "Containers",
+            lambda obj, now: cells.container_names(containers(obj)),
+            description="Names of each container in the template.",
+            wide=True,
+        ),
+        Column(
+            "Images",
+            lambda obj, now: cells.container_images(containers(obj)),
+            description="Images referenced by each container in the template.",
+            wide=True,
+        ),
+    )
+
+
+SELECTOR = Column("Selector", lambda obj, now: cells.selector(obj.spec.selector), field="spec.selector", wide=True)
+
+
+def count(name: str, field: str) -> Column:
+    """Return a column with a number from the status."""
+    return Column(name, lambda obj, now: getattr(obj.status, field), type="integer", field=f"status.{field}")
+
+
+_LEAST, _MOST = -(2**63), 2**63 - 1
+
+
+def number_annotation(obj: Any, key: str) -> None:
+    """Normalize the number in the annotation, if present. Raise BadRequest if it is not a 64-bit integer."""
+    text: str | None = obj.metadata.annotations.get(key)
+    if text is None:
+        return
+    if not _is_number(text):
+        raise _unreadable(obj, text, "invalid syntax")
+    number = int(text) if len(text) < 32 else _MOST + 1
+    if not _LEAST <= number <= _MOST:
+        raise _unreadable(obj, text, "value out of range")
+    obj.metadata.annotations[key] = str(number)
+
+
+def _is_number(text: str) -> bool:
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    return digits.isascii() and digits.isdigit()
+
+
+def _unreadable(obj: Any, text: str, why: str) -> errors.ApiError:
+    version = obj.apiVersion.rpartition("/")[2]
+    start = f'{obj.kind} in version "{version}" cannot be handled as a {obj.kind}'
+    return errors.bad_request(f"{start}: strconv.ParseInt: parsing {gotext.quote(text)}: {why}")
+
 
 _SURPRISE = "this is used in Pod names and hostnames, which can result in surprising behavior"
 

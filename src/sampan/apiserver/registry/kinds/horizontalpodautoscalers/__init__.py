@@ -4,25 +4,124 @@
 counterparts are `pkg/registry/autoscaling` and `pkg/apis/autoscaling/validation`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from sampan.api.faults import FieldError
-from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscaler
+from sampan.api.types.autoscaling_v2 import (
+    HorizontalPodAutoscaler,
+    HPAScalingPolicy,
+    HPAScalingRules,
+    MetricSpec,
+    MetricStatus,
+    MetricTarget,
+    MetricValueStatus,
+    ResourceMetricSource,
+)
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.kinds.horizontalpodautoscalers.behavior import validate_behavior
-from sampan.apiserver.registry.kinds.horizontalpodautoscalers.defaults import default_autoscaler
-from sampan.apiserver.registry.kinds.horizontalpodautoscalers.metrics import validate_metrics
-from sampan.apiserver.registry.kinds.horizontalpodautoscalers.references import (
-    Group,
+from sampan.apiserver.registry.kinds.horizontalpodautoscalers.validation import (
+    GroupName,
     find_group_error,
+    validate_behavior,
+    validate_metrics,
     validate_object_reference,
 )
-from sampan.apiserver.registry.kinds.horizontalpodautoscalers.targets import targets
-from sampan.apiserver.registry.podspec.formats import FieldErrors
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
-from sampan.apiserver.registry.workloads.counts import validate_non_negative_counts
+from sampan.apiserver.registry.validation import FieldErrors
+from sampan.apiserver.registry.workloads.validation import validate_non_negative_counts
 from sampan.apiserver.tables import cells
+from sampan.apiserver.tables.cells import NONE
 from sampan.apiserver.tables.columns import AGE, NAME
+
+_CPU_PERCENT = 80
+_PERIOD_S = 15
+
+
+def default_autoscaler(obj: HorizontalPodAutoscaler) -> None:
+    spec = obj.spec
+    if spec.minReplicas is None:
+        spec.minReplicas = 1
+    if not spec.metrics:
+        target = MetricTarget(type="Utilization", averageUtilization=_CPU_PERCENT)
+        spec.metrics = [MetricSpec(type="Resource", resource=ResourceMetricSource(name="cpu", target=target))]
+    if spec.behavior is not None:
+        spec.behavior.scaleUp = _complete_rules(spec.behavior.scaleUp, _up())
+        spec.behavior.scaleDown = _complete_rules(spec.behavior.scaleDown, _down())
+
+
+def _complete_rules(rules: HPAScalingRules | None, defaults: HPAScalingRules) -> HPAScalingRules:
+    """Return the rules with the fields that are unset taken from `defaults`."""
+    if rules is None:
+        return defaults
+    for field in HPAScalingRules.__struct_fields__:
+        if getattr(rules, field) is None:
+            setattr(rules, field, getattr(defaults, field))
+    return rules
+
+
+def _up() -> HPAScalingRules:
+    """Return the default for scaling up: by 4 pods or 100% per 15 seconds, whichever is more, without stabilization."""
+    policies = [_policy("Pods", 4), _policy("Percent", 100)]
+    return HPAScalingRules(stabilizationWindowSeconds=0, selectPolicy="Max", policies=policies)
+
+
+def _down() -> HPAScalingRules:
+    """Return the default for scaling down: by 100% per 15 seconds, with the controller's stabilization window."""
+    return HPAScalingRules(selectPolicy="Max", policies=[_policy("Percent", 100)])
+
+
+def _policy(type: str, value: int) -> HPAScalingPolicy:
+    return HPAScalingPolicy(type=type, value=value, periodSeconds=_PERIOD_S)
+
+
+_SHOWN_MOST = 2
+_UNKNOWN = "<unknown>"
+
+
+def targets(metrics: Sequence[MetricSpec], current: Sequence[MetricStatus]) -> str:
+    if not metrics:
+        return NONE
+    states = [*current, *([None] * len(metrics))]
+    shown = [_metric(metric, state) for metric, state in zip(metrics, states, strict=False)]
+    text = ", ".join(shown[:_SHOWN_MOST])
+    return f"{text} + {len(shown) - _SHOWN_MOST} more..." if len(shown) > _SHOWN_MOST else text
+
+
+def _metric(metric: MetricSpec, state: MetricStatus | None) -> str:
+    field = metric.type[:1].lower() + metric.type[1:]
+    source, now = getattr(metric, field, None), getattr(state, field, None)
+    if source is None:
+        return "<unknown type>"
+    current = now.current if now is not None else None
+    if field in ("resource", "containerResource"):
+        return f"{source.name}: {_usage(source.target, current)}"
+    return _amount(source.target, current) if field != "pods" else _average(source.target, current)
+
+
+def _usage(target: MetricTarget, current: MetricValueStatus | None) -> str:
+    if target.averageValue is not None:
+        return _average(target, current)
+    now = _percent(current.averageUtilization, _UNKNOWN) if current is not None else _UNKNOWN
+    return f"{now}/{_percent(target.averageUtilization, '<auto>')}"
+
+
+def _amount(target: MetricTarget, current: MetricValueStatus | None) -> str:
+    if target.averageValue is not None:
+        return f"{_average(target, current)} (avg)"
+    return f"{_value(current, 'value')}/{target.value}"
+
+
+def _average(target: MetricTarget, current: MetricValueStatus | None) -> str:
+    return f"{_value(current, 'averageValue')}/{target.averageValue}"
+
+
+def _value(current: MetricValueStatus | None, field: str) -> Any:
+    value = getattr(current, field) if current is not None else None
+    return _UNKNOWN if value is None else value
+
+
+def _percent(value: int | None, otherwise: str) -> str:
+    return otherwise if value is None else f"{value}%"
 
 
 class HorizontalPodAutoscalerStrategy(Strategy):
@@ -91,20 +190,22 @@ def _validate_replica_range(obj: HorizontalPodAutoscaler, old: HorizontalPodAuto
         yield FieldError.invalid(at, most, "must be greater than or equal to `minReplicas`")
 
 
-def _target_group(obj: HorizontalPodAutoscaler, old: HorizontalPodAutoscaler | None) -> Group:
+def _target_group(obj: HorizontalPodAutoscaler, old: HorizontalPodAutoscaler | None) -> GroupName:
     """Return how to validate the API group of the scale target: not at all if the target's kind is unchanged."""
     target = obj.spec.scaleTargetRef
     if old is not None:
         before = old.spec.scaleTargetRef
         if (before.apiVersion, before.kind) == (target.apiVersion, target.kind):
-            return Group.ANYTHING
-    return Group.OPTIONAL if target.kind == "ReplicationController" else Group.REQUIRED
+            return GroupName.ANYTHING
+    return GroupName.OPTIONAL if target.kind == "ReplicationController" else GroupName.REQUIRED
 
 
-def _object_group(old: HorizontalPodAutoscaler | None) -> Group:
+def _object_group(old: HorizontalPodAutoscaler | None) -> GroupName:
     objects = [metric.object for metric in (old.spec.metrics if old is not None else ()) if metric.type == "Object"]
-    is_bad = any(source is not None and find_group_error(source.describedObject, Group.OPTIONAL) for source in objects)
-    return Group.ANYTHING if is_bad else Group.OPTIONAL
+    is_bad = any(
+        source is not None and find_group_error(source.describedObject, GroupName.OPTIONAL) for source in objects
+    )
+    return GroupName.ANYTHING if is_bad else GroupName.OPTIONAL
 
 
 def _reference(autoscaler: HorizontalPodAutoscaler) -> str:

@@ -1,9 +1,8 @@
 """Job: runs pods until enough of them have succeeded.
 
-`spec` validates the spec, `policies` the pod failure and success policies, `indexes` parses lists of completion
-indexes, `selectors` generates the selector, `changes` validates updates, `status` status updates; `strategy` combines
-them. Cron jobs use `spec` for their job template. The counterparts are `pkg/registry/batch/job` and
-`pkg/apis/batch/validation`.
+`spec` validates the spec, its policies and its updates, `status` status updates and lists of completion indexes;
+`strategy` sets defaults and generates the selector. Cron jobs use `spec` for their job template. The counterparts are
+`pkg/registry/batch/job` and `pkg/apis/batch/validation`.
 """
 
 from sampan.apiserver.registry.behaviour import ResourceBehaviour

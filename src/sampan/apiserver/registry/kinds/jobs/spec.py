@@ -1,13 +1,143 @@
-"""Validation of the spec of a job or of the job template of a cron job."""
+"""Validation of the spec of a job or of the job template of a cron job, and of its updates."""
 
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import msgspec
+
+from sampan.api import gotext
 from sampan.api.domains import domain_prefixed_path
-from sampan.api.faults import FieldError
-from sampan.api.types.batch_v1 import JobSpec
-from sampan.apiserver.registry.kinds.jobs.policies import validate_failure_policy, validate_success_policy
-from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_non_negative, validate_optional_one_of
-from sampan.apiserver.registry.podspec.internal_view import shown
-from sampan.apiserver.registry.podspec.template import validate_pod_template_spec
+from sampan.api.faults import OMITTED, FieldError
+from sampan.api.semantics.conditions import is_true
+from sampan.api.semantics.pods import init_and_main_containers
+from sampan.api.types.batch_v1 import (
+    Job,
+    JobSpec,
+    PodFailurePolicyOnExitCodesRequirement,
+    PodFailurePolicyOnPodConditionsPattern,
+    PodFailurePolicyRule,
+    SuccessPolicyRule,
+)
+from sampan.api.types.core_v1 import Affinity, Container, PodSpec
+from sampan.apiserver.registry.internal_view import shown
+from sampan.apiserver.registry.kinds.jobs import status
+from sampan.apiserver.registry.podspec.spec import validate_pod_template_spec
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
+from sampan.apiserver.registry.validation import (
+    FieldErrors,
+    validate_non_negative,
+    validate_optional_one_of,
+    validate_qualified_name,
+)
+from sampan.apiserver.registry.workloads.validation import IMMUTABLE, validate_immutable_selector
+
+_ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
+_OPERATORS = ("In", "NotIn")
+_STATUSES = ("False", "True", "Unknown")
+_RULES_MOST, _VALUES_MOST, _PATTERNS_MOST = 20, 255, 20
+_INDEXES_MOST = 64 * 1024
+
+
+def validate_failure_policy(spec: JobSpec, at: str) -> FieldErrors:
+    rules = (spec.podFailurePolicy.rules or []) if spec.podFailurePolicy is not None else []
+    if len(rules) > _RULES_MOST:
+        yield FieldError.too_many(f"{at}.rules", len(rules), _RULES_MOST)
+    template = spec.template.spec
+    names = {container.name for container in init_and_main_containers(template)}
+    for index, rule in enumerate(rules):
+        yield from _validate_failure_rule(rule, spec, names, f"{at}.rules[{index}]")
+
+
+def _validate_failure_rule(rule: PodFailurePolicyRule, spec: JobSpec, names: Collection[str], at: str) -> FieldErrors:
+    if rule.action == "FailIndex" and spec.backoffLimitPerIndex is None:
+        text = "requires the backoffLimitPerIndex to be set"
+        yield FieldError.invalid(f"{at}.action", rule.action, text)
+    yield from _validate_one_of(rule.action, _ACTIONS, f"{at}.action")
+    if rule.onExitCodes is not None:
+        yield from _validate_exit_codes(rule.onExitCodes, names, f"{at}.onExitCodes")
+    if rule.onPodConditions:
+        yield from _validate_pod_conditions(rule.onPodConditions, f"{at}.onPodConditions")
+    if rule.onExitCodes is not None and rule.onPodConditions:
+        text = "specifying both OnExitCodes and OnPodConditions is not supported"
+        yield FieldError.invalid(at, OMITTED, text)
+    if rule.onExitCodes is None and not rule.onPodConditions:
+        yield FieldError.invalid(at, OMITTED, "specifying one of OnExitCodes and OnPodConditions is required")
+
+
+def _validate_one_of(value: str, allowed: Sequence[str], at: str) -> FieldErrors:
+    if not value:
+        yield FieldError.required(at, f"valid values: [{' '.join(map(gotext.quote, allowed))}]")
+    elif value not in allowed:
+        yield FieldError.not_supported(at, value, allowed)
+
+
+def _validate_pod_conditions(patterns: Sequence[PodFailurePolicyOnPodConditionsPattern], at: str) -> FieldErrors:
+    if len(patterns) > _PATTERNS_MOST:
+        yield FieldError.too_many(at, len(patterns), _PATTERNS_MOST)
+    for index, pattern in enumerate(patterns):
+        yield from validate_qualified_name(pattern.type, f"{at}[{index}].type")
+        yield from _validate_one_of(pattern.status, _STATUSES, f"{at}[{index}].status")
+
+
+def _validate_exit_codes(codes: PodFailurePolicyOnExitCodesRequirement, names: Collection[str], at: str) -> FieldErrors:
+    yield from _validate_one_of(codes.operator, _OPERATORS, f"{at}.operator")
+    if codes.containerName is not None and codes.containerName not in names:
+        text = "must be one of the container or initContainer names in the pod template"
+        yield FieldError.invalid(f"{at}.containerName", codes.containerName, text)
+    values, path = codes.values or [], f"{at}.values"
+    if not values:
+        yield FieldError.invalid(path, codes.values, "at least one value is required")
+    elif len(values) > _VALUES_MOST:
+        yield FieldError.too_many(path, len(values), _VALUES_MOST)
+    exit_codes: set[int] = set()
+    for index, value in enumerate(values):
+        if codes.operator == "In" and value == 0:
+            yield FieldError.invalid(f"{path}[{index}]", value, "must not be 0 for the In operator")
+        if value in exit_codes:
+            yield FieldError.duplicate(f"{path}[{index}]", value)
+        exit_codes.add(value)
+    if values != sorted(values):
+        yield FieldError.invalid(path, values, "must be ordered")
+
+
+def validate_success_policy(spec: JobSpec, at: str) -> FieldErrors:
+    rules = (spec.successPolicy.rules or []) if spec.successPolicy is not None else []
+    if not rules:
+        text = "at least one rules must be specified when the successPolicy is specified"
+        yield FieldError.required(f"{at}.rules", text)
+    if len(rules) > _RULES_MOST:
+        yield FieldError.too_many(f"{at}.rules", len(rules), _RULES_MOST)
+    for index, rule in enumerate(rules):
+        yield from _validate_success_rule(rule, spec.completions or 0, f"{at}.rules[{index}]")
+
+
+def _validate_success_rule(rule: SuccessPolicyRule, completions: int, at: str) -> FieldErrors:
+    if rule.succeededCount is None and rule.succeededIndexes is None:
+        text = "at least one of succeededCount or succeededIndexes must be specified"
+        yield FieldError.required(at, text)
+    total = 0
+    if rule.succeededIndexes is not None:
+        path = f"{at}.succeededIndexes"
+        if len(rule.succeededIndexes) > _INDEXES_MOST:
+            yield FieldError.too_long(path, _INDEXES_MOST)
+        try:
+            total = status.count(rule.succeededIndexes, completions)
+        except status.IndexesError as error:
+            yield FieldError.invalid(path, rule.succeededIndexes, f"error parsing succeededIndexes: {error}")
+    if rule.succeededCount is not None:
+        yield from _validate_success_count(rule, completions, total, f"{at}.succeededCount")
+
+
+def _validate_success_count(rule: SuccessPolicyRule, completions: int, total: int, at: str) -> FieldErrors:
+    count = rule.succeededCount or 0
+    yield from validate_non_negative(count, at)
+    if count > completions:
+        text = f"must be less than or equal to {completions} (the number of specified completions)"
+        yield FieldError.invalid(at, count, text)
+    if rule.succeededIndexes is not None and count > total:
+        what = "the number of indexes in the specified succeededIndexes field"
+        yield FieldError.invalid(at, count, f"must be less than or equal to {total} ({what})")
+
 
 INDEXED = "Indexed"
 _MODES = ("NonIndexed", INDEXED)
@@ -97,3 +227,71 @@ def _validate_restart_policy(spec: JobSpec, at: str) -> FieldErrors:
     elif policy != "Never" and spec.podFailurePolicy is not None:
         text = 'only "Never" is supported when podFailurePolicy is specified'
         yield FieldError.invalid(at, policy, text)
+
+
+_PLACEMENT = ("nodeSelector", "tolerations", "schedulingGates")
+"""The scheduling fields of a pod template that are mutable; node affinity is handled apart."""
+
+
+def validate_job_spec_update(spec: JobSpec, old: Job) -> FieldErrors:
+    yield from _validate_completions(spec, old.spec)
+    yield from validate_immutable_selector(spec.selector, old.spec.selector, "spec.selector")
+    yield from _validate_template_update(spec, old)
+    for field in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
+        yield from _validate_immutable(getattr(spec, field), getattr(old.spec, field), f"spec.{field}")
+
+
+def _validate_immutable(value: Any, old: Any, at: str) -> FieldErrors:
+    if value != old:
+        yield FieldError.invalid(at, shown(value) if isinstance(value, msgspec.Struct) else value, IMMUTABLE)
+
+
+def _validate_completions(spec: JobSpec, old: JobSpec) -> FieldErrors:
+    """Yield an error if completions changed, unless an indexed job is scaled together with parallelism."""
+    at = "spec.completions"
+    if spec.completionMode != INDEXED:
+        yield from _validate_immutable(spec.completions, old.completions, at)
+    elif spec.completions is not None and spec.completions not in (old.completions, spec.parallelism):
+        text = "can only be modified in tandem with spec.parallelism"
+        yield FieldError.invalid(at, spec.completions, text)
+
+
+def _validate_template_update(spec: JobSpec, old: Job) -> FieldErrors:
+    template, before = spec.template, old.spec.template
+    if template == before:
+        return
+    if not _is_at_rest(old):
+        yield FieldError.invalid("spec.template", shown(template), IMMUTABLE)
+    elif template.spec != _with_changes(before.spec, template.spec):
+        yield FieldError.invalid("spec.template.spec", shown(template.spec), IMMUTABLE)
+
+
+def _is_at_rest(job: Job) -> bool:
+    """Whether the job is suspended and has no active pods."""
+    return job.spec.suspend is True and is_true(job.status.conditions, "Suspended") and job.status.active == 0
+
+
+def _with_changes(old: PodSpec, new: PodSpec) -> PodSpec:
+    """Return the old spec with all mutable fields of the new one: scheduling directives and resources."""
+    return msgspec.structs.replace(
+        old,
+        affinity=_affinity(old.affinity, new.affinity),
+        containers=_with_resources(old.containers or [], new.containers or []),
+        initContainers=_with_resources(old.initContainers, new.initContainers),
+        **{field: getattr(new, field) for field in _PLACEMENT},
+    )
+
+
+def _affinity(old: Affinity | None, new: Affinity | None) -> Affinity | None:
+    node_affinity = new.nodeAffinity if new is not None else None
+    affinity = msgspec.structs.replace(old or Affinity(), nodeAffinity=node_affinity)
+    return None if new is None and affinity == Affinity() else affinity
+
+
+def _with_resources(old: list[Container], new: list[Container]) -> list[Container]:
+    if len(old) != len(new):
+        return old
+    return [
+        msgspec.structs.replace(before, resources=after.resources) if before.name == after.name else before
+        for before, after in zip(old, new, strict=True)
+    ]

@@ -1,22 +1,87 @@
-"""Validation of job status updates, which external job controllers (`spec.managedBy`) make as well.
+"""Validation of a job's status: conditions, counters and the lists of completed indexes."""
 
-Most rules apply only if a field that they concern has changed, so that a status from an older server stays writable.
-"""
-
+import re
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cached_property
 
-from sampan.api import times
+from sampan.api import gotext, times
 from sampan.api.faults import OMITTED, FieldError
 from sampan.api.semantics.conditions import FALSE, condition_status, is_true
 from sampan.api.types.batch_v1 import Job
-from sampan.apiserver.registry.kinds.jobs import indexes
+from sampan.apiserver.registry.internal_view import shown
 from sampan.apiserver.registry.kinds.jobs.spec import INDEXED
-from sampan.apiserver.registry.podspec.formats import FieldErrors
-from sampan.apiserver.registry.podspec.internal_view import shown
 from sampan.apiserver.registry.strategy import Context, StatusStrategy
-from sampan.apiserver.registry.workloads.counts import validate_non_negative_counts
-from sampan.apiserver.registry.workloads.selection import IMMUTABLE
+from sampan.apiserver.registry.validation import FieldErrors
+from sampan.apiserver.registry.workloads.validation import IMMUTABLE, validate_non_negative_counts
+
+_is_number = re.compile(r"[+-]?[0-9]{1,4000}", re.ASCII).fullmatch
+
+
+class IndexesError(ValueError):
+    """Raised for an invalid list, with the message of kube-apiserver."""
+
+
+def count(text: str, completions: int) -> int:
+    """Return the number of indexes in the list. Raise IndexesError if it is invalid or an index >= `completions`."""
+    total, last = 0, -1
+    for part in text.split(",") if text else ():
+        first, end = _interval(part, completions)
+        if total and last >= first:
+            raise IndexesError(f"non-increasing order, previous: {last}, current: {first}")
+        total += end - first + 1
+        last = end
+    return total
+
+
+def overlap(completed: str, failed: str, completions: int) -> int | None:
+    """Return the first index that is in both lists, None if there is none. Invalid parts are ignored."""
+    left, right = _intervals(completed, completions), _intervals(failed, completions)
+    at = other = 0
+    while at < len(left) and other < len(right):
+        start = max(left[at][0], right[other][0])
+        if start <= min(left[at][1], right[other][1]):
+            return start
+        if left[at][1] < right[other][1]:
+            at += 1
+        else:
+            other += 1
+    return None
+
+
+def _intervals(text: str, completions: int) -> list[tuple[int, int]]:
+    """Return the valid intervals of a list in ascending order; those that overlap are joined."""
+    intervals = []
+    for part in text.split(",") if text else ():
+        with suppress(IndexesError):
+            intervals.append(_interval(part, completions))
+    joined: list[tuple[int, int]] = []
+    for first, last in sorted(intervals):
+        if joined and first <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], last)
+        else:
+            joined.append((first, last))
+    return joined
+
+
+def _interval(text: str, completions: int) -> tuple[int, int]:
+    ends = text.split("-")
+    if len(ends) > 2:
+        rule = "violates the requirement that an index interval can have at most two parts separated by '-'"
+        raise IndexesError(f"the fragment {gotext.quote(text)} {rule}")
+    numbers = [_number(end, completions) for end in ends]
+    if len(numbers) == 2 and numbers[0] >= numbers[1]:
+        raise IndexesError(f"non-increasing order, previous: {numbers[0]}, current: {numbers[1]}")
+    return numbers[0], numbers[-1]
+
+
+def _number(text: str, completions: int) -> int:
+    if not _is_number(text) or abs(int(text)) >= 2**63:
+        raise IndexesError(f"cannot convert string to integer for index: {gotext.quote(text)}")
+    if (number := int(text)) >= completions:
+        raise IndexesError(f"too large index: {gotext.quote(text)}")
+    return number
+
 
 _COMPLETE, _FAILED, _SUSPENDED = "Complete", "Failed", "Suspended"
 _FAILING, _SUCCEEDING = "FailureTarget", "SuccessCriteriaMet"
@@ -24,7 +89,7 @@ _FAILING, _SUCCEEDING = "FailureTarget", "SuccessCriteriaMet"
 
 class JobStatusStrategy(StatusStrategy):
     def validate_update(self, ctx: Context, obj: Job, old: Job) -> Iterable[FieldError]:
-        change = _Change(obj, old)
+        change = _StatusChange(obj, old)
         yield from validate_non_negative_counts(obj.status, ("active", "succeeded", "failed", "ready", "terminating"))
         yield from _validate_uncounted_pods(obj)
         yield from _validate_finish(change)
@@ -37,7 +102,7 @@ class JobStatusStrategy(StatusStrategy):
         yield from _validate_success_update(change)
 
 
-class _Change:
+class _StatusChange:
     """A new status and the old one."""
 
     def __init__(self, new: Job, old: Job) -> None:
@@ -84,7 +149,7 @@ def _validate_uncounted_pods(job: Job) -> FieldErrors:
             distinct_uids.add(uid)
 
 
-def _validate_finish(change: _Change) -> FieldErrors:
+def _validate_finish(change: _StatusChange) -> FieldErrors:
     status, is_complete = change.new.status, change.is_now(_COMPLETE)
     if change.of(_COMPLETE, _FAILED) and is_complete and change.is_now(_FAILED):
         yield _condition("cannot set Complete=True and Failed=true conditions")
@@ -106,7 +171,7 @@ def _is_before(end: str | None, start: str | None) -> bool:
     return end is not None and start is not None and times.parse_time(end) < times.parse_time(start)
 
 
-def _validate_condition_reasons(change: _Change) -> FieldErrors:
+def _validate_condition_reasons(change: _StatusChange) -> FieldErrors:
     """Yield errors if a job becomes Failed without FailureTarget, or Complete without SuccessCriteriaMet.
 
     The latter conditions are set first, while the last pods terminate.
@@ -118,7 +183,7 @@ def _validate_condition_reasons(change: _Change) -> FieldErrors:
         yield _condition("cannot set Complete=True condition without the SuccessCriteriaMet=true condition")
 
 
-def _validate_finished_job(change: _Change) -> FieldErrors:
+def _validate_finished_job(change: _StatusChange) -> FieldErrors:
     if not change.is_finished:
         return
     status, spec = change.new.status, change.new.spec
@@ -134,7 +199,7 @@ def _validate_finished_job(change: _Change) -> FieldErrors:
         yield FieldError.invalid(at, shown(pods), "must be empty for finished job")
 
 
-def _validate_indexes(change: _Change) -> FieldErrors:
+def _validate_indexes(change: _StatusChange) -> FieldErrors:
     status, spec = change.new.status, change.new.spec
     completions, failed = spec.completions, status.failedIndexes
     is_completed_new, is_failed_new = change.in_fields("completedIndexes"), change.in_fields("failedIndexes")
@@ -149,7 +214,7 @@ def _validate_indexes(change: _Change) -> FieldErrors:
         text = "cannot set non-null failedIndexes when backoffLimitPerIndex is null"
         yield FieldError.invalid("status.failedIndexes", failed, text)
     if (is_completed_new or is_failed_new) and completions is not None and failed is not None:
-        shared = indexes.overlap(status.completedIndexes, failed, completions)
+        shared = overlap(status.completedIndexes, failed, completions)
         if shared is not None:
             text = f"failedIndexes and completedIndexes overlap at index: {shared}"
             yield FieldError.invalid("status.failedIndexes", failed, text)
@@ -157,12 +222,12 @@ def _validate_indexes(change: _Change) -> FieldErrors:
 
 def _validate_index_list(text: str, completions: int, field: str) -> FieldErrors:
     try:
-        indexes.count(text, completions)
-    except indexes.IndexesError as error:
+        count(text, completions)
+    except IndexesError as error:
         yield FieldError.invalid(f"status.{field}", text, f"error parsing {field}: {error}")
 
 
-def _validate_final_pod_counts(change: _Change) -> FieldErrors:
+def _validate_final_pod_counts(change: _StatusChange) -> FieldErrors:
     status = change.new.status
     if change.is_finished and (status.terminating or 0) > 0 and (change.of_finish or change.in_fields("terminating")):
         text = "terminating>0 is invalid for finished job"
@@ -171,7 +236,7 @@ def _validate_final_pod_counts(change: _Change) -> FieldErrors:
         yield FieldError.invalid("status.ready", status.ready, "cannot set more ready pods than active")
 
 
-def _validate_success_condition(change: _Change) -> FieldErrors:
+def _validate_success_condition(change: _StatusChange) -> FieldErrors:
     if change.is_now(_SUCCEEDING):
         if change.is_now(_FAILED):
             yield _condition("cannot set SuccessCriteriaMet=True and Failed=true conditions")
@@ -181,7 +246,7 @@ def _validate_success_condition(change: _Change) -> FieldErrors:
         yield _condition("cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True")
 
 
-def _validate_no_regression(change: _Change) -> FieldErrors:
+def _validate_no_regression(change: _StatusChange) -> FieldErrors:
     status, old, spec = change.new.status, change.old.status, change.new.spec
     for condition in (_FAILED, _COMPLETE, _FAILING):
         if change.was(condition) and not change.is_now(condition):
@@ -193,7 +258,7 @@ def _validate_no_regression(change: _Change) -> FieldErrors:
         yield FieldError.invalid("status.succeeded", status.succeeded, "cannot decrease the succeeded counter")
 
 
-def _validate_immutable_times(change: _Change) -> FieldErrors:
+def _validate_immutable_times(change: _StatusChange) -> FieldErrors:
     status, old = change.new.status, change.old.status
     if None not in (status.completionTime, old.completionTime) and change.in_fields("completionTime"):
         yield FieldError.invalid("status.completionTime", status.completionTime, IMMUTABLE)
@@ -203,7 +268,7 @@ def _validate_immutable_times(change: _Change) -> FieldErrors:
         yield FieldError.invalid("status.startTime", status.startTime, text)
 
 
-def _validate_success_update(change: _Change) -> FieldErrors:
+def _validate_success_update(change: _StatusChange) -> FieldErrors:
     if change.was(_SUCCEEDING) and not change.is_now(_SUCCEEDING):
         yield _condition("cannot disable the SuccessCriteriaMet=True condition")
     if change.was(_COMPLETE) and not change.was(_SUCCEEDING) and change.is_now(_SUCCEEDING):

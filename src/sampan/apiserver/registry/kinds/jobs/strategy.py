@@ -1,28 +1,98 @@
-"""The strategy and the table columns of jobs."""
+"""The strategies of jobs and of their status, with default values and the generated selector."""
 
 from collections.abc import Iterable, Iterator
 
 from sampan.api import ages, names, times
 from sampan.api.faults import FieldError
+from sampan.api.int_or_string import MAX_INT32
 from sampan.api.semantics.conditions import is_true
 from sampan.api.types.batch_v1 import Job, JobSpec
+from sampan.api.types.meta_v1 import LabelSelector
 from sampan.apiserver.registry.deletion import DeleteOptions
-from sampan.apiserver.registry.kinds.jobs.changes import validate_job_spec_update
-from sampan.apiserver.registry.kinds.jobs.defaults import default_job
-from sampan.apiserver.registry.kinds.jobs.selectors import (
-    NAME_LABEL,
-    UID_LABEL,
-    generate_selector,
-    validate_generated_selector,
-)
-from sampan.apiserver.registry.kinds.jobs.spec import INDEXED, validate_job_spec
-from sampan.apiserver.registry.podspec.formats import FieldErrors
+from sampan.apiserver.registry.kinds.jobs.spec import INDEXED, validate_job_spec, validate_job_spec_update
+from sampan.apiserver.registry.podspec.defaults import default_template
 from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
 from sampan.apiserver.registry.strategy import Column, Context
-from sampan.apiserver.registry.workloads import selection
-from sampan.apiserver.registry.workloads.columns import SELECTOR, container_columns
-from sampan.apiserver.registry.workloads.templates import TemplateStrategy, update_options
+from sampan.apiserver.registry.validation import FieldErrors
+from sampan.apiserver.registry.workloads import validation
+from sampan.apiserver.registry.workloads.templates import SELECTOR, TemplateStrategy, container_columns, update_options
 from sampan.apiserver.tables.columns import AGE, NAME
+
+_BACKOFF_LIMIT = 6
+
+
+def default_job(job: Job) -> None:
+    """Apply the defaults of a job.
+
+    A job without labels shares the dict with the pod template's labels, so that generated labels are added to both.
+    """
+    spec = job.spec
+    default_job_template(spec)
+    if spec.parallelism is None:
+        spec.parallelism = 1
+        if spec.completions is None:
+            spec.completions = 1
+    if spec.backoffLimit is None:
+        spec.backoffLimit = _BACKOFF_LIMIT if spec.backoffLimitPerIndex is None else MAX_INT32
+    if spec.completionMode is None:
+        spec.completionMode = "NonIndexed"
+    if spec.suspend is None:
+        spec.suspend = False
+    if spec.podReplacementPolicy is None:
+        spec.podReplacementPolicy = "TerminatingOrFailed" if spec.podFailurePolicy is None else "Failed"
+    if spec.manualSelector is None:
+        spec.manualSelector = False
+    if not job.metadata.labels:
+        job.metadata.labels = spec.template.metadata.labels
+
+
+def default_job_template(spec: JobSpec) -> None:
+    """Apply the defaults that a job and the template of a cron job have in common."""
+    default_template(spec.template)
+    policy = spec.podFailurePolicy
+    for rule in (policy.rules or ()) if policy is not None else ():
+        for pattern in rule.onPodConditions:
+            pattern.status = pattern.status or "True"
+
+
+UID_LABEL, NAME_LABEL = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
+_OLD_UID_LABEL, _OLD_NAME_LABEL = "controller-uid", "job-name"
+
+
+def generate_selector(job: Job) -> None:
+    """Add the generated selector and labels. Existing values are kept, and rejected by validation if they differ."""
+    labels, meta = job.spec.template.metadata.labels, job.metadata
+    for key in (_OLD_NAME_LABEL, NAME_LABEL):
+        labels.setdefault(key, meta.name)
+    for key in (_OLD_UID_LABEL, UID_LABEL):
+        labels.setdefault(key, meta.uid)
+    if job.spec.selector is None:
+        job.spec.selector = LabelSelector()
+    job.spec.selector.matchLabels.setdefault(UID_LABEL, meta.uid)
+
+
+def validate_generated_selector(job: Job, *, has_new_labels: bool) -> FieldErrors:
+    """Yield errors unless selector and labels are as generated. Old jobs lack the labels with a prefix."""
+    selector, meta = job.spec.selector, job.metadata
+    if job.spec.manualSelector or selector is None:
+        return
+    labels = {_OLD_UID_LABEL: meta.uid, _OLD_NAME_LABEL: meta.name}
+    if has_new_labels:
+        labels |= {UID_LABEL: meta.uid, NAME_LABEL: meta.name}
+    for key, value in labels.items():
+        yield from _validate_label(job.spec.template.metadata.labels, key, value)
+    selected = validation.parsed(selector)
+    if selected is not None and not selected.matches(labels):
+        yield FieldError.invalid("spec.selector", selector, "`selector` not auto-generated")
+
+
+def _validate_label(labels: dict[str, str], key: str, value: str) -> FieldErrors:
+    at, text = f"spec.template.metadata.labels[{key}]", f"must be '{value}'"
+    if key not in labels:
+        yield FieldError.required(at, text)
+    elif labels[key] != value:
+        yield FieldError.invalid(at, labels, text)
+
 
 _ORPHANS = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
@@ -80,10 +150,10 @@ def _validate_spec(spec: JobSpec, old: JobSpec | None, options: PodValidationOpt
     yield from validate_job_spec(spec, options, "spec")
     if spec.selector is None:
         yield FieldError.required(at)
-    yield from selection.validate_selector(spec.selector, old.selector if old is not None else None, at)
-    selected = selection.parsed(spec.selector)
+    yield from validation.validate_selector(spec.selector, old.selector if old is not None else None, at)
+    selected = validation.parsed(spec.selector)
     if selected is not None:
-        yield from selection.validate_selector_matches_template(selected, spec.template, "spec.template")
+        yield from validation.validate_selector_matches_template(selected, spec.template, "spec.template")
 
 
 def _validate_hostname(job: Job) -> FieldErrors:

@@ -10,7 +10,7 @@ from sampan.api.faults import FieldError
 from sampan.api.types.authorization_v1 import SelfSubjectAccessReview
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.reviews import access
-from sampan.apiserver.registry.kinds.reviews.posted import answer, check, posted, security_of
+from sampan.apiserver.registry.kinds.reviews.review_requests import check, read_review, review_response, security_of
 
 if TYPE_CHECKING:
     from sampan.apiserver.endpoints import ApiEndpoints
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 async def review(endpoints: ApiEndpoints, call: Call) -> ValueResponse:
-    access_review: SelfSubjectAccessReview = await posted(endpoints, call)
+    access_review: SelfSubjectAccessReview = await read_review(endpoints, call)
     await check(endpoints, call, access.GROUP, partial(_validate_review, access_review))
     access_review.status = await access.status_of(security_of(endpoints).authorizer, access_review.spec, call.user)
-    return await answer(endpoints, call, access_review)
+    return await review_response(endpoints, call, access_review)
 
 
 def _validate_review(access_review: SelfSubjectAccessReview) -> Iterator[FieldError]:

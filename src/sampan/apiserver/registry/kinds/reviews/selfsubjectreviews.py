@@ -8,8 +8,7 @@ from sampan.api import times
 from sampan.api.types.authentication_v1 import SelfSubjectReview, SelfSubjectReviewStatus
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.kinds.reviews.posted import answer, posted
-from sampan.apiserver.registry.kinds.reviews.users import user_info
+from sampan.apiserver.registry.kinds.reviews.review_requests import read_review, review_response, user_info
 
 if TYPE_CHECKING:
     from sampan.apiserver.endpoints import ApiEndpoints
@@ -18,12 +17,12 @@ if TYPE_CHECKING:
 
 
 async def review(endpoints: ApiEndpoints, call: Call) -> ValueResponse:
-    posted_review = await posted(endpoints, call)
+    posted_review = await read_review(endpoints, call)
     now = times.format_time(endpoints.registry.clock.now())
     status = SelfSubjectReviewStatus(userInfo=user_info(call.user))
     subject_review = SelfSubjectReview(metadata=ObjectMeta(creationTimestamp=now), status=status)
     subject_review.apiVersion = posted_review.apiVersion
-    return await answer(endpoints, call, subject_review)
+    return await review_response(endpoints, call, subject_review)
 
 
 BEHAVIOUR = ResourceBehaviour(handlers={"": review})

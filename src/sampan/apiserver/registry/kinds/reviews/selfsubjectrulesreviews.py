@@ -14,7 +14,7 @@ from sampan.api.types.authorization_v1 import (
 )
 from sampan.apiserver.authz.authorizer import ResolvedRules
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.kinds.reviews.posted import answer, posted, security_of
+from sampan.apiserver.registry.kinds.reviews.review_requests import read_review, review_response, security_of
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 async def review(endpoints: ApiEndpoints, call: Call) -> ValueResponse:
-    rules_review: SelfSubjectRulesReview = await posted(endpoints, call)
+    rules_review: SelfSubjectRulesReview = await read_review(endpoints, call)
     if not rules_review.spec.namespace:
         raise errors.bad_request("no namespace on request")
     rules_review.status = _status(security_of(endpoints).authorizer.rules_for(call.user, rules_review.spec.namespace))
     rules_review.spec = SelfSubjectRulesReviewSpec()
-    return await answer(endpoints, call, rules_review)
+    return await review_response(endpoints, call, rules_review)
 
 
 def _status(rights: ResolvedRules) -> SubjectRulesReviewStatus:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from sampan.api.types.authentication_v1 import TokenReview, TokenReviewStatus
 from sampan.apiserver.authn.authenticator import TokenError, UnionTokenAuthenticator
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.kinds.reviews.posted import answer, posted, security_of
-from sampan.apiserver.registry.kinds.reviews.users import user_info
+from sampan.apiserver.registry.kinds.reviews.review_requests import read_review, review_response, security_of, user_info
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 async def review(endpoints: ApiEndpoints, call: Call) -> ValueResponse:
-    token_review: TokenReview = await posted(endpoints, call)
+    token_review: TokenReview = await read_review(endpoints, call)
     if token_review.metadata.namespace:
         raise errors.bad_request("namespace is not allowed on this type: default")
     if not token_review.spec.token:
@@ -29,7 +28,7 @@ async def review(endpoints: ApiEndpoints, call: Call) -> ValueResponse:
     token_review.status = await _status(
         security.tokens, token_review.spec.token, token_review.spec.audiences or security.audiences
     )
-    return await answer(endpoints, call, token_review)
+    return await review_response(endpoints, call, token_review)
 
 
 async def _status(tokens: UnionTokenAuthenticator, token: str, audiences: Sequence[str]) -> TokenReviewStatus:

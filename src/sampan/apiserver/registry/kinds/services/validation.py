@@ -1,27 +1,29 @@
-"""Validation of services, in the order in which kube-apiserver reports errors."""
+"""Validation of services, and the warnings about them."""
 
 from collections.abc import Iterator
 
 from sampan.api import addresses, names
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import Service, ServicePort, ServiceSpec
-from sampan.apiserver.registry.address_rules import validate_endpoint_ip
-from sampan.apiserver.registry.kinds.services import cluster_ips, traits
-from sampan.apiserver.registry.kinds.services.traits import (
+from sampan.apiserver.registry.internal_view import shown
+from sampan.apiserver.registry.kinds.services import families, service_types
+from sampan.apiserver.registry.kinds.services.service_types import (
     CLUSTER_IP,
     EXTERNAL_NAME,
     LOAD_BALANCER,
     NODE_PORT,
     NONE,
 )
-from sampan.apiserver.registry.podspec.formats import (
+from sampan.apiserver.registry.validation import (
     FieldErrors,
+    cidr_warnings,
+    ip_warnings,
     validate_dns_label,
     validate_dns_subdomain,
+    validate_endpoint_ip,
     validate_labels,
     validate_qualified_name,
 )
-from sampan.apiserver.registry.podspec.internal_view import shown
 
 _TYPES = (CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT)
 _AFFINITIES = ("ClientIP", NONE)
@@ -39,14 +41,14 @@ def validate_service(service: Service, old: Service | None) -> FieldErrors:
     annotations, spec = service.metadata.annotations, service.spec
     if annotations:
         yield from _validate_topology_annotations(annotations)
-    if not spec.ports and not traits.is_headless(service) and spec.type != EXTERNAL_NAME:
+    if not spec.ports and not service_types.is_headless(service) and spec.type != EXTERNAL_NAME:
         yield FieldError.required("spec.ports")
     yield from _validate_type(service)
     yield from _validate_ports(spec)
     if spec.selector:
         yield from validate_labels(spec.selector, "spec.selector")
     yield from _validate_session_affinity(spec)
-    yield from cluster_ips.validate_cluster_ips(service, old)
+    yield from families.validate_cluster_ips(service, old)
     yield from _validate_external_ip(spec.externalIPs, old.spec.externalIPs if old is not None else [])
     if spec.type not in _TYPES:
         yield FieldError.not_supported("spec.type", spec.type, _TYPES)
@@ -57,13 +59,13 @@ def validate_service(service: Service, old: Service | None) -> FieldErrors:
 
 
 def validate_service_update(new: Service, old: Service) -> FieldErrors:
-    yield from cluster_ips.validate_cluster_ip_update(new, old)
+    yield from families.validate_cluster_ip_update(new, old)
     chosen = new.spec.loadBalancerClass
-    stays_balanced = traits.is_load_balancer(old) and traits.is_load_balancer(new)
+    stays_balanced = service_types.is_load_balancer(old) and service_types.is_load_balancer(new)
     if stays_balanced and chosen != old.spec.loadBalancerClass:
         yield FieldError.invalid("spec.loadBalancerClass", chosen, "may not change once set")
     yield from _validate_load_balancer_class(new)
-    stays_checked = traits.needs_health_check(old) and traits.needs_health_check(new)
+    stays_checked = service_types.needs_health_check(old) and service_types.needs_health_check(new)
     if stays_checked and new.spec.healthCheckNodePort != old.spec.healthCheckNodePort:
         yield FieldError.forbidden("spec.healthCheckNodePort", "field is immutable")
 
@@ -78,7 +80,7 @@ def _validate_topology_annotations(annotations: dict[str, str]) -> FieldErrors:
 def _validate_type(service: Service) -> FieldErrors:
     spec = service.spec
     if spec.type in (LOAD_BALANCER, NODE_PORT):
-        if traits.is_headless(service):
+        if service_types.is_headless(service):
             yield FieldError.invalid("spec.clusterIPs[0]", NONE, f"may not be set to 'None' for {spec.type} services")
         return
     if spec.type != EXTERNAL_NAME:
@@ -199,7 +201,7 @@ def _validate_load_balancer_class(service: Service) -> FieldErrors:
     chosen = service.spec.loadBalancerClass
     if chosen is None:
         return
-    if traits.is_load_balancer(service):
+    if service_types.is_load_balancer(service):
         yield from validate_qualified_name(chosen, "spec.loadBalancerClass")
     else:
         yield FieldError.forbidden("spec.loadBalancerClass", _ONLY_LOAD_BALANCER)
@@ -208,7 +210,7 @@ def _validate_load_balancer_class(service: Service) -> FieldErrors:
 def _validate_traffic_policies(service: Service) -> FieldErrors:
     spec = service.spec
     policy = spec.externalTrafficPolicy
-    if not traits.is_external(service):
+    if not service_types.is_external(service):
         if policy:
             text = "may only be set for externally-accessible services"
             yield FieldError.invalid("spec.externalTrafficPolicy", policy, text)
@@ -223,7 +225,7 @@ def _validate_traffic_policies(service: Service) -> FieldErrors:
 
 def _validate_health_check(service: Service) -> Iterator[FieldError]:
     at, port = "spec.healthCheckNodePort", service.spec.healthCheckNodePort
-    if not traits.needs_health_check(service):
+    if not service_types.needs_health_check(service):
         if port:
             text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
             yield FieldError.invalid(at, port, text)
@@ -232,3 +234,51 @@ def _validate_health_check(service: Service) -> Iterator[FieldError]:
     else:
         for text in names.port_number(port):
             yield FieldError.invalid(at, port, text)
+
+
+def service_warnings(service: Service) -> Iterator[str]:
+    spec = service.spec
+    is_headless = spec.type == CLUSTER_IP and spec.clusterIP == NONE
+    if TOPOLOGY_HINTS in service.metadata.annotations:
+        instead = "service.kubernetes.io/topology-mode"
+        yield f"annotation {TOPOLOGY_HINTS} is deprecated, please use {instead} instead"
+    if not is_headless:
+        for index, address in enumerate(spec.clusterIPs):
+            yield from ip_warnings(address, f"spec.clusterIPs[{index}]")
+    else:
+        yield from _ignored_when_headless(service)
+    if spec.externalIPs:
+        yield from _external_ips(service, is_headless)
+    if spec.loadBalancerIP:
+        yield from ip_warnings(spec.loadBalancerIP, "spec.loadBalancerIP")
+    for index, network in enumerate(spec.loadBalancerSourceRanges):
+        yield from cidr_warnings(network, f"spec.loadBalancerSourceRanges[{index}]")
+    if service_types.is_external_name(service) and spec.externalIPs:
+        yield f'spec.externalIPs is ignored when spec.type is "{EXTERNAL_NAME}"'
+    if not service_types.is_external_name(service) and spec.externalName:
+        yield f'spec.externalName is ignored when spec.type is not "{EXTERNAL_NAME}"'
+    if spec.trafficDistribution == "PreferClose":
+        yield 'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"'
+
+
+def _ignored_when_headless(service: Service) -> Iterator[str]:
+    spec = service.spec
+    if spec.loadBalancerIP:
+        yield "spec.loadBalancerIP is ignored for headless services"
+    if spec.externalIPs:
+        yield "spec.externalIPs is ignored for headless services"
+    if spec.sessionAffinity != NONE:
+        yield "spec.SessionAffinity is ignored for headless services"
+
+
+def _external_ips(service: Service, is_headless: bool) -> Iterator[str]:
+    for index, address in enumerate(service.spec.externalIPs):
+        yield from ip_warnings(address, f"spec.externalIPs[{index}]")
+    if not is_headless and not service_types.is_external_name(service):
+        yield "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
+
+
+def status_warnings(service: Service) -> Iterator[str]:
+    for index, ingress in enumerate(service.status.loadBalancer.ingress):
+        if ingress.ip:
+            yield from ip_warnings(ingress.ip, f"status.loadBalancer.ingress[{index}]")

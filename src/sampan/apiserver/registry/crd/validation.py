@@ -1,0 +1,170 @@
+"""Validation of a CustomResourceDefinition's names, API approval, conversion and the root of its schema."""
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.types.apiextensions_v1 import (
+    CustomResourceConversion,
+    CustomResourceDefinition,
+    CustomResourceDefinitionNames,
+    CustomResourceValidation,
+    JSONSchemaProps,
+)
+from sampan.apiserver.registry.admission_configs.webhooks import (
+    has_known,
+    validate_client_config,
+    validate_review_versions,
+)
+from sampan.apiserver.registry.validation import FieldErrors, validate_one_of, validate_required
+
+_APPROVED = "api-approved.kubernetes.io"
+_SEE = "see https://github.com/kubernetes/enhancements/pull/1111"
+_PROTECTED = ("k8s.io", "kubernetes.io")
+_MIXED = "may have mixed case, but should otherwise match: "
+
+
+def validate_required_names(crd_names: CustomResourceDefinitionNames, at: str) -> FieldErrors:
+    for field in ("plural", "singular", "kind", "listKind"):
+        yield from validate_required(getattr(crd_names, field), f"{at}.{field}")
+
+
+def validate_names(crd_names: CustomResourceDefinitionNames, at: str) -> FieldErrors:
+    for field in ("plural", "singular"):
+        yield from _validate_dns_label(getattr(crd_names, field), f"{at}.{field}")
+    for field in ("kind", "listKind"):
+        value = getattr(crd_names, field)
+        if value and (messages := names.dns1035_label(value.lower())):
+            yield FieldError.invalid(f"{at}.{field}", value, _MIXED + ",".join(messages))
+    for index, short in enumerate(crd_names.shortNames):
+        yield from _validate_dns_label(short, f"{at}.shortNames[{index}]", is_needed=True)
+    if crd_names.kind and crd_names.kind == crd_names.listKind:
+        yield FieldError.invalid(f"{at}.listKind", crd_names.listKind, "kind and listKind may not be the same")
+    for index, category in enumerate(crd_names.categories):
+        yield from _validate_dns_label(category, f"{at}.categories[{index}]", is_needed=True)
+
+
+def _validate_dns_label(value: str, at: str, *, is_needed: bool = False) -> FieldErrors:
+    if (value or is_needed) and (messages := names.dns1035_label(value)):
+        yield FieldError.invalid(at, value, ",".join(messages))
+
+
+def validate_group(group: str, at: str) -> FieldErrors:
+    if not group:
+        yield FieldError.required(at)
+    elif messages := names.dns1123_subdomain(group):
+        yield FieldError.invalid(at, group, ",".join(messages))
+    elif "." not in group:
+        yield FieldError.invalid(at, group, "should be a domain with at least one dot")
+
+
+def validate_api_approval(crd: CustomResourceDefinition, old: CustomResourceDefinition | None) -> FieldErrors:
+    group = crd.spec.group
+    if not any(group == domain or group.endswith(f".{domain}") for domain in _PROTECTED):
+        return
+    text, at = crd.metadata.annotations.get(_APPROVED, ""), f"metadata.annotations[{_APPROVED}]"
+    if old is not None and _state(old.metadata.annotations.get(_APPROVED, "")) == _state(text):
+        return
+    start = f'protected groups must have approval annotation "{_APPROVED}"'
+    if not text:
+        yield FieldError.required(at, f"{start}, {_SEE}")
+    elif not _state(text):
+        why = f'{start} with either a URL or a reason starting with "unapproved", {_SEE}'
+        yield FieldError.invalid(at, text, why)
+
+
+def _state(text: str) -> str:
+    """Return the state of API approval: missing, bypassed, approved, or "" for an invalid annotation."""
+    if not text:
+        return "missing"
+    if text.startswith("unapproved"):
+        return "bypassed"
+    try:
+        url = urlsplit(text)
+    except ValueError:
+        return ""
+    return "approved" if url.scheme and url.netloc else ""
+
+
+_STRATEGIES = ("None", "Webhook")
+
+
+def validate_conversion(
+    conversion: CustomResourceConversion, old: CustomResourceConversion | None, at: str
+) -> FieldErrors:
+    yield from validate_one_of(conversion.strategy, _STRATEGIES, f"{at}.strategy")
+    webhook = conversion.webhook
+    client, versions = (webhook.clientConfig, webhook.conversionReviewVersions) if webhook is not None else (None, None)
+    if conversion.strategy != "Webhook":
+        text = "should not be set when strategy is not set to Webhook"
+        if client is not None:
+            yield FieldError.forbidden(f"{at}.webhookClientConfig", text)
+        if versions:
+            yield FieldError.forbidden(f"{at}.conversionReviewVersions", text)
+        return
+    if client is None:
+        yield FieldError.required(f"{at}.webhookClientConfig", "required when strategy is set to Webhook")
+    else:
+        yield from validate_client_config(client, f"{at}.webhookClientConfig")
+    yield from validate_review_versions(
+        versions or [], f"{at}.conversionReviewVersions", needs_known=_has_known_review_version(old)
+    )
+
+
+def _has_known_review_version(conversion: CustomResourceConversion | None) -> bool:
+    """Whether the conversion lists a known version of ConversionReview, or none at all."""
+    webhook = conversion.webhook if conversion is not None else None
+    versions = webhook.conversionReviewVersions if webhook is not None else None
+    return not versions or has_known(versions)
+
+
+_TEXT_FORMATS = frozenset(
+    [
+        *("bsonobjectid", "uri", "email", "hostname", "ipv4", "ipv6", "cidr", "mac", "uuid", "uuid3", "uuid4", "uuid5"),
+        *("isbn", "isbn10", "isbn13", "creditcard", "ssn", "hexcolor", "rgbcolor", "byte", "password", "date"),
+        *("duration", "datetime", "k8sshortname", "k8slongname"),
+    ]
+)
+_FORMATS = {"integer": ("int32", "int64"), "number": ("float", "double")}
+
+
+def validate_schema(validation: CustomResourceValidation | None, at: str) -> FieldErrors:
+    schema = validation.openAPIV3Schema if validation is not None else None
+    if schema is None:
+        return
+    at = f"{at}.openAPIV3Schema"
+    if schema.nullable:
+        yield FieldError.forbidden(f"{at}.nullable", "nullable cannot be true at the root")
+    if not schema.type:
+        yield FieldError.required(f"{at}.type", "must not be empty at the root")
+    elif schema.type != "object":
+        yield FieldError.invalid(f"{at}.type", schema.type, "must be object at the root")
+
+
+def unknown_formats(validation: CustomResourceValidation | None) -> Iterator[str]:
+    """Yield formats that are unknown and therefore not validated."""
+    schema = validation.openAPIV3Schema if validation is not None else None
+    for part in _parts(schema) if schema is not None else ():
+        if part.format and not _is_known(part.type, part.format):
+            yield part.format
+
+
+def _is_known(kind: str, name: str) -> bool:
+    if kind in ("", "string"):
+        return name.replace("-", "") in _TEXT_FORMATS
+    return name in _FORMATS.get(kind, ())
+
+
+def _parts(schema: JSONSchemaProps) -> Iterator[JSONSchemaProps]:
+    """Yield the schema and all schemas nested in it."""
+    yield schema
+    for group in (schema.allOf, schema.oneOf, schema.anyOf, schema.properties.values(), schema.definitions.values()):
+        for part in group:
+            yield from _parts(part)
+    items = schema.items if isinstance(schema.items, list) else [schema.items]
+    for single in (*items, schema.not_, schema.additionalProperties, schema.additionalItems):
+        if isinstance(single, JSONSchemaProps):
+            yield from _parts(single)
+    for part in schema.patternProperties.values():
+        yield from _parts(part)

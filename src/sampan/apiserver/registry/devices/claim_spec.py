@@ -1,0 +1,192 @@
+"""Validation of the spec of a resource claim: device requests, constraints, CEL selectors and driver parameters."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.limits import DEVICE_SELECTOR_BYTES
+from sampan.api.types.resource_v1 import (
+    DeviceClaim,
+    DeviceClaimConfiguration,
+    DeviceConstraint,
+    DeviceRequest,
+    DeviceSelector,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    OpaqueDeviceConfiguration,
+)
+from sampan.apiserver.registry.devices.names import (
+    itself,
+    validate_device_toleration,
+    validate_driver_name,
+    validate_fully_qualified_name,
+    validate_set,
+    validate_slice,
+)
+from sampan.apiserver.registry.validation import (
+    FieldErrors,
+    validate_dns_label,
+    validate_dns_subdomain,
+    validate_required,
+)
+from sampan.machinery.cel.devices import compiled
+from sampan.machinery.cel.errors import CelError
+
+MOST_CONFIGURATIONS = 32
+_MOST_SELECTORS, _LONGEST_PARAMETERS = 32, 10 * 1024
+
+
+def validate_selectors(selectors: Sequence[DeviceSelector], at: str) -> FieldErrors:
+    yield from validate_slice(selectors, _MOST_SELECTORS, _validate_selector, at)
+
+
+def _validate_selector(selector: DeviceSelector, at: str) -> FieldErrors:
+    if selector.cel is None:
+        yield FieldError.required(f"{at}.cel")
+    elif names.size(selector.cel.expression) > DEVICE_SELECTOR_BYTES:
+        yield FieldError.too_long(f"{at}.cel.expression", DEVICE_SELECTOR_BYTES)
+    else:
+        yield from _validate_expression(selector.cel.expression, f"{at}.cel.expression")
+
+
+def _validate_expression(expression: str, at: str) -> FieldErrors:
+    try:
+        selector = compiled(expression)
+    except CelError as error:
+        yield FieldError.invalid(at, expression, str(error))
+        return
+    if selector.is_too_costly:
+        yield FieldError.forbidden(at, "too complex, exceeds cost limit")
+
+
+def validate_opaque_configuration(configuration: OpaqueDeviceConfiguration | None, at: str) -> FieldErrors:
+    if configuration is None:
+        yield FieldError.required(f"{at}.opaque")
+        return
+    yield from validate_driver_name(configuration.driver, f"{at}.opaque.driver")
+    yield from validate_raw_object(configuration.parameters, f"{at}.opaque.parameters")
+
+
+def validate_raw_object(value: Any, at: str) -> FieldErrors:
+    """Yield errors unless the value is a JSON object of limited size."""
+    if value is None:
+        yield FieldError.required(at)
+    elif len(msgspec.json.encode(value)) > _LONGEST_PARAMETERS:
+        yield FieldError.too_long(at, _LONGEST_PARAMETERS)
+    elif not isinstance(value, dict):
+        yield FieldError.invalid(at, "<value omitted>", "must be a valid JSON object")
+
+
+MOST_REQUESTS = 32
+_MOST_CONSTRAINTS, _MOST_ALTERNATIVES = 32, 8
+_MODES = ("All", "ExactCount")
+_ONE_OF = "exactly one of `exactly` or `firstAvailable` is required"
+_NO_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+
+
+def default_claim(claim: DeviceClaim) -> None:
+    claim.requests = claim.requests or None
+    for request in claim.requests or ():
+        for part in _parts(request):
+            part.allocationMode = part.allocationMode or "ExactCount"
+            if part.allocationMode == "ExactCount":
+                part.count = part.count or 1
+            for toleration in part.tolerations:
+                toleration.operator = toleration.operator or "Equal"
+
+
+def _parts(request: DeviceRequest) -> Iterable[ExactDeviceRequest | DeviceSubRequest]:
+    if request.exactly is not None:
+        yield request.exactly
+    yield from request.firstAvailable
+
+
+class RequestNames:
+    """The names that other parts of a claim can refer to: requests and subrequests."""
+
+    def __init__(self, claim: DeviceClaim) -> None:
+        self._known = set()
+        for request in claim.requests or ():
+            self._known.add(request.name)
+            self._known.update(f"{request.name}/{part.name}" for part in request.firstAvailable)
+
+    def validate_reference(self, name: str, at: str) -> FieldErrors:
+        parts = name.split("/")
+        if len(parts) > 2:
+            yield FieldError.invalid(at, name, _NO_REQUEST)
+            return
+        for part in parts:
+            yield from validate_dns_label(part, at)
+        if name not in self._known:
+            yield FieldError.invalid(at, name, _NO_REQUEST)
+
+
+def validate_claim_spec(claim: DeviceClaim, at: str) -> FieldErrors:
+    request_names = RequestNames(claim)
+
+    def validate_constraint(constraint: DeviceConstraint, here: str) -> FieldErrors:
+        yield from _validate_request_references(constraint.requests, request_names, f"{here}.requests")
+        yield from _validate_match_attribute(constraint, here)
+
+    def validate_configuration(configuration: DeviceClaimConfiguration, here: str) -> FieldErrors:
+        yield from _validate_request_references(configuration.requests, request_names, f"{here}.requests")
+        yield from validate_opaque_configuration(configuration.opaque, here)
+
+    requests = claim.requests or []
+    yield from validate_set(requests, MOST_REQUESTS, _validate_request, lambda request: request.name, f"{at}.requests")
+    yield from validate_slice(claim.constraints, _MOST_CONSTRAINTS, validate_constraint, f"{at}.constraints")
+    yield from validate_slice(claim.config, MOST_CONFIGURATIONS, validate_configuration, f"{at}.config")
+
+
+def _validate_request_references(references: list[str], known: RequestNames, at: str) -> FieldErrors:
+    yield from validate_set(references, MOST_REQUESTS, known.validate_reference, itself, at)
+
+
+def _validate_match_attribute(constraint: DeviceConstraint, at: str) -> FieldErrors:
+    if constraint.matchAttribute is not None:
+        yield from validate_fully_qualified_name(constraint.matchAttribute, f"{at}.matchAttribute")
+    elif constraint.distinctAttribute is not None:
+        yield from validate_fully_qualified_name(constraint.distinctAttribute, f"{at}.distinctAttribute")
+    else:
+        text = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
+        yield FieldError.required(at, text)
+
+
+def _validate_request(request: DeviceRequest, at: str) -> FieldErrors:
+    yield from validate_dns_label(request.name, f"{at}.name")
+    exactly, alternatives = request.exactly, request.firstAvailable
+    if exactly is None and not alternatives:
+        yield FieldError.required(at, _ONE_OF)
+    elif exactly is not None and alternatives:
+        yield FieldError.invalid(at, None, f"{_ONE_OF}, but multiple fields are set")
+    elif exactly is not None:
+        yield from _validate_exact_request(exactly, f"{at}.exactly")
+    else:
+        path = f"{at}.firstAvailable"
+        yield from validate_set(alternatives, _MOST_ALTERNATIVES, _validate_subrequest, lambda part: part.name, path)
+
+
+def _validate_subrequest(part: DeviceSubRequest, at: str) -> FieldErrors:
+    yield from validate_dns_label(part.name, f"{at}.name")
+    yield from _validate_exact_request(part, at)
+
+
+def _validate_exact_request(part: ExactDeviceRequest | DeviceSubRequest, at: str) -> FieldErrors:
+    name = part.deviceClassName
+    yield from (
+        validate_dns_subdomain(name, f"{at}.deviceClassName")
+        if name
+        else validate_required("", f"{at}.deviceClassName")
+    )
+    yield from validate_selectors(part.selectors, f"{at}.selectors")
+    if part.allocationMode not in _MODES:
+        yield FieldError.not_supported(f"{at}.allocationMode", part.allocationMode, _MODES)
+    elif part.allocationMode == "All" and part.count:
+        yield FieldError.invalid(f"{at}.count", part.count, "must not be specified when allocationMode is 'All'")
+    elif part.allocationMode == "ExactCount" and part.count <= 0:
+        yield FieldError.invalid(f"{at}.count", part.count, "must be greater than zero")
+    for index, toleration in enumerate(part.tolerations):
+        yield from validate_device_toleration(toleration, f"{at}.tolerations[{index}]")

@@ -1,0 +1,183 @@
+"""Validation of a resource claim's status: the allocation, its consumers and the status of its devices."""
+
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from sampan.api import addresses, names
+from sampan.api.faults import FieldError
+from sampan.api.types.resource_v1 import (
+    AllocatedDeviceStatus,
+    AllocationResult,
+    DeviceAllocationConfiguration,
+    DeviceRequestAllocationResult,
+    NetworkDeviceData,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+    ResourceClaimStatus,
+)
+from sampan.apiserver.registry.devices.claim_spec import (
+    MOST_CONFIGURATIONS,
+    MOST_REQUESTS,
+    RequestNames,
+    validate_opaque_configuration,
+    validate_raw_object,
+)
+from sampan.apiserver.registry.devices.names import (
+    itself,
+    validate_driver_name,
+    validate_pool_name,
+    validate_set,
+    validate_slice,
+    validate_uid,
+)
+from sampan.apiserver.registry.podspec.node_selection import validate_node_selector
+from sampan.apiserver.registry.validation import (
+    FieldErrors,
+    validate_conditions,
+    validate_dns_label,
+    validate_immutable,
+    validate_one_of,
+    validate_qualified_name,
+    validate_required,
+)
+
+MOST_CONDITIONS = 4
+_MOST_CONSUMERS, _MOST_RESULTS, _MOST_DEVICES = 256, 32, 1 << 31
+_MOST_DEVICE_CONDITIONS, _MOST_IPS = 8, 16
+_LONGEST_INTERFACE, _LONGEST_HARDWARE = 256, 128
+_SOURCES = ("FromClaim", "FromClass")
+
+DeviceId = tuple[str, str, str, str]
+
+
+def device_id(device: DeviceRequestAllocationResult | AllocatedDeviceStatus) -> DeviceId:
+    return device.driver, device.pool, device.device, device.shareID or ""
+
+
+def drop_deallocated(new: ResourceClaimStatus, old: ResourceClaimStatus) -> None:
+    """Drop the status of devices that are no longer allocated."""
+    before = {device_id(result) for result in old.allocation.devices.results} if old.allocation is not None else set()
+    now = {device_id(result) for result in new.allocation.devices.results} if new.allocation is not None else set()
+    new.devices = [device for device in new.devices if device_id(device) not in before - now]
+
+
+def validate_claim_status(claim: ResourceClaim, old: ResourceClaimStatus) -> FieldErrors:
+    status, request_names = claim.status, RequestNames(claim.spec.devices)
+    allocation = status.allocation
+    allocated = {device_id(result) for result in allocation.devices.results} if allocation is not None else set()
+
+    def validate_device(device: AllocatedDeviceStatus, at: str) -> FieldErrors:
+        return _validate_allocated_device(device, allocated, at)
+
+    yield from validate_set(
+        status.reservedFor, _MOST_CONSUMERS, _validate_consumer_reference, lambda user: user.uid, "status.reservedFor"
+    )
+    yield from validate_set(status.devices, _MOST_DEVICES, validate_device, _device_path, "status.devices")
+    yield from _validate_reservation(claim, old)
+    if allocation is not None and old.allocation is not None:
+        yield from validate_immutable(allocation, old.allocation, "status.allocation")
+    elif allocation is not None:
+        yield from _validate_allocation(allocation, request_names, "status.allocation")
+
+
+def _device_path(device: AllocatedDeviceStatus) -> str:
+    driver, pool, name, share = device_id(device)
+    return "/".join((driver, pool, name, *((share,) if share else ())))
+
+
+def _validate_reservation(claim: ResourceClaim, old: ResourceClaimStatus) -> FieldErrors:
+    users, at = claim.status.reservedFor, "status.reservedFor"
+    if not users:
+        return
+    if claim.status.allocation is None:
+        yield FieldError.forbidden(at, "may not be specified when `allocated` is not set")
+    elif claim.metadata.deletionTimestamp is not None and _has_new(users, old.reservedFor):
+        text = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
+        yield FieldError.forbidden(at, text)
+
+
+def _has_new(users: Sequence[ResourceClaimConsumerReference], old: Sequence[ResourceClaimConsumerReference]) -> bool:
+    known = {structs.astuple(user) for user in old}
+    return any(structs.astuple(user) not in known for user in users)
+
+
+def _validate_consumer_reference(user: ResourceClaimConsumerReference, at: str) -> FieldErrors:
+    for field in ("resource", "name", "uid"):
+        yield from validate_required(getattr(user, field), f"{at}.{field}")
+
+
+def _validate_allocation(allocation: AllocationResult, known: RequestNames, at: str) -> FieldErrors:
+    def validate_result(result: DeviceRequestAllocationResult, here: str) -> FieldErrors:
+        yield from known.validate_reference(result.request, f"{here}.request")
+        yield from validate_driver_name(result.driver, f"{here}.driver")
+        yield from validate_pool_name(result.pool, f"{here}.pool")
+        yield from validate_dns_label(result.device, f"{here}.device")
+        yield from validate_binding_conditions(result.bindingConditions, result.bindingFailureConditions, here)
+        if result.shareID is not None:
+            yield from validate_uid(result.shareID, f"{here}.shareID")
+
+    def validate_configuration(configuration: DeviceAllocationConfiguration, here: str) -> FieldErrors:
+        yield from validate_one_of(configuration.source, _SOURCES, f"{here}.source")
+        yield from validate_set(
+            configuration.requests, MOST_REQUESTS, known.validate_reference, itself, f"{here}.requests"
+        )
+        yield from validate_opaque_configuration(configuration.opaque, here)
+
+    devices = allocation.devices
+    yield from validate_slice(devices.results, _MOST_RESULTS, validate_result, f"{at}.devices.results")
+    yield from validate_slice(devices.config, 2 * MOST_CONFIGURATIONS, validate_configuration, f"{at}.devices.config")
+    if allocation.nodeSelector is not None:
+        yield from validate_node_selector(allocation.nodeSelector, f"{at}.nodeSelector")
+
+
+def validate_binding_conditions(conditions: list[str], failures: list[str], at: str) -> FieldErrors:
+    """Yield the errors of the binding conditions of a device and of its binding failure conditions."""
+    conditions_path, failures_path = f"{at}.bindingConditions", f"{at}.bindingFailureConditions"
+    yield from validate_slice(conditions, MOST_CONDITIONS, validate_qualified_name, conditions_path)
+    yield from validate_slice(failures, MOST_CONDITIONS, validate_qualified_name, failures_path)
+    distinct_conditions: set[str] = set()
+    for index, condition in enumerate(conditions):
+        if condition in distinct_conditions:
+            yield FieldError.duplicate(f"{conditions_path}[{index}]", condition)
+        distinct_conditions.add(condition)
+    failed: set[str] = set()
+    for index, condition in enumerate(failures):
+        if condition in failed:
+            yield FieldError.duplicate(f"{failures_path}[{index}]", condition)
+        failed.add(condition)
+        if condition in distinct_conditions:
+            text = "bindingFailureConditions must not overlap with bindingConditions"
+            yield FieldError.invalid(f"{failures_path}[{index}]", condition, text)
+    if failures and not conditions:
+        yield FieldError.invalid(
+            conditions_path, None, "bindingConditions are required to use bindingFailureConditions"
+        )
+    if conditions and not failures:
+        yield FieldError.invalid(failures_path, None, "bindingFailureConditions are required to use bindingConditions")
+
+
+def _validate_allocated_device(device: AllocatedDeviceStatus, allocated: set[DeviceId], at: str) -> FieldErrors:
+    yield from validate_driver_name(device.driver, f"{at}.driver")
+    yield from validate_pool_name(device.pool, f"{at}.pool")
+    yield from validate_dns_label(device.device, f"{at}.device")
+    if device.shareID is not None:
+        yield from validate_uid(device.shareID, f"{at}.shareID")
+    if device_id(device) not in allocated:
+        yield FieldError.invalid(at, _device_path(device), "must be an allocated device in the claim")
+    conditions = device.conditions or []
+    if len(conditions) > _MOST_DEVICE_CONDITIONS:
+        yield FieldError.too_many(f"{at}.conditions", len(conditions), _MOST_DEVICE_CONDITIONS)
+    yield from validate_conditions(conditions, f"{at}.conditions")
+    if device.data is not None:
+        yield from validate_raw_object(device.data, f"{at}.data")
+    if device.networkData is not None:
+        yield from _validate_network_data(device.networkData, f"{at}.networkData")
+
+
+def _validate_network_data(data: NetworkDeviceData, at: str) -> FieldErrors:
+    if names.size(data.interfaceName) > _LONGEST_INTERFACE:
+        yield FieldError.too_long(f"{at}.interfaceName", _LONGEST_INTERFACE)
+    if names.size(data.hardwareAddress) > _LONGEST_HARDWARE:
+        yield FieldError.too_long(f"{at}.hardwareAddress", _LONGEST_HARDWARE)
+    yield from validate_set(data.ips, _MOST_IPS, addresses.interface_address, itself, f"{at}.ips")

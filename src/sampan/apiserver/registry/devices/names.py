@@ -1,0 +1,146 @@
+"""Validation of names of devices, drivers and pools, and of device taints and tolerations.
+
+It also has the validation of lists and maps with a maximum size: items of a list that is too long are not validated.
+"""
+
+import re
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.types.resource_v1 import DeviceTaint, DeviceToleration
+from sampan.apiserver.registry.podspec.volume_sources import validate_csi_driver_name
+from sampan.apiserver.registry.validation import (
+    FieldErrors,
+    validate_dns_subdomain,
+    validate_label_value,
+    validate_one_of,
+    validate_optional_one_of,
+    validate_qualified_name,
+)
+
+Item = TypeVar("Item")
+Check = Callable[[Item, str], Iterable[FieldError]]
+_SHORTEST_KEY = 16
+
+
+def validate_slice(items: Sequence[Item], most: int, check: Check[Item], at: str) -> FieldErrors:
+    if len(items) > most:
+        yield FieldError.too_many(at, len(items), most)
+        return
+    for index, item in enumerate(items):
+        yield from check(item, f"{at}[{index}]")
+
+
+def validate_set(
+    items: Sequence[Item], most: int, check: Check[Item], key: Callable[[Item], Hashable], at: str
+) -> FieldErrors:
+    """Yield the errors of a list whose items must have distinct keys."""
+    yield from validate_slice(items, most, check, at)
+    if len(items) > most:
+        return
+    keys: set[Hashable] = set()
+    for index, item in enumerate(items):
+        if key(item) in keys:
+            yield FieldError.duplicate(f"{at}[{index}]", key(item))
+        keys.add(key(item))
+
+
+def validate_map(
+    mapping: Mapping[str, Any], longest: int, validate_key: Check[str], check: Check[Any], at: str
+) -> FieldErrors:
+    """Yield the errors of a map. In field paths, keys longer than `longest` are abbreviated in the middle."""
+    for key in sorted(mapping):
+        yield from validate_key(key, at)
+        yield from check(mapping[key], f"{at}[{_cut(key, max(longest, _SHORTEST_KEY))}]")
+
+
+def _cut(text: str, longest: int) -> str:
+    if len(text) <= longest:
+        return text
+    kept = longest - 3
+    return f"{text[: (kept + 1) // 2]}...{text[len(text) - kept // 2 :]}"
+
+
+def itself(item: str) -> str:
+    return item
+
+
+LONGEST_DOMAIN, LONGEST_ID = 63, 32
+LONGEST_KEY = LONGEST_DOMAIN + 1 + LONGEST_ID
+EFFECTS = ("NoExecute", "NoSchedule", "None")
+_OPERATORS = ("Equal", "Exists")
+validate_driver_name = validate_csi_driver_name
+"""Device drivers have the same form of names as CSI drivers."""
+_is_uid = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").fullmatch
+
+
+def validate_pool_name(name: str, at: str) -> FieldErrors:
+    if not name:
+        yield FieldError.required(at)
+        return
+    if names.size(name) > names.SUBDOMAIN_MAX:
+        yield FieldError.too_long(at, names.SUBDOMAIN_MAX)
+    for part in name.split("/"):
+        yield from validate_dns_subdomain(part, at)
+
+
+def validate_device_qualified_name(name: str, at: str) -> FieldErrors:
+    """Yield the errors of an identifier with or without a domain."""
+    parts = name.split("/")
+    if len(parts) == 1:
+        yield from _validate_identifier(name, at)
+    elif len(parts) == 2:
+        if parts[0]:
+            yield from validate_driver_name(parts[0], at)
+        else:
+            yield FieldError.invalid(at, "", "the domain must not be empty")
+        if parts[1]:
+            yield from _validate_identifier(parts[1], at)
+        else:
+            yield FieldError.invalid(at, "", "the name must not be empty")
+
+
+def validate_fully_qualified_name(name: str, at: str) -> FieldErrors:
+    yield from validate_device_qualified_name(name, at)
+    if "/" not in name:
+        text = "a fully qualified name must be a domain and a name separated by a slash"
+        yield FieldError.invalid(at, name, text)
+
+
+def _validate_identifier(name: str, at: str) -> FieldErrors:
+    if names.size(name) > LONGEST_ID:
+        yield FieldError.too_long(at, LONGEST_ID)
+    for text in names.c_identifier(name):
+        yield FieldError.invalid(at, name, text)
+
+
+def validate_uid(uid: str, at: str) -> FieldErrors:
+    if _is_uid(uid):
+        return
+    if _is_uid(uid.lower()):
+        form = "`xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal characters"
+        yield FieldError.invalid(at, uid, f"uid must be in RFC 4122 normalized form, {form}")
+    else:
+        why = f"invalid UUID length: {len(uid)}" if len(uid) not in (32, 36, 38, 45) else "invalid UUID format"
+        yield FieldError.invalid(at, uid, f"error validating uid: {why}")
+
+
+def validate_device_taint(taint: DeviceTaint, at: str) -> FieldErrors:
+    yield from validate_qualified_name(taint.key, f"{at}.key")
+    yield from validate_label_value(taint.value, f"{at}.value")
+    yield from validate_one_of(taint.effect, EFFECTS, f"{at}.effect")
+
+
+def validate_device_toleration(toleration: DeviceToleration, at: str) -> FieldErrors:
+    if toleration.key:
+        yield from validate_qualified_name(toleration.key, f"{at}.key")
+    if toleration.operator == "Exists":
+        if toleration.value:
+            yield FieldError.invalid(f"{at}.value", toleration.value, "must be empty for operator `Exists`")
+    elif toleration.operator == "Equal":
+        yield from validate_label_value(toleration.value, f"{at}.value")
+    else:
+        yield from validate_one_of(toleration.operator, _OPERATORS, f"{at}.operator")
+    yield from validate_optional_one_of(toleration.effect or None, EFFECTS, f"{at}.effect")

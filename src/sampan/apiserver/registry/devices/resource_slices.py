@@ -1,0 +1,288 @@
+"""Validation of resource slices: the devices that drivers publish, and the request policies of consumable capacity."""
+
+import re
+from collections.abc import Mapping
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.quantity import Quantity, parse
+from sampan.api.types.resource_v1 import (
+    CapacityRequestPolicy,
+    CapacityRequestPolicyRange,
+    Counter,
+    CounterSet,
+    Device,
+    DeviceAttribute,
+    DeviceCapacity,
+    DeviceCounterConsumption,
+    ResourcePool,
+    ResourceSliceSpec,
+)
+from sampan.apiserver.registry.devices.claim_status import validate_binding_conditions
+from sampan.apiserver.registry.devices.names import (
+    LONGEST_KEY,
+    validate_device_qualified_name,
+    validate_device_taint,
+    validate_driver_name,
+    validate_map,
+    validate_pool_name,
+    validate_set,
+    validate_slice,
+)
+from sampan.apiserver.registry.internal_view import shown
+from sampan.apiserver.registry.podspec.node_selection import validate_node_selector
+from sampan.apiserver.registry.validation import (
+    FieldErrors,
+    validate_dns_label,
+    validate_dns_subdomain,
+    validate_immutable,
+    validate_required,
+)
+
+_MOST_VALUES = 10
+
+
+def validate_multi_allocatable_capacity(capacity: DeviceCapacity, at: str) -> FieldErrors:
+    policy, path = capacity.requestPolicy, f"{at}.requestPolicy"
+    if policy is None:
+        return
+    if policy.validValues and policy.validRange is not None:
+        text = 'exactly one policy can be specified, cannot specify "validValues" and "validRange" at the same time'
+        yield FieldError.forbidden(path, text)
+    elif policy.validValues or policy.validRange is not None:
+        yield from _validate_request_policy(policy, parse(capacity.value), path)
+
+
+def validate_single_allocatable_capacity(capacity: DeviceCapacity, at: str) -> FieldErrors:
+    if capacity.requestPolicy is not None:
+        yield FieldError.forbidden(f"{at}.requestPolicy", "allowMultipleAllocations must be true")
+
+
+def _validate_request_policy(policy: CapacityRequestPolicy, whole: Quantity, at: str) -> FieldErrors:
+    name = "validValues" if policy.validValues else "validRange"
+    if policy.default is None:
+        yield FieldError.required(f"{at}.default", f"required when {name} is defined")
+    elif policy.validRange is None:
+        yield from _validate_valid_values(policy.validValues, parse(policy.default), whole, f"{at}.validValues")
+    else:
+        yield from _validate_valid_range(policy.validRange, parse(policy.default), whole, f"{at}.validRange")
+
+
+def _validate_valid_values(values: list[str], default: Quantity, whole: Quantity, at: str) -> FieldErrors:
+    def too_large(text: str, here: str) -> FieldErrors:
+        if parse(text) > whole:
+            yield FieldError.invalid(here, text, f"option is larger than capacity value: {whole}")
+
+    for index in range(1, len(values)):
+        if parse(values[index - 1]) > parse(values[index]):
+            yield FieldError.invalid(f"{at}[{index}]", values[index], "values must be sorted in ascending order")
+    yield from validate_set(values, _MOST_VALUES, too_large, lambda text: str(parse(text).value()), at)
+    if len(values) > _MOST_VALUES or all(parse(text) != default for text in values):
+        yield FieldError.invalid(at, str(default), "default value is not valid according to the requestPolicy")
+
+
+def _validate_valid_range(
+    valid_range: CapacityRequestPolicyRange, default: Quantity, whole: Quantity, at: str
+) -> FieldErrors:
+    if valid_range.min is None:
+        yield FieldError.required(f"{at}.min", "required when validRange is defined")
+        return
+    least, most = parse(valid_range.min), parse(valid_range.max) if valid_range.max is not None else None
+    if least > whole:
+        yield FieldError.invalid(f"{at}.min", str(least), f"min is larger than capacity value: {whole}")
+    if default < least:
+        yield FieldError.invalid(f"{at}.min", str(default), f"default is less than min: {least}")
+    if most is not None:
+        if least > most:
+            yield FieldError.invalid(f"{at}.max", str(least), f"min is larger than max: {most}")
+        if most > whole:
+            yield FieldError.invalid(f"{at}.max", str(most), f"max is larger than capacity value: {whole}")
+        if default > most:
+            yield FieldError.invalid(f"{at}.max", str(default), f"default is more than max: {most}")
+    if valid_range.step is not None:
+        step = parse(valid_range.step)
+        if least + step > whole:
+            text = f"one step {least + step} is larger than capacity value: {whole}"
+            yield FieldError.invalid(f"{at}.step", str(step), text)
+        for value in (default, most):
+            yield from _validate_step(value, least, step, f"{at}.step")
+
+
+def _validate_step(value: Quantity | None, least: Quantity, step: Quantity, at: str) -> FieldErrors:
+    """Yield an error for a value that is not a multiple of the step. A step of zero, on which kube-apiserver fails, is
+    always an error.
+    """
+    if value is None:
+        return
+    if not step.value() or (value.value() - least.value()) % step.value():
+        text = f"value is not a multiple of a given step ({step}) from ({least})"
+        yield FieldError.invalid(at, str(value), text)
+
+
+_MOST_DEVICES, _MOST_ADVANCED, _MOST_TAINTS, _MOST_COUNTER_SETS, _MOST_COUNTERS = 128, 64, 16, 8, 32
+_MOST_CONSUMPTIONS, _MOST_ATTRIBUTES, _LONGEST_VALUE = 2, 32, 64
+_SCALARS = ("bool", "int", "string", "version")
+_NUMBER, _BUILD = r"(0|[1-9]\d*)", r"[0-9a-zA-Z-]+"
+_PRE = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
+_is_version = re.compile(
+    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_PRE}(\.{_PRE})*)?(\+{_BUILD}(\.{_BUILD})*)?", re.ASCII
+).fullmatch
+_PLACES = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
+_DEVICE_PLACES = (
+    "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true "
+    "in the ResourceSlice spec"
+)
+_TRUE_OR_NONE = "must be either unset or set to true"
+
+
+def validate_resource_slice_spec(spec: ResourceSliceSpec, old: ResourceSliceSpec | None, at: str) -> FieldErrors:
+    yield from validate_driver_name(spec.driver, f"{at}.driver")
+    yield from _validate_pool(spec.pool, f"{at}.pool")
+    if old is not None:
+        yield from validate_immutable(spec.pool.name, old.pool.name, f"{at}.pool.name")
+        yield from validate_immutable(spec.driver, old.driver, f"{at}.driver")
+        yield from validate_immutable(spec.nodeName, old.nodeName, f"{at}.nodeName")
+    yield from _validate_node_selection(spec, at)
+    if spec.sharedCounters and spec.devices:
+        yield FieldError.invalid(at, "", "only one of `sharedCounters` or `devices` is allowed")
+    before = {device.name: device for device in old.devices} if old is not None else {}
+
+    def validate_device(device: Device, here: str) -> FieldErrors:
+        return _validate_device(device, before.get(device.name), bool(spec.perDeviceNodeSelection), here)
+
+    is_advanced = any(device.taints or device.consumesCounters for device in spec.devices)
+    most = _MOST_ADVANCED if is_advanced else _MOST_DEVICES
+    yield from validate_set(spec.devices, most, validate_device, lambda device: device.name, f"{at}.devices")
+    yield from validate_set(
+        spec.sharedCounters,
+        _MOST_COUNTER_SETS,
+        _validate_counter_set,
+        lambda counter_set: counter_set.name,
+        f"{at}.sharedCounters",
+    )
+
+
+def _validate_pool(pool: ResourcePool, at: str) -> FieldErrors:
+    yield from validate_pool_name(pool.name, f"{at}.name")
+    if pool.resourceSliceCount <= 0:
+        yield FieldError.invalid(f"{at}.resourceSliceCount", pool.resourceSliceCount, "must be greater than zero")
+    if pool.generation < 0:
+        yield FieldError.invalid(f"{at}.generation", pool.generation, "must be greater than or equal to zero")
+
+
+def _validate_node_selection(spec: ResourceSliceSpec, at: str) -> FieldErrors:
+    fields = []
+    if spec.nodeName is not None:
+        if spec.nodeName:
+            fields.append("`nodeName`")
+            yield from validate_dns_subdomain(spec.nodeName, f"{at}.nodeName")
+        else:
+            yield FieldError.invalid(f"{at}.nodeName", "", "must be either unset or set to a non-empty string")
+    if spec.nodeSelector is not None:
+        fields.append("`nodeSelector`")
+        yield from validate_node_selector(spec.nodeSelector, f"{at}.nodeSelector")
+        terms = spec.nodeSelector.nodeSelectorTerms or []
+        if len(terms) != 1:
+            text = "must have exactly one node selector term"
+            yield FieldError.invalid(f"{at}.nodeSelector.nodeSelectorTerms", shown(terms), text)
+    for field in ("allNodes", "perDeviceNodeSelection"):
+        value = getattr(spec, field)
+        if value:
+            fields.append(f"`{field}`")
+        elif value is not None:
+            yield FieldError.invalid(f"{at}.{field}", value, _TRUE_OR_NONE)
+    if not fields:
+        yield FieldError.required(at, _PLACES)
+    elif len(fields) > 1:
+        yield FieldError.invalid(at, f"{{{', '.join(fields)}}}", f"{_PLACES}, but multiple fields are set")
+
+
+def _validate_counter_set(counter_set: CounterSet, at: str) -> FieldErrors:
+    yield from (
+        validate_dns_label(counter_set.name, f"{at}.name") if counter_set.name else validate_required("", f"{at}.name")
+    )
+    yield from _validate_counters(counter_set.counters, f"{at}.counters")
+
+
+def _validate_counter_consumption(consumption: DeviceCounterConsumption, at: str) -> FieldErrors:
+    yield from (
+        validate_dns_label(consumption.counterSet, f"{at}.counterSet")
+        if consumption.counterSet
+        else validate_required("", f"{at}.counterSet")
+    )
+    yield from _validate_counters(consumption.counters, f"{at}.counters")
+
+
+def _validate_counters(counters: Mapping[str, Counter], at: str) -> FieldErrors:
+    if not counters:
+        yield FieldError.required(at)
+    elif len(counters) > _MOST_COUNTERS:
+        yield FieldError.too_many(at, len(counters), _MOST_COUNTERS)
+    else:
+        yield from validate_map(counters, names.LABEL_MAX, validate_dns_label, lambda counter, path: (), at)
+
+
+def _validate_device(device: Device, old: Device | None, has_own_place: bool, at: str) -> FieldErrors:
+    yield from validate_dns_label(device.name, f"{at}.name")
+    count = len(device.attributes) + len(device.capacity)
+    if count > _MOST_ATTRIBUTES:
+        text = f"the total number of attributes and capacities must not exceed {_MOST_ATTRIBUTES}"
+        yield FieldError.invalid(at, count, text)
+    yield from validate_map(
+        device.attributes, LONGEST_KEY, validate_device_qualified_name, _validate_attribute, f"{at}.attributes"
+    )
+    validate_capacity = (
+        validate_multi_allocatable_capacity if device.allowMultipleAllocations else validate_single_allocatable_capacity
+    )
+    yield from validate_map(
+        device.capacity, LONGEST_KEY, validate_device_qualified_name, validate_capacity, f"{at}.capacity"
+    )
+    if old is None or old.taints != device.taints:
+        yield from validate_slice(device.taints, _MOST_TAINTS, validate_device_taint, f"{at}.taints")
+    yield from validate_set(
+        device.consumesCounters,
+        _MOST_CONSUMPTIONS,
+        _validate_counter_consumption,
+        lambda consumption: consumption.counterSet,
+        f"{at}.consumesCounters",
+    )
+    if has_own_place:
+        yield from _validate_device_node_selection(device, at)
+    elif (device.nodeName, device.nodeSelector, device.allNodes) != (None, None, None):
+        start = "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true"
+        yield FieldError.invalid(at, None, f"{start} in the ResourceSlice spec")
+    yield from validate_binding_conditions(device.bindingConditions, device.bindingFailureConditions, at)
+
+
+def _validate_device_node_selection(device: Device, at: str) -> FieldErrors:
+    fields = []
+    if device.nodeName:
+        fields.append("`nodeName`")
+        yield from validate_dns_subdomain(device.nodeName, f"{at}.nodeName")
+    elif device.nodeName is not None:
+        yield FieldError.invalid(f"{at}.nodeName", "", "must not be empty")
+    if device.nodeSelector is not None:
+        fields.append("`nodeSelector`")
+        yield from validate_node_selector(device.nodeSelector, f"{at}.nodeSelector")
+    if device.allNodes:
+        fields.append("`allNodes`")
+    elif device.allNodes is not None:
+        yield FieldError.invalid(f"{at}.allNodes", False, _TRUE_OR_NONE)
+    if not fields:
+        yield FieldError.required(at, _DEVICE_PLACES)
+    elif len(fields) > 1:
+        yield FieldError.invalid(at, f"{{{', '.join(fields)}}}", _DEVICE_PLACES)
+
+
+def _validate_attribute(attribute: DeviceAttribute, at: str) -> FieldErrors:
+    if attribute.string is not None and names.size(attribute.string) > _LONGEST_VALUE:
+        yield FieldError.too_long(f"{at}.string", _LONGEST_VALUE)
+    if attribute.version is not None:
+        if not _is_version(attribute.version):
+            text = "must be a string compatible with semver.org spec 2.0.0"
+            yield FieldError.invalid(f"{at}.version", attribute.version, text)
+        if names.size(attribute.version) > _LONGEST_VALUE:
+            yield FieldError.too_long(f"{at}.version", _LONGEST_VALUE)
+    count = sum(getattr(attribute, field) is not None for field in _SCALARS)
+    if count != 1:
+        yield FieldError.invalid(at, shown(attribute) if count else "", "exactly one value must be specified")

@@ -1,0 +1,219 @@
+"""Annotations of a pod that have a meaning for the server: mirror pods, deletion cost, and the deprecated annotations
+of seccomp and AppArmor profiles, together with the fields that replace them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from sampan.api import gotext
+from sampan.api.faults import FieldError
+from sampan.api.semantics.pod_references import CONFIG_MIRROR
+from sampan.api.semantics.pods import containers_by_field
+from sampan.api.types.core_v1 import AppArmorProfile, Pod, PodSpec, SeccompProfile, SecurityContext
+from sampan.apiserver.registry.internal_view import shown
+from sampan.apiserver.registry.validation import FieldErrors, validate_local_descending_path
+
+if TYPE_CHECKING:
+    from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
+
+_TYPES = ("Localhost", "RuntimeDefault", "Unconfined")
+_LOCAL = "localhost/"
+SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
+SECCOMP_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
+APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
+_LONGEST = 4095
+
+
+def validate_seccomp(profile: SeccompProfile, at: str) -> FieldErrors:
+    if not profile.type:
+        yield FieldError.required(f"{at}.type", "type is required when seccompProfile is set")
+    elif profile.type not in _TYPES:
+        yield FieldError.not_supported(f"{at}.type", profile.type, _TYPES)
+    path = profile.localhostProfile
+    if profile.type == "Localhost":
+        if path is None:
+            yield FieldError.required(f"{at}.localhostProfile", "must be set when seccomp type is Localhost")
+        else:
+            yield from validate_local_descending_path(path, f"{at}.localhostProfile")
+    elif path is not None:
+        text = "can only be set when seccomp type is Localhost"
+        yield FieldError.invalid(f"{at}.localhostProfile", shown(profile), text)
+
+
+def validate_app_armor(profile: AppArmorProfile, at: str) -> FieldErrors:
+    if profile.type == "Localhost":
+        yield from _validate_localhost_app_armor(profile.localhostProfile, f"{at}.localhostProfile")
+    elif profile.type in _TYPES:
+        if profile.localhostProfile is not None:
+            text = "can only be set when AppArmor type is Localhost"
+            yield FieldError.invalid(f"{at}.localhostProfile", profile.localhostProfile, text)
+    elif not profile.type:
+        yield FieldError.required(f"{at}.type", "type is required when appArmorProfile is set")
+    else:
+        yield FieldError.not_supported(f"{at}.type", profile.type, _TYPES)
+
+
+def _validate_localhost_app_armor(name: str | None, at: str) -> FieldErrors:
+    if not name:
+        yield FieldError.required(at, "must be set when AppArmor type is Localhost")
+        return
+    if name != name.strip():
+        yield FieldError.invalid(at, name, "must not be padded with whitespace")
+    if len(name.encode()) > _LONGEST:
+        yield FieldError.too_long(at, _LONGEST)
+
+
+# -- annotations -----------------------------------------------------------------------------------------------------
+
+
+def validate_profile_annotations(annotations: Mapping[str, str], spec: PodSpec, at: str) -> FieldErrors:
+    pod = annotations.get(SECCOMP_POD)
+    if pod is not None:
+        yield from _validate_seccomp_name(pod, f"{at}.{SECCOMP_POD}")
+    for key in sorted(annotations):
+        if key.startswith(SECCOMP_CONTAINER):
+            yield from _validate_seccomp_name(annotations[key], f"{at}.{key}")
+    for key in sorted(annotations):
+        if key.startswith(APPARMOR):
+            yield from _validate_app_armor_annotation(key, annotations[key], spec, f"{at}[{key}]")
+
+
+def _validate_seccomp_name(profile: str, at: str) -> FieldErrors:
+    if profile in ("runtime/default", "docker/default", "unconfined"):
+        return
+    if profile.startswith(_LOCAL):
+        yield from validate_local_descending_path(profile.removeprefix(_LOCAL), at)
+    else:
+        yield FieldError.invalid(at, profile, "must be a valid seccomp profile")
+
+
+def _validate_app_armor_annotation(key: str, profile: str, spec: PodSpec, at: str) -> FieldErrors:
+    name = key.removeprefix(APPARMOR)
+    if all(container.name != name for _, container, _ in containers_by_field(spec)):
+        yield FieldError.invalid(at, name, "container not found")
+    if profile not in ("", "runtime/default", "unconfined") and not profile.startswith(_LOCAL):
+        yield FieldError.invalid(at, profile, f"invalid AppArmor profile name: {gotext.quote(profile)}")
+
+
+def validate_annotations_match_fields(annotations: Mapping[str, str], spec: PodSpec, at: str) -> FieldErrors:
+    """Yield errors if a profile's field and annotation are both set and differ."""
+    yield from _validate_seccomp_annotations_match(annotations, spec, at)
+    if spec.os is None or spec.os.name != "windows":
+        yield from _validate_app_armor_annotations_match(annotations, spec, at)
+
+
+def _validate_seccomp_annotations_match(annotations: Mapping[str, str], spec: PodSpec, at: str) -> FieldErrors:
+    context = spec.securityContext
+    if context is not None and context.seccompProfile is not None and SECCOMP_POD in annotations:
+        path = f"{at}.securityContext.seccompProfile"
+        yield from _validate_annotation_matches_field(annotations[SECCOMP_POD], context.seccompProfile, path, "seccomp")
+    for part, container, index in containers_by_field(spec):
+        profile = container.securityContext.seccompProfile if container.securityContext is not None else None
+        annotation = annotations.get(SECCOMP_CONTAINER + container.name)
+        if profile is not None and annotation is not None:
+            path = f"{at}.{part}[{index}].securityContext.seccompProfile"
+            yield from _validate_annotation_matches_field(annotation, profile, path, "seccomp")
+
+
+def _validate_app_armor_annotations_match(annotations: Mapping[str, str], spec: PodSpec, at: str) -> FieldErrors:
+    of_pod = spec.securityContext.appArmorProfile if spec.securityContext is not None else None
+    for part, container, index in containers_by_field(spec):
+        own = container.securityContext.appArmorProfile if container.securityContext is not None else None
+        profile = own or of_pod
+        annotation = annotations.get(APPARMOR + container.name)
+        if profile is not None and annotation is not None:
+            path = f"{at}.{part}[{index}].securityContext.appArmorProfile"
+            yield from _validate_annotation_matches_field(annotation, profile, path, "apparmor")
+
+
+def _validate_annotation_matches_field(
+    annotation: str, profile: SeccompProfile | AppArmorProfile, at: str, what: str
+) -> FieldErrors:
+    matches = {
+        "Unconfined": annotation == "unconfined",
+        "RuntimeDefault": annotation == "runtime/default" or (what == "seccomp" and annotation == "docker/default"),
+        "Localhost": annotation.startswith(_LOCAL),
+    }
+    if not matches.get(profile.type, True):
+        yield FieldError.forbidden(f"{at}.type", f"{what} type in annotation and field must match")
+    elif profile.type == "Localhost" and annotation.removeprefix(_LOCAL) != profile.localhostProfile:
+        yield FieldError.forbidden(f"{at}.localhostProfile", f"{what} profile in annotation and field must match")
+
+
+def app_armor_of(annotation: str) -> AppArmorProfile | None:
+    """Return the profile that an annotation stands for, None if it is invalid."""
+    if annotation == "unconfined":
+        return AppArmorProfile(type="Unconfined")
+    if annotation == "runtime/default":
+        return AppArmorProfile(type="RuntimeDefault")
+    if annotation.startswith(_LOCAL) and annotation != _LOCAL:
+        return AppArmorProfile(type="Localhost", localhostProfile=annotation.removeprefix(_LOCAL))
+    return None
+
+
+def fields_from_annotations(pod: Pod) -> list[str]:
+    """Set the AppArmor fields of a new pod from its annotations, and return the deprecation warnings."""
+    warnings: list[str] = []
+    if pod.spec.os is not None and pod.spec.os.name == "windows":
+        return warnings
+    context = pod.spec.securityContext
+    of_pod = context.appArmorProfile if context is not None else None
+    for _, container, _ in containers_by_field(pod.spec):
+        key = APPARMOR + container.name
+        own = container.securityContext
+        if key not in pod.metadata.annotations or (own is not None and own.appArmorProfile is not None):
+            continue
+        profile = app_armor_of(pod.metadata.annotations[key])
+        if profile is not None and any(validate_app_armor(profile, "")):
+            profile = None
+        if profile is not None and profile != of_pod:
+            container.securityContext = own or SecurityContext()
+            container.securityContext.appArmorProfile = profile
+        elif profile is not None:
+            continue
+        text = 'deprecated since v1.30; use the "appArmorProfile" field instead'
+        warnings.append(f"metadata.annotations[{key}]: {text}")
+    return warnings
+
+
+_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+
+
+def validate_pod_annotations(
+    annotations: Mapping[str, str], spec: PodSpec, options: PodValidationOptions, at: str
+) -> FieldErrors:
+    if not annotations:
+        return
+    if CONFIG_MIRROR in annotations and not spec.nodeName:
+        text = "must set spec.nodeName if mirror pod annotation is set"
+        yield FieldError.invalid(f"{at}[{CONFIG_MIRROR}]", annotations[CONFIG_MIRROR], text)
+    if has_bad_deletion_cost(annotations) and not options.bad_deletion_cost:
+        yield FieldError.invalid(f"{at}[{_DELETION_COST}]", annotations[_DELETION_COST], "must be a 32bit integer")
+    yield from validate_profile_annotations(annotations, spec, at)
+
+
+def has_bad_deletion_cost(annotations: Mapping[str, str]) -> bool:
+    cost = annotations.get(_DELETION_COST)
+    if cost is None or cost == "0":
+        return False
+    digits = cost.removeprefix("-")
+    if not digits.isascii() or not digits.isdigit() or (digits is cost and digits.startswith("0")):
+        return True
+    return not -(2**31) <= int(cost[:20]) < 2**31
+
+
+def validate_pod_annotation_update(new: Mapping[str, str], old: Mapping[str, str], at: str) -> FieldErrors:
+    """Yield errors for changes of immutable annotations."""
+    for key in sorted(old):
+        if new.get(key) != old[key]:
+            if key.startswith(APPARMOR):
+                yield FieldError.forbidden(f"{at}[{key}]", "may not remove or update AppArmor annotations")
+            if key == CONFIG_MIRROR:
+                yield FieldError.forbidden(f"{at}[{key}]", "may not remove or update mirror pod annotation")
+    for key in sorted(new.keys() - old.keys()):
+        if key.startswith(APPARMOR):
+            yield FieldError.forbidden(f"{at}[{key}]", "may not add AppArmor annotations")
+        if key == CONFIG_MIRROR:
+            yield FieldError.forbidden(f"{at}[{key}]", "may not add mirror pod annotation")
