@@ -67,7 +67,7 @@ async def _check_pod(lab: Lab, engine: engines.Engine, directory: Path) -> None:
         for space, to in ((lab.node, ("10.77.0.2", 80)), (lab.outside, (NODE_IP, 8080)), (lab.node, (NODE_IP, 8080))):
             assert await _heard(space, to) == b"hello\n"
         with listening(lab.outside, 82) as server:
-            asked = asyncio.ensure_future(at.answer(pod, f"echo | nc {OUTSIDE_IP} 82"))
+            asked = asyncio.ensure_future(at.output(pod, f"echo | nc {OUTSIDE_IP} 82"))
             client, seen = await asyncio.to_thread(server.accept)
             client.close()
             assert seen[0] == f"::ffff:{NODE_IP}"

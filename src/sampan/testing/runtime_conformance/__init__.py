@@ -17,15 +17,15 @@ and must raise `Unsupported` when it is used. The image contains busybox. After 
 machine may have anything left of its pods.
 """
 
+from sampan.testing.runtime_conformance.container_config import CHECKS as CONTAINER_CONFIG
 from sampan.testing.runtime_conformance.containers import CHECKS as CONTAINERS
 from sampan.testing.runtime_conformance.images import CHECKS as IMAGES
-from sampan.testing.runtime_conformance.lasting import CHECKS as LASTING
 from sampan.testing.runtime_conformance.logs import CHECKS as LOGS
-from sampan.testing.runtime_conformance.looking_in import CHECKS as LOOKING_IN
+from sampan.testing.runtime_conformance.restarts import CHECKS as RESTARTS
 from sampan.testing.runtime_conformance.sandboxes import CHECKS as SANDBOXES
+from sampan.testing.runtime_conformance.streaming import CHECKS as STREAMING
 from sampan.testing.runtime_conformance.subject import Check, Feature, Subject, missing, run
-from sampan.testing.runtime_conformance.surroundings import CHECKS as SURROUNDINGS
 
-CHECKS: tuple[Check, ...] = (*SANDBOXES, *CONTAINERS, *SURROUNDINGS, *LOGS, *LOOKING_IN, *IMAGES, *LASTING)
+CHECKS: tuple[Check, ...] = (*SANDBOXES, *CONTAINERS, *CONTAINER_CONFIG, *LOGS, *STREAMING, *IMAGES, *RESTARTS)
 
 __all__ = ["CHECKS", "Check", "Feature", "Subject", "missing", "run"]

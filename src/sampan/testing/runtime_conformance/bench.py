@@ -18,15 +18,15 @@ from sampan.runtimes.contract import ContainerReport, Runtime, RuntimeFailure
 from sampan.runtimes.streams import collected
 from sampan.testing.runtime_conformance.subject import Subject
 
-_PATIENCE_S = 60.0
-_AGAIN_S = 0.05
+_TIMEOUT_S = 60.0
+_POLL_S = 0.05
 FOREVER = ("/bin/sh", "-c", "exec sleep 1000000")
 NAME = "c"
 
 
 class Bench:
-    def __init__(self, subject: Subject, runtime: Runtime, told: list[str]) -> None:
-        self.subject, self.runtime, self.told = subject, runtime, told
+    def __init__(self, subject: Subject, runtime: Runtime, changed_pods: list[str]) -> None:
+        self.subject, self.runtime, self.changed_pods = subject, runtime, changed_pods
         self.uids: list[str] = []
 
     # -- creating pods and containers --------------------------------------------------------------------------------
@@ -114,18 +114,18 @@ class Bench:
         code, out, err = await collected(await self.runtime.exec(pod, name, argv))
         return code, out.decode(), err.decode()
 
-    async def answer(self, pod: Pod, command: str, name: str = NAME) -> str:
+    async def output(self, pod: Pod, command: str, name: str = NAME) -> str:
         """Return the output of a command that must succeed."""
         code, out, err = await self.exec(pod, command, name)
         assert code == 0, f"{command!r} ended with {code}: {out} {err}"
         return out.strip()
 
 
-async def until(holds: Callable[[], bool], otherwise: str, *, patience_s: float = _PATIENCE_S) -> None:
-    end = time.monotonic() + patience_s
+async def until(holds: Callable[[], bool], otherwise: str, *, timeout_s: float = _TIMEOUT_S) -> None:
+    end = time.monotonic() + timeout_s
     while not holds():
         assert time.monotonic() < end, otherwise
-        await asyncio.sleep(_AGAIN_S)
+        await asyncio.sleep(_POLL_S)
 
 
 async def refused(work: Awaitable[Any]) -> RuntimeFailure:

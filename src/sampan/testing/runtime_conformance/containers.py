@@ -45,14 +45,14 @@ async def a_container_ends_with_a_code(subject: Subject) -> None:
 
 
 @CHECKS.add(Feature.PROGRAMS)
-async def an_end_is_told(subject: Subject) -> None:
+async def an_exit_is_reported(subject: Subject) -> None:
     async with bench(subject) as at:
         pod = await at.sandbox()
         await at.start(pod, "trap 'exit 1' TERM; echo ready; while :; do sleep 0.05; done")
         await until(lambda: bool(at.log(pod)), "it says nothing")
-        at.told.clear()
+        at.changed_pods.clear()
         await at.runtime.stop_container(pod, "c", 600)
-        await until(lambda: pod.metadata.uid in at.told, "nobody is told")
+        await until(lambda: pod.metadata.uid in at.changed_pods, "the change of the pod was not reported")
         assert (await at.ended(pod)).exit_code == 1
 
 
@@ -148,9 +148,9 @@ async def limits_change_while_it_runs(subject: Subject) -> None:
         pod = await at.sandbox()
         first = Resources(memory_bytes=64 << 20, cpu_quota=20_000, cpu_shares=102)
         await at.start(pod, FOREVER, resources=first)
-        assert await at.answer(pod, _LIMITS) == str(64 << 20)
-        assert (await at.answer(pod, _QUOTA)).split()[0] == "20000"
+        assert await at.output(pod, _LIMITS) == str(64 << 20)
+        assert (await at.output(pod, _QUOTA)).split()[0] == "20000"
         more = Resources(memory_bytes=96 << 20, cpu_quota=50_000, cpu_shares=512)
         await at.runtime.update_resources(pod, "c", more)
-        assert await at.answer(pod, _LIMITS) == str(96 << 20)
-        assert (await at.answer(pod, _QUOTA)).split()[0] == "50000"
+        assert await at.output(pod, _LIMITS) == str(96 << 20)
+        assert (await at.output(pod, _QUOTA)).split()[0] == "50000"

@@ -4,9 +4,9 @@ import os
 import time
 from pathlib import Path
 
+from tests.e2e.exec_logs_port_forward.cluster import LookedInto, looked_into
+from tests.e2e.exec_logs_port_forward.test_kubectl import _names
 from tests.e2e.kubectl.command import Kubectl
-from tests.e2e.looking_in.cluster import LookedInto, looked_into
-from tests.e2e.looking_in.test_kubectl import _names
 
 
 def _execs(cluster: LookedInto) -> list[str]:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.exec_logs_port_forward.cluster import LookedInto
 from tests.e2e.kubectl.command import Kubectl
-from tests.e2e.looking_in.cluster import LookedInto
 
 _names = iter(f"pod-{number}" for number in range(10_000))
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.looking_in.cluster import LookedInto
-from tests.e2e.looking_in.test_kubectl import _web
+from tests.e2e.exec_logs_port_forward.cluster import LookedInto
+from tests.e2e.exec_logs_port_forward.test_kubectl import _web
 
 _PROGRAM = [sys.executable, "-m", "sampan", "kubectl"]
 

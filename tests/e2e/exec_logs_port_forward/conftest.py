@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.exec_logs_port_forward.cluster import LookedInto, looked_into
 from tests.e2e.kubectl.command import Kubectl, find
-from tests.e2e.looking_in.cluster import LookedInto, looked_into
 
 
 def _programs() -> list[str]:

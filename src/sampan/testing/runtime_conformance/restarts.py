@@ -46,4 +46,4 @@ async def _goes_on(at: Bench, pod: Pod) -> None:
     assert at.report(pod, "later").state == contract.RUNNING
     await at.runtime.stop_container(pod, "runs", 0)
     assert (await at.ended(pod, "runs")).exit_code == 137
-    await until(lambda: bool(at.told), "nobody is told")
+    await until(lambda: bool(at.changed_pods), "the change of the pod was not reported")

@@ -18,7 +18,7 @@ _PORT = 8097
 
 
 @CHECKS.add()
-async def what_cannot_be_done_is_said(subject: Subject) -> None:
+async def unsupported_operations_are_refused(subject: Subject) -> None:
     async with bench(subject) as at:
         pod = await at.sandbox()
         await at.start(pod, FOREVER)
@@ -72,9 +72,9 @@ async def a_command_with_a_terminal(subject: Subject) -> None:
         script = "test -t 0 && echo terminal; while read line; do stty size; done"
         stream = await at.runtime.exec(pod, "c", ["/bin/sh", "-c", script], has_stdin=True, has_tty=True)
         try:
-            await heard(stream, b"terminal")
+            await read_until(stream, b"terminal")
             await stream.resize(123, 45)
-            await _asked_until(stream, b"45 123")
+            await _write_until(stream, b"45 123")
             await stream.write(b"\x04")
             assert await stream.wait() == 0
         finally:
@@ -87,10 +87,10 @@ async def a_command_that_is_left_alone(subject: Subject) -> None:
         pod = await at.sandbox()
         await at.start(pod, FOREVER)
         stream = await at.runtime.exec(pod, "c", ["/bin/sh", "-c", "echo ready; exec sleep 1000009"])
-        await heard(stream, b"ready")
+        await read_until(stream, b"ready")
         await stream.close()
         for _ in range(100):
-            if await at.answer(pod, "ps | grep -c 'sleep 100000[9]' || true") == "0":
+            if await at.output(pod, "ps | grep -c 'sleep 100000[9]' || true") == "0":
                 return
             await asyncio.sleep(0.05)
         raise AssertionError("the command goes on")
@@ -103,12 +103,12 @@ async def connected_to_a_container(subject: Subject) -> None:
         pod = await _listening(at, tty=False)
         first = await at.runtime.attach(pod, "c")
         await first.write(b"one\n")
-        await heard(first, b"got one")
+        await read_until(first, b"got one")
         await first.close()
         second = await at.runtime.attach(pod, "c")
         try:
             await second.write(b"two\n")
-            await heard(second, b"got two")
+            await read_until(second, b"got two")
             await second.write(b"end\n")
             assert await second.wait() == 9
         finally:
@@ -124,7 +124,7 @@ async def connected_to_a_terminal(subject: Subject) -> None:
         stream = await at.runtime.attach(pod, "c")
         try:
             await stream.resize(99, 33)
-            await _asked_until(stream, b"33 99", b"size\n")
+            await _write_until(stream, b"33 99", b"size\n")
         finally:
             await stream.close()
 
@@ -140,16 +140,16 @@ async def _listening(at: Bench, *, tty: bool) -> Pod:
     return pod
 
 
-async def heard(stream: ProcessStream, wanted: bytes) -> bytes:
+async def read_until(stream: ProcessStream, expected: bytes) -> bytes:
     output = b""
-    while wanted not in output:
+    while expected not in output:
         piece = await stream.read()
         assert piece is not None, f"the stream ends after {output!r}"
         output += piece[1]
     return output
 
 
-async def _asked_until(stream: ProcessStream, wanted: bytes, question: bytes = b"\n") -> None:
+async def _write_until(stream: ProcessStream, expected: bytes, question: bytes = b"\n") -> None:
     """Repeat the question until the expected output: a terminal's size changes some time after the request."""
     output = b""
     for _ in range(400):
@@ -157,10 +157,10 @@ async def _asked_until(stream: ProcessStream, wanted: bytes, question: bytes = b
         piece = await stream.read()
         assert piece is not None, f"the stream ends after {output!r}"
         output += piece[1]
-        if wanted in output:
+        if expected in output:
             return
         await asyncio.sleep(0.05)
-    raise AssertionError(f"{wanted!r} was not said, but {output!r}")
+    raise AssertionError(f"{expected!r} was not said, but {output!r}")
 
 
 @CHECKS.add(Feature.CONNECT)
@@ -188,11 +188,11 @@ async def _echoed(at: Bench, pod: Pod, text: bytes) -> bytes:
             await asyncio.sleep(0.05)
             continue
         writer.write(text)
-        answer = await reader.readline()
+        response = await reader.readline()
         writer.close()
         await writer.wait_closed()
-        if answer:
-            return answer
+        if response:
+            return response
         await asyncio.sleep(0.05)
     raise AssertionError("nothing listens")
 

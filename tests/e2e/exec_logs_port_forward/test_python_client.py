@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.looking_in.cluster import LookedInto
-from tests.e2e.looking_in.test_kubectl import _web
+from tests.e2e.exec_logs_port_forward.cluster import LookedInto
+from tests.e2e.exec_logs_port_forward.test_kubectl import _web
 
 pytest.importorskip("kubernetes")
 

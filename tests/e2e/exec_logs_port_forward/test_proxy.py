@@ -26,7 +26,7 @@ from sampan.api.types.core_v1 import (
     ServiceSpec,
 )
 from sampan.api.types.meta_v1 import ObjectMeta
-from tests.e2e.looking_in.cluster import ADDRESS, TOKEN, LookedInto
+from tests.e2e.exec_logs_port_forward.cluster import ADDRESS, TOKEN, LookedInto
 
 pytestmark = pytest.mark.skipif(ADDRESS.startswith("127."), reason="this machine has no address but its own")
 
