@@ -20,6 +20,7 @@ from sampan.kubelet.plugin_registry import PluginRegistry
 from sampan.machinery.client import Client, PatchType
 from sampan.machinery.clock import Clock, VirtualClock
 from sampan.testing import Cluster
+from tests.eventually import eventually
 from tests.kubelet.devices.dra_driver import NAME, BoatDriver
 
 
@@ -101,14 +102,17 @@ def play(scenario: Callable[[Scene], Awaitable[None]]) -> None:
 
 async def prepare(dynamic: DraManager, pod: Pod) -> None:
     """Once the API server knows that the node may read the claim, which it is told beside."""
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                return await dynamic.prepare(pod)
-            except ClaimNotPrepared as fault:
-                if "forbidden" not in str(fault):
-                    raise
-                await asyncio.sleep(0.01)
+
+    async def is_prepared() -> bool:
+        try:
+            await dynamic.prepare(pod)
+        except ClaimNotPrepared as error:
+            if "forbidden" not in str(error):
+                raise
+            return False
+        return True
+
+    await eventually(is_prepared)
 
 
 def first(pod: Pod) -> Container:
@@ -257,20 +261,17 @@ def test_what_a_driver_has_published_goes_with_it() -> None:
             }
             await slices.create(json.from_value({"metadata": {"name": name}, "spec": spec}, ResourceSlice))
 
+        async def has_no_slices() -> bool:
+            return not (await slices.list()).items
+
         async def gone() -> None:
-            async with asyncio.timeout(60):
-                while (await slices.list()).items:
-                    await clock.advance(0.5)
-                    await asyncio.sleep(0.01)
+            await eventually(has_no_slices, step=lambda: clock.advance(0.5))
 
         await publish("before")
         async with scene.managing(clock=clock):
             await gone()
             async with driver.listen(scene.root / "r"):
-                async with asyncio.timeout(60):
-                    while not driver.registered.is_set():
-                        await clock.advance(1)
-                        await asyncio.sleep(0.01)
+                await eventually(driver.registered.is_set, step=lambda: clock.advance(1))
                 await publish("now")
                 await clock.advance(100)
                 assert len((await slices.list()).items or ()) == 1

@@ -18,6 +18,7 @@ from sampan.kubelet.plugin_registry import PluginRegistry, calls
 from sampan.kubelet.plugin_registry.calls import RpcError
 from sampan.machinery.clock import VirtualClock
 from sampan.runtimes.config import Device, Mount
+from tests.eventually import eventually
 from tests.kubelet.devices.device_plugin import BOAT, BoatPlugin
 
 
@@ -35,8 +36,7 @@ class Scene:
         )
         async with asyncio.TaskGroup() as group:
             task = group.create_task(manager.run())
-            while not (self.root / "device-plugins/kubelet.sock").exists():  # noqa: ASYNC110 - files tell nobody
-                await asyncio.sleep(0.005)
+            await eventually((self.root / "device-plugins/kubelet.sock").exists)
             yield manager
             task.cancel()
 
@@ -280,8 +280,7 @@ def test_monitors_are_told_who_has_what(tmp_path: Path) -> None:
             async with asyncio.TaskGroup() as group:
                 task = group.create_task(resources.run())
                 socket, schema = scene.root / "pod-resources/kubelet.sock", resources_proto()
-                while not socket.exists():  # noqa: ASYNC110 - files tell nobody
-                    await asyncio.sleep(0.005)
+                await eventually(socket.exists)
 
                 async def ask(name: str, request: Any) -> Any:
                     return await calls.call(str(socket), schema, "PodResourcesLister", name, request, timeout_s=20)

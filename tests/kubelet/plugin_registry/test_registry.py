@@ -15,6 +15,7 @@ from sampan.kubelet.plugin_registry import PluginError, PluginRegistry
 from sampan.kubelet.plugin_registry.registry import proto
 from sampan.kubelet.plugin_registry.socket_server import GrpcService, SocketServer
 from sampan.machinery.clock import VirtualClock
+from tests.eventually import eventually
 
 PATIENCE_S = 60
 
@@ -109,8 +110,7 @@ async def test_one_that_does_not_speak_keeps_no_other_waiting() -> None:
         listen = plugin.listen(Path(directory) / "b.sock")
         async with asyncio.timeout(PATIENCE_S), listen, asyncio.TaskGroup() as group:
             looking = group.create_task(registry.scan())
-            while not plugin.told:  # noqa: ASYNC110 - the plug-in tells nobody
-                await asyncio.sleep(0.01)
+            await eventually(lambda: bool(plugin.told))
             assert not looking.done()
             looking.cancel()
         assert keeper.names == ["one"]

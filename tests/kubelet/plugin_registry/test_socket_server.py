@@ -10,6 +10,7 @@ from sampan.kubelet.devices.pod_resources import proto
 from sampan.kubelet.plugin_registry.calls import Message, call
 from sampan.kubelet.plugin_registry.socket_server import GrpcService, SocketServer
 from sampan.machinery.clock import VirtualClock
+from tests.eventually import eventually
 
 
 async def _nothing(request: Message) -> Message:
@@ -42,8 +43,7 @@ def test_a_socket_that_cannot_be_had_is_tried_again(tmp_path: Path, caplog: pyte
             await clock.advance(0)
             (tmp_path / "folder").unlink()
             await clock.advance(10)
-            while not socket.exists():  # noqa: ASYNC110 - files tell nobody
-                await asyncio.sleep(0.005)
+            await eventually(socket.exists)
             listen.cancel()
 
     asyncio.run(main())

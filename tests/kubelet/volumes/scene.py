@@ -116,10 +116,3 @@ def play(tmp_path: Path, scenario: Callable[[Scene], Awaitable[None]], **options
             await scenario(Scene(cluster, tmp_path / "root"))
 
     asyncio.run(main())
-
-
-async def eventually(holds: Callable[[], bool]) -> None:
-    """Without a word from anybody: what is looked at is on disk."""
-    async with asyncio.timeout(60):
-        while not holds():  # noqa: ASYNC110 - files tell nobody
-            await asyncio.sleep(0.01)

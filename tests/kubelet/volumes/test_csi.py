@@ -14,8 +14,9 @@ from sampan.kubelet.volumes.csi.conversions import attachment_name
 from sampan.machinery.client import PatchType
 from sampan.machinery.clock import VirtualClock
 from sampan.runtimes.contract import RuntimeFailure
+from tests.eventually import eventually
 from tests.kubelet.volumes.csi_driver import MOUNT_GROUP, NAME, DirectoryDriver
-from tests.kubelet.volumes.scene import Scene, eventually, needs_root, play
+from tests.kubelet.volumes.scene import Scene, needs_root, play
 
 pytestmark = needs_root
 UNIQUE = f"kubernetes.io/csi/{NAME}^handle"
@@ -135,9 +136,7 @@ def test_one_that_is_never_attached(tmp_path: Path) -> None:
             await driver.registered.wait()
             async with asyncio.TaskGroup() as group:
                 failure = group.create_task(_failure(manager, pod))
-                while not failure.done():
-                    await clock.advance(10)
-                    await asyncio.sleep(0.01)
+                await eventually(failure.done, step=lambda: clock.advance(10))
             parts = "unmounted volumes=[data], unattached volumes=[data], failed to process volumes=[]"
             assert failure.result() == f"Unable to attach or mount volumes: {parts}: context deadline exceeded"
             await manager.unmount(pod)

@@ -11,8 +11,9 @@ from sampan.kubelet.volumes import VolumeManager
 from sampan.kubelet.volumes.mounter import growing
 from sampan.machinery.client import PatchType
 from sampan.machinery.copies import copy_of
+from tests.eventually import eventually
 from tests.kubelet.volumes.csi_driver import GrowingDriver
-from tests.kubelet.volumes.scene import Scene, eventually, needs_root, play
+from tests.kubelet.volumes.scene import Scene, needs_root, play
 from tests.kubelet.volumes.test_csi import CLAIM, driver_object, volume
 
 LARGE = 4 << 20

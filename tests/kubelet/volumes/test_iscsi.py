@@ -15,7 +15,8 @@ from sampan.kubelet.volumes.mounter import Mounter
 from sampan.kubelet.volumes.plugins import iscsi
 from sampan.kubelet.volumes.volume_host import Layout, VolumeHost
 from sampan.runtimes import kernel
-from tests.kubelet.volumes.scene import Scene, eventually, needs_root, play
+from tests.eventually import eventually
+from tests.kubelet.volumes.scene import Scene, needs_root, play
 
 pytestmark = needs_root
 IQN = "iqn.2001-04.com.example:storage"

@@ -10,6 +10,7 @@ from sampan.kubelet.volumes import LimitExceeded
 from sampan.kubelet.volumes.csi.conversions import attachment_name
 from sampan.machinery.client import PatchType
 from sampan.machinery.clock import VirtualClock
+from tests.eventually import eventually
 from tests.kubelet.volumes.csi_driver import NAME, DirectoryDriver
 from tests.kubelet.volumes.scene import Scene, needs_root, play
 from tests.kubelet.volumes.test_csi import CLAIM, driver_object, volume
@@ -33,10 +34,7 @@ def test_drivers_are_asked_again(tmp_path: Path) -> None:
             await driver.registered.wait()
             asked = len(driver.of("NodeGetInfo"))
             driver.most = 3
-            async with asyncio.timeout(60):
-                while len(driver.of("NodeGetInfo")) == asked:
-                    await clock.advance(5)
-                    await asyncio.sleep(0.01)
+            await eventually(lambda: len(driver.of("NodeGetInfo")) > asked, step=lambda: clock.advance(5))
             await scene.seen(CSINode, "n", has(3))  # type: ignore[arg-type]
             none = {"spec": {"nodeAllocatableUpdatePeriodSeconds": None}}
             await scene.client.of(CSIDriver).patch(NAME, none, type=PatchType.MERGE)
@@ -60,9 +58,7 @@ def test_a_node_that_can_have_no_more(tmp_path: Path) -> None:
             driver.most = 2
             async with asyncio.TaskGroup() as group:
                 task = group.create_task(_refused(manager.mount(pod)))
-                while not task.done():
-                    await clock.advance(5)
-                    await asyncio.sleep(0.01)
+                await eventually(task.done, step=lambda: clock.advance(5))
             start = "Node has reached its volume attachment limit, rejecting pod. unmounted volumes=[data]"
             told = "unattached volumes=[data], failed to process volumes=[]: context deadline exceeded"
             assert task.result() == ("VolumeAttachmentLimitExceeded", f"{start}, {told}")

@@ -17,6 +17,7 @@ from sampan.runtimes.monitor.client import MonitorClient, MonitorError
 from sampan.runtimes.monitor.logs import LogWriter
 from sampan.runtimes.monitor.protocol import MonitorFrames, frame
 from sampan.runtimes.streams import STDERR, STDOUT, collected
+from tests.eventually import eventually
 
 LINE = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z (stdout|stderr) ([FP]) (.*)")
 
@@ -171,8 +172,7 @@ def test_a_stream_that_is_closed_takes_its_process_along(tmp_path: Path) -> None
         assert piece is not None
         pid = int(piece[1])
         await stream.close()
-        while os.path.exists(f"/proc/{pid}"):  # noqa: ASYNC110, ASYNC240 - another process's end
-            await asyncio.sleep(0.01)
+        await eventually(lambda: not os.path.exists(f"/proc/{pid}"))
         assert await client.list() == []
 
     play(tmp_path, work)
@@ -214,8 +214,7 @@ def test_logs_that_are_moved_away(tmp_path: Path) -> None:
         log = tmp_path / "log"
         await client.run("a", shell("echo one; read x; echo two"), stdin=True, log=str(log))
         stream = await client.attach("a")
-        while not log.read_bytes().endswith(b"one\n"):  # noqa: ASYNC110 - another process writes it
-            await asyncio.sleep(0.01)
+        await eventually(lambda: log.read_bytes().endswith(b"one\n"))
         log.rename(tmp_path / "log.1")
         await client.reopen_log("a")
         await stream.write(b"\n")

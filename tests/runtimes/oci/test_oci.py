@@ -19,6 +19,7 @@ from sampan.runtimes.network import NoNetwork
 from sampan.runtimes.oci.binary import find_programs
 from sampan.runtimes.oci.runtime import OciRuntime
 from sampan.runtimes.streams import collected
+from tests.eventually import eventually
 from tests.kubelet.container_config.builders import pod
 
 PROGRAMS = find_programs()
@@ -212,8 +213,7 @@ def test_stop_with_grace_and_without(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         await n.runtime.run_sandbox(POD, n.sandbox())
         await n.start(*shell("trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done"))
-        while not n.log():  # noqa: ASYNC110 - another process writes it
-            await asyncio.sleep(0.02)
+        await eventually(lambda: bool(n.log()))
         await n.runtime.stop_container(POD, "c", 600)
         assert ((await n.ended()).exit_code, n.log()) == (0, ["ready", "bye"])
         await n.start(*shell("trap '' TERM; echo deaf; while :; do sleep 0.05; done"), attempt=1)
@@ -315,10 +315,12 @@ def test_stats_and_new_limits(tmp_path: Path) -> None:
         await n.runtime.run_sandbox(POD, n.sandbox())
         await n.start(*shell("dd if=/dev/zero of=/file bs=1M count=3 2>/dev/null; while :; do :; done"))
         await n.exec("sh", "-c", "until test -s /file; do sleep 0.01; done")
-        await n.runtime.stats(POD)
-        await asyncio.sleep(0.3)
+
+        async def has_cpu_rate() -> bool:
+            return (await n.runtime.stats(POD))[0].cpu_cores > 0
+
+        await eventually(has_cpu_rate)
         (found,) = await n.runtime.stats(POD)
-        assert found.cpu_cores > 0
         assert found.memory_bytes > 0
         assert (found.disk_bytes or 0) >= 3 << 20
         await n.runtime.update_resources(POD, "c", Resources(cpu_shares=512, cpu_quota=50_000, memory_bytes=64 << 20))

@@ -20,6 +20,7 @@ from sampan.runtimes.images import host
 from sampan.runtimes.process import ProcessRuntime
 from sampan.runtimes.process.runtime import refusal, unsupported_features
 from sampan.runtimes.streams import collected
+from tests.eventually import eventually
 from tests.kubelet.container_config.builders import pod
 
 POD = pod(uid="u1")
@@ -97,14 +98,12 @@ def test_what_is_left_behind_goes_too(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         await n.sandbox()
         await n.start("sh", "-c", "sleep 61 & echo $!; wait")
-        while not n.log():  # noqa: ASYNC110 - another process writes it
-            await asyncio.sleep(0.01)
+        await eventually(lambda: bool(n.log()))
         child = int(n.log()[0])
         assert [each.processes for each in await n.runtime.stats(POD)] == [2]
         await n.runtime.stop_container(POD, "c", 30)
         await n.ended()
-        while (Path("/proc") / str(child)).exists():  # noqa: ASYNC110 - it goes soon after
-            await asyncio.sleep(0.01)
+        await eventually(lambda: not (Path("/proc") / str(child)).exists())
 
     play(tmp_path, work)
 

@@ -1,7 +1,11 @@
-"""The image of the pause container, which holds the namespaces of a pod and reaps orphaned processes.
+"""The image of the pause container, which holds the namespaces of a pod and reaps orphaned processes (`build/pause`).
 
 It is generated here, as the machine may have no access to a registry: one file, a program of a dozen instructions,
 which ignores SIGCHLD, so that the kernel reaps its children, and sleeps forever.
+
+The program is assembled by hand from the instruction encodings in the comments: x86-64 as bytes, arm64 as 32-bit words
+with the immediates of MOVZ, ADR and B computed below. To check it, write `program("arm64")` to a file and run `objdump
+-d` on it. The test runs it on the architecture of the machine and verifies that it ignores SIGCHLD and keeps waiting.
 """
 
 from __future__ import annotations
