@@ -31,7 +31,7 @@ from tests.conformance.run import Suite, parts, sampan_kubectl
     help="Directory for logs and results, which those of later runs are added to. [a new one]",
 )
 def main(focus: str, skip: str, runtime: str, store: str, kubectl: str, processes: int, output: Path | None) -> None:
-    """Run the official Kubernetes conformance suite against a Sampan cluster of two nodes."""
+    """Run the official Kubernetes conformance suite against a Sampan cluster of two nodes, with containerd one."""
     options = ClusterOptions(runtime=runtime, store=store)
     output = output or Path(tempfile.mkdtemp(prefix="sampan-conformance-"))
     directory = results.new_directory(output)

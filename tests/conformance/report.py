@@ -54,8 +54,9 @@ def page_text(runs: Sequence[Run]) -> str:
     lines = [
         "# Conformance",
         "",
-        f"The official conformance suite of Kubernetes {KUBERNETES_VERSION} against two Sampan nodes. This",
-        "page is written by `make conformance` from the last result of each test; do not edit it.",
+        f"The official conformance suite of Kubernetes {KUBERNETES_VERSION} against a Sampan",
+        "cluster of two nodes, or one with containerd (`cri`). `make conformance` writes this page from the last",
+        "result of each test.",
         "",
         "```",
         f"{main.configuration}: {main}",
