@@ -16,7 +16,7 @@ from sampan.api.types.core_v1 import (
 from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
 from sampan.api.types.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from sampan.machinery.object_key import key_of
-from sampan.scheduler.queue.queued_pod import QueuedPodInfo
+from sampan.scheduler.queue.scheduling_queue import QueuedPodInfo
 from tests.scheduler.running_scheduler import running
 
 NODES, EACH = 3000, 3

@@ -9,9 +9,8 @@ from sampan.api.types.core_v1 import Namespace, Node, Pod
 from sampan.machinery.client import Selection
 from sampan.machinery.informer import InformerFactory
 from sampan.scheduler.cache.node_table import NodeTable
-from sampan.scheduler.cache.nominator import Nominator
 from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER, PodInfo, PodInfoTable
-from sampan.scheduler.cache.scheduler_cache import SchedulerCache
+from sampan.scheduler.cache.scheduler_cache import Nominator, SchedulerCache
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource
 from sampan.scheduler.queue.scheduling_queue import SchedulingQueue
 

@@ -20,8 +20,7 @@ from sampan.machinery.metrics import Metrics, Sample
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER
 from sampan.scheduler.cache.scheduler_cache import SchedulerCache
-from sampan.scheduler.queue.queued_pod import QueuedPodInfo
-from sampan.scheduler.queue.scheduling_queue import SchedulingQueue
+from sampan.scheduler.queue.scheduling_queue import QueuedPodInfo, SchedulingQueue
 
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 

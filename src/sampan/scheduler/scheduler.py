@@ -22,27 +22,24 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.scheduler.cache.node_table import NodeTable
-from sampan.scheduler.cache.nominator import Nominator
 from sampan.scheduler.cache.pod_info import PodInfo, PodInfoTable
-from sampan.scheduler.cache.scheduler_cache import SchedulerCache
+from sampan.scheduler.cache.scheduler_cache import Nominator, SchedulerCache
 from sampan.scheduler.config import ProfileConfig, SchedulerConfig
 from sampan.scheduler.cycle.binder import Binder
-from sampan.scheduler.cycle.decision_recorder import COMPONENT, DecisionHistory, DecisionRecorder
-from sampan.scheduler.cycle.event_recorder import PodEventRecorder
+from sampan.scheduler.cycle.decision_recorder import COMPONENT, DecisionHistory, DecisionRecorder, PodEventRecorder
 from sampan.scheduler.cycle.failure_handler import FailureHandler, PreemptionExecutor
 from sampan.scheduler.cycle.pod_group_cycle import PodGroupCycle
 from sampan.scheduler.cycle.pod_status import PodStatusWriter
-from sampan.scheduler.cycle.schedule_algorithm import ScheduleAlgorithm
-from sampan.scheduler.cycle.scheduling_cycle import SchedulingCycle
+from sampan.scheduler.cycle.scheduling_cycle import Profiles, ScheduleAlgorithm, SchedulingCycle
 from sampan.scheduler.event_handlers import LIVING, EventHandlers
 from sampan.scheduler.extenders.extender_chain import NAME as EXTENDER
 from sampan.scheduler.extenders.extender_chain import ExtenderChain
 from sampan.scheduler.framework.cluster_event import ClusterEventPublisher
 from sampan.scheduler.framework.contract import Handle
-from sampan.scheduler.framework.scores import RoundRobin, SeededRandom
+from sampan.scheduler.framework.framework import RoundRobin, SeededRandom
 from sampan.scheduler.framework.waiting_pods import WaitingPods
 from sampan.scheduler.metrics import GaugeSource, SchedulerMetrics
-from sampan.scheduler.plugins.registry import Profiles, make_framework
+from sampan.scheduler.plugins.registry import make_framework
 from sampan.scheduler.queue.scheduling_queue import SchedulingQueue
 
 
@@ -142,6 +139,27 @@ class Scheduler:
 # -- composition ------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Core:
+    """What the parts of a scheduler share."""
+
+    client: Client
+    clock: Clock
+    config: SchedulerConfig
+    activity: Activity
+    metrics: SchedulerMetrics
+    informers: InformerFactory
+    pods: PodInfoTable
+    table: NodeTable
+    nominator: Nominator
+    cache: SchedulerCache
+    waiting: WaitingPods
+    extenders: ExtenderChain
+    events: PodEventRecorder
+    decisions: DecisionRecorder
+    tasks: BackgroundTasks
+
+
 def make_scheduler(
     *,
     client: Client,
@@ -154,98 +172,158 @@ def make_scheduler(
 ) -> Scheduler:
     """Create a scheduler with all its collaborators; invalid plug-in arguments are reported here."""
     config, activity, metrics = config or SchedulerConfig(), activity or Activity(), metrics or SchedulerMetrics()
-    pods, nominator, waiting = PodInfoTable(), Nominator(), WaitingPods()
+    pods, nominator, history = PodInfoTable(), Nominator(), DecisionHistory()
     table = NodeTable(pods)
-    cache = SchedulerCache(table=table, nominator=nominator)
-    informers = InformerFactory(client=client, activity=activity)
-    extenders = ExtenderChain(config.extenders)
     events = PodEventRecorder(client=client, clock=clock, host=host, activity=activity)
-    history, cluster_events, tasks = DecisionHistory(), ClusterEventPublisher(), BackgroundTasks()
-    decisions = DecisionRecorder(events=events, history=history, clock=clock, recorder=recorder)
-    handle = Handle(
-        table=table,
-        clock=clock,
-        informers=informers,
+    core = _Core(
         client=client,
-        nominator=nominator,
-        waiting=waiting,
-        cluster_events=cluster_events,
-        extenders=extenders,
-        publish_event=decisions.publish_event,
-    )
-    profiles = _make_profiles(config, handle, extenders, metrics)
-    queue = _make_queue(config, clock, profiles, metrics)
-    cluster_events.subscribe(queue.on_event)
-    pod_status = PodStatusWriter(client=client, clock=clock)
-    failures = FailureHandler(
-        queue=queue,
-        nominator=nominator,
-        metrics=metrics,
-        decisions=decisions,
-        pod_status=pod_status,
-        preemption=PreemptionExecutor(
-            client=client, clock=clock, events=events, pod_status=pod_status, nominator=nominator, waiting=waiting
-        ),
-        latest=LatestPods(informers=informers, pods=pods),
-        start_task=tasks.start,
-    )
-    binder = Binder(
-        cache=cache,
-        waiting=waiting,
-        extenders=extenders,
-        metrics=metrics,
-        decisions=decisions,
-        pod_status=pod_status,
-        failures=failures,
         clock=clock,
+        config=config,
         activity=activity,
-        max_bindings=config.max_bindings,
-        start_task=tasks.start,
-    )
-    algorithm = ScheduleAlgorithm(
-        table=table, nominator=nominator, extenders=extenders, metrics=metrics, clock=clock, activity=activity
-    )
-    group_cycle = PodGroupCycle(
-        algorithm=algorithm,
+        metrics=metrics,
+        informers=InformerFactory(client=client, activity=activity),
+        pods=pods,
         table=table,
-        cache=cache,
-        queue=queue,
         nominator=nominator,
-        binder=binder,
-        failures=failures,
-        decisions=decisions,
-        turn_s=config.turn_s,
-        start_task=tasks.start,
+        cache=SchedulerCache(table=table, nominator=nominator),
+        waiting=WaitingPods(),
+        extenders=ExtenderChain(config.extenders),
+        events=events,
+        decisions=DecisionRecorder(events=events, history=history, clock=clock, recorder=recorder),
+        tasks=BackgroundTasks(),
     )
+    cluster_events = ClusterEventPublisher()
+    profiles = _make_profiles(core, cluster_events)
+    queue = _make_queue(core, profiles)
+    cluster_events.subscribe(queue.on_event)
     return Scheduler(
         config=config,
         activity=activity,
-        informers=informers,
+        informers=core.informers,
         pods=pods,
         table=table,
-        cache=cache,
+        cache=core.cache,
         nominator=nominator,
-        waiting=waiting,
+        waiting=core.waiting,
         profiles=profiles,
         queue=queue,
         event_handlers=EventHandlers(
-            cache=cache, table=table, pods=pods, queue=queue, nominator=nominator, scheduler_names=profiles.names
+            cache=core.cache, table=table, pods=pods, queue=queue, nominator=nominator, scheduler_names=profiles.names
         ),
-        extenders=extenders,
-        cycle=SchedulingCycle(
-            profiles=profiles,
-            algorithm=algorithm,
-            group_cycle=group_cycle,
-            table=table,
-            queue=queue,
-            binder=binder,
-            failures=failures,
-            decisions=decisions,
-        ),
+        extenders=core.extenders,
+        cycle=_make_cycle(core, profiles, queue),
         history=history,
         events=events,
         metrics=metrics,
-        tasks=tasks,
+        tasks=core.tasks,
+    )
+
+
+def _make_profiles(core: _Core, cluster_events: ClusterEventPublisher) -> Profiles:
+    handle = Handle(
+        table=core.table,
+        clock=core.clock,
+        informers=core.informers,
+        client=core.client,
+        nominator=core.nominator,
+        waiting=core.waiting,
+        cluster_events=cluster_events,
+        extenders=core.extenders,
+        publish_event=core.decisions.publish_event,
+    )
+    tie_breaker = RoundRobin() if core.config.seed is None else SeededRandom(core.config.seed)
+    ignored = core.extenders.ignored_resources
+    profiles = [_without_ignored_resources(profile, ignored) for profile in core.config.profiles]
+    return Profiles(make_framework(profile, handle, tie_breaker, core.metrics) for profile in profiles)
+
+
+def _without_ignored_resources(profile: ProfileConfig, ignored: frozenset[str]) -> ProfileConfig:
+    """Exclude the resources that extenders manage alone from NodeResourcesFit."""
+    if not ignored:
+        return profile
+    fit = profile.args.get("NodeResourcesFit", {})
+    fit = {**fit, "ignoredResources": sorted({*fit.get("ignoredResources", ()), *ignored})}
+    return replace(profile, args={**profile.args, "NodeResourcesFit": fit})
+
+
+def _make_queue(core: _Core, profiles: Profiles) -> SchedulingQueue:
+    extenders = {EXTENDER} if core.config.extenders else set()
+    return SchedulingQueue(
+        clock=core.clock,
+        sort_key=profiles.queue_sort.sort_key,
+        gate=profiles.pre_enqueue,
+        hints=profiles.queueing_hints(),
+        plugins_without_hints=profiles.plugins_without_hints() | extenders,
+        config=core.config.queue,
+        incoming=core.metrics.incoming,
+    )
+
+
+def _make_cycle(core: _Core, profiles: Profiles, queue: SchedulingQueue) -> SchedulingCycle:
+    pod_status = PodStatusWriter(client=core.client, clock=core.clock)
+    failures = _make_failure_handler(core, queue, pod_status)
+    binder = Binder(
+        cache=core.cache,
+        waiting=core.waiting,
+        extenders=core.extenders,
+        metrics=core.metrics,
+        decisions=core.decisions,
+        pod_status=pod_status,
+        failures=failures,
+        clock=core.clock,
+        activity=core.activity,
+        max_bindings=core.config.max_bindings,
+        start_task=core.tasks.start,
+    )
+    algorithm = ScheduleAlgorithm(
+        table=core.table,
+        nominator=core.nominator,
+        extenders=core.extenders,
+        metrics=core.metrics,
+        clock=core.clock,
+        activity=core.activity,
+    )
+    group_cycle = PodGroupCycle(
+        algorithm=algorithm,
+        table=core.table,
+        cache=core.cache,
+        queue=queue,
+        nominator=core.nominator,
+        binder=binder,
+        failures=failures,
+        decisions=core.decisions,
+        turn_s=core.config.turn_s,
+        start_task=core.tasks.start,
+    )
+    return SchedulingCycle(
+        profiles=profiles,
+        algorithm=algorithm,
+        group_cycle=group_cycle,
+        table=core.table,
+        queue=queue,
+        binder=binder,
+        failures=failures,
+        decisions=core.decisions,
+    )
+
+
+def _make_failure_handler(core: _Core, queue: SchedulingQueue, pod_status: PodStatusWriter) -> FailureHandler:
+    return FailureHandler(
+        queue=queue,
+        nominator=core.nominator,
+        metrics=core.metrics,
+        decisions=core.decisions,
+        pod_status=pod_status,
+        preemption=PreemptionExecutor(
+            client=core.client,
+            clock=core.clock,
+            events=core.events,
+            pod_status=pod_status,
+            nominator=core.nominator,
+            waiting=core.waiting,
+        ),
+        latest=LatestPods(informers=core.informers, pods=core.pods),
+        start_task=core.tasks.start,
     )
 
 
@@ -261,37 +339,6 @@ class LatestPods:
         if pod is None or pod.metadata.uid != info.uid or pod is info.pod:
             return info
         return self.pods.refreshed(info, pod)
-
-
-def _make_profiles(
-    config: SchedulerConfig, handle: Handle, extenders: ExtenderChain, metrics: SchedulerMetrics
-) -> Profiles:
-    tie_breaker = RoundRobin() if config.seed is None else SeededRandom(config.seed)
-    profiles = (_without_ignored_resources(profile, extenders.ignored_resources) for profile in config.profiles)
-    return Profiles(make_framework(profile, handle, tie_breaker, metrics) for profile in profiles)
-
-
-def _without_ignored_resources(profile: ProfileConfig, ignored: frozenset[str]) -> ProfileConfig:
-    """Exclude the resources that extenders manage alone from NodeResourcesFit."""
-    if not ignored:
-        return profile
-    fit = profile.args.get("NodeResourcesFit", {})
-    fit = {**fit, "ignoredResources": sorted({*fit.get("ignoredResources", ()), *ignored})}
-    return replace(profile, args={**profile.args, "NodeResourcesFit": fit})
-
-
-def _make_queue(
-    config: SchedulerConfig, clock: Clock, profiles: Profiles, metrics: SchedulerMetrics
-) -> SchedulingQueue:
-    return SchedulingQueue(
-        clock=clock,
-        sort_key=profiles.queue_sort.sort_key,
-        gate=profiles.pre_enqueue,
-        hints=profiles.queueing_hints(),
-        plugins_without_hints=profiles.plugins_without_hints() | ({EXTENDER} if config.extenders else set()),
-        config=config.queue,
-        incoming=metrics.incoming,
-    )
 
 
 __all__ = ["COMPONENT", "Scheduler", "make_scheduler"]

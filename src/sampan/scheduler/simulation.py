@@ -15,13 +15,12 @@ from sampan.machinery.client.transport import Events
 from sampan.machinery.clock import Clock, VirtualClock
 from sampan.machinery.informer import InformerFactory
 from sampan.scheduler.cache.node_table import NodeTable
-from sampan.scheduler.cache.nominator import Nominator
 from sampan.scheduler.cache.pod_info import PodInfo, PodInfoTable
+from sampan.scheduler.cache.scheduler_cache import Nominator
 from sampan.scheduler.config import ProfileConfig
 from sampan.scheduler.framework.cluster_event import ClusterEventPublisher
-from sampan.scheduler.framework.contract import CycleState, Handle
-from sampan.scheduler.framework.framework import ScheduleResult
-from sampan.scheduler.framework.scores import RoundRobin, SeededRandom
+from sampan.scheduler.framework.contract import CycleState, Handle, ScheduleResult
+from sampan.scheduler.framework.framework import RoundRobin, SeededRandom
 from sampan.scheduler.framework.waiting_pods import WaitingPods
 from sampan.scheduler.plugins.registry import make_framework
 

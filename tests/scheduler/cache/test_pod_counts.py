@@ -31,11 +31,11 @@ groups = st.builds(LabelGroup, st.sampled_from(["x", "y", ""]), labels, st.just(
 
 
 @given(sorts, groups)
-def test_what_matches_is_found(sort: PodClass, group: LabelGroup) -> None:
+def test_what_matches_is_found(pod_class: PodClass, group: LabelGroup) -> None:
     buckets = list(buckets_of(group))
     assert len(buckets) == len(set(buckets))
-    if sort.matches(group, SPACES):
-        assert bucket_of(sort.selectors) in buckets
+    if pod_class.matches(group, SPACES):
+        assert bucket_of(pod_class.selectors) in buckets
 
 
 def pod(name: str, namespace: str, own: dict[str, str]) -> Pod:
@@ -54,7 +54,7 @@ def test_counts_while_pods_come_and_go(
     counts = PodCounts(table, 3)
     for name, found in SPACES.items():
         counts.set_namespace(name, found)
-    early = [counts.tally(sort) for sort in wanted]
+    early = [counts.tally(pod_class) for pod_class in wanted]
     there: list[tuple[PodInfo, int]] = []
     for number, (namespace, own, row) in enumerate(steps):
         one_goes: bool = data.draw(st.booleans())
@@ -64,10 +64,10 @@ def test_counts_while_pods_come_and_go(
         info = table.info(pod(f"p{number}", namespace, own))
         counts.add(info, row)
         there.append((info, row))
-    for sort, tally in zip(wanted, early, strict=True):
+    for pod_class, tally in zip(wanted, early, strict=True):
         plain = [0, 0, 0]
         for info, row in there:
-            plain[row] += sort.matches(info.group, SPACES)
+            plain[row] += pod_class.matches(info.group, SPACES)
         assert tally.per_node.tolist() == plain
         assert tally.total == sum(plain)
 
@@ -77,10 +77,10 @@ def test_a_thousand_deployments(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = 0
     plain = PodClass.matches
 
-    def counted(sort: PodClass, group: LabelGroup, spaces: object) -> bool:
+    def counted(pod_class: PodClass, group: LabelGroup, spaces: object) -> bool:
         nonlocal looks
         looks += 1
-        return plain(sort, group, spaces)  # type: ignore[arg-type]
+        return plain(pod_class, group, spaces)  # type: ignore[arg-type]
 
     monkeypatch.setattr(PodClass, "matches", counted)
     table = PodInfoTable()
@@ -97,9 +97,9 @@ def test_a_thousand_deployments(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_sorts_that_nobody_holds_are_forgotten() -> None:
     counts = PodCounts(PodInfoTable(), 1)
-    sort = PodClass((PodSelector(Selector(), frozenset(("x",))),))
-    held = counts.tally(sort)
-    assert list(counts._sorts) == [sort]
+    pod_class = PodClass((PodSelector(Selector(), frozenset(("x",))),))
+    held = counts.tally(pod_class)
+    assert list(counts._classes) == [pod_class]
     del held
     gc.collect()
-    assert list(counts._sorts) == []
+    assert list(counts._classes) == []

@@ -28,6 +28,7 @@ from sampan.scheduler.framework.extension_points import (
     ReservePlugin,
     ScoreExtensions,
     ScorePlugin,
+    SignatureCondition,
     UnreservePlugin,
 )
 from sampan.scheduler.plugins.default_binder import DefaultBinder
@@ -63,6 +64,7 @@ PRE_ENQUEUE: list[type[PreEnqueuePlugin]] = [SchedulingGates, DynamicResources, 
 QUEUE_SORT: list[type[QueueSortPlugin]] = [PrioritySort]
 POD_GROUP: list[type[PodGroupPlugin]] = [GangScheduling]
 PREPARE: list[type[PreparePlugin]] = [DynamicResources]
+SIGNATURE_CONDITION: list[type[SignatureCondition]] = [NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone]
 FILTER: list[type[FilterPlugin]] = [
     DynamicResources,
     InterPodAffinity,
@@ -161,6 +163,7 @@ IMPLEMENTATIONS: Mapping[str, Sequence[type]] = {
     "sort_key": QUEUE_SORT,
     "pod_group": POD_GROUP,
     "prepare": PREPARE,
+    "applies_to": SIGNATURE_CONDITION,
     "pre_filter": PRE_FILTER,
     "filter": FILTER,
     "post_filter": POST_FILTER,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.scheduler.framework.framework import ScheduleResult
+from sampan.scheduler.framework.contract import ScheduleResult
 from sampan.scheduler.simulation import Simulation
 from tests.scheduler.random_clusters import Situation, few, nodes, pods, situations
 

@@ -8,12 +8,11 @@ import pytest
 from sampan.api.types.core_v1 import Pod, PodSpec
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.clock import VirtualClock
-from sampan.scheduler.cache.nominator import Nominator
 from sampan.scheduler.cache.pod_info import PodInfo, PodInfoTable
+from sampan.scheduler.cache.scheduler_cache import Nominator
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource
 from sampan.scheduler.framework.contract import Code, Status
-from sampan.scheduler.queue.queued_pod import QueuedPodInfo
-from sampan.scheduler.queue.scheduling_queue import SchedulingQueue
+from sampan.scheduler.queue.scheduling_queue import QueuedPodInfo, SchedulingQueue
 
 NODE_ADD = ClusterEvent(EventResource.NODE, ActionType.ADD)
 NODE_LABELS = ClusterEvent(EventResource.NODE, ActionType.UPDATE_LABELS)

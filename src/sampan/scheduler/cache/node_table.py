@@ -60,7 +60,7 @@ class NodeTable:
         self._resources = {name: at for at, name in enumerate(_AMOUNTS)}
         self._columns: dict[str, LabelColumn] = {}
         self._free: list[int] = []
-        self._homeless: dict[str, dict[str, PodInfo]] = {}
+        self._pods_of_unknown_nodes: dict[str, dict[str, PodInfo]] = {}
         """Pods on unknown nodes, by node name."""
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ class NodeTable:
             self._put_shape(row, node)
         self.node_log.note(row)
         if is_new:
-            for info in self._homeless.pop(name, {}).values():
+            for info in self._pods_of_unknown_nodes.pop(name, {}).values():
                 self._add(info, row)
         return row
 
@@ -143,7 +143,7 @@ class NodeTable:
         for info in pods.values():
             self._take(info, row)
         if pods:
-            self._homeless[name] = pods
+            self._pods_of_unknown_nodes[name] = pods
         self.valid[row] = False
         self.count -= 1
         self.nodes[row] = None
@@ -160,17 +160,17 @@ class NodeTable:
         """Count a pod that is bound to the node or assumed there."""
         row = self.rows.get(node)
         if row is None:
-            self._homeless.setdefault(node, {})[info.uid] = info
+            self._pods_of_unknown_nodes.setdefault(node, {})[info.uid] = info
         else:
             self._add(info, row)
 
     def remove_pod(self, uid: str, node: str) -> PodInfo | None:
         row = self.rows.get(node)
         if row is None:
-            pods = self._homeless.get(node, {})
+            pods = self._pods_of_unknown_nodes.get(node, {})
             removed = pods.pop(uid, None)
             if not pods:
-                self._homeless.pop(node, None)
+                self._pods_of_unknown_nodes.pop(node, None)
             return removed
         info = self.pods[row].get(uid)
         if info is not None:
@@ -189,7 +189,7 @@ class NodeTable:
 
     def pod_on_node(self, uid: str, node: str) -> PodInfo | None:
         row = self.rows.get(node)
-        return (self.pods[row] if row is not None else self._homeless.get(node, {})).get(uid)
+        return (self.pods[row] if row is not None else self._pods_of_unknown_nodes.get(node, {})).get(uid)
 
     def _add(self, info: PodInfo, row: int) -> None:
         self.pods[row][info.uid] = info

@@ -21,7 +21,7 @@ from sampan.scheduler.cache.pod_info import PodInfo, PodInfoTable
 
 
 class PodTally:
-    """The number of pods of one sort per node; referenced domain sums are updated with every change."""
+    """The number of pods of one class per node; referenced domain sums are updated with every change."""
 
     __slots__ = ("__weakref__", "_by_key", "_sums", "per_node", "total")
 
@@ -142,8 +142,8 @@ class PodCounts:
         self._pods, self._size = pods, size
         self.namespace_labels: dict[str, Mapping[str, str]] = {}
         self._tallies: WeakValueDictionary[PodClass, PodTally] = WeakValueDictionary()
-        self._sorts: Buckets[PodClass] = Buckets()
-        """The sorts of pods that are counted."""
+        self._classes: Buckets[PodClass] = Buckets()
+        """The classes of pods that are counted."""
         self._groups: Buckets[LabelGroup] = Buckets()
         """The label groups that have pods on nodes, each in every bucket that may match it."""
         self._carried: Buckets[AffinityTerm] = Buckets()
@@ -151,16 +151,16 @@ class PodCounts:
         self.version = 0
         """A version that is incremented when a term appears or disappears, or the labels of a namespace change."""
 
-    def tally(self, sort: PodClass) -> PodTally:
+    def tally(self, pod_class: PodClass) -> PodTally:
         """Return the count of such pods per node; it is maintained for as long as the result is referenced."""
-        tally = self._tallies.get(sort)
+        tally = self._tallies.get(pod_class)
         if tally is None:
-            bucket = bucket_of(sort.selectors)
-            tally = self._tallies[sort] = PodTally(self._size)
-            self._sorts.add(bucket, sort)
-            weakref.finalize(tally, self._forget, sort).atexit = False
+            bucket = bucket_of(pod_class.selectors)
+            tally = self._tallies[pod_class] = PodTally(self._size)
+            self._classes.add(bucket, pod_class)
+            weakref.finalize(tally, self._forget, pod_class).atexit = False
             for group in self._groups.of(bucket):
-                self._link(group, sort, tally)
+                self._link(group, pod_class, tally)
         return tally
 
     def add(self, info: PodInfo, row: int) -> None:
@@ -219,19 +219,19 @@ class PodCounts:
         else:
             self.namespace_labels[name] = labels
         self.version += 1
-        for sort, tally in list(self._tallies.items()):
-            if any(not selector.namespace_selector.is_nothing for selector in sort.selectors):
-                self._recount(sort, tally, name)
+        for pod_class, tally in list(self._tallies.items()):
+            if any(not selector.namespace_selector.is_nothing for selector in pod_class.selectors):
+                self._recount(pod_class, tally, name)
 
-    def _recount(self, sort: PodClass, tally: PodTally, namespace: str) -> None:
+    def _recount(self, pod_class: PodClass, tally: PodTally, namespace: str) -> None:
         for group in self._groups.of((namespace, "", "")):
             was = any(ref() is tally for ref in group.tallies)
-            if was and not sort.matches(group, self.namespace_labels):
+            if was and not pod_class.matches(group, self.namespace_labels):
                 group.tallies = [ref for ref in group.tallies if ref() is not tally]
                 for row, count in group.rows.items():
                     tally.add(row, -count)
             elif not was:
-                self._link(group, sort, tally)
+                self._link(group, pod_class, tally)
 
     def _enter(self, group: LabelGroup) -> None:
         """Link a group to the tallies that count it when its first pod is added to a node."""
@@ -239,23 +239,23 @@ class PodCounts:
         for bucket in buckets:
             self._groups.add(bucket, group)
         group.tallies = []
-        for sort in self._sorts.of(*buckets):
-            tally = self._tallies.get(sort)
+        for pod_class in self._classes.of(*buckets):
+            tally = self._tallies.get(pod_class)
             if tally is not None:
-                self._link(group, sort, tally)
+                self._link(group, pod_class, tally)
 
     def _leave(self, group: LabelGroup) -> None:
         for bucket in buckets_of(group):
             self._groups.remove(bucket, group)
         group.tallies = []
 
-    def _forget(self, sort: PodClass) -> None:
-        """Stop counting a sort whose tally is no longer referenced, unless a new tally exists already."""
-        if sort not in self._tallies:
-            self._sorts.remove(bucket_of(sort.selectors), sort)
+    def _forget(self, pod_class: PodClass) -> None:
+        """Stop counting a class of pods whose tally is no longer referenced, unless a new tally exists already."""
+        if pod_class not in self._tallies:
+            self._classes.remove(bucket_of(pod_class.selectors), pod_class)
 
-    def _link(self, group: LabelGroup, sort: PodClass, tally: PodTally) -> None:
-        if sort.matches(group, self.namespace_labels):
+    def _link(self, group: LabelGroup, pod_class: PodClass, tally: PodTally) -> None:
+        if pod_class.matches(group, self.namespace_labels):
             group.tallies = [ref for ref in group.tallies if ref() is not None]
             group.tallies.append(weakref.ref(tally))
             for row, count in group.rows.items():

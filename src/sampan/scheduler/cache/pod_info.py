@@ -1,13 +1,96 @@
-"""A pod as the scheduler sees it, and the table that creates these objects so that pods share what is equal."""
+"""A pod as the scheduler sees it, and the table that creates these objects so that pods share what is equal.
+
+A pod that is being resized in place occupies the maximum of the requested, the allocated and the actual resources; for
+an infeasible resize, the maximum of the latter two.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from weakref import WeakValueDictionary
 
-from sampan.api.types.core_v1 import Pod
+import msgspec
+
+from sampan.api import quantity
+from sampan.api.semantics.conditions import find_condition
+from sampan.api.types.core_v1 import Container, ContainerStatus, Pod, PodSpec, ResourceRequirements
 from sampan.scheduler.cache.label_groups import AffinityTerm, AffinityTermTable, LabelGroup
 from sampan.scheduler.cache.pod_signature import PodSignature, PodSignatureTable
-from sampan.scheduler.cache.resize_requests import spec_with_occupied_resources
+
+_PENDING, _INFEASIBLE = "PodResizePending", "Infeasible"
+_Requests = Mapping[str, str]
+
+
+def spec_with_occupied_resources(pod: Pod) -> PodSpec:
+    """Return the spec with the occupied resources as requests; the pod's own spec if they are the same."""
+    containers = _with_occupied_resources(pod, pod.spec.containers or (), pod.status.containerStatuses)
+    sidecars = _with_occupied_resources(
+        pod, pod.spec.initContainers, pod.status.initContainerStatuses, only_sidecars=True
+    )
+    pod_resources = _occupied_pod_resources(pod)
+    if containers is None and sidecars is None and pod_resources is None:
+        return pod.spec
+    return msgspec.structs.replace(
+        pod.spec,
+        containers=containers if containers is not None else pod.spec.containers,
+        initContainers=sidecars if sidecars is not None else pod.spec.initContainers,
+        resources=pod_resources if pod_resources is not None else pod.spec.resources,
+    )
+
+
+def _occupied_pod_resources(pod: Pod) -> ResourceRequirements | None:
+    """Return the pod-level resources as occupied, or None if nothing differs."""
+    desired, actual = pod.spec.resources, pod.status.resources
+    if desired is None or actual is None or not desired.requests:
+        return None
+    most = _occupied(pod, desired.requests, actual.requests, pod.status.allocatedResources)
+    occupied = {name: most.get(name, "0") for name in desired.requests}
+    return None if occupied == desired.requests else msgspec.structs.replace(desired, requests=occupied)
+
+
+def _with_occupied_resources(
+    pod: Pod, containers: Sequence[Container], statuses: Sequence[ContainerStatus], *, only_sidecars: bool = False
+) -> list[Container] | None:
+    """Return the containers with their resources as occupied, or None if nothing differs."""
+    by_name = {status.name: status for status in statuses if status.resources is not None}
+    if not by_name:
+        return None
+    updated, differs = [], False
+    for container in containers:
+        status = by_name.get(container.name)
+        if status is None or (only_sidecars and container.restartPolicy != "Always"):
+            updated.append(container)
+            continue
+        requests = container.resources.requests
+        actual = status.resources.requests if status.resources is not None else {}
+        occupied = _occupied(pod, requests, actual, status.allocatedResources)
+        if occupied != requests:
+            differs = True
+            resources = msgspec.structs.replace(container.resources, requests=occupied)
+            container = msgspec.structs.replace(container, resources=resources)
+        updated.append(container)
+    return updated if differs else None
+
+
+def _occupied(pod: Pod, requested: _Requests, actual: _Requests, allocated: _Requests) -> _Requests:
+    if actual == requested and allocated in ({}, requested):
+        return requested
+    return _maxima([actual, allocated] if _is_infeasible(pod) else [requested, actual, allocated])
+
+
+def _is_infeasible(pod: Pod) -> bool:
+    pending = find_condition(pod.status.conditions, _PENDING)
+    return pending is not None and pending.reason == _INFEASIBLE
+
+
+def _maxima(lists: Sequence[_Requests]) -> dict[str, str]:
+    maxima: dict[str, str] = {}
+    for amounts in lists:
+        for name, amount in amounts.items():
+            if name not in maxima or quantity.parse(amount) > quantity.parse(maxima[name]):
+                maxima[name] = amount
+    return maxima
+
 
 DEFAULT_SCHEDULER = "default-scheduler"
 

@@ -16,10 +16,9 @@ from sampan.api.types.core_v1 import Pod
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, Delete
 from sampan.machinery.clock import Clock
-from sampan.scheduler.cache.nominator import Nominator
 from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER, PodInfo
-from sampan.scheduler.cycle.decision_recorder import DecisionRecorder
-from sampan.scheduler.cycle.event_recorder import NORMAL, PodEventRecorder
+from sampan.scheduler.cache.scheduler_cache import Nominator
+from sampan.scheduler.cycle.decision_recorder import NORMAL, DecisionRecorder, PodEventRecorder
 from sampan.scheduler.cycle.pod_status import DISRUPTION_TARGET, PREEMPTED, PodStatusWriter, status_patch
 from sampan.scheduler.extenders.http_extender import ExtenderError
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource
@@ -28,8 +27,7 @@ from sampan.scheduler.framework.diagnosis import Diagnosis
 from sampan.scheduler.framework.framework import Framework
 from sampan.scheduler.framework.waiting_pods import WaitingPods
 from sampan.scheduler.metrics import ERROR, UNSCHEDULABLE, SchedulerMetrics
-from sampan.scheduler.queue.queued_pod import QueuedPodInfo
-from sampan.scheduler.queue.scheduling_queue import SchedulingQueue
+from sampan.scheduler.queue.scheduling_queue import QueuedPodInfo, SchedulingQueue
 
 log = logging.getLogger(__name__)
 

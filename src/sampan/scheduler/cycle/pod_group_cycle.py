@@ -14,18 +14,23 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sampan.scheduler.cache.node_table import NodeTable
-from sampan.scheduler.cache.nominator import Nominator
-from sampan.scheduler.cache.scheduler_cache import SchedulerCache
+from sampan.scheduler.cache.scheduler_cache import Nominator, SchedulerCache
 from sampan.scheduler.cycle.binder import Binder
 from sampan.scheduler.cycle.decision_recorder import DecisionRecorder
 from sampan.scheduler.cycle.failure_handler import FailureHandler, StartTask
-from sampan.scheduler.cycle.schedule_algorithm import ScheduleAlgorithm
+from sampan.scheduler.cycle.scheduling_cycle import ScheduleAlgorithm
 from sampan.scheduler.extenders.http_extender import ExtenderError
-from sampan.scheduler.framework.contract import Code, CycleState, PodGroupAttempt, PostFilterResult, Status
+from sampan.scheduler.framework.contract import (
+    Code,
+    CycleState,
+    PodGroupAttempt,
+    PostFilterResult,
+    ScheduleResult,
+    Status,
+)
 from sampan.scheduler.framework.diagnosis import Diagnosis
-from sampan.scheduler.framework.framework import Framework, ScheduleResult
-from sampan.scheduler.queue.queued_pod import QueuedPodInfo
-from sampan.scheduler.queue.scheduling_queue import SchedulingQueue
+from sampan.scheduler.framework.framework import Framework
+from sampan.scheduler.queue.scheduling_queue import QueuedPodInfo, SchedulingQueue
 
 log = logging.getLogger(__name__)
 

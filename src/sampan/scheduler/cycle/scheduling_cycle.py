@@ -1,25 +1,138 @@
 """The scheduling cycle of one pod: it gets a node and its binding starts, or its failure is published.
 
-The counterpart is `ScheduleOne` in `pkg/scheduler/schedule_one.go`.
+The counterparts are `ScheduleOne` and `schedulePod` in `pkg/scheduler/schedule_one.go`.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Collection, Iterable, Iterator
+from typing import Protocol
 
+from sampan.machinery.activity import Activity
+from sampan.machinery.clock import Clock
 from sampan.scheduler.cache.node_table import NodeTable
+from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER, PodInfo
+from sampan.scheduler.cache.scheduler_cache import Nominator
 from sampan.scheduler.cycle.binder import Binder
 from sampan.scheduler.cycle.decision_recorder import DecisionRecorder
 from sampan.scheduler.cycle.failure_handler import FailureHandler
-from sampan.scheduler.cycle.pod_group_cycle import PodGroupCycle
-from sampan.scheduler.cycle.schedule_algorithm import ScheduleAlgorithm
+from sampan.scheduler.extenders.extender_chain import ExtenderChain
 from sampan.scheduler.extenders.http_extender import ExtenderError
-from sampan.scheduler.plugins.registry import Profiles
-from sampan.scheduler.queue.queued_pod import QueuedPodInfo
-from sampan.scheduler.queue.scheduling_queue import SchedulingQueue
+from sampan.scheduler.framework.cluster_event import ClusterEvent, QueueingHint
+from sampan.scheduler.framework.contract import CycleState, PodGroupAttempt, ScheduleResult, Status
+from sampan.scheduler.framework.extension_points import (
+    EnqueueExtensions,
+    FilterPlugin,
+    PermitPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    QueueSortPlugin,
+    ReservePlugin,
+    SchedulerPlugin,
+)
+from sampan.scheduler.framework.framework import Framework
+from sampan.scheduler.metrics import SchedulerMetrics
+from sampan.scheduler.queue.scheduling_queue import QueuedPodInfo, SchedulingQueue
+
+
+class Profiles:
+    """The frameworks of all profiles by scheduler name (compare `profile.Map`)."""
+
+    def __init__(self, frameworks: Iterable[Framework]) -> None:
+        self._frameworks = {framework.name: framework for framework in frameworks}
+
+    @property
+    def names(self) -> Collection[str]:
+        return self._frameworks.keys()
+
+    def get(self, scheduler_name: str) -> Framework | None:
+        return self._frameworks.get(scheduler_name)
+
+    def framework_for(self, info: PodInfo) -> Framework:
+        return self._frameworks[info.pod.spec.schedulerName or DEFAULT_SCHEDULER]
+
+    def pre_enqueue(self, info: PodInfo) -> Status | None:
+        """Return why PreEnqueue keeps the pod out of the queue, or None if it may enter."""
+        return self.framework_for(info).pre_enqueue(info)
+
+    @property
+    def queue_sort(self) -> QueueSortPlugin:
+        """The plug-in that sorts the queue, which is the same in all profiles."""
+        return next(iter(self._frameworks.values())).points.queue_sort[0]
+
+    def queueing_hints(self) -> dict[ClusterEvent, list[tuple[str, QueueingHint | None]]]:
+        """Return the queueing hints of all plug-ins by event, each with the name of its plug-in."""
+        hints: dict[ClusterEvent, dict[str, QueueingHint | None]] = {}
+        for plugin in self._plugins():
+            if isinstance(plugin, EnqueueExtensions):
+                for event, hint in plugin.events_to_register():
+                    hints.setdefault(event, {})[plugin.name] = hint
+        return {event: list(plugins.items()) for event, plugins in hints.items()}
+
+    def plugins_without_hints(self) -> frozenset[str]:
+        """Return the plug-ins that may reject a pod but have no queueing hints."""
+        return frozenset(
+            plugin.name
+            for plugin in self._plugins()
+            if not isinstance(plugin, EnqueueExtensions) and isinstance(plugin, _REJECTING)
+        )
+
+    def _plugins(self) -> Iterator[SchedulerPlugin]:
+        return (plugin for framework in self._frameworks.values() for plugin in framework.plugins)
+
+
+_REJECTING = (PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, ReservePlugin, PermitPlugin)
+
+
+class ScheduleAlgorithm:
+    def __init__(
+        self,
+        *,
+        table: NodeTable,
+        nominator: Nominator,
+        extenders: ExtenderChain,
+        metrics: SchedulerMetrics,
+        clock: Clock,
+        activity: Activity,
+    ) -> None:
+        self._table, self._nominator, self._extenders = table, nominator, extenders
+        self._metrics, self._clock, self._activity = metrics, clock, activity
+
+    def new_cycle(self, framework: Framework, info: PodInfo) -> CycleState:
+        return framework.cycle(info, self._clock.now())
+
+    async def schedule(self, framework: Framework, cycle: CycleState) -> ScheduleResult:
+        """Return the nominated node of the pod if it still fits, otherwise the best node."""
+        began = time.perf_counter()
+        result = await self._select_node(framework, cycle)
+        self._metrics.algorithm_finished(time.perf_counter() - began)
+        return result
+
+    async def _select_node(self, framework: Framework, cycle: CycleState) -> ScheduleResult:
+        with self._activity:
+            await framework.prepare(cycle)
+        rows = self._table.rows
+        nominated = self._nominator.of_higher_priority(cycle.info, rows) if self._nominator.by_node else []
+        cycle.memo["nominated"] = nominated
+        node = self._nominator.node_of(cycle.info.uid)
+        row = rows.get(node, -1) if node else -1
+        fits = row >= 0 and framework.fits_with_nominated(cycle, row, nominated)
+        if self._extenders.extenders and self._extenders.is_interested(cycle.pod):
+            if fits and await self._extenders.accepts(cycle, row) and rows.get(node) == row:
+                return ScheduleResult(row, 1)
+            return await self._extenders.select_node(framework, cycle, nominated)
+        return ScheduleResult(row, 1) if fits else framework.select_node(cycle, nominated)
+
 
 log = logging.getLogger(__name__)
+
+
+class GroupCycle(Protocol):
+    """Schedules the pods of a group in one attempt."""
+
+    async def run(self, framework: Framework, group: PodGroupAttempt, first: QueuedPodInfo) -> None: ...
 
 
 class SchedulingCycle:
@@ -28,7 +141,7 @@ class SchedulingCycle:
         *,
         profiles: Profiles,
         algorithm: ScheduleAlgorithm,
-        group_cycle: PodGroupCycle,
+        group_cycle: GroupCycle,
         table: NodeTable,
         queue: SchedulingQueue,
         binder: Binder,

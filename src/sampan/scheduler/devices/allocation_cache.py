@@ -47,7 +47,7 @@ class AllocationCache:
 
     def _forget_all(self) -> None:
         self.refusals: list[AllocationRefusal] = []
-        """Distinct refusals; the verdict of a node is the index of its refusal plus one."""
+        """Distinct refusals; the outcome of a node is the index of its refusal plus one."""
         self._of_view: Ints = np.full(self._views.count, _UNKNOWN, dtype=np.int64)
         """The number of the outcome for each view number."""
         self._outcomes: Ints = np.full(64, _UNKNOWN, dtype=np.int64)

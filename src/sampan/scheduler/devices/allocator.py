@@ -189,7 +189,7 @@ class Allocator:
         return False
 
     def _step(self) -> bool:
-        """Count a step, raise Refused if there were too many, and return whether to yield."""
+        """Count a step, raise AllocationFailed if there were too many, and return whether to yield."""
         self._steps += 1
         if self._most_steps and self._steps > self._most_steps:
             raise AllocationFailed(TOO_LONG)

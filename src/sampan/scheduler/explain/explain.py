@@ -38,7 +38,7 @@ NOMINATED = "NominatedPods"
 @dataclass(slots=True)
 class Inspection:
     codes: dict[str, Codes] = field(default_factory=dict)
-    """Verdict codes of each row, by plug-in in the order of the profile."""
+    """Rejection codes of each row, by plug-in in the order of the profile."""
     skipped: list[str] = field(default_factory=list)
     scores: dict[str, Ints] = field(default_factory=dict)
     """Scores of the feasible rows from 0 to 100, by plug-in."""

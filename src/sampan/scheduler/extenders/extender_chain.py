@@ -17,14 +17,14 @@ from sampan.scheduler.cache.arrays import Codes, Ints
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.extenders.extender_config import ExtenderConfig
 from sampan.scheduler.extenders.http_extender import ExtenderError, FilterResult, HttpExtender
-from sampan.scheduler.framework.contract import MAX_SCORE, Code, CycleState, Status
+from sampan.scheduler.framework.contract import MAX_SCORE, Code, CycleState, ScheduleResult, Status
 from sampan.scheduler.framework.diagnosis import Diagnosis
-from sampan.scheduler.framework.framework import Framework, NominatedPods, ScheduleResult
+from sampan.scheduler.framework.framework import Framework, NominatedPods
 
 log = logging.getLogger(__name__)
 
 NAME = "Extender"
-"""Takes the place of the plug-in name in verdicts."""
+"""Takes the place of the plug-in name in rejections."""
 _HIGHEST = 10
 """The maximum score that an extender returns."""
 

@@ -7,8 +7,9 @@ An exception in a plug-in becomes an Error status, so that the pod releases its 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from sampan.scheduler.framework.contract import Code, CycleState, Status
 from sampan.scheduler.framework.extension_points import (
@@ -19,6 +20,8 @@ from sampan.scheduler.framework.extension_points import (
     UnreservePlugin,
 )
 from sampan.scheduler.framework.metrics import PointMetrics
+
+P = TypeVar("P", bound=SchedulerPlugin)
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +41,7 @@ class BindingCycle:
     def reserve(self, cycle: CycleState, node: str) -> Status | None:
         """Run the Reserve plug-ins; return None on success, otherwise undo the reservations and return the status."""
         with self._metrics.point("Reserve") as measured:
-            for plugin in self._points.reserve:
+            for plugin in _applicable(self._points.reserve, cycle):
                 status = self._run("Reserve", plugin, plugin.reserve, cycle, node)
                 if status.code is not Code.SUCCESS:
                     measured.code = status.code
@@ -48,12 +51,12 @@ class BindingCycle:
 
     def unreserve(self, cycle: CycleState, node: str) -> None:
         with self._metrics.point("Unreserve"):
-            for plugin in self._unreserve:
+            for plugin in _applicable(self._unreserve, cycle):
                 self._run("Unreserve", plugin, plugin.unreserve, cycle, node)
 
     async def rollback_pre_bind(self, cycle: CycleState, node: str) -> None:
         """Undo on the server what PreBind plug-ins wrote for a pod that is not bound."""
-        for plugin in self._rollback:
+        for plugin in _applicable(self._rollback, cycle):
             await self._run_async("Unreserve", plugin, plugin.rollback_pre_bind, cycle, node)
 
     def permit(self, cycle: CycleState, node: str) -> tuple[Status | None, dict[str, float]]:
@@ -72,11 +75,13 @@ class BindingCycle:
 
     def has_pre_bind(self, cycle: CycleState, node: str) -> bool:
         """Whether any PreBind plug-in has work to do for the pod; one without `has_pre_bind` is assumed to."""
-        return self._always_pre_binds or any(_has_pre_bind(plugin, cycle, node) for plugin in self._pre_flights)
+        return self._always_pre_binds or any(
+            _has_pre_bind(plugin, cycle, node) for plugin in _applicable(self._pre_flights, cycle)
+        )
 
     async def pre_bind(self, cycle: CycleState, node: str) -> Status | None:
         with self._metrics.point("PreBind") as measured:
-            for plugin in self._points.pre_bind:
+            for plugin in _applicable(self._points.pre_bind, cycle):
                 status = await self._run_async("PreBind", plugin, plugin.pre_bind, cycle, node)
                 if status.code not in _SUCCESS_CODES:
                     measured.code = status.code
@@ -139,6 +144,11 @@ class BindingCycle:
                 return _SUCCESS
             measured.code = status.code
         return _with_plugin(point, plugin, status)
+
+
+def _applicable(plugins: Sequence[P], cycle: CycleState) -> Iterator[P]:
+    """Return the plug-ins that have something to do for pods with this signature."""
+    return (plugin for plugin in plugins if plugin.name not in cycle.inapplicable)
 
 
 def _has_pre_bind(plugin: PreBindPreFlight, cycle: CycleState, node: str) -> bool:

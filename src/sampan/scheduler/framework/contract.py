@@ -18,10 +18,10 @@ from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.cache.pod_signature import PodSignature
 from sampan.scheduler.framework.cluster_event import ClusterEventPublisher, EventResource
-from sampan.scheduler.framework.diagnosis import RejectionTable
+from sampan.scheduler.framework.diagnosis import Diagnosis, RejectionTable
 
 if TYPE_CHECKING:
-    from sampan.scheduler.cache.nominator import Nominator
+    from sampan.scheduler.cache.scheduler_cache import Nominator
     from sampan.scheduler.extenders.extender_chain import ExtenderChain
     from sampan.scheduler.framework.framework import Framework
     from sampan.scheduler.framework.waiting_pods import WaitingPods
@@ -95,6 +95,15 @@ class PostFilterResult:
     """Pods to evict from the nominated node."""
 
 
+class ScheduleResult:
+    """The selected node, or the diagnosis if no node fits."""
+
+    __slots__ = ("diagnosis", "feasible", "row", "score")
+
+    def __init__(self, row: int = -1, feasible: int = 0, score: int = 0, diagnosis: Diagnosis | None = None) -> None:
+        self.row, self.feasible, self.score, self.diagnosis = row, feasible, score, diagnosis
+
+
 class PodGroupAttempt(NamedTuple):
     """Pods that must be scheduled in one group cycle."""
 
@@ -119,7 +128,7 @@ def _publish_nothing(info: PodInfo, type: str, reason: str, action: str, note: s
 class CycleState:
     """One attempt to find a node for one pod."""
 
-    __slots__ = ("framework", "info", "memo", "now", "rejections", "table")
+    __slots__ = ("framework", "inapplicable", "info", "memo", "now", "rejections", "table")
 
     def __init__(
         self, *, info: PodInfo, table: NodeTable, rejections: RejectionTable, framework: Framework, now: float
@@ -127,6 +136,8 @@ class CycleState:
         self.info, self.table, self.rejections, self.framework, self.now = info, table, rejections, framework, now
         self.memo: dict[str, Any] = {}
         """State that plug-ins keep between extension points, keyed by plug-in name."""
+        self.inapplicable: frozenset[str] = frozenset()
+        """The plug-ins that have nothing to do for pods with this signature."""
 
     @property
     def pod(self) -> Pod:

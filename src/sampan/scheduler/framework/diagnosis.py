@@ -46,7 +46,7 @@ class Diagnosis:
     count: int
     """The number of nodes in the cluster."""
     codes: Codes = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
-    """The verdict code of each row; 0 also for rows without a node."""
+    """The rejection code of each row; 0 also for rows without a node."""
     rejections: RejectionTable = field(default_factory=RejectionTable)
     pre_filter: str = ""
     """The message of a PreFilter plug-in that rejected the pod."""

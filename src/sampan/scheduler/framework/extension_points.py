@@ -15,6 +15,7 @@ from typing import Protocol, runtime_checkable
 
 from sampan.scheduler.cache.arrays import Codes, Ints, Rows
 from sampan.scheduler.cache.pod_info import PodInfo
+from sampan.scheduler.cache.pod_signature import PodSignature
 from sampan.scheduler.framework.cluster_event import QueueingHints
 from sampan.scheduler.framework.contract import (
     CycleState,
@@ -88,6 +89,17 @@ class PreparePlugin(SchedulerPlugin, Protocol):
         """Return the long-running work that `filter` depends on, or None.
 
         Other tasks run meanwhile, so that its results must be cached, and validated again by `filter`.
+        """
+        ...
+
+
+@runtime_checkable
+class SignatureCondition(SchedulerPlugin, Protocol):
+    def applies_to(self, signature: PodSignature) -> bool:
+        """Return whether the plug-in has anything to do for pods with this signature.
+
+        It is called once per signature. A plug-in that does not apply is left out of PreFilter and of all later points
+        of the cycle except Score and PostFilter.
         """
         ...
 
@@ -197,6 +209,7 @@ class PostBindPlugin(SchedulerPlugin, Protocol):
 
 METHODS = frozenset(
     {
+        "applies_to",
         "bind",
         "events_to_register",
         "filter",

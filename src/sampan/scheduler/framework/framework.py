@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,6 +22,7 @@ from sampan.scheduler.framework.contract import (
     PodGroupAttempt,
     PostFilterResult,
     PreFilterResult,
+    ScheduleResult,
     Status,
 )
 from sampan.scheduler.framework.diagnosis import Diagnosis, RejectionTable
@@ -31,9 +33,9 @@ from sampan.scheduler.framework.extension_points import (
     PreFilterPlugin,
     PreparePlugin,
     SchedulerPlugin,
+    SignatureCondition,
 )
 from sampan.scheduler.framework.metrics import PointMetrics, sampled_methods
-from sampan.scheduler.framework.scores import TieBreaker
 from sampan.scheduler.framework.signature_cache import INFEASIBLE, LocalFilter, Scorer, SignatureCache
 
 _MAX_SIGNATURES = 1024
@@ -42,13 +44,29 @@ NominatedPods = Sequence[tuple[int, Sequence[PodInfo]]]
 """Nominated pods by row: they are not on the node yet, but its resources are kept for them."""
 
 
-class ScheduleResult:
-    """The selected node, or the diagnosis if no node fits."""
+class RoundRobin:
+    """Picks the next row after the last one picked, in the order of rows."""
 
-    __slots__ = ("diagnosis", "feasible", "row", "score")
+    def __init__(self) -> None:
+        self._last = -1
 
-    def __init__(self, row: int = -1, feasible: int = 0, score: int = 0, diagnosis: Diagnosis | None = None) -> None:
-        self.row, self.feasible, self.score, self.diagnosis = row, feasible, score, diagnosis
+    def pick(self, rows: NDArray[np.intp]) -> int:
+        at = int(np.searchsorted(rows, self._last, side="right"))
+        self._last = int(rows[at] if at < len(rows) else rows[0])
+        return self._last
+
+
+class SeededRandom:
+    """Picks at random, reproducibly for the same seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def pick(self, rows: NDArray[np.intp]) -> int:
+        return int(rows[self._random.randrange(len(rows))])
+
+
+TieBreaker = RoundRobin | SeededRandom
 
 
 class Framework:
@@ -82,6 +100,7 @@ class Framework:
         self._cluster_scorers = [scorer for scorer in scorers if scorer.plugin.scope is PluginScope.CLUSTER]
         self._prepare = [plugin for plugin in self.plugins if isinstance(plugin, PreparePlugin)]
         self._pod_groups = [plugin for plugin in self.plugins if isinstance(plugin, PodGroupPlugin)]
+        self._conditions = [plugin for plugin in self.plugins if isinstance(plugin, SignatureCondition)]
         self._sampled = sampled_methods(points)
         self._signature_caches: OrderedDict[PodSignature, SignatureCache] = OrderedDict()
 
@@ -236,7 +255,7 @@ class Framework:
     # -- filters in their order --------------------------------------------------------------------------------------
 
     def codes(self, cycle: CycleState, rows: Rows, *, again: bool = False) -> Codes:
-        """Return, for each row, the verdict of the first plug-in that rejects it.
+        """Return, for each row, the code of the first plug-in that rejects it.
 
         `again` is set if the table changed since the cycle started, so that PreFilter has to run again.
         """
@@ -310,12 +329,13 @@ class Framework:
         cached = self._signature_caches.get(cycle.signature)
         if cached is None:
             cached = self._signature_caches[cycle.signature] = SignatureCache(
-                cycle, self._local_filters, self._local_scorers
+                cycle, self._local_filters, self._local_scorers, self._conditions
             )
             if len(self._signature_caches) > _MAX_SIGNATURES:
                 self._signature_caches.popitem(last=False)
         else:
             self._signature_caches.move_to_end(cycle.signature)
+        cycle.inapplicable = cached.inapplicable
         return cached
 
     def _pre_filter(
@@ -327,6 +347,8 @@ class Framework:
         if cached.rejection is not None:
             return cached.rejection, None, skipped
         for plugin in self._cluster_pre_filters:
+            if plugin.name in cached.inapplicable:
+                continue
             result = plugin.pre_filter(cycle)
             if result is None:
                 continue

@@ -1,11 +1,8 @@
-"""Scores of nodes: normalization to 0..100, and the choice between nodes with the same best score."""
+"""Functions that normalize scores to 0..100 (compare `framework/plugins/helper/normalize_score.go`)."""
 
 from __future__ import annotations
 
-import random
-
 import numpy as np
-from numpy.typing import NDArray
 
 from sampan.scheduler.cache.arrays import Ints
 
@@ -29,28 +26,3 @@ def normalize_min_max(scores: Ints) -> Ints:
     if highest == lowest:
         return np.zeros_like(scores)
     return (MAX_SCORE * ((scores - lowest) / (highest - lowest))).astype(np.int64)
-
-
-class RoundRobin:
-    """Picks the next row after the last one picked, in the order of rows."""
-
-    def __init__(self) -> None:
-        self._last = -1
-
-    def pick(self, rows: NDArray[np.intp]) -> int:
-        at = int(np.searchsorted(rows, self._last, side="right"))
-        self._last = int(rows[at] if at < len(rows) else rows[0])
-        return self._last
-
-
-class SeededRandom:
-    """Picks at random, reproducibly for the same seed."""
-
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
-
-    def pick(self, rows: NDArray[np.intp]) -> int:
-        return int(rows[self._random.randrange(len(rows))])
-
-
-TieBreaker = RoundRobin | SeededRandom

@@ -19,6 +19,7 @@ from sampan.scheduler.framework.extension_points import (
     PreScorePlugin,
     ScoreExtensions,
     ScorePlugin,
+    SignatureCondition,
 )
 
 INFEASIBLE = -(1 << 40)
@@ -55,18 +56,26 @@ class Scorer(NamedTuple):
 
 
 class SignatureCache:
-    def __init__(self, cycle: CycleState, filters: Sequence[LocalFilter], scorers: Sequence[Scorer]) -> None:
-        """Run PreFilter and PreScore of the plug-ins, none of which has PluginScope.CLUSTER."""
+    def __init__(
+        self,
+        cycle: CycleState,
+        filters: Sequence[LocalFilter],
+        scorers: Sequence[Scorer],
+        conditions: Sequence[SignatureCondition],
+    ) -> None:
+        """Run PreFilter and PreScore of `filters` and `scorers`, none of which has PluginScope.CLUSTER."""
+        self.inapplicable = frozenset(plugin.name for plugin in conditions if not plugin.applies_to(cycle.signature))
+        """The plug-ins that have nothing to do for such pods."""
         self.node_names: frozenset[str] | None = None
         """The only nodes to consider; None for all nodes."""
         self.restricting: set[str] = set()
         """The plug-ins that restricted the nodes."""
         self.rejection: Status | None = None
         """The PreFilter status that rejects such pods on every node."""
-        self.skipped: set[str] = set()
+        self.skipped: set[str] = set(self.inapplicable)
         """Filter plug-ins that skip such pods."""
         for _, pre_filter in filters:
-            if pre_filter is not None:
+            if pre_filter is not None and pre_filter.name not in self.inapplicable:
                 self._apply_pre_filter(pre_filter.name, pre_filter.pre_filter(cycle))
         active = [entry.plugin for entry in filters if entry.plugin.name not in self.skipped]
         self._node_filters = [plugin for plugin in active if plugin.scope is PluginScope.NODE]

@@ -87,7 +87,7 @@ class DefaultPreemption:
         return TERMINATING if any(is_preempted(info.pod) for info in victims) else ""
 
     async def _candidates(self, cycle: CycleState, diagnosis: Diagnosis) -> tuple[list[PreemptionCandidate], Any]:
-        """Return the nodes that would fit without some pods, and the verdict codes of the other nodes examined."""
+        """Return the nodes that would fit without some pods, and the rejection codes of the other nodes examined."""
         rows = self._rows_to_try(diagnosis)
         codes = np.zeros(len(diagnosis.codes), dtype=np.int32)
         target = max(len(rows) * self._args.minCandidateNodesPercentage // 100, self._args.minCandidateNodesAbsolute)
@@ -143,8 +143,9 @@ async def accepted_by_extenders(
 
 
 def victims_on(cycle: CycleState, row: int, budgets: Sequence[PodDisruptionBudget]) -> PreemptionCandidate | int:
-    """Return the minimal victims on the node, least important pods first, or the verdict code if evicting all does not
-    help.
+    """Return the minimal victims on the node, or the rejection code if evicting all lower pods does not help.
+
+    The most important pods are spared first.
     """
     table, framework, node = cycle.table, cycle.framework, cycle.table.names[row]
     lower = [info for info in table.pods[row].values() if info.priority < cycle.info.priority]

@@ -26,7 +26,7 @@ from sampan.scheduler.cache.arrays import Codes, Ints, Rows, numbers_of
 from sampan.scheduler.cache.node_selectors import matches_any
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.config.plugin_args import check_device_timeouts, raise_if_invalid, read_args
-from sampan.scheduler.cycle.event_recorder import NORMAL
+from sampan.scheduler.cycle.decision_recorder import NORMAL
 from sampan.scheduler.devices.allocation_cache import FITS, run_to_end
 from sampan.scheduler.devices.claim_requests import class_names
 from sampan.scheduler.devices.device_inventory import device_inventory

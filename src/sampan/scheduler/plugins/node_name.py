@@ -23,8 +23,8 @@ class NodeName:
 
     def filter(self, cycle: CycleState, rows: Rows) -> Codes:
         row = cycle.table.rows.get(cycle.pod.spec.nodeName, -1)
-        refused = cycle.reject(self.name, REASON, is_final=True)
-        return np.where(numbers_of(rows) == row, 0, refused).astype(np.int32)
+        rejected = cycle.reject(self.name, REASON, is_final=True)
+        return np.where(numbers_of(rows) == row, 0, rejected).astype(np.int32)
 
     def events_to_register(self) -> QueueingHints:
         return [(ClusterEvent(EventResource.NODE, ActionType.ADD), lambda info, old, new: True)]

@@ -27,9 +27,9 @@ class NodePorts:
 
     def filter(self, cycle: CycleState, rows: Rows) -> Codes:
         codes = np.zeros(count_of(rows), dtype=np.int32)
-        refused = cycle.reject(self.name, REASON)
+        rejected = cycle.reject(self.name, REASON)
         for port in cycle.signature.parsed("ports", host_ports):
-            codes[cycle.table.ports.in_use(port, rows)] = refused
+            codes[cycle.table.ports.in_use(port, rows)] = rejected
         return codes
 
     def events_to_register(self) -> QueueingHints:

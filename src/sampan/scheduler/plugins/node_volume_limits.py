@@ -13,6 +13,7 @@ from sampan.machinery.volumes.claims_of_pods import claim_name_of
 from sampan.scheduler.cache.arrays import Codes, Flags, Ints, Rows, count_of
 from sampan.scheduler.cache.node_attributes import volumes_with_claims
 from sampan.scheduler.cache.pod_info import PodInfo
+from sampan.scheduler.cache.pod_signature import PodSignature
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
 from sampan.scheduler.framework.contract import SKIP, CycleState, Handle, PluginScope, Status
 from sampan.scheduler.volumes.attached_volumes import AttachedVolumes, CsiVolumes
@@ -47,8 +48,11 @@ class NodeVolumeLimits:
         """For each driver, the limits by row and the table shape that they were computed for."""
         nodes.subscribe(self._node_changed)
 
+    def applies_to(self, signature: PodSignature) -> bool:
+        return has_claims(signature)
+
     def pre_filter(self, cycle: CycleState) -> Status | None:
-        if not has_claims(cycle.signature):
+        if not self.applies_to(cycle.signature):
             return SKIP
         volumes = cycle.signature.parsed("claiming volumes", volumes_with_claims)
         names = [claim_name_of(cycle.pod, volume) for volume in volumes]

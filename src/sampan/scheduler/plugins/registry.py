@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import entry_points
 
-from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER, PodInfo
 from sampan.scheduler.config import DEFAULT_PLUGINS, PluginChoice, PointChoice, ProfileConfig
 from sampan.scheduler.config.plugin_args import ArgumentError
-from sampan.scheduler.framework.cluster_event import ClusterEvent, QueueingHint
-from sampan.scheduler.framework.contract import Handle, Status
+from sampan.scheduler.framework.contract import Handle
 from sampan.scheduler.framework.extension_points import (
-    EnqueueExtensions,
     ExtensionPoints,
-    FilterPlugin,
     MisspeltExtensionPoint,
-    PermitPlugin,
     PluginFactory,
-    PreEnqueuePlugin,
-    PreFilterPlugin,
-    QueueSortPlugin,
-    ReservePlugin,
     SchedulerPlugin,
     check_spelling,
 )
-from sampan.scheduler.framework.framework import Framework
+from sampan.scheduler.framework.framework import Framework, TieBreaker
 from sampan.scheduler.framework.metrics import PointMetrics
-from sampan.scheduler.framework.scores import TieBreaker
 from sampan.scheduler.metrics import SchedulerMetrics
 
 _PACKAGE = "sampan.scheduler.plugins"
@@ -94,55 +84,6 @@ def preload() -> None:
     import_module("numpy.ma")
     for choice in DEFAULT_PLUGINS:
         load(choice.name)
-
-
-class Profiles:
-    """The frameworks of all profiles by scheduler name (compare `profile.Map`)."""
-
-    def __init__(self, frameworks: Iterable[Framework]) -> None:
-        self._frameworks = {framework.name: framework for framework in frameworks}
-
-    @property
-    def names(self) -> Collection[str]:
-        return self._frameworks.keys()
-
-    def get(self, scheduler_name: str) -> Framework | None:
-        return self._frameworks.get(scheduler_name)
-
-    def framework_for(self, info: PodInfo) -> Framework:
-        return self._frameworks[info.pod.spec.schedulerName or DEFAULT_SCHEDULER]
-
-    def pre_enqueue(self, info: PodInfo) -> Status | None:
-        """Return why PreEnqueue keeps the pod out of the queue, or None if it may enter."""
-        return self.framework_for(info).pre_enqueue(info)
-
-    @property
-    def queue_sort(self) -> QueueSortPlugin:
-        """The plug-in that sorts the queue, which is the same in all profiles."""
-        return next(iter(self._frameworks.values())).points.queue_sort[0]
-
-    def queueing_hints(self) -> dict[ClusterEvent, list[tuple[str, QueueingHint | None]]]:
-        """Return the queueing hints of all plug-ins by event, each with the name of its plug-in."""
-        hints: dict[ClusterEvent, dict[str, QueueingHint | None]] = {}
-        for plugin in self._plugins():
-            if isinstance(plugin, EnqueueExtensions):
-                for event, hint in plugin.events_to_register():
-                    hints.setdefault(event, {})[plugin.name] = hint
-        return {event: list(plugins.items()) for event, plugins in hints.items()}
-
-    def plugins_without_hints(self) -> frozenset[str]:
-        """Return the plug-ins that may reject a pod but have no queueing hints."""
-        return frozenset(
-            plugin.name
-            for plugin in self._plugins()
-            if not isinstance(plugin, EnqueueExtensions) and isinstance(plugin, _REJECTING)
-        )
-
-    def _plugins(self) -> Iterator[SchedulerPlugin]:
-        return (plugin for framework in self._frameworks.values() for plugin in framework.plugins)
-
-
-_REJECTING = (PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, ReservePlugin, PermitPlugin)
 
 
 def make_framework(

@@ -13,6 +13,7 @@ from sampan.api.types.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, 
 from sampan.machinery.volumes.classes import class_of_volume
 from sampan.scheduler.cache.arrays import Codes, Flags, Rows, count_of
 from sampan.scheduler.cache.pod_info import PodInfo
+from sampan.scheduler.cache.pod_signature import PodSignature
 from sampan.scheduler.config.plugin_args import check_volume_binding, raise_if_invalid, read_args
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
 from sampan.scheduler.framework.contract import SKIP, Code, CycleState, Handle, PluginScope, Status
@@ -68,8 +69,11 @@ class VolumeBinding:
         )
         self._timeout_s = args.bindTimeoutSeconds
 
+    def applies_to(self, signature: PodSignature) -> bool:
+        return has_claims(signature)
+
     def pre_filter(self, cycle: CycleState) -> Status | None:
-        if not has_claims(cycle.signature):
+        if not self.applies_to(cycle.signature):
             return SKIP
         try:
             claims = sorted_claims(volume_claims_of(cycle.pod, self._claims.get), self._class)

@@ -31,20 +31,21 @@ class VolumeRestrictions:
         self._claims = handle.watch(PersistentVolumeClaim, EventResource.PVC).lister
         self._table = handle.table
 
+    def applies_to(self, signature: PodSignature) -> bool:
+        return bool(named_claims(signature) or disks_of(signature))
+
     def pre_filter(self, cycle: CycleState) -> Status | None:
-        names = named_claims(cycle.signature)
-        disks = disks_of(cycle.signature)
-        if not names and not disks:
+        if not self.applies_to(cycle.signature):
             return SKIP
         alone: list[Key] = []
-        for name in names:
+        for name in named_claims(cycle.signature):
             claim = self._claims.get(name, cycle.info.namespace)
             if claim is None:
                 return Status(Code.UNRESOLVABLE, (not_found(name),))
             if _ONE_POD in claim.spec.accessModes:
                 alone.append(Key(cycle.info.namespace, name))
         cycle.memo[self.name] = alone
-        return None if disks or self._is_used(alone) else SKIP
+        return None if disks_of(cycle.signature) or self._is_used(alone) else SKIP
 
     def filter(self, cycle: CycleState, rows: Rows) -> Codes:
         codes = np.zeros(count_of(rows), dtype=np.int32)

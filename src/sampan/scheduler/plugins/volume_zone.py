@@ -12,6 +12,7 @@ from sampan.machinery.volumes.classes import class_of_claim, waits_for_consumer
 from sampan.scheduler.cache.arrays import Codes, Flags, Rows, count_of
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_info import PodInfo
+from sampan.scheduler.cache.pod_signature import PodSignature
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
 from sampan.scheduler.framework.contract import SKIP, Code, CycleState, Handle, PluginScope, Status
 from sampan.scheduler.volumes.pod_volume_claims import UnusableVolumeClaim, named_claims, not_found, uses_claim
@@ -38,8 +39,11 @@ class VolumeZone:
         self._volumes = handle.watch(PersistentVolume, EventResource.PV).lister
         self._classes = handle.watch(StorageClass, EventResource.STORAGE_CLASS).lister
 
+    def applies_to(self, signature: PodSignature) -> bool:
+        return bool(named_claims(signature))
+
     def pre_filter(self, cycle: CycleState) -> Status | None:
-        if not named_claims(cycle.signature):
+        if not self.applies_to(cycle.signature):
             return SKIP
         try:
             topologies = self._topologies(cycle.info)

@@ -17,8 +17,7 @@ from sampan.api.types.core_v1 import (
     ResourceRequirements,
 )
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.scheduler.cache.pod_info import PodInfoTable
-from sampan.scheduler.cache.resize_requests import spec_with_occupied_resources
+from sampan.scheduler.cache.pod_info import PodInfoTable, spec_with_occupied_resources
 from tests.scheduler.running_scheduler import NAMESPACE, running
 
 amounts = st.fixed_dictionaries({}, optional={"cpu": st.sampled_from(["1", "2", "1500m"]), "memory": st.just("1Gi")})
