@@ -180,7 +180,7 @@ class _ObjectResponse:
         return codec.decode(api_response.raw)
 
     def page(self, codec: ObjectCodec) -> Page:
-        raise ValueError("the answer is no list")
+        raise ValueError("the response is no list")
 
 
 class _ListResponse:
@@ -195,7 +195,7 @@ class _ListResponse:
         return self._converter.list(self._api_response)
 
     def object(self, codec: ObjectCodec) -> Any:
-        raise ValueError("the answer is a list")
+        raise ValueError("the response is a list")
 
     def page(self, codec: ObjectCodec) -> Page:
         result, converter = self._api_response.result, self._converter.object

@@ -132,8 +132,8 @@ class ApiServer:
             self._start(self._lag.run())
             if self._audit_log is not None:
                 self._start(self._audit_log.run())
-            feed = RbacIndexUpdater(index=self.security.rules, registry=self.registry)
-            self._start(feed.run())
+            rbac_updater = RbacIndexUpdater(index=self.security.rules, registry=self.registry)
+            self._start(rbac_updater.run())
             running.push_async_callback(self._authenticator.tokens.close)
             running.push_async_callback(self.security.authorizer.close)
             for file in reloading_files(self.config, self._oidc, self._use_modes, self.clock):
@@ -162,7 +162,7 @@ class ApiServer:
             flow_control = FlowControlController(fairness=self.fairness, pipeline=self.pipeline)
             await flow_control.ensure_defaults()
             self._start(flow_control.run())
-            await feed.wait_filled()
+            await rbac_updater.wait_filled()
             await reconcile(self.pipeline, self.security.rules)
             self._start(AllocationRepair(registry=self.registry, clock=RealClock()).run())
             self._start(self._run_metrics())

@@ -14,26 +14,32 @@ BOB = UserInfo("bob", "2", ("system:authenticated",))
 
 
 def _authenticate(
-    authorization: str = "", peer: PeerCertificate | None = None, now: float = 1000.0, **options: Any
+    authorization: str = "", client_certificate: PeerCertificate | None = None, now: float = 1000.0, **options: Any
 ) -> UserInfo:
-    call = Call(method="GET", path="/healthz", query=Query(""), headers={"Authorization": authorization}, peer=peer)
+    call = Call(
+        method="GET",
+        path="/healthz",
+        query=Query(""),
+        headers={"Authorization": authorization},
+        client_certificate=client_certificate,
+    )
     by_certificate = CertificateAuthenticator(now=lambda: now)
     chain = UnionAuthenticator([by_certificate], tokens=[FileTokens({"bob-token": BOB})], **options)
     return asyncio.run(chain.authenticate(call))
 
 
 def test_a_certificate_names_user_and_groups() -> None:
-    assert _authenticate(peer=ALICE) == UserInfo("alice", "", ("dev", "ops", "system:authenticated"))
+    assert _authenticate(client_certificate=ALICE) == UserInfo("alice", "", ("dev", "ops", "system:authenticated"))
 
 
 def test_a_certificate_without_a_name_is_none() -> None:
-    assert _authenticate(peer=PeerCertificate("", ("dev",), 1000.0)).name == "system:anonymous"
+    assert _authenticate(client_certificate=PeerCertificate("", ("dev",), 1000.0)).name == "system:anonymous"
 
 
 def test_a_certificate_that_has_ended_on_an_open_connection_is_refused() -> None:
     with pytest.raises(errors.Unauthorized):
-        _authenticate(peer=ALICE, now=1000.1)
-    assert _authenticate("Bearer bob-token", peer=ALICE, now=1000.1) is BOB
+        _authenticate(client_certificate=ALICE, now=1000.1)
+    assert _authenticate("Bearer bob-token", client_certificate=ALICE, now=1000.1) is BOB
 
 
 def test_a_token_names_its_user() -> None:
@@ -41,8 +47,8 @@ def test_a_token_names_its_user() -> None:
 
 
 def test_the_certificate_comes_first() -> None:
-    assert _authenticate("Bearer bob-token", peer=ALICE).name == "alice"
-    assert _authenticate("Bearer wrong", peer=ALICE).name == "alice"
+    assert _authenticate("Bearer bob-token", client_certificate=ALICE).name == "alice"
+    assert _authenticate("Bearer wrong", client_certificate=ALICE).name == "alice"
 
 
 @pytest.mark.parametrize("options", [{}, {"allows_anonymous": False}])

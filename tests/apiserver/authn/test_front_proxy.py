@@ -37,7 +37,7 @@ WHOAMI = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 def named(*headers: tuple[str, str], proxy: str | None = "front", allowed: tuple[str, ...] = ()) -> tuple[Any, Call]:
     settings = FrontProxySettings(ca=Path("unused"), allowed_names=allowed, **HEADERS)
     certificate = PeerCertificate(proxy, (), float("inf")) if proxy is not None else None
-    call = Call(method="GET", path="/", query=Query(""), headers=CIMultiDict(headers), proxy=certificate)
+    call = Call(method="GET", path="/", query=Query(""), headers=CIMultiDict(headers), proxy_certificate=certificate)
     return FrontProxyAuthenticator(settings).authenticate(call), call
 
 
@@ -71,7 +71,9 @@ def test_who_names_nobody(headers: list[tuple[str, str]], more: dict[str, Any]) 
 def test_a_proxy_whose_certificate_has_ended_names_nobody() -> None:
     settings = FrontProxySettings(ca=Path("unused"), **HEADERS)
     certificate = PeerCertificate("front", (), 1000.0)
-    call = Call(method="GET", path="/", query=Query(""), headers={"X-Remote-User": "ann"}, proxy=certificate)
+    call = Call(
+        method="GET", path="/", query=Query(""), headers={"X-Remote-User": "ann"}, proxy_certificate=certificate
+    )
     with pytest.raises(errors.Unauthorized):
         FrontProxyAuthenticator(settings, now=lambda: 1000.1).authenticate(call)
 

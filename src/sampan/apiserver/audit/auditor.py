@@ -215,7 +215,7 @@ class PolicyAuditor:
         self._policy, self._log, self._clock, self._versions = policy, log, clock, versions
 
     def begin(self, call: Call) -> RequestAudit | None:
-        """Return the trail of a classified request; None if it is not audited."""
+        """Return the audit context of a classified request; None if it is not audited."""
         request_audit = self._request_audit(call)
         if request_audit is not None:
             request_audit.received()
@@ -260,7 +260,7 @@ def _attempted(call: Call) -> str:
     scheme = call.headers.get("Authorization", "").strip().lower().partition(" ")[0]
     if scheme in ("basic", "bearer"):
         ways.append(scheme)
-    if call.peer is not None:
+    if call.client_certificate is not None:
         ways.append("x509")
     if ways:
         return f"Authentication failed, attempted: {', '.join(ways)}"

@@ -103,7 +103,7 @@ class AuditPolicy:
         self._rules = rules
 
     def evaluate(self, attributes: Attributes) -> RequestAuditConfig:
-        """Return the verdict of the first matching rule; a request that no rule matches is not recorded."""
+        """Return what the first matching rule records; a request that no rule matches is not recorded."""
         for rule, audit_config in self._rules:
             if rule.fits(attributes):
                 return audit_config

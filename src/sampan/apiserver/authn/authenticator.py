@@ -120,7 +120,7 @@ class UnionAuthenticator:
             for warning in identity.warnings:
                 call.warn(warning)
             return identity.user
-        if has_failed or not self._allows_anonymous or call.proxy is not None:
+        if has_failed or not self._allows_anonymous or call.proxy_certificate is not None:
             raise errors.unauthorized()
         if self._anonymous_paths and call.path not in self._anonymous_paths:
             raise errors.unauthorized()
@@ -166,7 +166,7 @@ def _decoded(text: str) -> str:
 
 
 class CertificateAuthenticator:
-    """Trusts what TLS has verified against the client CA; the HTTP layer passes it in `Call.peer`.
+    """Trusts what TLS has verified against the client CA; the HTTP layer passes it in `Call.client_certificate`.
 
     TLS verifies at the handshake only. Whether the certificate is still valid is checked at each request, so that an
     open connection does not outlive it.
@@ -176,7 +176,7 @@ class CertificateAuthenticator:
         self._now = now
 
     def authenticate(self, call: Call) -> UserInfo | None:
-        peer = call.peer
+        peer = call.client_certificate
         if peer is None:
             return None
         if peer.expires < self._now():

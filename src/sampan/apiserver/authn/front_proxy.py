@@ -31,18 +31,19 @@ class FrontProxySettings:
 
 
 class FrontProxyAuthenticator:
-    """TLS has verified the certificate against the CA of front proxies; the HTTP layer passes it in `Call.proxy`."""
+    """TLS has verified the certificate against the CA of front proxies; the HTTP layer passes it in
+    `Call.proxy_certificate`."""
 
     def __init__(self, settings: FrontProxySettings, *, now: Callable[[], float] = time.time) -> None:
         self._settings, self._now = settings, now
 
     def authenticate(self, call: Call) -> UserInfo | None:
-        if call.proxy is None:
+        if call.proxy_certificate is None:
             return None
         settings, allowed = self._settings, self._settings.allowed_names
-        if call.proxy.expires < self._now():
+        if call.proxy_certificate.expires < self._now():
             raise errors.unauthorized()
-        if allowed and call.proxy.common_name not in allowed:
+        if allowed and call.proxy_certificate.common_name not in allowed:
             return None
         name = _first(call.headers, settings.username_headers)
         if not name:

@@ -98,7 +98,7 @@ class LegacyTokens:
         return claims
 
     def _common(self, claims: _LegacyClaims, accepted: Sequence[str]) -> tuple[str, ...]:
-        """Return the audiences that the token shares with the wanted ones. A token without audiences has those of the
+        """Return the audiences that the token shares with the accepted ones. A token without audiences has those of the
         server."""
         own = ([claims.aud] if isinstance(claims.aud, str) else claims.aud) or self._audiences
         common = tuple(word for word in own if word in accepted)

@@ -46,11 +46,11 @@ class HttpConnection(RequestHandler):
         "_last_end",
         "_limits",
         "_lost",
+        "client_certificate",
         "has_ended",
         "on_drained",
         "on_lost",
-        "peer",
-        "proxy",
+        "proxy_certificate",
         "slot",
     )
 
@@ -87,9 +87,9 @@ class HttpConnection(RequestHandler):
         """Called when the connection is lost."""
         self.on_drained: Callable[[], None] | None = None
         """Called once when the transport can be written to again."""
-        self.peer: PeerCertificate | None = None
+        self.client_certificate: PeerCertificate | None = None
         """The client certificate, if it was verified against the client CA."""
-        self.proxy: PeerCertificate | None = None
+        self.proxy_certificate: PeerCertificate | None = None
         """The client certificate, if it was verified against the CA of front proxies."""
 
     # -- transport callbacks -----------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ class HttpConnection(RequestHandler):
         certificate = transport.get_extra_info("peercert")
         if certificate:
             tls = transport.get_extra_info("ssl_object")
-            self.peer, self.proxy = classify_client_certificate(tls, read_peer(certificate))
+            self.client_certificate, self.proxy_certificate = classify_client_certificate(tls, read_peer(certificate))
         self.slot.drop, self.slot.is_busy = self._drop, lambda: not self._is_idle
         self._await_head()
 
@@ -251,7 +251,7 @@ class HttpConnection(RequestHandler):
         """Log an exception that escaped the request handler, which is a bug: the handler reports every error itself."""
         log.error("%s %s", request.method, request.path, exc_info=exc)
         if request.writer.output_size > 0:
-            raise ConnectionError("the answer has begun")
+            raise ConnectionError("the response has been started")
         return _text(status, f"{status} {HTTPStatus(status).phrase}\n")
 
     def log_exception(self, *args: Any, **kw: Any) -> None:

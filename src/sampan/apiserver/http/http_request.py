@@ -72,7 +72,7 @@ class InvalidTarget(ValueError):
 
 
 class HttpRequest:
-    """The gate of one HTTP request: flow control and the body."""
+    """The transport of one HTTP request: flow control and the body."""
 
     __slots__ = ("_entered", "_in_flight", "_level", "_limits", "_request", "_width", "flow", "is_body_incomplete")
 
@@ -97,8 +97,8 @@ class HttpRequest:
             path=_path(url.raw_path),
             query=Query(_clean(url.raw_query_string)),
             headers=_headers(request.headers),
-            peer=connection.peer if isinstance(connection, HttpConnection) else None,
-            proxy=connection.proxy if isinstance(connection, HttpConnection) else None,
+            client_certificate=connection.client_certificate if isinstance(connection, HttpConnection) else None,
+            proxy_certificate=connection.proxy_certificate if isinstance(connection, HttpConnection) else None,
             transport=self,
         )
 

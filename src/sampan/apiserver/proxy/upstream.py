@@ -377,7 +377,7 @@ async def _streamed(
     except aiohttp.ClientError:
         if request.transport is not None:  # so that the client notices the truncation
             request.transport.abort()
-        raise ConnectionError("the answer broke off") from None
+        raise ConnectionError("the response was truncated") from None
     with suppress(ConnectionError):
         await response.write_eof()
     return response

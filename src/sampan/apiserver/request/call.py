@@ -166,9 +166,9 @@ class Call:
     query: Query
     headers: Mapping[str, str]
     body: bytes = b""
-    peer: PeerCertificate | None = None
+    client_certificate: PeerCertificate | None = None
     """The client certificate, if it was verified against the client CA."""
-    proxy: PeerCertificate | None = None
+    proxy_certificate: PeerCertificate | None = None
     """The client certificate, if it was verified against the CA of front proxies (request header CA)."""
     transport: RequestTransport | None = None
     audit: AuditContext | None = None

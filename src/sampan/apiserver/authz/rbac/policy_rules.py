@@ -26,7 +26,7 @@ class TooComplex(Exception):
 
 @dataclass(frozen=True, slots=True)
 class UncoveredRules:
-    """The part of the wanted rules that is not held."""
+    """The part of the requested rules that is not held."""
 
     rules: list[PolicyRule]
     """The URLs with one verb each, then the missing verbs for each group, resource and name."""
@@ -38,7 +38,7 @@ class UncoveredRules:
 
 
 def uncovered_rules(held: Sequence[PolicyRule], requested: Sequence[PolicyRule]) -> UncoveredRules:
-    """Return the atoms of the wanted rules that no held rule allows. Raise TooComplex if the comparison is too
+    """Return the atoms of the requested rules that no held rule allows. Raise TooComplex if the comparison is too
     expensive."""
     comparison = _Comparison(held, requested)
     collected = _Collected()
@@ -66,7 +66,7 @@ Classes = dict[int, list[str]]
 
 
 class _Comparison:
-    """The held rules, indexed by the words of the wanted ones, and the work that may still be spent."""
+    """The held rules, indexed by the words of the requested ones, and the work that may still be spent."""
 
     def __init__(self, held: Sequence[PolicyRule], requested: Sequence[PolicyRule]) -> None:
         verbs = {word for rule in requested for word in rule.verbs or ()}
@@ -92,7 +92,7 @@ class _Comparison:
 
 
 class _Words:
-    """The held rules for each wanted word, in one dimension."""
+    """The held rules for each requested word, in one dimension."""
 
     def __init__(
         self, rules: Sequence[Sequence[str]], requested: Collection[str], spend: Callable[[int], None]
@@ -180,7 +180,7 @@ def _of_all_resources(resource: str) -> str:
 
 
 class _Box:
-    """A wanted rule: all combinations of the words of its dimensions."""
+    """A requested rule: all combinations of the words of its dimensions."""
 
     def __init__(self, dimensions: Sequence[Classes], spend: Callable[[int], None]) -> None:
         self._dimensions, self._spend = dimensions, spend
