@@ -268,5 +268,8 @@ class Runtime(Protocol):
     def log_file(self, pod: Pod, container: str, *, previous: bool = False) -> Path | None:
         """Return the path of the container's log in the CRI log format, or None if there is none."""
 
+    def log_text(self, pod: Pod, container: str) -> str | None:
+        """Return the log of a container whose runtime has no log files, or None if the log is a file."""
+
     async def reopen_log(self, pod: Pod, container: str) -> None:
         """Continue the log in a new file at the same path, after log rotation has renamed the old one."""

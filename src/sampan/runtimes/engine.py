@@ -129,6 +129,9 @@ class EngineRuntime(ABC):
     def log_file(self, pod: Pod, container: str, *, previous: bool = False) -> Path | None:
         return self._table.log_file(pod.metadata.uid, container, previous=previous)
 
+    def log_text(self, pod: Pod, container: str) -> str | None:
+        return None
+
     # -- images ------------------------------------------------------------------------------------------------------
 
     async def image(self, name: str) -> ImageInfo | None:

@@ -200,6 +200,9 @@ class MonitoredRuntime(ABC):
         run = runs[1:2] if previous else runs[:1]
         return Path(run[0].log_path) if run else None
 
+    def log_text(self, pod: Pod, container: str) -> str | None:
+        return None
+
     async def reopen_log(self, pod: Pod, container: str) -> None:
         _, record = self._running(pod, container)
         await self._monitor.reopen_log(record.id)

@@ -87,8 +87,8 @@ async def _pieces(view: KubeletView, pod: Pod, container: str, id: str, options:
     is_previous = before is not None and before.id == id
     path = runtime.log_file(pod, container, previous=is_previous)
     if path is None:
-        if (log_text := getattr(runtime, "log_text", None)) is not None:  # A hollow runtime has no log files.
-            for piece in _of_text(log_text(pod, container), options):
+        if (text := runtime.log_text(pod, container)) is not None:
+            for piece in _of_text(text, options):
                 yield piece
         return
 
