@@ -88,7 +88,7 @@ class Cluster:
         try:
             async with asyncio.TaskGroup() as group:
                 task = group.create_task(fleet.run())
-                await fleet.running(names)
+                await fleet.wait_until_running(names)
                 await self.clock.settle()
                 yield fleet
                 task.cancel()

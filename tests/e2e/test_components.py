@@ -108,7 +108,7 @@ async def nodes(site: Site, admin: Client) -> AsyncIterator[None]:
         fleet = Fleet(client=admin, client_for=own.__getitem__, clock=RealClock(), names=NODES)
         group = await stack.enter_async_context(asyncio.TaskGroup())
         task = group.create_task(fleet.run())
-        await fleet.running(NODES)
+        await fleet.wait_until_running(NODES)
         yield
         task.cancel()
 

@@ -20,7 +20,7 @@ from sampan.api.types.core_v1 import (
     VolumeMount,
 )
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.kubelet.pod_status import PodFailure, StatusInputs, generate, may_run, merge
+from sampan.kubelet.pod_status import PodFailure, StatusInputs, generate_status, may_run, merge_statuses
 from sampan.runtimes.contract import CREATED, EXITED, RUNNING, ContainerReport, ContainerUser, PodReport
 
 NOW = 1_767_225_600.0
@@ -42,7 +42,7 @@ def pod(**spec: Any) -> Pod:
 
 def status_of(found: Pod, *reports: ContainerReport, has_sandbox: bool = True, **facts: Any) -> PodStatus:
     known = PodReport(is_sandbox_ready=has_sandbox, sandboxes=1, ips=("10.0.0.7",), containers=reports)
-    return generate(found, StatusInputs(report=known, old=found.status, host_ips=("192.0.2.1",), **facts), NOW)
+    return generate_status(found, StatusInputs(report=known, old=found.status, host_ips=("192.0.2.1",), **facts), NOW)
 
 
 def said(status: PodStatus, type: str) -> tuple[str, str, str]:
@@ -129,7 +129,7 @@ def test_conditions_keep_their_time_while_they_stay() -> None:
     later = pod()
     later.status = first
     known = PodReport(is_sandbox_ready=True, containers=(report(),))
-    second = generate(later, StatusInputs(report=known, old=first), NOW + 60)
+    second = generate_status(later, StatusInputs(report=known, old=first), NOW + 60)
     times = {condition.type: condition.lastTransitionTime for condition in second.conditions}
     assert times["PodScheduled"] == "2026-01-01T00:00:00Z"
     assert times["Ready"] == "2026-01-01T00:01:00Z"
@@ -173,9 +173,9 @@ def test_a_failure_waits_until_nothing_runs() -> None:
     running = status_of(pod(), report(), failure=failure)
     assert (running.phase, running.reason) == ("Failed", "DeadlineExceeded")
     old = PodStatus(phase="Running")
-    assert merge(old, running, may_run=True).phase == "Running"
-    assert merge(old, running, may_run=True).reason == ""
-    assert merge(old, running, may_run=False).reason == "DeadlineExceeded"
+    assert merge_statuses(old, running, may_run=True).phase == "Running"
+    assert merge_statuses(old, running, may_run=True).reason == ""
+    assert merge_statuses(old, running, may_run=False).reason == "DeadlineExceeded"
 
 
 # -- never back ------------------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def test_a_status_never_goes_back(course: list[tuple[PodReport, bool, PodFailure
     old = found.status
     for known, is_terminal, failure in course:
         facts = StatusInputs(report=known, old=old, is_terminal=is_terminal, failure=failure)
-        new = merge(old, generate(found, facts, NOW), may_run=may_run(known))
+        new = merge_statuses(old, generate_status(found, facts, NOW), may_run=may_run(known))
         if old.phase in TERMINAL:
             assert new.phase == old.phase
         elif new.phase in TERMINAL:

@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from sampan.cli.failures import CliError
 from sampan.cluster import kubeconfig
-from sampan.kubelet.agent.certificate_manager import CertificateManager, client_request, serving_request
-from sampan.kubelet.agent.certificate_store import CertificateStore
+from sampan.kubelet.agent.certificate_manager import (
+    CertificateManager,
+    CertificateStore,
+    client_request,
+    serving_request,
+)
 from sampan.machinery.certificates import KeyPair, common_name, expiry, kubelet_server_name
 from sampan.machinery.client import Client
 from sampan.machinery.client.access import Access

@@ -55,6 +55,6 @@ async def start_nodes(fleet: Fleet, config: NodesConfig) -> None:
         return
     try:
         async with asyncio.timeout(_PATIENCE_S):
-            await fleet.running(fleet.names)
+            await fleet.wait_until_running(fleet.names)
     except TimeoutError:
         log.warning("only %d of %d nodes are running so far", len(fleet), config.hollow_count)

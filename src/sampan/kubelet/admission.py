@@ -18,7 +18,7 @@ from sampan.api.types.core_v1 import Node, Pod
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.pod_lifecycle import PodLifecycle
 from sampan.kubelet.pod_sources import is_critical
-from sampan.kubelet.pod_status import PodFailure, rejected
+from sampan.kubelet.pod_status import PodFailure, rejected_status
 from sampan.kubelet.records import Amounts, PodRecord, PodSyncState, Records
 from sampan.kubelet.status_manager import StatusManager
 from sampan.machinery.clock import Clock
@@ -65,15 +65,15 @@ def admit(
     number and the host ports of the node's other pods.
     """
     return (
-        _other_system(pod)
-        or _fits(node, requests, used, pods)
-        or (None if RequiredNodeAffinity(pod.spec).matches(node) else _failed(NODE_AFFINITY, _NO_AFFINITY))
-        or (_failed(NODE_PORTS, _NO_PORTS) if _clash(ports_of(pod), ports) else None)
-        or (None if _tolerates(pod, node) else _failed(TAINT_TOLERATION, _NO_TOLERATION))
+        _os_failure(pod)
+        or _resource_failure(node, requests, used, pods)
+        or (None if RequiredNodeAffinity(pod.spec).matches(node) else _predicate_failure(NODE_AFFINITY, _NO_AFFINITY))
+        or (_predicate_failure(NODE_PORTS, _NO_PORTS) if _have_conflict(ports_of(pod), ports) else None)
+        or (None if _tolerates(pod, node) else _predicate_failure(TAINT_TOLERATION, _NO_TOLERATION))
     )
 
 
-def _other_system(pod: Pod) -> PodFailure | None:
+def _os_failure(pod: Pod) -> PodFailure | None:
     if pod.metadata.labels.get(OS_LABEL, OS) != OS:
         text = f"Failed to admit pod as the `{OS_LABEL}` label doesn't match node label"
         return PodFailure(reason="PodOSSelectorNodeLabelDoesNotMatch", message=text)
@@ -84,15 +84,15 @@ def _other_system(pod: Pod) -> PodFailure | None:
     return None
 
 
-def _failed(predicate: str, why: str) -> PodFailure:
+def _predicate_failure(predicate: str, why: str) -> PodFailure:
     return PodFailure(reason=predicate, message=f"Predicate {predicate} failed: {why}")
 
 
-def _fits(node: Node, requests: Mapping[str, int], used: Mapping[str, int], pods: int) -> PodFailure | None:
+def _resource_failure(node: Node, requests: Mapping[str, int], used: Mapping[str, int], pods: int) -> PodFailure | None:
     missing, has = lacking(node, requests, used, pods), allocatable_of(node)
     for name in missing:
         held, requested = (pods, 1) if name == PODS else (used.get(name, 0), requests[name])
-        return _short(name, requested, held, has.get(name, 0))
+        return _shortage_failure(name, requested, held, has.get(name, 0))
     return None
 
 
@@ -111,12 +111,12 @@ def is_lack_of_resources(failure: PodFailure) -> bool:
     return failure.reason.startswith(_OUT_OF)
 
 
-def _short(name: str, requested: int, used: int, has: int) -> PodFailure:
+def _shortage_failure(name: str, requested: int, used: int, has: int) -> PodFailure:
     text = f"Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {has}"
     return PodFailure(reason=f"{_OUT_OF}{name}", message=text)
 
 
-def _clash(ports: Iterable[tuple[str, str, int]], held: Iterable[tuple[str, str, int]]) -> bool:
+def _have_conflict(ports: Iterable[tuple[str, str, int]], held: Iterable[tuple[str, str, int]]) -> bool:
     held_ports = list(held)
     return any(
         (protocol, port) == (other[1], other[2]) and (address == other[0] or "0.0.0.0" in (address, other[0]))
@@ -163,7 +163,7 @@ class PodAdmitter:
     def reject(self, record: PodRecord, failure: PodFailure) -> None:
         self._events.pod(record.node, record.pod, WARNING, failure.reason, failure.message)
         record.move_to(PodSyncState.TERMINATED)
-        self._statuses.set_pod_status(record, rejected(record.pod, failure, self._clock.now()))
+        self._statuses.set_pod_status(record, rejected_status(record.pod, failure, self._clock.now()))
         self._statuses.finish(record)
 
     def _failure(self, record: PodRecord, requests: Amounts) -> PodFailure | None:
@@ -208,11 +208,11 @@ def victims(pod: Pod, others: Sequence[Pod], lacking: Mapping[str, int]) -> list
         if _may_preempt(pod, other):
             classes[qos_class(other.spec)].append(other)
     best_effort, burstable, guaranteed = classes.values()
-    if _left(lacking, [*best_effort, *burstable, *guaranteed]):
+    if _still_lacking(lacking, [*best_effort, *burstable, *guaranteed]):
         return None
-    last = _nearest(guaranteed, _left(lacking, [*best_effort, *burstable]))
-    middle = _nearest(burstable, _left(lacking, [*best_effort, *last]))
-    first = _nearest(best_effort, _left(lacking, [*middle, *last]))
+    last = _closest_pods(guaranteed, _still_lacking(lacking, [*best_effort, *burstable]))
+    middle = _closest_pods(burstable, _still_lacking(lacking, [*best_effort, *last]))
+    first = _closest_pods(best_effort, _still_lacking(lacking, [*middle, *last]))
     return [*first, *middle, *last]
 
 
@@ -231,21 +231,21 @@ def _may_preempt(pod: Pod, other: Pod) -> bool:
     return ours is not None and theirs is not None and ours > theirs
 
 
-def _left(lacking: Mapping[str, int], without: Sequence[Pod]) -> Amounts:
+def _still_lacking(lacking: Mapping[str, int], without: Sequence[Pod]) -> Amounts:
     """Return what is still lacking without the pods `without`."""
     freed = [_requests_of(item) for item in without]
     remaining = {name: amount - sum(item.get(name, 0) for item in freed) for name, amount in lacking.items()}
     return {name: amount for name, amount in remaining.items() if amount > 0}
 
 
-def _nearest(pods: Sequence[Pod], lacking: Mapping[str, int]) -> list[Pod]:
+def _closest_pods(pods: Sequence[Pod], lacking: Mapping[str, int]) -> list[Pod]:
     """Pick, one after another, the pod whose requests come closest to what is lacking; of equal ones the smaller."""
     candidates, remaining, chosen = list(pods), dict(lacking), list[Pod]()
     while remaining and candidates:
         best = min(candidates, key=lambda pod: (_distance(pod, remaining), _size(pod)))
         candidates.remove(best)
         chosen.append(best)
-        remaining = _left(remaining, [best])
+        remaining = _still_lacking(remaining, [best])
     return chosen
 
 

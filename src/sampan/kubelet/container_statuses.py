@@ -46,7 +46,7 @@ def container_statuses(
         status = _status(pod, container, report, before.get(container.name), actuated.get(container.name))
         if (why := waiting.get(container.name)) is not None and _is_to_start(pod, container, report):
             _wait(status, why)
-        _judge(status, container, report.container(container.name), is_init=is_init)
+        _set_readiness(status, container, report.container(container.name), is_init=is_init)
         statuses.append(status)
     return statuses
 
@@ -59,7 +59,7 @@ def _status(
     actuated: ResourceRequirements | None,
 ) -> ContainerStatus:
     present = report.container(container.name)
-    status = _blank(pod, container)
+    status = _waiting_status(pod, container)
     if present is None:
         if old is not None and old.state.terminated is not None:
             status.state, status.containerID, status.imageID = old.state, old.containerID, old.imageID
@@ -68,18 +68,18 @@ def _status(
         return status
     status.restartCount = present.attempt
     if present.state == contract.CREATED:
-        _remember(status, report, old)
+        _set_last_state(status, report, old)
         return status
     status.imageID, status.containerID = present.image_ref, present.id
     present_resources = actuated if actuated is not None else container.resources
     status.resources, status.allocatedResources = present_resources, present_resources.requests
     status.user = _user(present)
     status.state = _state(present)
-    _remember(status, report, old)
+    _set_last_state(status, report, old)
     return status
 
 
-def _remember(status: ContainerStatus, report: PodReport, old: ContainerStatus | None) -> None:
+def _set_last_state(status: ContainerStatus, report: PodReport, old: ContainerStatus | None) -> None:
     """Set `lastState` to how the previous instance of the container terminated."""
     previous = report.previous(status.name)
     if previous is not None:
@@ -89,7 +89,7 @@ def _remember(status: ContainerStatus, report: PodReport, old: ContainerStatus |
         status.lastState = old.state if is_other else old.lastState
 
 
-def _blank(pod: Pod, container: Container | EphemeralContainer) -> ContainerStatus:
+def _waiting_status(pod: Pod, container: Container | EphemeralContainer) -> ContainerStatus:
     reason = POD_INITIALIZING if pod.spec.initContainers else CONTAINER_CREATING
     status = ContainerStatus(
         name=container.name,
@@ -151,7 +151,7 @@ def _wait(status: ContainerStatus, why: tuple[str, str]) -> None:
     status.state = ContainerState(waiting=ContainerStateWaiting(reason=why[0], message=why[1]))
 
 
-def _judge(
+def _set_readiness(
     status: ContainerStatus,
     container: Container | EphemeralContainer,
     report: ContainerReport | None,

@@ -94,20 +94,20 @@ class Fleet:
         self._first, self._changed = asyncio.Event(), asyncio.Event()
 
     def __contains__(self, name: str) -> bool:
-        """Whether the node is running."""
+        """Whether the node is wait_until_running."""
         return name in self._running
 
     def __len__(self) -> int:
         return len(self._running)
 
-    def kubelets(self) -> Sequence[NodeRecord]:
-        """Return the records of all running nodes."""
+    def running_nodes(self) -> Sequence[NodeRecord]:
+        """Return the records of all wait_until_running nodes."""
         return list(self._running.values())
 
     # -- accessors ---------------------------------------------------------------------------------------------------
 
     def node(self, name: str) -> NodeRecord | None:
-        """Return the record of a running node, or None."""
+        """Return the record of a wait_until_running node, or None."""
         return self._running.get(name)
 
     def pods_of(self, name: str) -> Sequence[Pod]:
@@ -124,7 +124,7 @@ class Fleet:
         async with self._informers, asyncio.TaskGroup() as group:
             await self._nodes.synced.wait()
             for node in self._nodes.lister:
-                self._claim(node)
+                self._claim_address(node)
             self._nodes.subscribe(self._on_node)
             group.create_task(self.register(self.names))
             group.create_task(self._queue.serve(self._work, _STARTERS))
@@ -153,7 +153,7 @@ class Fleet:
                 if self._nodes.lister.get(name) is None:
                     group.create_task(make(name))
 
-    async def running(self, names: Sequence[str]) -> None:
+    async def wait_until_running(self, names: Sequence[str]) -> None:
         """Wait until all named nodes run."""
         while not all(name in self._running for name in names):
             self._changed.clear()
@@ -162,7 +162,7 @@ class Fleet:
     # -- changes -----------------------------------------------------------------------------------------------------
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        """Route a pod change to the sync loop if the pod is bound to a running node."""
+        """Route a pod change to the sync loop if the pod is bound to a wait_until_running node."""
         pod = new if new is not None else old
         if pod is not None and (record := self._running.get(pod.spec.nodeName)) is not None:
             self.sync_loop.iteration(record, old, from_api(new) if new is not None else None)
@@ -172,8 +172,8 @@ class Fleet:
         record = self._running.get(name)
         if new is not None and not hollow_nodes.is_on(new):
             self._were_off.add(name)
-        if record is None or not self._is_wanted(new):
-            if record is not None or self._is_wanted(new):
+        if record is None or not self._should_run(new):
+            if record is not None or self._should_run(new):
                 self._queue.add(name)
             return
         assert new is not None
@@ -207,7 +207,7 @@ class Fleet:
         if record is not None and not self._is_same(node, record.api_node):
             self._stop(record)
             record = None
-        if node is None or not self._is_wanted(node):
+        if node is None or not self._should_run(node):
             return None
         if record is None:
             record = await self._start(name, node)
@@ -280,21 +280,21 @@ class Fleet:
 
     def _address(self, node: Node) -> str:
         """Return the node's current address, or allocate one."""
-        self._claim(node)
+        self._claim_address(node)
         return hollow_nodes.address_of(node) or self._addresses.take()
 
-    def _claim(self, node: Node) -> None:
+    def _claim_address(self, node: Node) -> None:
         if address := hollow_nodes.address_of(node):
             self._addresses.claim(address)
 
-    def _is_wanted(self, node: Node | None) -> bool:
+    def _should_run(self, node: Node | None) -> bool:
         if node is None or node.metadata.name in self._real_nodes:
             return False
         return hollow_nodes.is_hollow(node) and hollow_nodes.is_on(node)
 
     def _is_same(self, node: Node | None, known: Node) -> bool:
         """Whether the node should still run and is not another node of the same name."""
-        return node is not None and self._is_wanted(node) and node.metadata.uid == known.metadata.uid
+        return node is not None and self._should_run(node) and node.metadata.uid == known.metadata.uid
 
     def _make_recorder(self, client: Client) -> EventRecorder | None:
         if not self._config.has_events:

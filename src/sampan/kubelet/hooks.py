@@ -31,7 +31,7 @@ class Hooks:
 
     async def run(self, pod: Pod, container: AnyContainer, hook: LifecycleHandler) -> None:
         """Run the hook to completion. Raise HookFailed if it fails."""
-        where = f"for Container {gotext.quote(container.name)} in Pod {gotext.quote(_shown(pod))} failed - error"
+        where = f"for Container {gotext.quote(container.name)} in Pod {gotext.quote(_pod_name(pod))} failed - error"
         if hook.exec is not None:
             await self._exec(pod, container, hook.exec.command, where)
         elif hook.httpGet is not None:
@@ -103,6 +103,6 @@ async def _get(url: str, headers: dict[str, str]) -> None:
                 await response.content.read(_MOST_OUTPUT)
 
 
-def _shown(pod: Pod) -> str:
+def _pod_name(pod: Pod) -> str:
     meta = pod.metadata
     return f"{meta.name}_{meta.namespace}({meta.uid})"

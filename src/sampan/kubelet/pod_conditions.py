@@ -61,14 +61,14 @@ def ready(pod: Pod, containers: ConditionValue) -> ConditionValue:
         return containers
     statuses = {condition.type: condition.status for condition in pod.status.conditions}
     closed = [
-        _closed(gate.conditionType, statuses.get(gate.conditionType))
+        _gate_message(gate.conditionType, statuses.get(gate.conditionType))
         for gate in pod.spec.readinessGates
         if statuses.get(gate.conditionType) != TRUE
     ]
     return (FALSE, GATES_NOT_READY, ", ".join(closed)) if closed else containers
 
 
-def _closed(gate: str, status: str | None) -> str:
+def _gate_message(gate: str, status: str | None) -> str:
     name = gotext.quote(gate)
     if status is None:
         return f"corresponding condition of pod readiness gate {name} does not exist."
@@ -105,7 +105,7 @@ def _message(unknown: Sequence[str], what: str, others: Sequence[str]) -> str:
     return ", ".join(parts)
 
 
-def merged(
+def merge_conditions(
     pod: Pod, old: Sequence[PodCondition], own_conditions: Mapping[str, ConditionValue], now: float
 ) -> list[PodCondition]:
     """Return the pod's conditions: those of other writers unchanged, then the kubelet's own. The transition time is
@@ -154,17 +154,17 @@ def pod_phase(pod: Pod, statuses: Statuses, *, is_terminal: bool, has_started: b
     """
     if _has_failed_to_initialize(pod, statuses):
         return FAILED
-    count = _counted(pod, statuses)
+    count = _count_containers(pod, statuses)
     if count.initializing or (count.sidecars_pending and not has_started) or count.waiting:
         return PENDING
     if count.running and not count.unknown:
         return RUNNING
     if count.stopped and not (count.running or count.unknown):
-        return _ended(count, is_terminal)
+        return _terminal_phase(count, is_terminal)
     return PENDING
 
 
-def _ended(count: _Count, is_terminal: bool) -> str:
+def _terminal_phase(count: _Count, is_terminal: bool) -> str:
     if not is_terminal and count.stopped != count.stopped_for_good:
         return RUNNING  # Some containers are about to be restarted.
     return SUCCEEDED if count.stopped == count.succeeded else FAILED
@@ -187,7 +187,7 @@ def _has_failed_to_initialize(pod: Pod, statuses: Statuses) -> bool:
     return False
 
 
-def _counted(pod: Pod, statuses: Statuses) -> _Count:
+def _count_containers(pod: Pod, statuses: Statuses) -> _Count:
     count = _Count()
     for container in pod.spec.initContainers:
         status = statuses.get(container.name)

@@ -71,7 +71,7 @@ class StatusInputs:
     """Whether all containers are being stopped in order to be restarted together."""
 
 
-def generate(pod: Pod, inputs: StatusInputs, now: float) -> PodStatus:
+def generate_status(pod: Pod, inputs: StatusInputs, now: float) -> PodStatus:
     report, old, spec = inputs.report, inputs.old, pod.spec
     inits = container_statuses(
         pod, spec.initContainers, report, old.initContainerStatuses, inputs.waiting, inputs.actuated, is_init=True
@@ -111,13 +111,13 @@ def generate(pod: Pod, inputs: StatusInputs, now: float) -> PodStatus:
         status.resources = inputs.actuated.get(WHOLE_POD, spec.resources)
         status.allocatedResources = status.resources.requests
     if inputs.is_restarting_all:
-        _reset(status, inputs)
+        _set_restarting(status, inputs)
     _set_addresses(status, pod, inputs)
     _set_conditions(status, pod, inputs, statuses, now)
     return status
 
 
-def _reset(status: PodStatus, inputs: StatusInputs) -> None:
+def _set_restarting(status: PodStatus, inputs: StatusInputs) -> None:
     """Set containers that the runtime has already removed to waiting for their restart."""
     before = {
         container.name: container for container in (*inputs.old.initContainerStatuses, *inputs.old.containerStatuses)
@@ -164,7 +164,7 @@ def _set_conditions(
         own_conditions["AllContainersRestarting"] = _restarting(status.phase, inputs.is_restarting_all)
     if inputs.resize is not None:
         own_conditions[inputs.resize[0]] = ("True", *inputs.resize[1:])
-    status.conditions = pod_conditions.merged(pod, inputs.old.conditions, own_conditions, now)
+    status.conditions = pod_conditions.merge_conditions(pod, inputs.old.conditions, own_conditions, now)
 
 
 def _restarting(phase: str, is_restarting_all: bool) -> tuple[str, str, str]:
@@ -175,7 +175,7 @@ def _restarting(phase: str, is_restarting_all: bool) -> tuple[str, str, str]:
     return "True", "RestartAllContainersStarted", "container exited with restart policy rule"
 
 
-def merge(old: PodStatus, new: PodStatus, *, may_run: bool) -> PodStatus:
+def merge_statuses(old: PodStatus, new: PodStatus, *, may_run: bool) -> PodStatus:
     """Return the status to publish after `old`. A terminal phase is final, and withheld while a container may run."""
     if old.phase in TERMINAL:
         return msgspec.structs.replace(new, phase=old.phase) if new.phase != old.phase else new
@@ -184,7 +184,7 @@ def merge(old: PodStatus, new: PodStatus, *, may_run: bool) -> PodStatus:
     return new
 
 
-def finished(pod: Pod, status: PodStatus) -> PodStatus:
+def final_status(pod: Pod, status: PodStatus) -> PodStatus:
     """Return the final status of a pod none of whose containers runs or will run. Its phase becomes terminal, and
     containers that the runtime has lost are reported as terminated.
     """
@@ -196,8 +196,8 @@ def finished(pod: Pod, status: PodStatus) -> PodStatus:
     inits = status.initContainerStatuses
     return msgspec.structs.replace(
         status,
-        initContainerStatuses=[*(_lost(container) for container in inits[:begun]), *inits[begun:]],
-        containerStatuses=[_lost(container) for container in status.containerStatuses]
+        initContainerStatuses=[*(_as_terminated(container) for container in inits[:begun]), *inits[begun:]],
+        containerStatuses=[_as_terminated(container) for container in status.containerStatuses]
         if _was_initialized(pod, status)
         else status.containerStatuses,
     )
@@ -218,7 +218,7 @@ def _was_initialized(pod: Pod, status: PodStatus) -> bool:
     return ended is not None and ended.exitCode == 0
 
 
-def _lost(status: ContainerStatus) -> ContainerStatus:
+def _as_terminated(status: ContainerStatus) -> ContainerStatus:
     if status.state.terminated is not None:
         return status
     unknown = ContainerStateTerminated(reason=_UNKNOWN, message=_NOT_FOUND, exitCode=137)
@@ -229,7 +229,7 @@ def may_run(report: PodReport) -> bool:
     return any(container.state in (contract.RUNNING, contract.CREATED) for container in report.containers)
 
 
-def rejected(pod: Pod, failure: PodFailure, now: float) -> PodStatus:
+def rejected_status(pod: Pod, failure: PodFailure, now: float) -> PodStatus:
     """Return the status of a pod that the node rejects."""
     return msgspec.structs.replace(
         pod.status,

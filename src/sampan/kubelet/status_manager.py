@@ -13,7 +13,7 @@ import msgspec
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod, PodCondition, PodStatus
 from sampan.kubelet.pod_conditions import PASSING
-from sampan.kubelet.pod_status import merge
+from sampan.kubelet.pod_status import merge_statuses
 from sampan.kubelet.records import PodRecord, PodSyncState, Records
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
@@ -32,7 +32,7 @@ class StatusManager:
     def set_pod_status(self, record: PodRecord, status: PodStatus, *, may_run: bool = False) -> None:
         """Set the status to publish. `may_run` tells whether a container of the pod may still run."""
         old = record.status
-        status = merge(old, status, may_run=may_run)
+        status = merge_statuses(old, status, may_run=may_run)
         if status != old:
             record.published.pending = status
             self._queue.add(record.uid)

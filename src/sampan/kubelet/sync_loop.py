@@ -31,8 +31,8 @@ from sampan.kubelet.pod_status import (
     DEADLINE_EXCEEDED,
     StatusInputs,
     deadline_left_s,
-    finished,
-    generate,
+    final_status,
+    generate_status,
     may_run,
 )
 from sampan.kubelet.records import ACTIVE, ENDED, NodeRecord, PodRecord, PodSyncState, Records
@@ -367,8 +367,8 @@ class SyncLoop:
             resize=progress.resize,
             is_restarting_all=progress.is_restarting_all,
         )
-        status = generate(record.pod, inputs, self._clock.now())
+        status = generate_status(record.pod, inputs, self._clock.now())
         status = self._lifecycle.extend_status(record.pod, status)
         if is_terminal:
-            status = finished(record.pod, status)
+            status = final_status(record.pod, status)
         self._statuses.set_pod_status(record, status, may_run=may_run(report))

@@ -136,7 +136,7 @@ class Scene:
         """Names of pods that run on two nodes, or twice on one."""
         names = [
             self.history.pods[uid].metadata.name
-            for kubelet in self.fleet.kubelets()
+            for kubelet in self.fleet.running_nodes()
             for uid in kubelet.runtime.known_pods()
             if self._is_running(kubelet.runtime, uid)
         ]

@@ -10,8 +10,13 @@ from sampan.api.types.certificates_v1 import CertificateSigningRequest, Certific
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.rbac_v1 import ClusterRoleBinding, RoleRef, Subject
 from sampan.apiserver.request.call import UserInfo
-from sampan.kubelet.agent.certificate_manager import CertificateManager, client_request, renewal_time, serving_request
-from sampan.kubelet.agent.certificate_store import CertificateStore
+from sampan.kubelet.agent.certificate_manager import (
+    CertificateManager,
+    CertificateStore,
+    client_request,
+    renewal_time,
+    serving_request,
+)
 from sampan.machinery.certificates import KeyPair, Request, issue, life, make_ca
 from sampan.machinery.client import Client
 from sampan.machinery.copies import copy_of

@@ -49,7 +49,7 @@ def test_what_was_short_must_come_back_by_more_than_the_threshold() -> None:
 def test_processes_are_counted_but_not_asked_for() -> None:
     rows = [(pod("few", priority=0), [Usage("c", 0, 0, processes=1)]), (pod("many"), [Usage("c", 0, 0, processes=9)])]
     rows.append((pod("important", priority=5), [Usage("c", 0, 0, processes=99)]))
-    assert [each.metadata.name for each, _ in eviction_rules.ranked(rows, "pids")] == ["many", "few", "important"]
+    assert [each.metadata.name for each, _ in eviction_rules.rank_pods(rows, "pids")] == ["many", "few", "important"]
 
 
 def test_those_who_use_more_than_they_asked_for_go_first() -> None:
@@ -59,7 +59,7 @@ def test_those_who_use_more_than_they_asked_for_go_first() -> None:
     vital = pod("vital", priority=2_000_000_000)
     rows = [(each, [Usage("c", 0, size * MIB)]) for each, size in ((modest, 400), (greedy, 50), (larger, 60))]
     rows += [(important, [Usage("c", 0, 300 * MIB)]), (vital, [Usage("c", 0, 900 * MIB)])]
-    names = [each.metadata.name for each, _ in eviction_rules.ranked(rows, "memory")]
+    names = [each.metadata.name for each, _ in eviction_rules.rank_pods(rows, "memory")]
     assert names == ["larger", "greedy", "important", "modest"]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Event, Node, Pod
-from sampan.kubelet.agent.image_pull_records import PulledImages, recorded
+from sampan.kubelet.agent.image_pull_records import ImagePullRecords, updated_record
 from sampan.kubelet.agent.kubelet import Kubelet
 from sampan.machinery.client import Client
 from sampan.runtimes import kernel
@@ -163,8 +163,8 @@ async def test_pods_that_keep_too_much_go_and_the_disk_is_cleared(folder: Path) 
 def test_images_that_nobody_uses_go_when_their_disk_fills_up(folder: Path) -> None:
     large = MadeImage({"large": Random(1).randbytes(40 * MIB)}, pack=lambda data: data)
     load(ImageStore(folder / "images"), docker_archive(folder / "a.tar", large, "large:1"), now=1)
-    pulled = PulledImages(folder / "kubelet")
-    pulled.write(large.id, recorded(None, large.id, "large:1", [], 1))
+    pulled = ImagePullRecords(folder / "kubelet")
+    pulled.write(large.id, updated_record(None, large.id, "large:1", [], 1))
 
     async def main() -> None:
         line = Line()

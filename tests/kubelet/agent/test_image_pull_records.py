@@ -4,32 +4,43 @@ from pathlib import Path
 
 import pytest
 
-from sampan.kubelet.agent.image_pull_records import POLICIES, PulledImages, Used, is_to_verify, may_have, recorded
+from sampan.kubelet.agent.image_pull_records import (
+    POLICIES,
+    ImagePullRecords,
+    PullSecret,
+    may_use_image,
+    must_verify,
+    updated_record,
+)
 
 IMAGE, REF = "registry.example/team/app:1", "sha256:abc"
-OWN = Used("u1", "a", "key", "hash-1")
-SAME, RENEWED, OTHER = Used("u2", "b", "key", "hash-1"), Used("u1", "a", "key", "hash-9"), Used("u3", "c", "k", "x")
+OWN = PullSecret("u1", "a", "key", "hash-1")
+SAME, RENEWED, OTHER = (
+    PullSecret("u2", "b", "key", "hash-1"),
+    PullSecret("u1", "a", "key", "hash-9"),
+    PullSecret("u3", "c", "k", "x"),
+)
 
 
 def test_those_who_could_have_pulled_it() -> None:
-    record = recorded(None, REF, IMAGE, [OWN], 0)
-    assert [may_have(record, IMAGE, [each]) for each in (OWN, SAME, RENEWED, OTHER)] == [True, True, True, False]
-    assert not may_have(record, IMAGE, [])
-    assert not may_have(record, "other.example/app:1", [OWN])
-    assert may_have(record, "registry.example/team/app:2", [OWN])
-    assert not may_have(None, IMAGE, [OWN])
+    record = updated_record(None, REF, IMAGE, [OWN], 0)
+    assert [may_use_image(record, IMAGE, [each]) for each in (OWN, SAME, RENEWED, OTHER)] == [True, True, True, False]
+    assert not may_use_image(record, IMAGE, [])
+    assert not may_use_image(record, "other.example/app:1", [OWN])
+    assert may_use_image(record, "registry.example/team/app:2", [OWN])
+    assert not may_use_image(None, IMAGE, [OWN])
 
 
 def test_what_was_pulled_without_a_secret_is_everybodys() -> None:
-    record = recorded(recorded(None, REF, IMAGE, [OWN], 0), REF, IMAGE, [], 1)
-    assert may_have(record, IMAGE, [])
-    assert may_have(recorded(record, REF, IMAGE, [OTHER], 2), IMAGE, [])
+    record = updated_record(updated_record(None, REF, IMAGE, [OWN], 0), REF, IMAGE, [], 1)
+    assert may_use_image(record, IMAGE, [])
+    assert may_use_image(updated_record(record, REF, IMAGE, [OTHER], 2), IMAGE, [])
 
 
 def test_pulls_add_up() -> None:
-    record = recorded(recorded(None, REF, IMAGE, [OWN], 0), REF, IMAGE, [OTHER], 1)
-    assert may_have(record, IMAGE, [OWN])
-    assert may_have(record, IMAGE, [OTHER])
+    record = updated_record(updated_record(None, REF, IMAGE, [OWN], 0), REF, IMAGE, [OTHER], 1)
+    assert may_use_image(record, IMAGE, [OWN])
+    assert may_use_image(record, IMAGE, [OTHER])
     assert (record["kind"], record["imageRef"]) == ("ImagePulledRecord", REF)
 
 
@@ -44,36 +55,36 @@ def test_pulls_add_up() -> None:
 )
 def test_policies(policy: str, of_pulled: bool, of_others: bool, of_listed: bool) -> None:
     listed = ["registry.example/base/*"]
-    assert is_to_verify(policy, listed, IMAGE, is_pulled=True) is of_pulled
-    assert is_to_verify(policy, listed, IMAGE, is_pulled=False) is of_others
-    assert is_to_verify(policy, listed, "registry.example/base/os:1", is_pulled=False) is of_listed
+    assert must_verify(policy, listed, IMAGE, is_pulled=True) is of_pulled
+    assert must_verify(policy, listed, IMAGE, is_pulled=False) is of_others
+    assert must_verify(policy, listed, "registry.example/base/os:1", is_pulled=False) is of_listed
 
 
 def test_kept_over_restarts(tmp_path: Path) -> None:
-    assert PulledImages(tmp_path).read(REF) is None
-    PulledImages(tmp_path).write(REF, recorded(None, REF, IMAGE, [OWN], 0))
-    assert may_have(PulledImages(tmp_path).read(REF), IMAGE, [OWN])
+    assert ImagePullRecords(tmp_path).read(REF) is None
+    ImagePullRecords(tmp_path).write(REF, updated_record(None, REF, IMAGE, [OWN], 0))
+    assert may_use_image(ImagePullRecords(tmp_path).read(REF), IMAGE, [OWN])
     (file,) = (tmp_path / "image_manager" / "pulled").iterdir()
     file.write_text("{")
-    assert PulledImages(tmp_path).read(REF) == {}  # it was pulled, by whose secret is not known
+    assert ImagePullRecords(tmp_path).read(REF) == {}  # it was pulled, by whose secret is not known
 
 
 def test_pulls_that_have_begun_are_known_over_restarts(tmp_path: Path) -> None:
-    pulled = PulledImages(tmp_path)
+    pulled = ImagePullRecords(tmp_path)
     assert not pulled.is_being_pulled(IMAGE)
     pulled.start_pull(IMAGE)
     pulled.start_pull(IMAGE)
     pulled.end_pull(IMAGE)
     assert pulled.is_being_pulled(IMAGE)
-    assert PulledImages(tmp_path).is_being_pulled(IMAGE)
+    assert ImagePullRecords(tmp_path).is_being_pulled(IMAGE)
     pulled.end_pull(IMAGE)
-    assert not PulledImages(tmp_path).is_being_pulled(IMAGE)
+    assert not ImagePullRecords(tmp_path).is_being_pulled(IMAGE)
 
 
 def test_images_that_are_gone_are_forgotten(tmp_path: Path) -> None:
-    pulled = PulledImages(tmp_path)
+    pulled = ImagePullRecords(tmp_path)
     for reference, at in (("kept", 100.0), ("gone", 100.0), ("fresh", 200.5)):
-        pulled.write(reference, recorded(None, reference, IMAGE, [OWN], at))
+        pulled.write(reference, updated_record(None, reference, IMAGE, [OWN], at))
     pulled.prune({"kept"}, 200.9)
     assert [pulled.read(each) is not None for each in ("kept", "gone", "fresh")] == [True, False, True]
     pulled.prune({"kept"}, 201.9)

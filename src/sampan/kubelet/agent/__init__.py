@@ -1,7 +1,7 @@
 """The kubelet of one real node (`pkg/kubelet`): its machine, its pod sources, and the work around its containers.
 
-`components` creates the parts, `kubelet` runs them. Pods come from `api_pod_source` and `static_pod_sources`;
-`real_pod_lifecycle` carries out the steps of a pod for the sync loop, which real and hollow nodes share
-(`sampan.kubelet.sync_loop`). `node_status_updater` registers the node; `eviction_manager`, `garbage_collection`,
+`services` and `components` create the parts, `kubelet` runs them. Pods come from `api_pod_source` and
+`static_pod_sources`; `real_pod_lifecycle` carries out the steps of a pod for the sync loop (`kubelet.sync_loop`),
+which real and hollow nodes share. `node_status_updater` registers the node; `eviction_manager`, `garbage_collection`,
 `node_shutdown` and `housekeeping` protect it.
 """

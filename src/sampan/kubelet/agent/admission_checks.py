@@ -54,9 +54,9 @@ def permission_failure(pod: Pod, config: AgentConfig) -> PodFailure | None:
     """
     source = source_of(pod)
     allowed = {
-        "host networking": _has(config.host_network_sources, source),
-        "host PID": _has(config.host_pid_sources, source),
-        "host ipc": _has(config.host_ipc_sources, source),
+        "host networking": _is_allowed_source(config.host_network_sources, source),
+        "host PID": _is_allowed_source(config.host_pid_sources, source),
+        "host ipc": _is_allowed_source(config.host_ipc_sources, source),
         "privileged container": config.allows_privileged,
     }
     if all(allowed.values()):
@@ -68,7 +68,7 @@ def permission_failure(pod: Pod, config: AgentConfig) -> PodFailure | None:
     return None
 
 
-def _has(sources: Sequence[str], source: str) -> bool:
+def _is_allowed_source(sources: Sequence[str], source: str) -> bool:
     return ALL_SOURCES in sources or source in sources
 
 
@@ -78,34 +78,34 @@ def enforcement_failure(
     """Return the rejection of what the configuration forbids, or of what the machine cannot enforce."""
     return (
         permission_failure(pod, config)
-        or _unsafe_sysctl(pod, config)
-        or _unenforceable(pod, has_apparmor)
-        or _other_groups(pod, has_strict_groups)
+        or _sysctl_failure(pod, config)
+        or _apparmor_failure(pod, has_apparmor)
+        or _supplemental_groups_failure(pod, has_strict_groups)
     )
 
 
-def _unsafe_sysctl(pod: Pod, config: AgentConfig) -> PodFailure | None:
+def _sysctl_failure(pod: Pod, config: AgentConfig) -> PodFailure | None:
     whole = pod.spec.securityContext
     for sysctl in whole.sysctls if whole is not None else ():
         name = sysctl.name.replace("/", ".")
-        if name in _SAFE_SYSCTLS or any(_fits(name, pattern) for pattern in config.allowed_unsafe_sysctls):
+        if name in _SAFE_SYSCTLS or any(_matches(name, pattern) for pattern in config.allowed_unsafe_sysctls):
             continue
         return PodFailure(reason=SYSCTL_FORBIDDEN, message=f'forbidden sysctl: "{sysctl.name}" not allowlisted')
     return None
 
 
-def _fits(name: str, pattern: str) -> bool:
+def _matches(name: str, pattern: str) -> bool:
     pattern = pattern.replace("/", ".")
     return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
 
 
-def _unenforceable(pod: Pod, has_apparmor: bool) -> PodFailure | None:
-    if has_apparmor or pod.status.phase not in ("", "Pending") or not any(_profiles(pod)):
+def _apparmor_failure(pod: Pod, has_apparmor: bool) -> PodFailure | None:
+    if has_apparmor or pod.status.phase not in ("", "Pending") or not any(_apparmor_profiles(pod)):
         return None
     return PodFailure(reason=APPARMOR, message="Cannot enforce AppArmor: AppArmor is not enabled on the host")
 
 
-def _profiles(pod: Pod) -> Iterator[bool]:
+def _apparmor_profiles(pod: Pod) -> Iterator[bool]:
     """Yield for each place that can specify an AppArmor profile whether it specifies one."""
     contexts = [pod.spec.securityContext, *(container.securityContext for container in all_containers(pod.spec))]
     for context in contexts:
@@ -115,7 +115,7 @@ def _profiles(pod: Pod) -> Iterator[bool]:
         yield key.startswith(_OLD_APPARMOR) and value != "unconfined"
 
 
-def _other_groups(pod: Pod, has_strict_groups: bool) -> PodFailure | None:
+def _supplemental_groups_failure(pod: Pod, has_strict_groups: bool) -> PodFailure | None:
     whole = pod.spec.securityContext
     if has_strict_groups or whole is None or whole.supplementalGroupsPolicy != "Strict":
         return None

@@ -7,16 +7,21 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 
-from sampan.kubelet.agent.certificate_store import CertificateStore
-from sampan.kubelet.agent.csr_client import RequestDenied, request_certificate
+from sampan.api.types.certificates_v1 import CertificateSigningRequest, CertificateSigningRequestSpec
+from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.kubelet.cancellation import Cancelled, run_until
 from sampan.machinery import errors
 from sampan.machinery.certificates import KeyPair, Request, covers, life, make_key, make_request
-from sampan.machinery.client import Client, ConnectionFailed
+from sampan.machinery.client import Client, ConnectionFailed, Selection
 from sampan.machinery.clock import Clock
+from sampan.machinery.pem import CERTIFICATE, PRIVATE_KEY_SUFFIX, read_blocks
+from sampan.machinery.private_files import write_private
 
 log = logging.getLogger(__name__)
 
@@ -132,3 +137,89 @@ class CertificateManager:
             self._client(), make_request(key, request.content), request.signer, request.usages
         )
         return KeyPair(await run_until(self._clock.sleep(_PATIENCE_S), signing), key)
+
+
+class CertificateStore:
+    """Stores key pairs in a directory; `name` is kubelet-client or kubelet-server."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self._directory, self._name = directory, name
+
+    @property
+    def current(self) -> Path:
+        """Path of the current pair, which may not exist yet."""
+        return self._directory / f"{self._name}-current.pem"
+
+    def read(self) -> KeyPair | None:
+        """Return the current pair, or None if there is no usable one."""
+        try:
+            pair = split(self.current.read_bytes())
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(self.current)
+            return pair
+        except (OSError, ValueError) as error:
+            if self.current.exists():
+                log.warning("cannot use certificate %s: %s", self.current, error)
+            return None
+
+    def write(self, pair: KeyPair, now: float) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o755)
+        stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%d-%H-%M-%S")
+        path, link = self._directory / f"{self._name}-{stamp}.pem", self._directory / f"{self._name}-updated.pem"
+        write_private(path, pair.certificate.rstrip() + b"\n" + pair.key)
+        link.unlink(missing_ok=True)
+        link.symlink_to(path.name)
+        link.replace(self.current)
+
+
+def split(pem: bytes) -> KeyPair:
+    """Return certificates and key of a PEM file. Raise ValueError if either is missing."""
+    blocks = list(read_blocks(pem))
+    keys = [block.encode() for block in blocks if block.type.endswith(PRIVATE_KEY_SUFFIX)]
+    certificates = [block.encode() for block in blocks if block.type == CERTIFICATE]
+    if not keys or not certificates:
+        raise ValueError("want a certificate and its key")
+    return KeyPair(b"".join(certificates), keys[0])
+
+
+_WATCH_AGAIN_S = 1.0
+"""Pause between two watches of the same request, measured by the event loop's clock."""
+
+
+class RequestDenied(Exception):
+    """The request was denied or failed; the message says why."""
+
+
+async def request_certificate(client: Client, request_pem: bytes, signer: str, usages: Sequence[str]) -> bytes:
+    """Return the signed certificate as PEM. Raise RequestDenied if the request is denied or fails, ApiError or
+    ConnectionFailed if the API server cannot be used.
+    """
+    signing_request = await client.of(CertificateSigningRequest).create(
+        CertificateSigningRequest(
+            metadata=ObjectMeta(generateName="csr-"),
+            spec=CertificateSigningRequestSpec(request=request_pem, signerName=signer, usages=list(usages)),
+        )
+    )
+    log.info("created CertificateSigningRequest %s", signing_request.metadata.name)
+    return await _wait_for_certificate(client, signing_request.metadata.name)
+
+
+async def _wait_for_certificate(client: Client, name: str) -> bytes:
+    selection = Selection(fields=f"metadata.name={name}")
+    requests = client.of(CertificateSigningRequest)
+    while True:
+        async with requests.watch(selection, initial_events=True) as events:
+            async for batch in events:
+                for event in batch:
+                    if (certificate_pem := _issued_certificate(event.object)) is not None:
+                        return certificate_pem
+        await asyncio.sleep(_WATCH_AGAIN_S)
+
+
+def _issued_certificate(request: object) -> bytes | None:
+    if not isinstance(request, CertificateSigningRequest):
+        return None
+    for condition in request.status.conditions:
+        if condition.type in ("Denied", "Failed"):
+            message = condition.message or condition.reason
+            raise RequestDenied(f"certificate signing request {request.metadata.name} was denied or failed: {message}")
+    return request.status.certificate or None

@@ -6,15 +6,10 @@ created before them: the pod queue, the event that says that the node status is 
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 
-import msgspec
-
-from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import Pod, Service
 from sampan.api.types.node_v1 import RuntimeClass
-from sampan.kubelet.agent import machine as machines
 from sampan.kubelet.agent.admission_checks import NodeAdmission
 from sampan.kubelet.agent.api_pod_source import ApiPodSource
 from sampan.kubelet.agent.config import AgentConfig
@@ -24,16 +19,17 @@ from sampan.kubelet.agent.eviction_rules import EVICTED
 from sampan.kubelet.agent.garbage_collection import ContainerGarbageCollector, ImageGarbageCollector
 from sampan.kubelet.agent.housekeeping import Housekeeping, OrphanCollector
 from sampan.kubelet.agent.image_manager import ImageManager
-from sampan.kubelet.agent.image_pull_records import PulledImages
+from sampan.kubelet.agent.image_pull_records import ImagePullRecords
+from sampan.kubelet.agent.machine import MachineFacts
 from sampan.kubelet.agent.node_plugins import NodePlugins
 from sampan.kubelet.agent.node_shutdown import NodeShutdownManager
-from sampan.kubelet.agent.node_status_updater import NodeStatusUpdater, desired_node
+from sampan.kubelet.agent.node_status_updater import NodeStatusUpdater
 from sampan.kubelet.agent.pod_resizer import PodResizer
 from sampan.kubelet.agent.real_pod_lifecycle import Collaborators, RealPodLifecycle
+from sampan.kubelet.agent.services import Services
 from sampan.kubelet.agent.static_pod_sources import StaticPodSources
 from sampan.kubelet.agent.static_pods import MirrorPods, StaticPodManager
 from sampan.kubelet.agent.termination_messages import TerminationMessages
-from sampan.kubelet.cgroups import PodCgroups
 from sampan.kubelet.container_config.builder import ContainerConfigBuilder, NodeSettings
 from sampan.kubelet.container_config.dns import DnsConfig, read_resolv_conf
 from sampan.kubelet.devices import DeviceManager
@@ -43,58 +39,21 @@ from sampan.kubelet.devices.manager import TYPE as DEVICES
 from sampan.kubelet.devices.pod_resources import PodResources
 from sampan.kubelet.hooks import Hooks
 from sampan.kubelet.node_status import ConditionValue, NodeMachine
-from sampan.kubelet.objects import PodObjects
 from sampan.kubelet.plugin_registry import PluginRegistry
-from sampan.kubelet.pod_events import PodEvents, PodTrace
-from sampan.kubelet.pod_queue import PodQueue
+from sampan.kubelet.pod_events import PodTrace
 from sampan.kubelet.pod_status import PodFailure
 from sampan.kubelet.probes import ProbeManager
-from sampan.kubelet.records import ACTIVE, ENDED, NodeRecord, PodSyncState, Records
+from sampan.kubelet.records import ACTIVE, ENDED, PodSyncState
 from sampan.kubelet.status_manager import StatusManager
 from sampan.kubelet.sync_loop import SyncLoop
 from sampan.kubelet.volumes import VolumeCallbacks, VolumeConfig, VolumeManager
 from sampan.kubelet.volumes.csi.registration import TYPE as CSI
-from sampan.machinery.activity import Activity
-from sampan.machinery.client import Client
-from sampan.machinery.clock import Clock
-from sampan.machinery.events import WARNING, EventRecorder
-from sampan.machinery.flight_recorder import FlightRecorder
-from sampan.machinery.informer import InformerFactory
+from sampan.machinery.events import WARNING
 from sampan.machinery.metrics import Metrics
-from sampan.runtimes.contract import Runtime, RuntimeFailure
+from sampan.runtimes.contract import RuntimeFailure
 
-COMPONENT = "kubelet"
 _VOLUME_PATIENCE_S = 5.0
 """How long a worker waits for a pod's volumes; the pod is synced again when they are mounted later."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Services:
-    """What nearly every part of a kubelet needs. It is complete before the first part is created."""
-
-    config: AgentConfig
-    client: Client
-    clock: Clock
-    activity: Activity
-    recorder: FlightRecorder | None
-    records: Records
-    queue: PodQueue
-    informers: InformerFactory
-    runtime: Runtime
-    facts: machines.MachineFacts
-    node: NodeRecord
-    objects: PodObjects
-    event_recorder: EventRecorder
-    events: PodEvents
-    cgroups: PodCgroups
-    status_due: asyncio.Event
-    """Set when the node status must be written without waiting for the next period."""
-
-    def warn_node(self, reason: str, message: str) -> None:
-        self.events.node(self.node, reason, message, WARNING)
-
-    def warn_pod(self, pod: Pod, reason: str, message: str) -> None:
-        self.events.pod(self.node, pod, WARNING, reason, message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,47 +77,6 @@ class Components:
     eviction: EvictionManager
     shutdown: NodeShutdownManager
     image_collector: ImageGarbageCollector
-
-
-async def build_services(
-    *,
-    config: AgentConfig,
-    client: Client,
-    clock: Clock,
-    activity: Activity,
-    recorder: FlightRecorder | None,
-    records: Records,
-    queue: PodQueue,
-    informers: InformerFactory,
-    runtime: Runtime,
-) -> Services:
-    facts = await asyncio.to_thread(machines.read_facts, config.root)
-    machine = machine_of(config, facts, runtime)
-    event_recorder = EventRecorder(client=client, clock=clock, component=COMPONENT, host=config.name, activity=activity)
-    return Services(
-        config=config,
-        client=client,
-        clock=clock,
-        activity=activity,
-        recorder=recorder,
-        records=records,
-        queue=queue,
-        informers=informers,
-        runtime=runtime,
-        facts=facts,
-        node=NodeRecord(
-            name=config.name,
-            client=client,
-            runtime=runtime,
-            machine=machine,
-            api_node=desired_node(config, machine, clock.now()),
-        ),
-        objects=PodObjects(informers=informers),
-        event_recorder=event_recorder,
-        events=PodEvents(event_recorder),
-        cgroups=await _build_cgroups(config, facts),
-        status_due=asyncio.Event(),
-    )
 
 
 def build_components(services: Services) -> Components:
@@ -249,41 +167,6 @@ def build_components(services: Services) -> Components:
     )
 
 
-# -- the machine -----------------------------------------------------------------------------------------------------
-
-
-def machine_of(config: AgentConfig, facts: machines.MachineFacts, runtime: Runtime) -> NodeMachine:
-    addresses = list(config.node_ips) or machines.own_addresses()
-    capacity = machines.capacity(facts, max_pods=config.max_pods, pods_per_core=config.pods_per_core)
-    reserved = (config.kube_reserved, config.system_reserved)
-    version = f"{runtime.name}://{runtime.version}"
-    return NodeMachine(
-        capacity=capacity,
-        allocatable=machines.allocatable(capacity, reserved, config.eviction_hard),
-        address=addresses[0],
-        more_addresses=addresses[1:],
-        runtime=version,
-        port=config.port,
-        info=msgspec.structs.replace(facts.info, containerRuntimeVersion=version),
-    )
-
-
-async def _build_cgroups(config: AgentConfig, facts: machines.MachineFacts) -> PodCgroups:
-    cgroups = PodCgroups(root=config.cgroup_root, pids=config.pod_pids)
-    if config.has_cgroups_per_qos:
-        memory = _memory_of_pods(config, facts.memory_bytes)
-        await asyncio.to_thread(cgroups.start, cores=facts.cores, memory_bytes=memory)
-    return cgroups
-
-
-def _memory_of_pods(config: AgentConfig, memory_bytes: int) -> int:
-    """Return the memory available to all pods together: that of the machine minus what is reserved."""
-    reserved = (config.kube_reserved, config.system_reserved)
-    return memory_bytes - sum(
-        int(parse(reservation["memory"]).value()) for reservation in reserved if "memory" in reservation
-    )
-
-
 def _build_status_updater(
     services: Services, plugins: NodePlugins, eviction: EvictionManager, shutdown: NodeShutdownManager
 ) -> NodeStatusUpdater:
@@ -365,7 +248,7 @@ def _build_images(services: Services) -> ImageManager:
         events=services.events,
         clock=services.clock,
         max_parallel_pulls=1 if config.serializes_pulls else config.max_parallel_pulls,
-        pulled=PulledImages(config.root),
+        pulled=ImagePullRecords(config.root),
         policy=config.image_policy,
         listed=config.listed_images,
     )
@@ -399,7 +282,7 @@ def _build_container_configs(services: Services) -> ContainerConfigBuilder:
     )
 
 
-def _node_settings(config: AgentConfig, machine: NodeMachine, facts: machines.MachineFacts) -> NodeSettings:
+def _node_settings(config: AgentConfig, machine: NodeMachine, facts: MachineFacts) -> NodeSettings:
     try:
         resolv = read_resolv_conf(config.resolv_conf.read_text())
     except OSError:
@@ -443,7 +326,7 @@ def _build_image_collector(services: Services) -> ImageGarbageCollector:
         clock=services.clock,
         in_use=images_in_use,
         record_event=services.warn_node,
-        forget=PulledImages(services.config.root).prune,
+        forget=ImagePullRecords(services.config.root).prune,
     )
 
 

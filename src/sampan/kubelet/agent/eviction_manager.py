@@ -169,7 +169,7 @@ class EvictionManager:
             (pod, [*await self._usages(pod), *(await self._volume_usage(pod) if on_disk else ())])
             for pod in self._pods()
         ]
-        for pod, usages in eviction_rules.ranked(rows, shortage.resource)[:1]:
+        for pod, usages in eviction_rules.rank_pods(rows, shortage.resource)[:1]:
             failure = eviction_rules.eviction_failure(pod, usages, shortage)
             self._evict(pod, failure, IMMEDIATE_S if shortage.is_hard else self._soft_grace_s(pod))
             return [pod]

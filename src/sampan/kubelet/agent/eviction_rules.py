@@ -116,28 +116,28 @@ def admission_failure(pod: Pod, types: Sequence[str]) -> PodFailure | None:
     return PodFailure(reason=EVICTED, message=f"The node had condition: [{' '.join(types)}]. ")
 
 
-def ranked(pods: Sequence[tuple[Pod, Sequence[Usage]]], resource: str) -> list[tuple[Pod, Sequence[Usage]]]:
+def rank_pods(pods: Sequence[tuple[Pod, Sequence[Usage]]], resource: str) -> list[tuple[Pod, Sequence[Usage]]]:
     """Return the pods in the order of their eviction: those that exceed their requests first, then by lower priority,
     then by the amount in excess. Process IDs cannot be requested, so for them exceeding the request does not count.
     """
 
     def key(row: tuple[Pod, Sequence[Usage]]) -> tuple[bool, int, int]:
         pod, usages = row
-        over = total(usages, resource) - requested(pod, resource)
+        over = total_usage(usages, resource) - pod_request(pod, resource)
         return over <= 0 and resource != "pids", pod.spec.priority or 0, -over
 
     return sorted((row for row in pods if not is_critical(row[0])), key=key)
 
 
-def total(usages: Sequence[Usage], resource: str) -> int:
+def total_usage(usages: Sequence[Usage], resource: str) -> int:
     """Return the usage of the pod, for memory and processes as measured for the whole pod if available. Disk usage is
     always the sum, because the entry of the pod excludes its containers.
     """
-    whole = [used(usage, resource) for usage in usages if not usage.name and resource in ("memory", "pids")]
-    return whole[0] if whole and whole[0] else sum(used(usage, resource) for usage in usages)
+    whole = [container_usage(usage, resource) for usage in usages if not usage.name and resource in ("memory", "pids")]
+    return whole[0] if whole and whole[0] else sum(container_usage(usage, resource) for usage in usages)
 
 
-def used(usage: Usage, resource: str) -> int:
+def container_usage(usage: Usage, resource: str) -> int:
     match resource:
         case "memory":
             return usage.memory_bytes
@@ -149,7 +149,7 @@ def used(usage: Usage, resource: str) -> int:
             return usage.processes or 0
 
 
-def requested(pod: Pod, resource: str) -> int:
+def pod_request(pod: Pod, resource: str) -> int:
     amounts = effective_requests(pod.spec)
     return int(amounts[resource].value()) if resource in amounts else 0
 
@@ -172,40 +172,40 @@ def eviction_failure(pod: Pod, usages: Sequence[Usage], shortage: Shortage) -> P
     text += f"Threshold quantity: {_bytes(shortage.threshold)}, available: {available}. "
     annotations: dict[str, str] = {}
     if usages:
-        if (whole := _whole(pod, usages, resource)) is not None:
-            text += _excess("Pod", pod.metadata.name, *whole, resource)
+        if (whole := _pod_usage(pod, usages, resource)) is not None:
+            text += _excess_text("Pod", pod.metadata.name, *whole, resource)
             annotations |= {POD: pod.metadata.name, POD_USAGE: str(whole[0])}
-        over = _over(pod, usages, resource)
-        text += "".join(_excess("Container", *row, resource) for row in over)
+        over = _containers_over_request(pod, usages, resource)
+        text += "".join(_excess_text("Container", *row, resource) for row in over)
         annotations[OFFENDERS] = ",".join(name for name, _, _ in over)
         annotations[OFFENDERS_USAGE] = ",".join(str(amount) for _, amount, _ in over)
         annotations[STARVED] = resource
     return PodFailure(reason=EVICTED, message=text, disruption=text, annotations=annotations)
 
 
-def _whole(pod: Pod, usages: Sequence[Usage], resource: str) -> tuple[Quantity, Quantity] | None:
+def _pod_usage(pod: Pod, usages: Sequence[Usage], resource: str) -> tuple[Quantity, Quantity] | None:
     """Return usage and request of the whole pod, or None without a pod-level memory request."""
     request = pod.spec.resources.requests.get(resource) if pod.spec.resources is not None else None
     if request is None or resource != "memory":
         return None
-    return _bytes(total(usages, resource)), parse(request)
+    return _bytes(total_usage(usages, resource)), parse(request)
 
 
-def _over(pod: Pod, usages: Sequence[Usage], resource: str) -> list[tuple[str, Quantity, Quantity]]:
+def _containers_over_request(pod: Pod, usages: Sequence[Usage], resource: str) -> list[tuple[str, Quantity, Quantity]]:
     """Return name, usage and request of each container that exceeds its request."""
     if resource not in _REQUESTABLE:
         return []
     containers = init_and_main_containers(pod.spec)
     requests = {container.name: parse(container.resources.requests.get(resource, "0")) for container in containers}
     rows = [
-        (container.name, _bytes(used(container, resource)), requests[container.name])
+        (container.name, _bytes(container_usage(container, resource)), requests[container.name])
         for container in usages
         if container.name in requests
     ]
     return [row for row in rows if row[2] < row[1]]
 
 
-def _excess(what: str, name: str, amount: Quantity, request: Quantity, resource: str) -> str:
+def _excess_text(what: str, name: str, amount: Quantity, request: Quantity, resource: str) -> str:
     return f"{what} {name} was using {amount}, request is {request}, has larger consumption of {resource}. "
 
 

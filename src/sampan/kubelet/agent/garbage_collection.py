@@ -136,7 +136,8 @@ class ImageGarbageCollector:
 
     def _report_shortage(self, percent: int, capacity: int, freed: int) -> None:
         text = (
-            f"Insufficient free disk space on the node's image filesystem ({percent}% of {_shown(capacity)} used). "
+            "Insufficient free disk space on the node's image filesystem "
+            f"({percent}% of {_format_bytes(capacity)} used). "
             f"Failed to free sufficient space by deleting unused images (freed {freed} bytes). "
             "Investigate disk usage, as it could be used by active images, logs, volumes, or other data."
         )
@@ -158,7 +159,7 @@ def _disk(directory: Path) -> tuple[int, int]:
     return about.f_bavail * about.f_frsize, about.f_blocks * about.f_frsize
 
 
-def _shown(size: float) -> str:
+def _format_bytes(size: float) -> str:
     if size < 1024:
         return f"{size} B"
     for unit in ("KiB", "MiB", "GiB"):

@@ -14,7 +14,14 @@ from typing import Any, NamedTuple
 from sampan.api import durations, gotext
 from sampan.api.semantics.pods import AnyContainer, as_container
 from sampan.api.types.core_v1 import Container, Pod, Secret
-from sampan.kubelet.agent.image_pull_records import PRELOADED, PulledImages, Used, is_to_verify, may_have, recorded
+from sampan.kubelet.agent.image_pull_records import (
+    PRELOADED,
+    ImagePullRecords,
+    PullSecret,
+    may_use_image,
+    must_verify,
+    updated_record,
+)
 from sampan.kubelet.container_starter import PULL_BACK_OFF
 from sampan.kubelet.objects import NotSynced, PodObjects
 from sampan.kubelet.pod_events import PodEvents
@@ -47,7 +54,7 @@ class ImageManager:
         events: PodEvents,
         clock: Clock,
         max_parallel_pulls: int,
-        pulled: PulledImages,
+        pulled: ImagePullRecords,
         policy: str = PRELOADED,
         listed: Sequence[str] = (),
         node_keyring: Keyring | None = None,
@@ -57,7 +64,7 @@ class ImageManager:
         """
         self._pulled, self._policy, self._listed = pulled, policy, listed
         self._runtime, self._objects, self._events, self._clock = runtime, objects, events, clock
-        self._room: AbstractAsyncContextManager[Any] = (
+        self._pull_slots: AbstractAsyncContextManager[Any] = (
             asyncio.Semaphore(max_parallel_pulls) if max_parallel_pulls else nullcontext()
         )
         self._node_keyring = node_keyring or Keyring()
@@ -77,7 +84,7 @@ class ImageManager:
     async def _ensure(self, record: PodRecord, container: AnyContainer) -> ImageInfo:
         policy = container.imagePullPolicy or "IfNotPresent"
         image = None if policy == "Always" else await self._runtime.image(container.image)
-        if image is not None and await self._may_have(record.pod, container.image, image):
+        if image is not None and await self._may_use(record.pod, container.image, image):
             name = gotext.quote(container.image)
             text = f"Container image {name} already present on machine and can be accessed by the pod"
             self._events.container(record.node, record.pod, container, NORMAL, "Pulled", text)
@@ -98,9 +105,9 @@ class ImageManager:
         self._events.pulling(node, pod, container)
         try:
             keyrings = await self._keyrings(pod)
-            async with self._room:
+            async with self._pull_slots:
                 turn = self._clock.monotonic()
-                image = await self._pulled_with(keyrings, pod, container)
+                image = await self._pull_with(keyrings, pod, container)
         except RuntimeFailure as failure:
             now = self._clock.monotonic()
             back_off.lengthen(now, now)
@@ -109,13 +116,13 @@ class ImageManager:
             raise
         now = self._clock.monotonic()
         text = (
-            f"Successfully pulled image {gotext.quote(container.image)} in {_shown(now - turn)} "
-            f"({_shown(now - began)} including waiting). Image size: {image.size} bytes."
+            f"Successfully pulled image {gotext.quote(container.image)} in {_format_seconds(now - turn)} "
+            f"({_format_seconds(now - began)} including waiting). Image size: {image.size} bytes."
         )
         self._events.container(node, pod, container, NORMAL, "Pulled", text)
         return image
 
-    async def _pulled_with(self, keyrings: Sequence[SecretKeyring], pod: Pod, container: AnyContainer) -> ImageInfo:
+    async def _pull_with(self, keyrings: Sequence[SecretKeyring], pod: Pod, container: AnyContainer) -> ImageInfo:
         """Pull the image and record which credentials were used. The pull intent is kept until then, so that the image
         is never taken for a preloaded one.
         """
@@ -136,39 +143,39 @@ class ImageManager:
             self._pulled.end_pull(name)
             raise
         try:
-            await self._note_pull(keyrings, name, image, pulled.credentials)
+            await self._record_pull(keyrings, name, image, pulled.credentials)
         except OSError as error:
             log.error("cannot save the pull record of image %s: %s", name, error)
         else:
             self._pulled.end_pull(name)
         return image
 
-    async def _may_have(self, pod: Pod, name: str, image: ImageInfo) -> bool:
+    async def _may_use(self, pod: Pod, name: str, image: ImageInfo) -> bool:
         """Whether the pod could have pulled the image, which is present, itself."""
         record = await asyncio.to_thread(self._pulled.read, image.id)
         is_pulled = record is not None or self._pulled.is_being_pulled(name)
-        if not is_to_verify(self._policy, self._listed, name, is_pulled=is_pulled):
+        if not must_verify(self._policy, self._listed, name, is_pulled=is_pulled):
             return True
-        if may_have(record, name, _own(await self._keyrings(pod), name)):
+        if may_use_image(record, name, _applicable_secrets(await self._keyrings(pod), name)):
             return True
         log.info(
             "image %s is present, but pod %s must prove access to it with pull credentials", name, pod.metadata.name
         )
         return False
 
-    async def _note_pull(
+    async def _record_pull(
         self, keyrings: Sequence[SecretKeyring], name: str, image: ImageInfo, by: Credentials | None
     ) -> None:
         """Record the pull. An image pulled without credentials, or with those of the node, is available to all pods.
         `keyrings` are the credentials at the time of the pull; the secrets may have changed since.
         """
-        own = _own(keyrings, name) if by is not None else []
+        own = _applicable_secrets(keyrings, name) if by is not None else []
         used = [secret for secret in own if by is not None and secret.credentialHash == _digest(by)][:1]
         record = await asyncio.to_thread(self._pulled.read, image.id)
-        fresh = recorded(record, image.id, name, used, self._clock.now())
+        fresh = updated_record(record, image.id, name, used, self._clock.now())
         await asyncio.to_thread(self._pulled.write, image.id, fresh)
 
-    async def look_for_secrets(self, record: PodRecord) -> list[str]:
+    async def check_pull_secrets(self, record: PodRecord) -> list[str]:
         """Return the names of the pod's image pull secrets that exist. A missing one produces an event."""
         pod = record.pod
         names = [reference.name for reference in pod.spec.imagePullSecrets if reference.name]
@@ -200,11 +207,11 @@ def _read(secret: Secret) -> SecretKeyring | None:
         return None
 
 
-def _own(keyrings: Sequence[SecretKeyring], name: str) -> list[Used]:
+def _applicable_secrets(keyrings: Sequence[SecretKeyring], name: str) -> list[PullSecret]:
     """Return an entry for each credential that applies to the image."""
     reference = parse_reference(name)
     return [
-        Used(secret.metadata.uid, secret.metadata.namespace, secret.metadata.name, _digest(credentials))
+        PullSecret(secret.metadata.uid, secret.metadata.namespace, secret.metadata.name, _digest(credentials))
         for secret, keyring in keyrings
         for credentials in keyring.find(reference)
     ]
@@ -223,5 +230,5 @@ def _volumes(pod: Pod, container: AnyContainer) -> list[Container]:
     ]
 
 
-def _shown(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     return durations.format_duration(int(seconds * 1000) * 1_000_000)

@@ -30,7 +30,7 @@ _API_VERSION, _KIND, _INTENT = "kubelet.config.k8s.io/v1beta1", "ImagePulledReco
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class PullSecret:
     """A secret with which an image was or could be pulled."""
 
     uid: str
@@ -39,19 +39,19 @@ class Used:
     credentialHash: str
 
 
-def is_to_verify(policy: str, listed: Sequence[str], image: str, *, is_pulled: bool) -> bool:
+def must_verify(policy: str, listed: Sequence[str], image: str, *, is_pulled: bool) -> bool:
     """Whether a pod must prove that it may use the image; `is_pulled` if this kubelet has pulled it. Pure."""
     if policy == LISTED:
         name = parse_reference(image).name
-        return is_pulled or not any(_fits(name, pattern) for pattern in listed)
+        return is_pulled or not any(_matches(name, pattern) for pattern in listed)
     return policy == ALWAYS or (policy == PRELOADED and is_pulled)
 
 
-def _fits(name: str, pattern: str) -> bool:
+def _matches(name: str, pattern: str) -> bool:
     return name.startswith(pattern[:-1]) if pattern.endswith("/*") else name == pattern
 
 
-def may_have(record: Mapping[str, Any] | None, image: str, own: Sequence[Used]) -> bool:
+def may_use_image(record: Mapping[str, Any] | None, image: str, own: Sequence[PullSecret]) -> bool:
     """Whether the pull record allows a pod with these secrets to use the image. Pure."""
     credentials = (record or {}).get("credentialMapping", {}).get(parse_reference(image).name)
     if credentials is None:
@@ -67,8 +67,8 @@ def may_have(record: Mapping[str, Any] | None, image: str, own: Sequence[Used]) 
     )
 
 
-def recorded(
-    record: Mapping[str, Any] | None, reference: str, image: str, used: Sequence[Used], now: float
+def updated_record(
+    record: Mapping[str, Any] | None, reference: str, image: str, used: Sequence[PullSecret], now: float
 ) -> dict[str, Any]:
     """Return the record extended by one pull. After a pull without secrets all pods may use the image. Pure."""
     mapping = dict((record or {}).get("credentialMapping", {}))
@@ -92,7 +92,7 @@ def recorded(
     }
 
 
-class PulledImages:
+class ImagePullRecords:
     """Pull records on disk: one file per image, and one per pull in progress. The latter ensures that an image is never
     taken for a preloaded one if the kubelet stops between the pull and the record.
     """

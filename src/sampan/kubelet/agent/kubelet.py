@@ -14,8 +14,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import msgspec
 
 from sampan.api.types.core_v1 import Pod
-from sampan.kubelet.agent.components import Components, build_components, build_services
+from sampan.kubelet.agent.components import Components, build_components
 from sampan.kubelet.agent.config import AgentConfig
+from sampan.kubelet.agent.services import build_services
 from sampan.kubelet.cgroups.pod_cgroups import VERSION_1
 from sampan.kubelet.pod_queue import PodQueue
 from sampan.kubelet.records import PodRecord, Records

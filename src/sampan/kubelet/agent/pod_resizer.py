@@ -36,8 +36,8 @@ class PodResizer:
 
     async def sync(self, record: PodRecord, report: PodReport) -> float | None:
         """Apply the resources of the spec to running containers. Return the seconds until a retry, or None."""
-        pending, is_whole = self._pending(record, report), self._is_whole_pending(record, report)
-        if not pending and not is_whole:
+        pending, pod_names = self._pending(record, report), self._changed_pod_resources(record, report)
+        if not pending and not pod_names:
             self._done(record)
             return None
         pod, node = record.pod, record.node
@@ -56,7 +56,7 @@ class PodResizer:
         except (RuntimeFailure, OSError) as error:
             self._fail(record, str(error))
             return _RETRY_S
-        if is_whole and record.pod.spec.resources is not None:
+        if pod_names and record.pod.spec.resources is not None:
             record.progress.actuated = {**(record.progress.actuated or {}), WHOLE_POD: record.pod.spec.resources}
         if not self._pending(record, report):
             self._done(record)
@@ -68,29 +68,32 @@ class PodResizer:
             present = report.container(container.name)
             if present is None or present.state != contract.RUNNING:
                 continue
-            if names := changed_resources(container.resources, self._present(record, container)):
+            if names := changed_resources(container.resources, self._container_resources(record, container)):
                 pending.append((container, names))
         return pending
 
-    def _is_whole_pending(self, record: PodRecord, report: PodReport) -> bool:
-        """Whether the pod-level resources differ from those applied."""
-        desired_resources, reported_resources = record.pod.spec.resources, record.pod.status.resources
-        if desired_resources is None or not report.is_sandbox_ready:
-            return False
-        actuated = (record.progress.actuated or {}).get(WHOLE_POD)
-        if actuated is None:
-            actuated = reported_resources if reported_resources is not None else desired_resources
-            record.progress.actuated = {**(record.progress.actuated or {}), WHOLE_POD: actuated}
-        return bool(changed_resources(desired_resources, actuated))
+    def _changed_pod_resources(self, record: PodRecord, report: PodReport) -> set[str]:
+        """Return the names of the pod-level resources that differ from those applied."""
+        desired = record.pod.spec.resources
+        if desired is None or not report.is_sandbox_ready:
+            return set()
+        return changed_resources(desired, self._actuated(record, WHOLE_POD, record.pod.status.resources, desired))
 
-    def _present(self, record: PodRecord, container: Container) -> ResourceRequirements:
-        """Return the resources that the container runs with, as reported by this kubelet or the one before it."""
-        actuated = (record.progress.actuated or {}).get(container.name)
+    def _container_resources(self, record: PodRecord, container: Container) -> ResourceRequirements:
+        statuses = (*record.pod.status.containerStatuses, *record.pod.status.initContainerStatuses)
+        reported = next((status.resources for status in statuses if status.name == container.name), None)
+        return self._actuated(record, container.name, reported, container.resources)
+
+    def _actuated(
+        self, record: PodRecord, key: str, reported: ResourceRequirements | None, desired: ResourceRequirements
+    ) -> ResourceRequirements:
+        """Return the resources that a container or the pod runs with. What this kubelet has not applied itself is taken
+        from the last status, which may be that of the kubelet before it, and noted in the record.
+        """
+        actuated = (record.progress.actuated or {}).get(key)
         if actuated is None:
-            statuses = (*record.pod.status.containerStatuses, *record.pod.status.initContainerStatuses)
-            reported_resources = next((status.resources for status in statuses if status.name == container.name), None)
-            actuated = reported_resources if reported_resources is not None else container.resources
-            record.progress.actuated = {**(record.progress.actuated or {}), container.name: actuated}
+            actuated = reported if reported is not None else desired
+            record.progress.actuated = {**(record.progress.actuated or {}), key: actuated}
         return actuated
 
     async def _carry_out(self, record: PodRecord, pending: list[tuple[Container, set[str]]]) -> None:

@@ -145,7 +145,7 @@ class RealPodLifecycle:
             raise RuntimeFailure("FailedCreatePodContainer", text) from None
         self._parts.trace.note(pod, "make groups")
         if record.spec.is_static:
-            self._parts.trace.note(pod, "show mirror pod", await parts.mirrors.show(pod))
+            self._parts.trace.note(pod, "show mirror pod", await parts.mirrors.ensure_mirror(pod))
         try:
             await asyncio.to_thread(self._make_directories, pod)
         except OSError as error:
@@ -163,7 +163,7 @@ class RealPodLifecycle:
             raise ReportedFailure(failure.reason, failure.message) from None
         self._parts.trace.note(pod, "mount volumes", " ".join(volume.name for volume in pod.spec.volumes))
         if pod.spec.imagePullSecrets:
-            secrets = await self._unless_terminating(record, parts.images.look_for_secrets(record))
+            secrets = await self._unless_terminating(record, parts.images.check_pull_secrets(record))
             self._parts.trace.note(pod, "read image pull secrets", " ".join(secrets))
         await self._unless_terminating(record, self._prepare_claims(pod))
 

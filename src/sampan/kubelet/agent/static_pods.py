@@ -73,7 +73,7 @@ class MirrorPods:
                 self._statuses.request_write(record.uid)
         self._queue.add(name)
 
-    async def show(self, pod: Pod) -> str:
+    async def ensure_mirror(self, pod: Pod) -> str:
         """Ensure that the API server has the mirror pod, as a step of the pod's start. Return the outcome; if the
         mirror pod cannot be created now, that is retried later.
         """

@@ -49,16 +49,16 @@ class TerminationMessages:
         container = find_container(pod.spec, report.name)
         if container is None or not container.terminationMessagePath:
             return report.message
-        text = _beginning(self._container_configs.message_file(pod, report.name, report.attempt))
+        text = _read_start(self._container_configs.message_file(pod, report.name, report.attempt))
         if text:
             return text
         if report.exit_code != 0 and container.terminationMessagePolicy == FALLBACK:
             path = self._runtime.log_file(pod, report.name, previous=previous)
-            return _end_of_log(path) if path is not None else report.message
+            return _read_log_end(path) if path is not None else report.message
         return report.message
 
 
-def _beginning(path: Path) -> str:
+def _read_start(path: Path) -> str:
     try:
         with open_file(path) as file:
             return file.read(_MOST).decode("utf-8", "replace")
@@ -66,7 +66,7 @@ def _beginning(path: Path) -> str:
         return ""
 
 
-def _end_of_log(path: Path) -> str:
+def _read_log_end(path: Path) -> str:
     """Return the last lines of a log in CRI format, without timestamp, stream and tag."""
     try:
         with open_file(path) as file:

@@ -1,0 +1,131 @@
+"""What nearly every part of a real node's kubelet needs, created before the parts (`components`)."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import msgspec
+
+from sampan.api.quantity import parse
+from sampan.api.types.core_v1 import Pod
+from sampan.kubelet.agent import machine as machines
+from sampan.kubelet.agent.config import AgentConfig
+from sampan.kubelet.agent.node_status_updater import desired_node
+from sampan.kubelet.cgroups import PodCgroups
+from sampan.kubelet.node_status import NodeMachine
+from sampan.kubelet.objects import PodObjects
+from sampan.kubelet.pod_events import PodEvents
+from sampan.kubelet.pod_queue import PodQueue
+from sampan.kubelet.records import NodeRecord, Records
+from sampan.machinery.activity import Activity
+from sampan.machinery.client import Client
+from sampan.machinery.clock import Clock
+from sampan.machinery.events import WARNING, EventRecorder
+from sampan.machinery.flight_recorder import FlightRecorder
+from sampan.machinery.informer import InformerFactory
+from sampan.runtimes.contract import Runtime
+
+COMPONENT = "kubelet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What nearly every part of a kubelet needs. It is complete before the first part is created."""
+
+    config: AgentConfig
+    client: Client
+    clock: Clock
+    activity: Activity
+    recorder: FlightRecorder | None
+    records: Records
+    queue: PodQueue
+    informers: InformerFactory
+    runtime: Runtime
+    facts: machines.MachineFacts
+    node: NodeRecord
+    objects: PodObjects
+    event_recorder: EventRecorder
+    events: PodEvents
+    cgroups: PodCgroups
+    status_due: asyncio.Event
+    """Set when the node status must be written without waiting for the next period."""
+
+    def warn_node(self, reason: str, message: str) -> None:
+        self.events.node(self.node, reason, message, WARNING)
+
+    def warn_pod(self, pod: Pod, reason: str, message: str) -> None:
+        self.events.pod(self.node, pod, WARNING, reason, message)
+
+
+async def build_services(
+    *,
+    config: AgentConfig,
+    client: Client,
+    clock: Clock,
+    activity: Activity,
+    recorder: FlightRecorder | None,
+    records: Records,
+    queue: PodQueue,
+    informers: InformerFactory,
+    runtime: Runtime,
+) -> Services:
+    facts = await asyncio.to_thread(machines.read_facts, config.root)
+    machine = machine_of(config, facts, runtime)
+    event_recorder = EventRecorder(client=client, clock=clock, component=COMPONENT, host=config.name, activity=activity)
+    return Services(
+        config=config,
+        client=client,
+        clock=clock,
+        activity=activity,
+        recorder=recorder,
+        records=records,
+        queue=queue,
+        informers=informers,
+        runtime=runtime,
+        facts=facts,
+        node=NodeRecord(
+            name=config.name,
+            client=client,
+            runtime=runtime,
+            machine=machine,
+            api_node=desired_node(config, machine, clock.now()),
+        ),
+        objects=PodObjects(informers=informers),
+        event_recorder=event_recorder,
+        events=PodEvents(event_recorder),
+        cgroups=await _build_cgroups(config, facts),
+        status_due=asyncio.Event(),
+    )
+
+
+def machine_of(config: AgentConfig, facts: machines.MachineFacts, runtime: Runtime) -> NodeMachine:
+    addresses = list(config.node_ips) or machines.own_addresses()
+    capacity = machines.capacity(facts, max_pods=config.max_pods, pods_per_core=config.pods_per_core)
+    reserved = (config.kube_reserved, config.system_reserved)
+    version = f"{runtime.name}://{runtime.version}"
+    return NodeMachine(
+        capacity=capacity,
+        allocatable=machines.allocatable(capacity, reserved, config.eviction_hard),
+        address=addresses[0],
+        more_addresses=addresses[1:],
+        runtime=version,
+        port=config.port,
+        info=msgspec.structs.replace(facts.info, containerRuntimeVersion=version),
+    )
+
+
+async def _build_cgroups(config: AgentConfig, facts: machines.MachineFacts) -> PodCgroups:
+    cgroups = PodCgroups(root=config.cgroup_root, pids=config.pod_pids)
+    if config.has_cgroups_per_qos:
+        memory = _memory_of_pods(config, facts.memory_bytes)
+        await asyncio.to_thread(cgroups.start, cores=facts.cores, memory_bytes=memory)
+    return cgroups
+
+
+def _memory_of_pods(config: AgentConfig, memory_bytes: int) -> int:
+    """Return the memory available to all pods together: that of the machine minus what is reserved."""
+    reserved = (config.kube_reserved, config.system_reserved)
+    return memory_bytes - sum(
+        int(parse(reservation["memory"]).value()) for reservation in reserved if "memory" in reservation
+    )
