@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from tests.conformance.programs import KUBERNETES_VERSION
-from tests.conformance.results import Configuration, Result, Run, Summary, load, sig_of, summaries
+from tests.conformance.results import Configuration, Run, Summary, load, sig_of, summaries
 
 ROOT = Path(__file__).parents[2]
 _FIGURE = re.compile(r"(<!-- conformance -->).*?(<!-- /conformance -->)", re.DOTALL)
@@ -29,9 +29,9 @@ MISSING_FEATURES = {
 """Features that Sampan does not have, with the tests that need them; the first one that matches counts."""
 
 
-def missing_feature(result: Result) -> str:
-    """Returns the feature without which a failed test cannot pass; empty if there is none."""
-    return next((name for name, pattern in MISSING_FEATURES.items() if re.search(pattern, result.name)), "")
+def missing_feature(test: str) -> str:
+    """Returns the feature without which a test cannot pass; empty if there is none."""
+    return next((name for name, pattern in MISSING_FEATURES.items() if re.search(pattern, test)), "")
 
 
 def write(output: Path) -> Path:
@@ -79,6 +79,10 @@ def page_text(runs: Sequence[Run]) -> str:
     lines += ["", *_failures(main)]
     for summary in others:
         lines += _failures(summary, known={result.name for result in main.results if result.failure})
+    for feature in MISSING_FEATURES:
+        names = [name for name in main.left_out if missing_feature(name) == feature]
+        if names:
+            lines += [f"## Not run: need {feature}", "", *(f"- `{name}`" for name in names), ""]
     return "\n".join(lines)
 
 
@@ -120,7 +124,7 @@ def _failures(summary: Summary, known: Iterable[str] = ()) -> Iterable[str]:
     """Lists the failed tests, except the known ones, by the feature that they need."""
     failed = [result for result in summary.results if result.failure and result.name not in known]
     for feature in ("", *MISSING_FEATURES):
-        of_feature = [result for result in failed if missing_feature(result) == feature]
+        of_feature = [result for result in failed if missing_feature(result.name) == feature]
         if of_feature:
             title = f"need {feature}" if feature else "not explained by a missing feature"
             yield f"## Failures ({summary.configuration}): {title}"

@@ -58,9 +58,13 @@ def test_configurations_are_kept_apart() -> None:
     assert "## Failures (docker, sqlite, official kubectl): not explained by a missing feature" in page
 
 
+def test_tests_that_did_not_run_name_the_missing_feature() -> None:
+    assert f"## Not run: need custom resources\n\n- `{CRD}`\n" in page_text([run(Result(name=POD), left_out=(CRD,))])
+
+
 def test_failures_name_the_missing_feature() -> None:
     results = [Result(name=SERVICE, failure="no `route`"), Result(name=CRD, failure="404"), Result(name=POD)]
     page = page_text([run(*results)])
     assert f"need network services\n\n- `{SERVICE}`: `no 'route'`\n" in page
     assert f"need custom resources\n\n- `{CRD}`: `404`\n" in page
-    assert missing_feature(Result(name=POD)) == ""
+    assert missing_feature(POD) == ""
