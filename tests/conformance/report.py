@@ -27,10 +27,13 @@ MISSING_FEATURES = {
     "network services": r"sig-network|Guestbook|ServiceAccountIssuerDiscovery",
 }
 """Features that Sampan does not have, with the tests that need them; the first one that matches counts."""
+_KUBECTL_COMMANDS = "further commands of `sampan kubectl`"
 
 
-def missing_feature(test: str) -> str:
+def missing_feature(test: str, configuration: Configuration) -> str:
     """Returns the feature without which a test cannot pass; empty if there is none."""
+    if configuration.kubectl == "sampan" and "[sig-cli]" in test:
+        return _KUBECTL_COMMANDS
     return next((name for name, pattern in MISSING_FEATURES.items() if re.search(pattern, test)), "")
 
 
@@ -80,7 +83,7 @@ def page_text(runs: Sequence[Run]) -> str:
     for summary in others:
         lines += _failures(summary, known={result.name for result in main.results if result.failure})
     for feature in MISSING_FEATURES:
-        names = [name for name in main.left_out if missing_feature(name) == feature]
+        names = [name for name in main.left_out if missing_feature(name, main.configuration) == feature]
         if names:
             lines += [f"## Not run: need {feature}", "", *(f"- `{name}`" for name in names), ""]
     return "\n".join(lines)
@@ -123,8 +126,8 @@ def _run_row(run: Run) -> str:
 def _failures(summary: Summary, known: Iterable[str] = ()) -> Iterable[str]:
     """Lists the failed tests, except the known ones, by the feature that they need."""
     failed = [result for result in summary.results if result.failure and result.name not in known]
-    for feature in ("", *MISSING_FEATURES):
-        of_feature = [result for result in failed if missing_feature(result.name) == feature]
+    for feature in ("", *MISSING_FEATURES, _KUBECTL_COMMANDS):
+        of_feature = [result for result in failed if missing_feature(result.name, summary.configuration) == feature]
         if of_feature:
             title = f"need {feature}" if feature else "not explained by a missing feature"
             yield f"## Failures ({summary.configuration}): {title}"

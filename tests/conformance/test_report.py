@@ -67,4 +67,5 @@ def test_failures_name_the_missing_feature() -> None:
     page = page_text([run(*results)])
     assert f"need network services\n\n- `{SERVICE}`: `no 'route'`\n" in page
     assert f"need custom resources\n\n- `{CRD}`: `404`\n" in page
-    assert missing_feature(POD) == ""
+    assert missing_feature(POD, Configuration()) == ""
+    assert missing_feature("[sig-cli] Kubectl run", Configuration(kubectl="sampan")).startswith("further commands")
