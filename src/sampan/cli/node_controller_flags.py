@@ -185,8 +185,8 @@ def node_controller_settings(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check(settings: dict[str, Any]) -> None:
     """Raise CliError for values that would fail once the controllers run."""
+    from sampan.controllers.nodes.cidr_sets import InvalidCidr, network_of
     from sampan.controllers.nodes.ipam import ranges_of
-    from sampan.controllers.nodes.ranges import RangeError, network_of
 
     for name in ("max_endpoints_per_slice", "mirroring_max_endpoints_per_subset"):
         if not 1 <= settings.get(name, 1) <= 1000:
@@ -195,14 +195,14 @@ def _check(settings: dict[str, Any]) -> None:
         for text in settings[name]:
             try:
                 network_of(text)
-            except RangeError as error:
+            except InvalidCidr as error:
                 raise CliError(f"--{name.replace('_', '-')}: {error}") from None
     _check_mask_sizes(settings)
     if not settings["allocate_node_cidrs"]:
         return
     try:
         parts = ranges_of(ControllerConfig(**settings))
-    except RangeError as error:
+    except InvalidCidr as error:
         raise CliError(f"--allocate-node-cidrs: {error}") from None
     if full := [str(part.cluster) for part in parts if not len(part)]:
         raise CliError(f"--cluster-cidr: {full[0]} has no room for nodes outside of --service-cluster-ip-range")

@@ -26,7 +26,7 @@ class Instances(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class CloudRoute:
     """A cloud route that sends the packets of a pod CIDR to a node."""
 
     name: str = ""
@@ -37,14 +37,14 @@ class Route:
     is_blackhole: bool = False
 
 
-class Routes(Protocol):
-    async def list(self) -> Sequence[Route]:
+class CloudRoutes(Protocol):
+    async def list(self) -> Sequence[CloudRoute]:
         """Return all routes of this cluster."""
 
-    async def create(self, route: Route, *, hint: str) -> None:
+    async def create(self, route: CloudRoute, *, hint: str) -> None:
         """Create the route. `hint` is the UID of the node, from which the provider may derive a name."""
 
-    async def delete(self, route: Route) -> None: ...
+    async def delete(self, route: CloudRoute) -> None: ...
 
 
 class LoadBalancers(Protocol):
@@ -69,7 +69,7 @@ class CloudProvider(Protocol):
     def instances(self) -> Instances | None: ...
 
     @property
-    def routes(self) -> Routes | None: ...
+    def routes(self) -> CloudRoutes | None: ...
 
     @property
     def load_balancers(self) -> LoadBalancers | None: ...

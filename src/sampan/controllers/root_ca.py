@@ -28,13 +28,13 @@ def desired(namespace: str, bundle: str) -> ConfigMap:
     return ConfigMap(metadata=meta, data={"ca.crt": bundle})
 
 
-def is_right(found: ConfigMap, bundle: str) -> bool:
+def is_right(config_map: ConfigMap, bundle: str) -> bool:
     """Whether the ConfigMap holds exactly the bundle and has a description; any description is accepted."""
-    return found.data == {"ca.crt": bundle} and bool(found.metadata.annotations.get(DESCRIPTION_KEY))
+    return config_map.data == {"ca.crt": bundle} and bool(config_map.metadata.annotations.get(DESCRIPTION_KEY))
 
 
-def corrected(found: ConfigMap, bundle: str) -> ConfigMap:
-    fixed = copy_of(found)
+def corrected(config_map: ConfigMap, bundle: str) -> ConfigMap:
+    fixed = copy_of(config_map)
     fixed.data = {"ca.crt": bundle}
     fixed.metadata.annotations[DESCRIPTION_KEY] = DESCRIPTION
     return fixed

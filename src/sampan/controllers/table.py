@@ -156,12 +156,12 @@ CONTROLLERS = (
     ControllerDescriptor(
         name="certificatesigningrequest-approving-controller",
         aliases=("csrapproving",),
-        controller="sampan.controllers.security.csr_approving:CsrApprovingController",
+        controller="sampan.controllers.security.csr_approver:CsrApprovingController",
     ),
     ControllerDescriptor(
         name="certificatesigningrequest-signing-controller",
         aliases=("csrsigning",),
-        controller="sampan.controllers.security.csr_signing:make",
+        controller="sampan.controllers.security.csr_signer:make",
     ),
     ControllerDescriptor(
         name="certificatesigningrequest-cleaner-controller",
@@ -186,7 +186,7 @@ CONTROLLERS = (
     ControllerDescriptor(
         name="endpointslice-mirroring-controller",
         aliases=("endpointslicemirroring",),
-        controller="sampan.controllers.services.mirroring:make",
+        controller="sampan.controllers.services.endpointslice_mirror:make",
         event_source="endpoint-slice-mirroring-controller",
         runner=RunnerConfig(backoff=Backoff(first_s=1, most_s=100)),
     ),

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
-from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.semantics.owners import WithMetadata
 from sampan.machinery.clock import Clock
 from sampan.machinery.informer import Informer
 from sampan.machinery.object_key import Key
@@ -20,11 +20,6 @@ from sampan.machinery.object_key import Key
 _PATIENCE_S = 30.0
 """How long dependents are awaited: one that is created and deleted while the watch is interrupted never appears in the
 cache."""
-
-
-class WithMetadata(Protocol):
-    @property
-    def metadata(self) -> ObjectMeta: ...
 
 
 class OwnWrites:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sampan.api.types.core_v1 import LoadBalancerIngress, LoadBalancerStatus, Node, Service
-from sampan.controllers.cloud import CloudError, Route
+from sampan.controllers.cloud import CloudError, CloudRoute
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class MemoryCloud:
         self.shut_down: set[str] = set()
         self.failing: dict[str, str] = {}
         self.calls: Counter[str] = Counter()
-        self.route_table: list[Route] = []
+        self.route_table: list[CloudRoute] = []
         self.balancers: dict[str, Balancer] = {}
         """Load balancers by the UID of their service."""
         self._last_ip = 0
@@ -66,16 +66,16 @@ class _Routes:
     def __init__(self, cloud: MemoryCloud) -> None:
         self._cloud = cloud
 
-    async def list(self) -> Sequence[Route]:
+    async def list(self) -> Sequence[CloudRoute]:
         self._cloud.called("routes.list")
         return list(self._cloud.route_table)
 
-    async def create(self, route: Route, *, hint: str) -> None:
+    async def create(self, route: CloudRoute, *, hint: str) -> None:
         self._cloud.called("routes.create")
         name = f"{self._cloud.name}-{hint}-{route.cidr}"
-        self._cloud.route_table.append(Route(name=name, node=route.node, cidr=route.cidr))
+        self._cloud.route_table.append(CloudRoute(name=name, node=route.node, cidr=route.cidr))
 
-    async def delete(self, route: Route) -> None:
+    async def delete(self, route: CloudRoute) -> None:
         self._cloud.called("routes.delete")
         self._cloud.route_table = [entry for entry in self._cloud.route_table if entry.name != route.name]
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sampan.api.codec import json as codec
 from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscalerBehavior
-from sampan.controllers.autoscaling.behavior import Change, Changes, Recommendations, with_rules, without_rules
+from sampan.controllers.autoscaling.behavior import Recommendations, ScaleEvent, ScaleEvents, with_rules, without_rules
 
 MAX = {"type": "Percent", "value": 100, "periodSeconds": 15}
 
@@ -56,7 +56,7 @@ def test_without_rules(current: int, desired: int, expected: int, reason: str) -
     ],
 )
 def test_rates_of_more(rules: dict[str, Any], current: int, desired: int, expected: int, reason: str) -> None:
-    found = with_rules(behavior(up=rules), Changes(), current=current, desired=desired, least=1, most=30, now=0)
+    found = with_rules(behavior(up=rules), ScaleEvents(), current=current, desired=desired, least=1, most=30, now=0)
     assert found[:2] == (expected, reason)
 
 
@@ -70,19 +70,19 @@ def test_rates_of_more(rules: dict[str, Any], current: int, desired: int, expect
     ],
 )
 def test_rates_of_fewer(rules: dict[str, Any], expected: int, reason: str) -> None:
-    found = with_rules(behavior(down=rules), Changes(), current=10, desired=1, least=3, most=30, now=0)
+    found = with_rules(behavior(down=rules), ScaleEvents(), current=10, desired=1, least=3, most=30, now=0)
     assert found[:2] == (expected, reason)
 
 
 def test_what_was_done_in_the_period_counts() -> None:
     rules = behavior(up={"policies": [{"type": "Pods", "value": 4, "periodSeconds": 60}]})
-    changes = Changes(up=[Change(10, 3), Change(50, 1)])
+    changes = ScaleEvents(up=[ScaleEvent(10, 3), ScaleEvent(50, 1)])
     assert with_rules(rules, changes, current=9, desired=20, least=1, most=30, now=60).replicas == 9
     assert with_rules(rules, changes, current=9, desired=20, least=1, most=30, now=75).replicas == 12
 
 
 def test_changes_are_kept_as_long_as_a_rule_asks_for_them() -> None:
-    rules, changes = behavior(up={"policies": [{"type": "Pods", "value": 4, "periodSeconds": 60}]}), Changes()
+    rules, changes = behavior(up={"policies": [{"type": "Pods", "value": 4, "periodSeconds": 60}]}), ScaleEvents()
     for now in (0, 30, 100):
         changes.note(rules, 1, 3, now)
     assert [change.time for change in changes.up] == [100]

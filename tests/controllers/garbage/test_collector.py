@@ -300,13 +300,13 @@ async def test_custom_objects_own_and_are_owned_and_let_go() -> None:
 
 async def test_what_is_no_longer_served_is_no_longer_followed() -> None:
     async with cluster() as c, c.running(NAME) as manager:
-        followed = manager.runners[0].controller._following.followed  # type: ignore[attr-defined]
+        monitored = manager.runners[0].controller._monitors.monitored  # type: ignore[attr-defined]
         await serve_boats(c)
-        assert ("example.com", "boats") in followed
+        assert ("example.com", "boats") in monitored
         c.server.registry.scheme.remove(BOATS)
         await c.client.of(CustomResourceDefinition).delete("boats.example.com")
         await c.clock.advance(5)
-        assert ("example.com", "boats") not in followed
+        assert ("example.com", "boats") not in monitored
 
 
 async def test_started_late_it_finds_everything() -> None:

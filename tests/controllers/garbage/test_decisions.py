@@ -18,14 +18,14 @@ from sampan.controllers.garbage.decisions import (
     unblocking_by_merge,
     without,
 )
-from sampan.controllers.garbage.ownership import OWNERSHIP, Metadata, Owned, Reference
+from sampan.controllers.garbage.ownership import OWNERSHIP, Metadata, Owned, OwnerRef
 
 
-def ref(uid: str, blocks: bool | None = None) -> Reference:
-    return Reference("v1", "ConfigMap", uid, uid, blocks)
+def ref(uid: str, blocks: bool | None = None) -> OwnerRef:
+    return OwnerRef("v1", "ConfigMap", uid, uid, blocks)
 
 
-def owned(refs: Sequence[Reference], *finalizers: str) -> Owned:
+def owned(refs: Sequence[OwnerRef], *finalizers: str) -> Owned:
     return Owned(Metadata(name="o", uid="u", resourceVersion="7", ownerReferences=tuple(refs), finalizers=finalizers))
 
 
@@ -88,7 +88,7 @@ def test_only_ownership_is_read() -> None:
     raw = b'{"kind":"X","metadata":{"name":"n","uid":"u","annotations":{"a":"b"},"managedFields":[{"x":1}],'
     raw += b'"ownerReferences":[{"uid":"o","name":"p","controller":true}]},"spec":{"deep":[1,{"a":2}]}}'
     found = OWNERSHIP.decode(raw)
-    assert found.owners == (Reference(name="p", uid="o"),)
+    assert found.owners == (OwnerRef(name="p", uid="o"),)
     assert not found.is_deleted
     bookmark = OWNERSHIP.decode(b'{"metadata":{"annotations":{"k8s.io/initial-events-end":"true"}}}')
     assert "k8s.io/initial-events-end" in bookmark.metadata.annotations

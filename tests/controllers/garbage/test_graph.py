@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api.resource import Resource
-from sampan.controllers.garbage.graph import Graph, Node
-from sampan.controllers.garbage.ownership import Metadata, Owned, Reference
+from sampan.controllers.garbage.graph import Graph, GraphNode
+from sampan.controllers.garbage.ownership import Metadata, Owned, OwnerRef
 from sampan.machinery.object_key import Key
 
 MAPS = Resource(group="", version="v1", kind="ConfigMap", plural="configmaps", singular="configmap")
@@ -15,18 +15,18 @@ NODES = Resource(group="", version="v1", kind="Node", plural="nodes", singular="
 KINDS = {("v1", "ConfigMap"): MAPS, ("v1", "Node"): NODES}
 
 
-def owned(uid: str, *owners: Reference, finalizers: tuple[str, ...] = (), is_deleted: bool = False) -> Owned:
+def owned(uid: str, *owners: OwnerRef, finalizers: tuple[str, ...] = (), is_deleted: bool = False) -> Owned:
     when = "2026-01-01T00:00:00Z" if is_deleted else None
     return Owned(Metadata(uid=uid, ownerReferences=owners, finalizers=finalizers, deletionTimestamp=when))
 
 
-def ref(name: str, uid: str, kind: str = "ConfigMap", blocks: bool = True) -> Reference:
-    return Reference("v1", kind, name, uid, blocks)
+def ref(name: str, uid: str, kind: str = "ConfigMap", blocks: bool = True) -> OwnerRef:
+    return OwnerRef("v1", kind, name, uid, blocks)
 
 
 class Looks:
     def __init__(self) -> None:
-        self.seen: list[Node] = []
+        self.seen: list[GraphNode] = []
         self.graph = Graph(self.seen.append)
         self.graph.learn(KINDS)
         self.maps = self.graph.nodes(MAPS)
@@ -65,7 +65,7 @@ def test_another_of_the_same_name_is_not_the_owner() -> None:
     looks.graph.put(looks.maps, A, owned("9"))
     assert looks.taken() == ["a?"]
     assert A not in looks.maps.present
-    looks.graph.gone(looks.maps.virtual[A]["1"])
+    looks.graph.remove_node(looks.maps.virtual[A]["1"])
     assert looks.taken() == ["b"]
 
 
@@ -101,7 +101,7 @@ States = Mapping[str, tuple[str, tuple[str, ...]] | None]
 @given(st.data())
 def test_against_a_model(data: st.DataObject) -> None:
     """Objects named a to d come, change owners, go and come again under new uids."""
-    looks, model, serial = Looks(), dict[str, tuple[str, tuple[Reference, ...]]](), 0
+    looks, model, serial = Looks(), dict[str, tuple[str, tuple[OwnerRef, ...]]](), 0
     uids: list[tuple[str, str]] = [("a", "x")]
     for _ in range(data.draw(st.integers(1, 25))):
         name = data.draw(st.sampled_from(NAMES))
@@ -122,12 +122,12 @@ def test_against_a_model(data: st.DataObject) -> None:
             if present is not None and present[0] == node.uid:
                 looks.graph.put(looks.maps, node.key, owned(present[0], *present[1]))
             else:
-                looks.graph.gone(node)
+                looks.graph.remove_node(node)
         looks.seen.clear()
         _compare(looks, model)
 
 
-def _compare(looks: Looks, model: Mapping[str, tuple[str, tuple[Reference, ...]]]) -> None:
+def _compare(looks: Looks, model: Mapping[str, tuple[str, tuple[OwnerRef, ...]]]) -> None:
     expected: dict[str, set[str]] = {}
     for name, (_, owners) in model.items():
         for owner in owners:

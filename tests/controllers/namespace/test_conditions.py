@@ -4,7 +4,7 @@ from collections import Counter
 
 from sampan.api.types.core_v1 import NamespaceCondition
 from sampan.controllers.namespace.conditions import updated
-from sampan.controllers.namespace.content import Outcome
+from sampan.controllers.namespace.content import DeletionResult
 
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
 
@@ -13,14 +13,16 @@ def told(conditions: list[NamespaceCondition]) -> list[tuple[str, str, str, str]
     return [(found.type, found.status, found.reason, found.message) for found in conditions]
 
 
-def of(outcome: Outcome, before: list[NamespaceCondition] | None = None, now: str = NOW) -> list[NamespaceCondition]:
+def of(
+    outcome: DeletionResult, before: list[NamespaceCondition] | None = None, now: str = NOW
+) -> list[NamespaceCondition]:
     found = updated(before or [], outcome, now)
     assert found is not None
     return found
 
 
 def test_all_is_well() -> None:
-    found = of(Outcome())
+    found = of(DeletionResult())
     assert told(found) == [
         ("NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered"),
         (
@@ -43,11 +45,11 @@ def test_all_is_well() -> None:
             "All content-preserving finalizers finished",
         ),
     ]
-    assert updated(found, Outcome(), "later") is None
+    assert updated(found, DeletionResult(), "later") is None
 
 
 def test_all_is_wrong() -> None:
-    outcome = Outcome(
+    outcome = DeletionResult(
         remaining=Counter({("pods", ""): 2, ("deployments", "apps"): 1}),
         finalizers=Counter({"b/y": 1, "a/x": 2}),
         discovery_failure="no answer",
@@ -69,14 +71,14 @@ def test_all_is_wrong() -> None:
 
 
 def test_the_time_changes_with_the_status_alone() -> None:
-    one, two = (Outcome(remaining=Counter({("pods", ""): number})) for number in (1, 2))
+    one, two = (DeletionResult(remaining=Counter({("pods", ""): number})) for number in (1, 2))
     before = of(one, now=THEN)
     later = of(two, before)
     assert {found.lastTransitionTime for found in later} == {THEN}
-    well = of(Outcome(), later)
+    well = of(DeletionResult(), later)
     assert [found.type for found in well if found.lastTransitionTime == NOW] == ["NamespaceContentRemaining"]
 
 
 def test_conditions_of_others_stay() -> None:
     other = NamespaceCondition(type="example.com/Mine", status="True")
-    assert of(Outcome(), [other])[0] is other
+    assert of(DeletionResult(), [other])[0] is other

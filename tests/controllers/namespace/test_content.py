@@ -8,7 +8,7 @@ import pytest
 from sampan.api.types.core_v1 import Pod, PodSpec, PodStatus
 from sampan.api.types.meta_v1 import ObjectMeta, PartialObjectMetadata
 from sampan.controllers.namespace import content
-from sampan.controllers.namespace.content import Outcome
+from sampan.controllers.namespace.content import DeletionResult
 from sampan.machinery.client import builtin
 
 MAPS, PODS, DEPLOYMENTS = builtin("configmaps"), builtin("pods"), builtin("deployments", "apps")
@@ -19,13 +19,13 @@ def left(*finalizers: str) -> Any:
 
 
 def test_nothing_left() -> None:
-    outcome = Outcome()
+    outcome = DeletionResult()
     outcome.note(MAPS, [], "n", 0)
     assert outcome.is_empty
 
 
 def test_finalizers_are_waited_for() -> None:
-    outcome = Outcome()
+    outcome = DeletionResult()
     outcome.note(MAPS, [left("a/x", "b/y"), left("a/x")], "n", 0)
     outcome.note(DEPLOYMENTS, [left("b/y")], "n", 0)
     assert outcome.remaining == Counter({("configmaps", ""): 2, ("deployments", "apps"): 1})
@@ -34,13 +34,13 @@ def test_finalizers_are_waited_for() -> None:
 
 
 def test_pods_have_their_grace() -> None:
-    outcome = Outcome()
+    outcome = DeletionResult()
     outcome.note(PODS, [left()], "n", 30)
     assert (outcome.estimate_s, outcome.failures, outcome.is_empty) == (30, [], False)
 
 
 def test_what_stays_without_a_reason_is_a_failure() -> None:
-    outcome = Outcome()
+    outcome = DeletionResult()
     outcome.note(DEPLOYMENTS, [left()], "n", 0)
     outcome.note(MAPS, [left()], "n", 0)
     assert outcome.failures == [

@@ -4,9 +4,9 @@ import pytest
 
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Node
-from sampan.controllers.cloud import Route
+from sampan.controllers.cloud import CloudRoute
 from sampan.controllers.descriptor import ControllerConfig
-from sampan.controllers.nodes.ranges import network_of
+from sampan.controllers.nodes.cidr_sets import network_of
 from sampan.controllers.nodes.routes import plan
 from sampan.machinery import errors
 from sampan.testing.cloud import MemoryCloud
@@ -73,13 +73,17 @@ def node(name: str, *cidrs: str) -> Node:
     ("routes", "create", "delete"),
     [
         ([], ["a 10.0.0.0/24", "b 10.0.1.0/24"], []),
-        ([Route(name="1", node="a", cidr="10.0.0.0/24")], ["b 10.0.1.0/24"], []),
-        ([Route(name="1", node="a", cidr="10.0.9.0/24")], ["a 10.0.0.0/24", "b 10.0.1.0/24"], ["1"]),
-        ([Route(name="1", node="", cidr="192.168.0.0/24")], ["a 10.0.0.0/24", "b 10.0.1.0/24"], []),
-        ([Route(name="1", node="a", cidr="10.0.0.0/24", is_blackhole=True)], ["a 10.0.0.0/24", "b 10.0.1.0/24"], ["1"]),
+        ([CloudRoute(name="1", node="a", cidr="10.0.0.0/24")], ["b 10.0.1.0/24"], []),
+        ([CloudRoute(name="1", node="a", cidr="10.0.9.0/24")], ["a 10.0.0.0/24", "b 10.0.1.0/24"], ["1"]),
+        ([CloudRoute(name="1", node="", cidr="192.168.0.0/24")], ["a 10.0.0.0/24", "b 10.0.1.0/24"], []),
+        (
+            [CloudRoute(name="1", node="a", cidr="10.0.0.0/24", is_blackhole=True)],
+            ["a 10.0.0.0/24", "b 10.0.1.0/24"],
+            ["1"],
+        ),
     ],
 )
-def test_which_routes_come_and_go(routes: list[Route], create: list[str], delete: list[str]) -> None:
+def test_which_routes_come_and_go(routes: list[CloudRoute], create: list[str], delete: list[str]) -> None:
     nodes = [node("a", "10.0.0.0/24"), node("b", "10.0.1.0/24"), node("c")]
     made = plan(nodes, routes, [network_of("10.0.0.0/16")])
     assert [f"{route.node} {route.cidr}" for route in made.create] == create

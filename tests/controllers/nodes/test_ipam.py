@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from sampan.api.types.core_v1 import Node
 from sampan.controllers.descriptor import ControllerConfig
+from sampan.controllers.nodes.cidr_sets import CidrRangeFull, CidrSets, InvalidCidr, network_of
 from sampan.controllers.nodes.ipam import Allocation, ranges_of
-from sampan.controllers.nodes.ranges import RangeError, RangeFull, Ranges, network_of
 from tests.controllers.cluster import Cluster, cluster
 from tests.controllers.nodes.fleet import Fleet
 
@@ -23,12 +23,12 @@ DUAL = ControllerConfig(
 
 
 def test_parts_are_given_in_turn_and_rest_when_they_come_back() -> None:
-    ranges = Ranges(network_of("10.0.0.0/22"), 24)
+    ranges = CidrSets(network_of("10.0.0.0/22"), 24)
     first = ranges.take()
     assert str(first) == "10.0.0.0/24"
     ranges.release(first)
     assert [str(ranges.take()) for _ in range(4)] == ["10.0.1.0/24", "10.0.2.0/24", "10.0.3.0/24", "10.0.0.0/24"]
-    with pytest.raises(RangeFull):
+    with pytest.raises(CidrRangeFull):
         ranges.take()
 
 
@@ -45,7 +45,7 @@ def test_parts_are_given_in_turn_and_rest_when_they_come_back() -> None:
     ],
 )
 def test_what_touches_a_part_occupies_it(occupied: str, left: int) -> None:
-    ranges = Ranges(network_of("10.0.0.0/22"), 24)
+    ranges = CidrSets(network_of("10.0.0.0/22"), 24)
     ranges.occupy(network_of(occupied))
     assert len(ranges) == left
     ranges.release(network_of(occupied))
@@ -88,7 +88,7 @@ def test_flags(config: ControllerConfig, first: list[str]) -> None:
     ],
 )
 def test_flags_that_contradict_each_other(config: ControllerConfig, says: str) -> None:
-    with pytest.raises(RangeError, match=says):
+    with pytest.raises(InvalidCidr, match=says):
         ranges_of(config)
 
 
@@ -113,7 +113,7 @@ def test_whatever_happens_no_range_is_given_to_two(steps: list[tuple[str, int, i
         if what == "give" and node not in held:
             try:
                 given = str(allocation.give(f"n{node}", f"uid{node}")[0])
-            except RangeFull:
+            except CidrRangeFull:
                 assert len({ip_network(cidr) for cidr in held.values()}) >= 10
                 continue
             assert not any(ip_network(given).overlaps(ip_network(other)) for other in held.values())

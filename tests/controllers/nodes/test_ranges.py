@@ -4,12 +4,12 @@ from ipaddress import ip_network
 
 import pytest
 
-from sampan.controllers.nodes.ranges import RangeFull, Ranges
+from sampan.controllers.nodes.cidr_sets import CidrRangeFull, CidrSets
 
 
 def test_a_node_that_names_the_whole_range_costs_as_little_as_one_that_names_a_part() -> None:
     """2^22 parts: nobody may count them one by one."""
-    ranges = Ranges(ip_network("10.0.0.0/8"), 30)
+    ranges = CidrSets(ip_network("10.0.0.0/8"), 30)
     whole, half = ip_network("10.0.0.0/8"), ip_network("10.0.0.0/9")
     first = ranges.take()
     ranges.occupy(half)
@@ -17,7 +17,7 @@ def test_a_node_that_names_the_whole_range_costs_as_little_as_one_that_names_a_p
     assert ranges.take() == ip_network("10.128.0.0/30")
     ranges.occupy(whole)
     assert len(ranges) == 0
-    with pytest.raises(RangeFull):
+    with pytest.raises(CidrRangeFull):
         ranges.take()
     ranges.release(whole)
     ranges.release(half)

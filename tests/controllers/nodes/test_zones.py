@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Node
-from sampan.controllers.nodes.zones import Change, Rates, ZoneQueue, Zones, ZoneState, state_of, zone_of
+from sampan.controllers.nodes.zones import Rates, ZoneQueue, Zones, ZoneState, ZoneTransition, state_of, zone_of
 from tests.controllers.nodes.fleet import node_value
 
 RATES = Rates(normal=0.1, reduced=0.01, large=5, unhealthy_share=0.55)
@@ -100,13 +100,13 @@ def test_all_lost_is_taken_for_our_own_fault() -> None:
     zones, a, b = Zones(RATES), ("", "a"), ("", "b")
     for name, zone in (("n1", "a"), ("n2", "b")):
         zones.queue(node(name, zone), 0).add(name)
-    assert zones.judge({a: [True], b: [True]}, 0) is Change.NONE
-    assert zones.judge({a: [False], b: [True]}, 5) is Change.NONE
+    assert zones.judge({a: [True], b: [True]}, 0) is ZoneTransition.NONE
+    assert zones.judge({a: [False], b: [True]}, 5) is ZoneTransition.NONE
     assert (zones.state(a), zones.state(b)) == (ZoneState.FULL, ZoneState.NORMAL)
     assert zones.queue(node("n1", "a"), 5).next_in_s(5) == 0, "one zone alone is evicted as ever"
-    assert zones.judge({a: [False], b: [False]}, 10) is Change.LOST_ALL
+    assert zones.judge({a: [False], b: [False]}, 10) is ZoneTransition.LOST_ALL
     assert [queue.next_in_s(10) for queue in zones.queues()] == [None, None]
-    assert zones.judge({a: [False], b: [False]}, 15) is Change.NONE
-    assert zones.judge({a: [False], b: [True]}, 20) is Change.FOUND_SOME
+    assert zones.judge({a: [False], b: [False]}, 15) is ZoneTransition.NONE
+    assert zones.judge({a: [False], b: [True]}, 20) is ZoneTransition.FOUND_SOME
     assert zones.queue(node("n1", "a"), 20).next_in_s(20) == pytest.approx(10)
-    assert zones.judge({}, 25) is Change.NONE
+    assert zones.judge({}, 25) is ZoneTransition.NONE

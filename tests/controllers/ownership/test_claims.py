@@ -9,7 +9,7 @@ from sampan.api.semantics.owners import controller_of
 from sampan.api.types.apps_v1 import ReplicaSet
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.ownership import ClaimControl, claim
-from sampan.controllers.ownership.adoption import Verdict, verdict
+from sampan.controllers.ownership.adoption import ClaimAction, claim_action
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.client.options import Delete
@@ -138,17 +138,17 @@ LEAVING: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 @pytest.mark.parametrize(
     ("whose", "obj", "is_match", "wanted"),
     [
-        (owner(), pod("a", owned_by="owner-uid"), True, Verdict.KEEP),
-        (owner(), pod("a", owned_by="owner-uid", **LEAVING), True, Verdict.KEEP),
-        (owner(), pod("a", owned_by="owner-uid"), False, Verdict.RELEASE),
-        (owner(), pod("a", owned_by="another"), True, Verdict.LEAVE),
-        (owner(), pod("a"), True, Verdict.ADOPT),
-        (owner(), pod("a"), False, Verdict.LEAVE),
-        (owner(), pod("a", **LEAVING), True, Verdict.LEAVE),
-        (owner(**LEAVING), pod("a", owned_by="owner-uid"), True, Verdict.KEEP),
-        (owner(**LEAVING), pod("a", owned_by="owner-uid"), False, Verdict.LEAVE),
-        (owner(**LEAVING), pod("a"), True, Verdict.LEAVE),
+        (owner(), pod("a", owned_by="owner-uid"), True, ClaimAction.KEEP),
+        (owner(), pod("a", owned_by="owner-uid", **LEAVING), True, ClaimAction.KEEP),
+        (owner(), pod("a", owned_by="owner-uid"), False, ClaimAction.RELEASE),
+        (owner(), pod("a", owned_by="another"), True, ClaimAction.LEAVE),
+        (owner(), pod("a"), True, ClaimAction.ADOPT),
+        (owner(), pod("a"), False, ClaimAction.LEAVE),
+        (owner(), pod("a", **LEAVING), True, ClaimAction.LEAVE),
+        (owner(**LEAVING), pod("a", owned_by="owner-uid"), True, ClaimAction.KEEP),
+        (owner(**LEAVING), pod("a", owned_by="owner-uid"), False, ClaimAction.LEAVE),
+        (owner(**LEAVING), pod("a"), True, ClaimAction.LEAVE),
     ],
 )
-def test_what_is_done_with_an_object(whose: ReplicaSet, obj: Pod, is_match: bool, wanted: Verdict) -> None:
-    assert verdict(whose, obj, is_match) is wanted
+def test_what_is_done_with_an_object(whose: ReplicaSet, obj: Pod, is_match: bool, wanted: ClaimAction) -> None:
+    assert claim_action(whose, obj, is_match) is wanted

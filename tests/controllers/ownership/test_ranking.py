@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.ownership.ranking import (
+from sampan.controllers.ownership.deletion_order import (
     DELETION_COST,
     deletion_cost,
     deletion_order,

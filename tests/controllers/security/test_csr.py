@@ -13,7 +13,7 @@ from sampan.cli import kube_controller_manager
 from sampan.cli.csr_flags import signing
 from sampan.cli.failures import CliError
 from sampan.controllers.descriptor import ControllerConfig
-from sampan.controllers.security.csr_approving import (
+from sampan.controllers.security.csr_approver import (
     APPROVED,
     CLIENT,
     DENIED,
@@ -23,7 +23,7 @@ from sampan.controllers.security.csr_approving import (
     CsrApprovingController,
 )
 from sampan.controllers.security.csr_cleaner import CsrCleanerController, left_s
-from sampan.controllers.security.csr_signing import (
+from sampan.controllers.security.csr_signer import (
     Authority,
     CannotSign,
     CsrSigningController,
@@ -172,8 +172,8 @@ def test_how_long_requests_stay(kinds: list[str], certificate: bytes, expected: 
 @pytest.mark.parametrize(
     ("asked", "most", "expected"), [(None, 1000, 1000), (700, 1000, 700), (2000, 1000, 1000), (60, 1000, 600)]
 )
-def test_lifetimes(asked: int | None, most: float, expected: float) -> None:
-    assert lifetime_s(asked, most) == expected
+def test_lifetimes(requested: int | None, most: float, expected: float) -> None:
+    assert lifetime_s(requested, most) == expected
 
 
 def test_spans() -> None:

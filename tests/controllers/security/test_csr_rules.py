@@ -2,15 +2,15 @@
 
 import pytest
 
-from sampan.controllers.security.csr_approving import (
+from sampan.controllers.security.csr_approver import (
     CLIENT,
     KUBELET_CLIENT,
     KUBELET_SERVING,
     LEGACY,
     SIGNERS,
     UnreadableRequest,
-    asked_of,
     read,
+    requested_of,
 )
 from tests.controllers.security.requests import pem, request
 
@@ -53,7 +53,7 @@ SERVES = ("digital signature", "key encipherment", "server auth")
 )
 def test_signers(signer: str, content: bytes, usages: tuple[str, ...], fault: str) -> None:
     found = request(content, signer, *usages)
-    assert SIGNERS[signer](asked_of(read(found)), found.spec.usages) == fault
+    assert SIGNERS[signer](requested_of(read(found)), found.spec.usages) == fault
 
 
 def test_what_is_no_request() -> None:

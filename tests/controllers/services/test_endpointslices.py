@@ -10,7 +10,7 @@ from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Node, Pod, Service
 from sampan.api.types.discovery_v1 import Endpoint, EndpointPort, EndpointSlice
 from sampan.controllers.descriptor import ControllerConfig
-from sampan.controllers.services.slice_content import Group, Packing, identity, pack, ports_key, wanted_endpoints
+from sampan.controllers.services.slice_content import Packing, PortGroup, identity, pack, ports_key, wanted_endpoints
 from sampan.machinery.client import Delete, PatchType
 from tests.controllers.cluster import cluster, second_run_writes_nothing
 from tests.controllers.nodes.fleet import node_value
@@ -106,9 +106,9 @@ def endpoint(index: int, *, zone: str = "") -> Endpoint:
     return Endpoint(addresses=[f"10.{index >> 8}.{index & 255}.1"], zone=zone or None)
 
 
-def group(*indexes: int, zone: str = "") -> dict[Any, Group]:
+def group(*indexes: int, zone: str = "") -> dict[Any, PortGroup]:
     made = [endpoint(index, zone=zone) for index in indexes]
-    return {ports_key(PORTS): Group(PORTS, {identity(one): one for one in made})} if made else {}
+    return {ports_key(PORTS): PortGroup(PORTS, {identity(one): one for one in made})} if made else {}
 
 
 def existing(*slices: list[int], ports: list[EndpointPort] = PORTS) -> list[EndpointSlice]:
@@ -172,7 +172,7 @@ def test_every_endpoint_is_in_one_slice_and_no_slice_is_too_large(
     groups = group(*sorted(wanted - moved)) | {}
     for one in sorted(wanted & moved):
         made = endpoint(one, zone="z")
-        groups.setdefault(ports_key(PORTS), Group(PORTS)).endpoints[identity(made)] = made
+        groups.setdefault(ports_key(PORTS), PortGroup(PORTS)).endpoints[identity(made)] = made
     packed = pack(existing(*before), groups, 4)
     contents = [one.endpoints or [] for one in packed.same]
     contents += [one.endpoints for one in (*packed.changed, *packed.new)]
@@ -180,7 +180,8 @@ def test_every_endpoint_is_in_one_slice_and_no_slice_is_too_large(
     assert sorted(found) == sorted(identity(endpoint(index)) for index in wanted)
     assert contents, "there is always a slice"
     assert all(
-        len(one.endpoints) <= max(4, len(one.found.endpoints or ()) if one.found else 0) for one in packed.changed
+        len(content.endpoints) <= max(4, len(content.existing.endpoints or ()) if content.existing else 0)
+        for content in packed.changed
     )
     assert all(len(one.endpoints) <= 4 for one in packed.new)
     again = [

@@ -6,7 +6,7 @@ from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Endpoints, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.controllers.descriptor import ControllerConfig
-from sampan.controllers.services.mirroring import is_mirrored, mirrored, plan
+from sampan.controllers.services.endpointslice_mirror import is_mirrored, mirrored, plan
 from sampan.machinery.client import PatchType, Selection
 from tests.controllers.cluster import Cluster, cluster, second_run_writes_nothing
 from tests.controllers.nodes.fleet import Fleet

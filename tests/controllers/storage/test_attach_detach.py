@@ -19,7 +19,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.storage_v1 import CSIDriver, CSIDriverSpec, VolumeAttachment
 from sampan.controllers.storage import attachments
 from sampan.controllers.storage.attach_detach import AttachDetachController
-from sampan.controllers.storage.attachments import Wanted
+from sampan.controllers.storage.attachments import DesiredAttachment
 from sampan.machinery.client import Delete
 from tests.controllers.cluster import Cluster, cluster, second_run_writes_nothing
 from tests.controllers.storage.builders import claim, pod_using, volume
@@ -65,12 +65,12 @@ def test_when_a_volume_may_be_detached(found: Node, waited_s: float, expected: b
 
 
 def test_plans() -> None:
-    want = Wanted(csi_volume())
+    want = DesiredAttachment(csi_volume())
     assert attachments.plan(node(), {UNIQUE: want}, {}, {}).attach == [want]
-    held = Wanted(csi_volume(), elsewhere=["other"])
+    held = DesiredAttachment(csi_volume(), elsewhere=["other"])
     found = attachments.plan(node(), {UNIQUE: held}, {}, {})
     assert (found.attach, found.blocked, found.again_s) == ([], [held], 1.0)
-    shared = Wanted(csi_volume(accessModes=["ReadWriteMany"]), elsewhere=["other"])
+    shared = DesiredAttachment(csi_volume(accessModes=["ReadWriteMany"]), elsewhere=["other"])
     assert attachments.plan(node(), {UNIQUE: shared}, {}, {}).attach == [shared]
     kept = attachments.plan(node(), {UNIQUE: want}, {UNIQUE: attached()}, {})
     assert [one.name for one in kept.report] == [UNIQUE]
@@ -83,7 +83,7 @@ def test_plans() -> None:
 
 
 def test_why_a_pod_has_to_wait() -> None:
-    want, pod = Wanted(csi_volume()), pod_using("c")
+    want, pod = DesiredAttachment(csi_volume()), pod_using("c")
     start = 'Multi-Attach error for volume "v" Volume is already '
     near, far = pod_using("c", "near"), pod_using("c", "far", namespace="n")
     assert attachments.multi_attach(want, pod, []) == (

@@ -309,10 +309,10 @@ async def test_claims_without_a_class_get_the_default_when_there_is_one() -> Non
 async def test_a_volume_that_a_claim_left_for_another_is_to_be_had_again() -> None:
     async with cluster() as c:
         claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
-        wanted = await claims.create(claim(volumeName="other", selector=LabelSelector(matchLabels={"x": "y"})))
+        desired_volumes = await claims.create(claim(volumeName="other", selector=LabelSelector(matchLabels={"x": "y"})))
         made = volume()
         made.metadata.annotations["pv.kubernetes.io/bound-by-controller"] = "yes"
-        ref = ObjectReference(namespace="default", name="c", uid=wanted.metadata.uid)
+        ref = ObjectReference(namespace="default", name="c", uid=desired_volumes.metadata.uid)
         made.spec.claimRef = copy_of(ref)
         await volumes.create(made)
         async with c.running(NAME):

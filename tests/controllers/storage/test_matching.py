@@ -7,7 +7,7 @@ import pytest
 from sampan.api.types.core_v1 import ObjectReference, PersistentVolume, PersistentVolumeClaim
 from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
 from sampan.api.types.storage_v1 import StorageClass
-from sampan.controllers.storage import verdicts
+from sampan.controllers.storage import binding_decisions
 from sampan.machinery.volumes import binding
 from sampan.machinery.volumes.classes import class_of_claim, default_of, names_class
 from sampan.machinery.volumes.matching import best_match, is_bound_to, why_not
@@ -62,8 +62,10 @@ def of_uid(uid: str, **spec: Any) -> PersistentVolumeClaim:
         pytest.param([volume("a")], claim(), None, id="not yet available"),
     ],
 )
-def test_the_best(volumes: list[PersistentVolume], wanted: PersistentVolumeClaim, expected: str | None) -> None:
-    found = best_match(wanted, volumes)
+def test_the_best(
+    volumes: list[PersistentVolume], desired_volumes: PersistentVolumeClaim, expected: str | None
+) -> None:
+    found = best_match(desired_volumes, volumes)
     assert (found.metadata.name if found else None) == expected
 
 
@@ -83,8 +85,8 @@ def test_while_a_consumer_is_awaited_only_volumes_that_name_the_claim_count() ->
         (free("a", accessModes=[ROX]), claim(), "incompatible accessMode"),
     ],
 )
-def test_why_not(found: PersistentVolume, wanted: PersistentVolumeClaim, expected: str) -> None:
-    assert why_not(found, wanted) == expected
+def test_why_not(found: PersistentVolume, desired_volumes: PersistentVolumeClaim, expected: str) -> None:
+    assert why_not(found, desired_volumes) == expected
 
 
 def test_whose_a_volume_is() -> None:
@@ -97,84 +99,90 @@ def test_whose_a_volume_is() -> None:
 def test_new_claims() -> None:
     default, found = StorageClass(metadata=ObjectMeta(name="std")), free("a")
     with_class = claim(storageClassName="x")
-    assert verdicts.on_new_claim(claim(), found, default, waits=False) == verdicts.Bind(found)
-    assert verdicts.on_new_claim(claim(), None, default, waits=False) == verdicts.TakeClass("std")
-    assert verdicts.on_new_claim(with_class, None, default, waits=False) == verdicts.Provision()
-    assert verdicts.on_new_claim(with_class, None, None, waits=True) == verdicts.Wait(for_consumer=True)
+    assert binding_decisions.on_new_claim(claim(), found, default, waits=False) == binding_decisions.BindClaim(found)
+    assert binding_decisions.on_new_claim(claim(), None, default, waits=False) == binding_decisions.TakeClass("std")
+    assert binding_decisions.on_new_claim(with_class, None, default, waits=False) == binding_decisions.Provision()
+    assert binding_decisions.on_new_claim(with_class, None, None, waits=True) == binding_decisions.Wait(
+        for_consumer=True
+    )
     with_node = claim(storageClassName="x")
     with_node.metadata.annotations["volume.kubernetes.io/selected-node"] = "n"
-    assert verdicts.on_new_claim(with_node, None, None, waits=True) == verdicts.Provision()
-    nothing = verdicts.on_new_claim(claim(storageClassName=""), None, default, waits=False)
-    assert isinstance(nothing, verdicts.Wait)
-    assert nothing.word == verdicts.Word("Normal", "FailedBinding", verdicts.NOTHING_SUITS)
+    assert binding_decisions.on_new_claim(with_node, None, None, waits=True) == binding_decisions.Provision()
+    nothing = binding_decisions.on_new_claim(claim(storageClassName=""), None, default, waits=False)
+    assert isinstance(nothing, binding_decisions.Wait)
+    assert nothing.word == binding_decisions.EventText("Normal", "FailedBinding", binding_decisions.NOTHING_SUITS)
 
 
 def test_claims_that_name_a_volume() -> None:
-    wanted = of_uid("1", volumeName="a")
-    assert verdicts.on_naming_claim(wanted, None) == verdicts.Wait()
-    assert isinstance(verdicts.on_naming_claim(wanted, free("a")), verdicts.Bind)
-    assert isinstance(verdicts.on_naming_claim(wanted, free("a", claimRef=ref("1"))), verdicts.Bind)
-    small = verdicts.on_naming_claim(wanted, free("a", "1Mi"))
-    assert isinstance(small, verdicts.Wait)
+    desired_volumes = of_uid("1", volumeName="a")
+    assert binding_decisions.on_naming_claim(desired_volumes, None) == binding_decisions.Wait()
+    assert isinstance(binding_decisions.on_naming_claim(desired_volumes, free("a")), binding_decisions.BindClaim)
+    assert isinstance(
+        binding_decisions.on_naming_claim(desired_volumes, free("a", claimRef=ref("1"))), binding_decisions.BindClaim
+    )
+    small = binding_decisions.on_naming_claim(desired_volumes, free("a", "1Mi"))
+    assert isinstance(small, binding_decisions.Wait)
     assert small.word is not None
     assert small.word.message == 'Cannot bind to requested volume "a": requested PV is too small'
-    other = verdicts.on_naming_claim(wanted, free("a", claimRef=ref("2")))
-    assert isinstance(other, verdicts.Wait)
+    other = binding_decisions.on_naming_claim(desired_volumes, free("a", claimRef=ref("2")))
+    assert isinstance(other, binding_decisions.Wait)
     assert other.word is not None
     assert other.word.message == 'volume "a" already bound to a different claim.'
 
 
 def test_claims_that_were_bound() -> None:
-    wanted = of_uid("1", volumeName="a")
+    desired_volumes = of_uid("1", volumeName="a")
     words = [
-        verdicts.on_bound_claim(of_uid("1"), None),
-        verdicts.on_bound_claim(wanted, None),
-        verdicts.on_bound_claim(wanted, free("a", claimRef=ref("2"))),
+        binding_decisions.on_bound_claim(of_uid("1"), None),
+        binding_decisions.on_bound_claim(desired_volumes, None),
+        binding_decisions.on_bound_claim(desired_volumes, free("a", claimRef=ref("2"))),
     ]
-    assert [word.word.reason for word in words if isinstance(word, verdicts.Lose)] == [
+    assert [word.word.reason for word in words if isinstance(word, binding_decisions.Lose)] == [
         "ClaimLost",
         "ClaimLost",
         "ClaimMisbound",
     ]
-    assert isinstance(verdicts.on_bound_claim(wanted, free("a", claimRef=ref("1"))), verdicts.Bind)
+    assert isinstance(
+        binding_decisions.on_bound_claim(desired_volumes, free("a", claimRef=ref("1"))), binding_decisions.BindClaim
+    )
 
 
 @pytest.mark.parametrize(
     ("found", "owner", "expected"),
     [
-        (free("a"), None, verdicts.Offer()),
-        (free("a", claimRef=ref()), None, verdicts.Offer()),
-        (free("a", claimRef=ref("1")), None, verdicts.Reclaim()),
-        (free("a", claimRef=ref("1")), claim(), verdicts.LookAtClaim()),
-        (free("a", claimRef=ref("1"), volumeMode="Block"), claim(), verdicts.LookAtClaim(mismatch=True)),
-        (free("a", claimRef=ref("1")), claim(volumeName="a"), verdicts.Keep()),
-        (free("a", claimRef=ref("1")), claim(volumeName="b"), verdicts.Unbind()),
+        (free("a"), None, binding_decisions.Offer()),
+        (free("a", claimRef=ref()), None, binding_decisions.Offer()),
+        (free("a", claimRef=ref("1")), None, binding_decisions.Reclaim()),
+        (free("a", claimRef=ref("1")), claim(), binding_decisions.LookAtClaim()),
+        (free("a", claimRef=ref("1"), volumeMode="Block"), claim(), binding_decisions.LookAtClaim(mismatch=True)),
+        (free("a", claimRef=ref("1")), claim(volumeName="a"), binding_decisions.Keep()),
+        (free("a", claimRef=ref("1")), claim(volumeName="b"), binding_decisions.Unbind()),
     ],
 )
 def test_volumes(found: PersistentVolume, owner: PersistentVolumeClaim | None, expected: Any) -> None:
-    assert verdicts.on_volume(found, owner) == expected
+    assert binding_decisions.on_volume(found, owner) == expected
 
 
 def test_a_volume_made_for_a_claim_that_has_another_goes() -> None:
     made = free("a", claimRef=ref("1"), persistentVolumeReclaimPolicy="Delete")
     made.metadata.annotations["pv.kubernetes.io/provisioned-by"] = "x"
-    assert verdicts.on_volume(made, claim(volumeName="b")) == verdicts.Reclaim()
+    assert binding_decisions.on_volume(made, claim(volumeName="b")) == binding_decisions.Reclaim()
 
 
 def test_changes() -> None:
-    wanted, found = of_uid("1"), free("a")
-    bound = binding.volume_bound(found, wanted)
+    desired_volumes, found = of_uid("1"), free("a")
+    bound = binding.volume_bound(found, desired_volumes)
     assert bound is not None
     assert bound.metadata.annotations == {"pv.kubernetes.io/bound-by-controller": "yes"}
-    assert binding.volume_bound(bound, wanted) is None
+    assert binding.volume_bound(bound, desired_volumes) is None
     assert binding.volume_unbound(bound).spec.claimRef is None
-    named = binding.volume_bound(free("a", claimRef=ref()), wanted)
+    named = binding.volume_bound(free("a", claimRef=ref()), desired_volumes)
     assert named is not None
     assert named.metadata.annotations == {}
     kept = binding.volume_unbound(named).spec.claimRef
     assert kept is not None
     assert (kept.name, kept.uid) == ("c", "")
-    changed = binding.claim_bound(wanted, found)
+    changed = binding.claim_bound(desired_volumes, found)
     assert changed is not None
     assert changed.spec.volumeName == "a"
     assert set(changed.metadata.annotations) == {

@@ -6,8 +6,8 @@ import pytest
 
 from sampan.api.types.apps_v1 import ReplicaSet, ReplicaSetCondition
 from sampan.api.types.core_v1 import Pod
+from sampan.controllers.ownership.pods import BURST
 from sampan.controllers.workloads.replicaset import (
-    BURST,
     REPLICA_SET,
     REPLICATION_CONTROLLER,
     next_look_s,

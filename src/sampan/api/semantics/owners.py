@@ -1,4 +1,4 @@
-"""Owner references and controller references (`k8s.io/apimachinery/pkg/apis/meta/v1/controller_ref.go`)."""
+"""OwnerObject references and controller references (`k8s.io/apimachinery/pkg/apis/meta/v1/controller_ref.go`)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ class WithMetadata(Protocol):
     def metadata(self) -> ObjectMeta: ...
 
 
-class Owner(WithMetadata, Protocol):
+class OwnerObject(WithMetadata, Protocol):
     apiVersion: str
     kind: str
 
 
-def new_controller_ref(owner: Owner) -> OwnerReference:
+def new_controller_ref(owner: OwnerObject) -> OwnerReference:
     """Return the owner reference that makes `owner` the controller of an object."""
     return OwnerReference(
         apiVersion=owner.apiVersion,

@@ -38,8 +38,8 @@ def _is_asked_in_full(parts: list[ResourceRequirements]) -> bool:
     return requests == pod_resources.summed(_counted(part.limits) for part in parts)
 
 
-def _counted(found: Mapping[str, str]) -> dict[str, str]:
+def _counted(amounts: Mapping[str, str]) -> dict[str, str]:
     """Return the resources that determine the class: cpu and memory, if greater than zero."""
-    if not found:
+    if not amounts:
         return {}
-    return {name: found[name] for name in _COUNTED if name in found and parse(found[name]).sign > 0}
+    return {name: amounts[name] for name in _COUNTED if name in amounts and parse(amounts[name]).sign > 0}

@@ -3,5 +3,5 @@
 `metrics` is the interface of a metrics source, and its implementation with the metrics APIs. The pure part is
 `pod_groups` (which pods' samples count), `replicas` (how many replicas the samples call for) and `behavior` (how much
 of a recommendation is applied). `proposals` evaluates the metrics of a spec, `target` reads and writes the scale
-subresource, `look` combines them, and `controller` is the control loop.
+subresource, `reconciler` combines them, and `controller` is the control loop.
 """

@@ -93,18 +93,18 @@ _UP = "ScaleUpLimit", "the desired replica count is increasing faster than the m
 _DOWN = "ScaleDownLimit", "the desired replica count is decreasing faster than the maximum scale rate"
 
 
-class Change(NamedTuple):
+class ScaleEvent(NamedTuple):
     time: float
     replicas: int
     """The size of the change; never negative."""
 
 
 @dataclass(slots=True)
-class Changes:
+class ScaleEvents:
     """The recent scaling events, against which the periods of scaling policies are evaluated."""
 
-    up: list[Change] = field(default_factory=list)
-    down: list[Change] = field(default_factory=list)
+    up: list[ScaleEvent] = field(default_factory=list)
+    down: list[ScaleEvent] = field(default_factory=list)
 
     def note(self, behavior: HorizontalPodAutoscalerBehavior | None, before: int, after: int, now: float) -> None:
         """Record a scaling event. Without a behavior no policy reads the events, so that none are kept."""
@@ -113,7 +113,7 @@ class Changes:
         kept, rules = (self.up, behavior.scaleUp) if after > before else (self.down, behavior.scaleDown)
         longest_s = max((policy.periodSeconds for policy in _policies(rules)), default=0)
         kept[:] = [change for change in kept if change.time >= now - longest_s]
-        kept.append(Change(now, abs(after - before)))
+        kept.append(ScaleEvent(now, abs(after - before)))
 
     def at_start(self, current: int, period_s: int, now: float) -> int:
         """Return the number of replicas at the start of the period."""
@@ -130,7 +130,7 @@ def without_rules(current: int, desired: int, least: int, most: int) -> Limited:
 
 def with_rules(
     behavior: HorizontalPodAutoscalerBehavior,
-    changes: Changes,
+    changes: ScaleEvents,
     *,
     current: int,
     desired: int,
@@ -151,7 +151,7 @@ def with_rules(
     return Limited(desired, *_IN_RANGE)
 
 
-def _up_limit(rules: HPAScalingRules | None, changes: Changes, current: int, now: float) -> int:
+def _up_limit(rules: HPAScalingRules | None, changes: ScaleEvents, current: int, now: float) -> int:
     def most(policy: HPAScalingPolicy) -> int:
         start = changes.at_start(current, policy.periodSeconds, now)
         if policy.type == "Pods":
@@ -161,7 +161,7 @@ def _up_limit(rules: HPAScalingRules | None, changes: Changes, current: int, now
     return _selected(rules, current, most, least_change=min, most_change=max)
 
 
-def _down_limit(rules: HPAScalingRules | None, changes: Changes, current: int, now: float) -> int:
+def _down_limit(rules: HPAScalingRules | None, changes: ScaleEvents, current: int, now: float) -> int:
     def least(policy: HPAScalingPolicy) -> int:
         start = changes.at_start(current, policy.periodSeconds, now)
         if policy.type == "Pods":
@@ -189,5 +189,5 @@ def _policies(rules: HPAScalingRules | None) -> Sequence[HPAScalingPolicy]:
     return rules.policies or () if rules is not None else ()
 
 
-def _within(changes: Sequence[Change], period_s: int, now: float) -> int:
+def _within(changes: Sequence[ScaleEvent], period_s: int, now: float) -> int:
     return sum(change.replicas for change in changes if change.time > now - period_s)

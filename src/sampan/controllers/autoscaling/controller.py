@@ -11,10 +11,10 @@ from sampan.api.labels import Selector
 from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscaler
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.autoscaling.behavior import Recommendations
-from sampan.controllers.autoscaling.look import AutoscalerConfig, Autoscaling, Means, Memory
 from sampan.controllers.autoscaling.metrics import ApiMetrics, MetricsSource
 from sampan.controllers.autoscaling.pod_groups import Warmup
-from sampan.controllers.autoscaling.target import Kinds
+from sampan.controllers.autoscaling.reconciler import AutoscalerConfig, AutoscalerReconciler, Means, Memory
+from sampan.controllers.autoscaling.target import ScaleKinds
 from sampan.controllers.descriptor import ControllerContext
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, resource_of
@@ -44,7 +44,7 @@ class HorizontalPodAutoscalerController:
         self._pods, self._clock, self._events, self._config = informers.of(Pod).lister, clock, events, config
         self._means = Means(
             client=client,
-            kinds=Kinds(client),
+            kinds=ScaleKinds(client),
             pods=self._pods,
             events=events,
             source=source,
@@ -69,7 +69,9 @@ class HorizontalPodAutoscalerController:
             return memory.due - now
         memory.due = now + self._config.period_s
         hpa = msgspec.structs.replace(shared, status=copy_of(shared.status))
-        await Autoscaling(means=self._means, hpa=hpa, memory=memory, now=self._clock.now(), monotonic=now).run()
+        await AutoscalerReconciler(
+            means=self._means, hpa=hpa, memory=memory, now=self._clock.now(), monotonic=now
+        ).run()
         if hpa.status != shared.status:
             await self._write(hpa)
         return self._config.period_s

@@ -9,7 +9,7 @@ from sampan.api.codec import json
 from sampan.api.labels import Selector
 from sampan.api.times import parse_time
 from sampan.api.types.autoscaling_v2 import CrossVersionObjectReference
-from sampan.controllers.autoscaling.target import Kinds, UnknownKind
+from sampan.controllers.autoscaling.target import ScaleKinds, UnknownKind
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.client.transport import Request
@@ -57,7 +57,7 @@ class ApiMetrics:
     """A MetricsSource that queries the metrics APIs."""
 
     def __init__(self, client: Client) -> None:
-        self._client, self._kinds = client, Kinds(client)
+        self._client, self._kinds = client, ScaleKinds(client)
 
     async def resource(self, resource: str, namespace: str, pods: Selector, container: str) -> PodMetrics:
         path = f"/apis/{_RESOURCE}/v1beta1/namespaces/{namespace}/pods"
@@ -97,9 +97,9 @@ class ApiMetrics:
             raise MetricsUnavailable(f"unable to fetch metrics from custom metrics API: {message}") from None
         return f"namespaces/{namespace}/{resource.qualified}/{described.name}"
 
-    async def _custom(self, rest: str, about: str, **said: str) -> list[Mapping[str, Any]]:
+    async def _custom(self, rest: str, about: str, **parameters: str) -> list[Mapping[str, Any]]:
         version = await self._custom_version()
-        return await self._items("custom", f"/apis/{_CUSTOM}/{version}/{rest}", about, **said)
+        return await self._items("custom", f"/apis/{_CUSTOM}/{version}/{rest}", about, **parameters)
 
     async def _custom_version(self) -> str:
         try:
@@ -117,9 +117,9 @@ class ApiMetrics:
             "unable to fetch metrics from custom metrics API: no known available metric versions found"
         )
 
-    async def _items(self, api: str, path: str, about: str, **said: str) -> list[Mapping[str, Any]]:
+    async def _items(self, api: str, path: str, about: str, **parameters: str) -> list[Mapping[str, Any]]:
         try:
-            document = await self._read(path, about, **said)
+            document = await self._read(path, about, **parameters)
         except (errors.ApiError, ConnectionFailed) as error:
             raise MetricsUnavailable(f"unable to fetch metrics from {api} metrics API: {error}") from None
         items: list[Mapping[str, Any]] = document.get("items") or []
@@ -127,8 +127,8 @@ class ApiMetrics:
             raise MetricsUnavailable(f"no metrics returned from {api} metrics API")
         return items
 
-    async def _read(self, path: str, about: str, **said: str) -> Mapping[str, Any]:
-        query = [(key, value) for key, value in said.items() if value]
+    async def _read(self, path: str, about: str, **parameters: str) -> Mapping[str, Any]:
+        query = [(key, value) for key, value in parameters.items() if value]
         try:
             response = await self._client.send(Request(method="GET", path=path, query=query, headers=_JSON))
         except errors.NotFound as error:

@@ -27,7 +27,7 @@ from sampan.api.types.meta_v1 import LabelSelector
 from sampan.controllers.autoscaling import replicas as r
 from sampan.controllers.autoscaling.metrics import MetricsSource, MetricsUnavailable
 from sampan.controllers.autoscaling.pod_groups import MEMORY
-from sampan.controllers.autoscaling.replicas import Answer, Situation
+from sampan.controllers.autoscaling.replicas import ReplicaEstimate, Situation
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +41,25 @@ class Proposal:
 class MetricFailure(Exception):
     """A metric could not be evaluated.
 
-    The exception's message goes into the summary event; `reason` and `told` into the metric's own event and the
+    The exception's message goes into the summary event; `reason` and `detail` into the metric's own event and the
     condition.
     """
 
-    def __init__(self, message: str, *, reason: str, told: str) -> None:
+    def __init__(self, message: str, *, reason: str, detail: str) -> None:
         super().__init__(message)
-        self.reason, self.told = reason, told
+        self.reason, self.detail = reason, detail
 
 
 class _Wrapped(MetricsUnavailable):
-    """An error whose message has a prefix in the summary event, while event and condition show only `told`."""
+    """An error whose message has a prefix in the summary event, while event and condition show only `detail`."""
 
-    def __init__(self, what: str, told: str) -> None:
-        super().__init__(f"{what}: {told}" if what else told)
-        self.told = told
+    def __init__(self, what: str, detail: str) -> None:
+        super().__init__(f"{what}: {detail}" if what else detail)
+        self.detail = detail
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class MetricEvaluator:
     """Evaluates single metrics against a metrics source."""
 
     source: MetricsSource
@@ -73,8 +73,8 @@ class Asking:
         try:
             return await question
         except MetricsUnavailable as error:
-            message = error.told if isinstance(error, _Wrapped) else str(error)
-            raise MetricFailure(f"{prefix}: {error}", reason=reason, told=message) from error
+            message = error.detail if isinstance(error, _Wrapped) else str(error)
+            raise MetricFailure(f"{prefix}: {error}", reason=reason, detail=message) from error
 
     def _question(self, spec: MetricSpec) -> tuple[Awaitable[Proposal], str, str]:
         """Return the awaitable evaluation, and the reason and message prefix in case it fails."""
@@ -92,29 +92,31 @@ class Asking:
             prefix = f"failed to get {external.metric.name} external metric value"
             return self._external(external), "FailedGetExternalMetric", prefix
         message = f'unknown metric source type "{spec.type}"'
-        raise MetricFailure(message, reason="InvalidMetricSourceType", told=message)
+        raise MetricFailure(message, reason="InvalidMetricSourceType", detail=message)
 
     # -- resource metrics --------------------------------------------------------------------------------------------
 
     async def _resource(self, source: ResourceMetricSource) -> Proposal:
-        answer = await self._use(source.name, source.target, "")
+        estimate = await self._use(source.name, source.target, "")
         description = f"{source.name} resource"
-        if answer.utilization is not None:
+        if estimate.utilization is not None:
             description += " utilization (percentage of request)"
-        status = ResourceMetricStatus(name=source.name, current=_current(answer, source.name))
-        return Proposal(answer.replicas, description, MetricStatus(type="Resource", resource=status))
+        status = ResourceMetricStatus(name=source.name, current=_current(estimate, source.name))
+        return Proposal(estimate.replicas, description, MetricStatus(type="Resource", resource=status))
 
     async def _container(self, source: ContainerResourceMetricSource) -> Proposal:
-        answer = await self._use(source.name, source.target, source.container)
+        estimate = await self._use(source.name, source.target, source.container)
         description = f"{source.name} resource"
-        if answer.utilization is not None:
+        if estimate.utilization is not None:
             description = f"{source.name} container resource utilization (percentage of request)"
         status = ContainerResourceMetricStatus(
-            name=source.name, container=source.container, current=_current(answer, source.name)
+            name=source.name, container=source.container, current=_current(estimate, source.name)
         )
-        return Proposal(answer.replicas, description, MetricStatus(type="ContainerResource", containerResource=status))
+        return Proposal(
+            estimate.replicas, description, MetricStatus(type="ContainerResource", containerResource=status)
+        )
 
-    async def _use(self, resource: str, target: MetricTarget, container: str) -> Answer:
+    async def _use(self, resource: str, target: MetricTarget, container: str) -> ReplicaEstimate:
         if target.averageValue is None and target.averageUtilization is None:
             raise MetricsUnavailable(
                 "invalid resource metric source: neither an average utilization target nor an average value (usage) "
@@ -126,7 +128,7 @@ class Asking:
         except MetricsUnavailable as error:
             raise MetricsUnavailable(f"failed to get {resource} {kind}: {error}") from None
 
-    async def _measured_use(self, resource: str, target: MetricTarget, container: str) -> Answer:
+    async def _measured_use(self, resource: str, target: MetricTarget, container: str) -> ReplicaEstimate:
         try:
             metrics = await self.source.resource(resource, self.namespace, self.pods, container)
         except MetricsUnavailable as error:
@@ -143,9 +145,9 @@ class Asking:
             metrics = await self.source.of_pods(name, self.namespace, self.pods, _selector(source.metric))
         except MetricsUnavailable as error:
             raise MetricsUnavailable(f"unable to get metric {name}: {error}") from None
-        answer = r.by_average(self.situation, metrics, _milli(source.target.averageValue))
-        status = PodsMetricStatus(metric=source.metric, current=_average(answer))
-        return Proposal(answer.replicas, f"pods metric {name}", MetricStatus(type="Pods", pods=status))
+        estimate = r.by_average(self.situation, metrics, _milli(source.target.averageValue))
+        status = PodsMetricStatus(metric=source.metric, current=_average(estimate))
+        return Proposal(estimate.replicas, f"pods metric {name}", MetricStatus(type="Pods", pods=status))
 
     async def _of_object(self, source: ObjectMetricSource) -> Proposal:
         target, name, described = source.target, source.metric.name, source.describedObject
@@ -161,13 +163,13 @@ class Asking:
             message = f"unable to get metric {name}: {subject}/{error}"
             raise _Wrapped(f"failed to get {name} object metric" if per_pod else "", message) from None
         if per_pod:
-            answer = r.by_value_per_pod(self.situation, usage, _milli(target.averageValue))
-            description, current = f"external metric {_named(source.metric)}", _average(answer)
+            estimate = r.by_value_per_pod(self.situation, usage, _milli(target.averageValue))
+            description, current = f"external metric {_named(source.metric)}", _average(estimate)
         else:
-            answer = r.by_value(self.situation, usage, _milli(target.value))
-            description, current = f"{described.kind} metric {name}", _value(answer)
+            estimate = r.by_value(self.situation, usage, _milli(target.value))
+            description, current = f"{described.kind} metric {name}", _value(estimate)
         status = ObjectMetricStatus(metric=source.metric, describedObject=described, current=current)
-        return Proposal(answer.replicas, description, MetricStatus(type="Object", object=status))
+        return Proposal(estimate.replicas, description, MetricStatus(type="Object", object=status))
 
     async def _external(self, source: ExternalMetricSource) -> Proposal:
         target, name = source.target, source.metric.name
@@ -176,16 +178,16 @@ class Asking:
                 "invalid external metric source: neither a value target nor an average value target was set"
             )
         try:
-            answer = await self._measured_external(source.metric, target)
+            estimate = await self._measured_external(source.metric, target)
         except MetricsUnavailable as error:
             subject = f"{name} external metric" if target.averageValue is not None else f"external metric {name}"
             raise _Wrapped(f"failed to get {subject}", str(error)) from error
-        current = _average(answer) if target.averageValue is not None else _value(answer)
+        current = _average(estimate) if target.averageValue is not None else _value(estimate)
         status = ExternalMetricStatus(metric=source.metric, current=current)
         description = f"external metric {_named(source.metric)}"
-        return Proposal(answer.replicas, description, MetricStatus(type="External", external=status))
+        return Proposal(estimate.replicas, description, MetricStatus(type="External", external=status))
 
-    async def _measured_external(self, metric: MetricIdentifier, target: MetricTarget) -> Answer:
+    async def _measured_external(self, metric: MetricIdentifier, target: MetricTarget) -> ReplicaEstimate:
         try:
             usage = r.total(await self.source.external(metric.name, self.namespace, _selector(metric)))
         except MetricsUnavailable as error:
@@ -205,16 +207,18 @@ def _quantity(milli: int, resource: str = "") -> str:
     return str(quantity.Quantity(milli, scale=-3, format=format))
 
 
-def _current(answer: Answer, resource: str) -> MetricValueStatus:
-    return MetricValueStatus(averageValue=_quantity(answer.average, resource), averageUtilization=answer.utilization)
+def _current(estimate: ReplicaEstimate, resource: str) -> MetricValueStatus:
+    return MetricValueStatus(
+        averageValue=_quantity(estimate.average, resource), averageUtilization=estimate.utilization
+    )
 
 
-def _average(answer: Answer) -> MetricValueStatus:
-    return MetricValueStatus(averageValue=_quantity(answer.average))
+def _average(estimate: ReplicaEstimate) -> MetricValueStatus:
+    return MetricValueStatus(averageValue=_quantity(estimate.average))
 
 
-def _value(answer: Answer) -> MetricValueStatus:
-    return MetricValueStatus(value=_quantity(answer.average))
+def _value(estimate: ReplicaEstimate) -> MetricValueStatus:
+    return MetricValueStatus(value=_quantity(estimate.average))
 
 
 def _selector(metric: MetricIdentifier) -> Selector:

@@ -42,7 +42,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReplicaEstimate:
     replicas: int
     average: int
     """The usage that the status reports."""
@@ -50,7 +50,9 @@ class Answer:
     """Usage as a percentage of the requests."""
 
 
-def by_utilization(situation: Situation, metrics: PodMetrics, target: int, resource: str, container: str) -> Answer:
+def by_utilization(
+    situation: Situation, metrics: PodMetrics, target: int, resource: str, container: str
+) -> ReplicaEstimate:
     """Calculate replicas for a target utilization in percent of the pods' requests."""
     kept, groups = _kept(situation, metrics, resource)
     requests = requests_of(situation.pods, resource, container)
@@ -62,37 +64,37 @@ def by_utilization(situation: Situation, metrics: PodMetrics, target: int, resou
         ratio=lambda values: _utilization(values, requests)[0] / target,
         fill=lambda name: requests[name] * max(100, target) // 100,
     )
-    return Answer(replicas, average, percent)
+    return ReplicaEstimate(replicas, average, percent)
 
 
-def by_average(situation: Situation, metrics: PodMetrics, target: int, resource: str = "") -> Answer:
+def by_average(situation: Situation, metrics: PodMetrics, target: int, resource: str = "") -> ReplicaEstimate:
     """Calculate replicas for a target average value per pod."""
     kept, groups = _kept(situation, metrics, resource)
     replicas = _replicas(kept, groups, situation, ratio=lambda values: _mean(values) / target, fill=lambda name: target)
-    return Answer(replicas, _mean(kept))
+    return ReplicaEstimate(replicas, _mean(kept))
 
 
-def by_value(situation: Situation, usage: int, target: int) -> Answer:
+def by_value(situation: Situation, usage: int, target: int) -> ReplicaEstimate:
     """Calculate replicas for a target of one value, which is scaled by the number of ready pods."""
     ratio = usage / target
     if situation.current == 0:
-        return Answer(_up(ratio), usage)
+        return ReplicaEstimate(_up(ratio), usage)
     if situation.tolerances.allow(ratio):
-        return Answer(situation.current, usage)
+        return ReplicaEstimate(situation.current, usage)
     if not situation.pods:
         raise MetricsUnavailable(f"unable to calculate ready pods: {NO_PODS}")
     ready = sum(pod.status.phase == RUNNING and is_ready(pod) for pod in situation.pods)
-    return Answer(_up(ratio * ready), usage)
+    return ReplicaEstimate(_up(ratio * ready), usage)
 
 
-def by_value_per_pod(situation: Situation, usage: int, target: int) -> Answer:
+def by_value_per_pod(situation: Situation, usage: int, target: int) -> ReplicaEstimate:
     """Calculate replicas for a target share per pod of one total value."""
     actual = situation.actual
     if actual == 0:
-        return Answer(_up(usage / target), usage)
+        return ReplicaEstimate(_up(usage / target), usage)
     is_near = situation.tolerances.allow(usage / (target * actual))
     replicas = actual if is_near else _up(usage / target)
-    return Answer(replicas, usage if usage >= MOST_USAGE else math.ceil(usage / actual))
+    return ReplicaEstimate(replicas, usage if usage >= MOST_USAGE else math.ceil(usage / actual))
 
 
 def total(values: Sequence[int]) -> int:

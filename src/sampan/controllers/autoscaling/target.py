@@ -19,7 +19,7 @@ class UnknownKind(Exception):
     """No served API has such a kind."""
 
 
-class Kinds:
+class ScaleKinds:
     """Maps kinds to resources by discovery. The cached mapping is refreshed only when a kind is missing from it."""
 
     def __init__(self, client: Client) -> None:
@@ -37,7 +37,7 @@ class Kinds:
             raise UnknownKind(f"no matches for kind {description}") from None
 
 
-class Target:
+class ScaleTarget:
     """The scale subresource of one object."""
 
     def __init__(self, *, client: Client, resource: Resource, namespace: str, name: str) -> None:

@@ -14,12 +14,12 @@ _LONGEST_BASE = 57
 """Maximum length of the generateName prefix; a dash and five characters follow it, within 63."""
 
 
-def claim_name(pod: Pod, wanted: PodResourceClaim) -> str | None:
+def claim_name(pod: Pod, pod_claim: PodResourceClaim) -> str | None:
     """Return the name of the claim that the pod uses: empty if it is yet to be created, None if none is needed."""
-    if wanted.resourceClaimName is not None:
-        return wanted.resourceClaimName
+    if pod_claim.resourceClaimName is not None:
+        return pod_claim.resourceClaimName
     for status in pod.status.resourceClaimStatuses:
-        if status.name == wanted.name:
+        if status.name == pod_claim.name:
             return status.resourceClaimName
     return ""
 
@@ -75,15 +75,15 @@ def consumer(pod: Pod) -> ResourceClaimConsumerReference:
     return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
 
 
-def claim_from(template: ResourceClaimTemplate, pod: Pod, wanted: PodResourceClaim) -> ResourceClaim:
+def claim_from(template: ResourceClaimTemplate, pod: Pod, pod_claim: PodResourceClaim) -> ResourceClaim:
     meta, template_meta = pod.metadata, template.spec.metadata
     owner = OwnerReference(apiVersion="v1", kind="Pod", name=meta.name, uid=meta.uid, controller=True)
     return ResourceClaim(
         metadata=ObjectMeta(
-            generateName=base_name(meta.name, wanted.name),
+            generateName=base_name(meta.name, pod_claim.name),
             namespace=meta.namespace,
             ownerReferences=[owner],
-            annotations={**template_meta.annotations, ANNOTATION: wanted.name},
+            annotations={**template_meta.annotations, ANNOTATION: pod_claim.name},
             labels=template_meta.labels,
         ),
         spec=template.spec.spec,

@@ -48,9 +48,9 @@ class ResourceClaimController:
         self._pods.add_index(pod_claims.by_template)
         self._claims.add_index(by_owner)
         self._add: Callable[[Hashable], None] = lambda key: None
-        self._gone: dict[str, None] = {}
+        self._deleted_pods: dict[str, None] = {}
         """UIDs of deleted pods, most recent last."""
-        self._made: dict[str, ResourceClaim] = {}
+        self._created_claims: dict[str, ResourceClaim] = {}
         """Claims that were created but are not in the cache yet, by UID. If the pod's status could not be written, the
         retry must find them here, or it would create a second claim."""
         self.watches = (
@@ -81,7 +81,7 @@ class ResourceClaimController:
 
     def _on_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         claim: Any = new if new is not None else old
-        self._made.pop(claim.metadata.uid, None)
+        self._created_claims.pop(claim.metadata.uid, None)
         if new is not None:
             self._add(ClaimWork(key_of(new)))
         for pod in self._pods.find(pod_claims.by_claim, key_of(claim)):
@@ -93,9 +93,9 @@ class ResourceClaimController:
                 self._on_pod(pod, pod)
 
     def _remember_gone(self, uid: str) -> None:
-        self._gone[uid] = None
-        if len(self._gone) > _MOST_REMEMBERED:
-            del self._gone[next(iter(self._gone))]
+        self._deleted_pods[uid] = None
+        if len(self._deleted_pods) > _MOST_REMEMBERED:
+            del self._deleted_pods[next(iter(self._deleted_pods))]
 
     # -- pods --------------------------------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class ResourceClaimController:
         claim_names: dict[str, str] = {}
         for pod_claim in pod.spec.resourceClaims:
             try:
-                name = await self._made_for(pod, pod_claim)
+                name = await self._claim_for(pod, pod_claim)
             except errors.ApiError as error:
                 message = f"PodResourceClaim {pod_claim.name}: {error}"
                 self._events.event(pod, WARNING, "FailedResourceClaimCreation", message)
@@ -121,48 +121,50 @@ class ResourceClaimController:
             if name:
                 claim_names[pod_claim.name] = name
         if claim_names:
-            await self._tell(pod, claim_names)
+            await self._write_claim_statuses(pod, claim_names)
         if pod.spec.nodeName:
             await self._reserve_all(pod)
 
-    async def _made_for(self, pod: Pod, wanted: PodResourceClaim) -> str:
+    async def _claim_for(self, pod: Pod, pod_claim: PodResourceClaim) -> str:
         """Return the name of a claim that is yet to be recorded in the pod's status, or an empty string."""
-        name = pod_claims.claim_name(pod, wanted)
-        if name is None or wanted.resourceClaimTemplateName is None:
+        name = pod_claims.claim_name(pod, pod_claim)
+        if name is None or pod_claim.resourceClaimTemplateName is None:
             return ""
         claim = self._claims.get(name, pod.metadata.namespace) if name else None
         if claim is not None and pod_claims.is_made_for(claim, pod):
             return ""
-        claim = self._orphan(pod, wanted) or await self._make(pod, wanted, wanted.resourceClaimTemplateName)
+        claim = self._orphan(pod, pod_claim) or await self._create_claim(
+            pod, pod_claim, pod_claim.resourceClaimTemplateName
+        )
         return claim.metadata.name
 
-    def _orphan(self, pod: Pod, wanted: PodResourceClaim) -> ResourceClaim | None:
+    def _orphan(self, pod: Pod, pod_claim: PodResourceClaim) -> ResourceClaim | None:
         """Return a claim that was created for the pod but not recorded in its status."""
-        claims = [*self._claims.find(by_owner, pod.metadata.uid), *self._made.values()]
+        claims = [*self._claims.find(by_owner, pod.metadata.uid), *self._created_claims.values()]
         for claim in claims:
-            is_this = claim.metadata.annotations.get(pod_claims.ANNOTATION) == wanted.name
+            is_this = claim.metadata.annotations.get(pod_claims.ANNOTATION) == pod_claim.name
             if is_this and pod_claims.is_made_for(claim, pod):
                 return claim
         return None
 
-    async def _make(self, pod: Pod, wanted: PodResourceClaim, template_name: str) -> ResourceClaim:
+    async def _create_claim(self, pod: Pod, pod_claim: PodResourceClaim, template_name: str) -> ResourceClaim:
         template = self._templates.get(template_name, pod.metadata.namespace)
         if template is None:
             kind = "resourceclaimtemplate.resource.k8s.io"
             raise errors.unexpected(f'resource claim template "{template_name}": {kind} "{template_name}" not found')
         try:
-            claim = await self._claims_client.create(pod_claims.claim_from(template, pod, wanted))
+            claim = await self._claims_client.create(pod_claims.claim_from(template, pod, pod_claim))
         except errors.ApiError as error:
             raise errors.unexpected(f"create ResourceClaim : {error}") from error
         if self._claims.by_key(key_of(claim)) is None:
-            self._made[claim.metadata.uid] = claim
+            self._created_claims[claim.metadata.uid] = claim
         return claim
 
-    async def _tell(self, pod: Pod, made: dict[str, str]) -> None:
+    async def _write_claim_statuses(self, pod: Pod, claim_names: dict[str, str]) -> None:
         present = {status.name: status.resourceClaimName for status in pod.status.resourceClaimStatuses}
         statuses = [
             {"name": name, **({"resourceClaimName": claim} if claim is not None else {})}
-            for name, claim in {**present, **made}.items()
+            for name, claim in {**present, **claim_names}.items()
         ]
         patch = {"apiVersion": "v1", "kind": "Pod", "status": {"resourceClaimStatuses": statuses}}
         await self._pods_client.patch(
@@ -203,7 +205,7 @@ class ResourceClaimController:
     async def _is_needed_by(self, claim: ResourceClaim, consumer: ResourceClaimConsumerReference) -> bool:
         if consumer.apiGroup or consumer.resource != "pods":
             return True
-        if consumer.uid in self._gone:
+        if consumer.uid in self._deleted_pods:
             return False
         pod = self._pods.get(consumer.name, claim.metadata.namespace)
         if pod is not None:

@@ -20,10 +20,10 @@ from sampan.controllers.garbage.decisions import (
     unblocking,
     unblocking_by_merge,
 )
-from sampan.controllers.garbage.graph import Graph, Node
-from sampan.controllers.garbage.monitors import Following, catalog_of
+from sampan.controllers.garbage.graph import Graph, GraphNode
+from sampan.controllers.garbage.monitors import ResourceMonitors, catalog_of
 from sampan.controllers.garbage.objects import AbsentOwners, Objects
-from sampan.controllers.garbage.ownership import FOREGROUND, ORPHAN, Owned, Reference
+from sampan.controllers.garbage.ownership import FOREGROUND, ORPHAN, Owned, OwnerRef
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.client.discovery import Discovery
@@ -67,7 +67,7 @@ class GarbageCollectorController:
         self._objects, self._discover, self._events, self._clock = Objects(client), discover, events, clock
         self._definitions = informers.informer(resource_of(CustomResourceDefinition), metadata_only=True).lister
         self.graph = Graph(self._look)
-        self._following = Following(graph=self.graph, objects=self._objects, informers=informers)
+        self._monitors = ResourceMonitors(graph=self.graph, objects=self._objects, informers=informers)
         self._absent = AbsentOwners()
         self._add: Callable[[Hashable], None] = lambda key: None
         self._read_at = float("-inf")
@@ -82,14 +82,14 @@ class GarbageCollectorController:
         self._add = add
         add(WHAT_IS_SERVED)
 
-    def _look(self, node: Node) -> None:
+    def _look(self, node: GraphNode) -> None:
         self._add(node)
 
     async def reconcile(self, key: Any) -> float | None:
         if key == WHAT_IS_SERVED:
             return await self._read_what_is_served()
-        await self._following.complete(_PATIENCE_S)
-        node: Node = key
+        await self._monitors.complete(_PATIENCE_S)
+        node: GraphNode = key
         if node.is_virtual:
             return await self._verify(node)
         if node.lets_go:
@@ -108,11 +108,11 @@ class GarbageCollectorController:
         catalog = catalog_of(served)
         if not catalog.resources:
             return _READ_AGAIN_S
-        followed = dict(catalog.followed)
+        monitored = dict(catalog.monitored)
         if failure:  # Resources of groups whose discovery failed continue to be watched.
-            followed = {**self._following.followed, **followed}
+            monitored = {**self._monitors.monitored, **monitored}
         self.graph.learn(catalog.by_kind)
-        self._following.follow(followed)
+        self._monitors.follow(monitored)
         if failure:
             return _READ_AGAIN_S
         if all(_served_as(definition.metadata.name) in catalog.resources for definition in self._definitions):
@@ -123,7 +123,7 @@ class GarbageCollectorController:
 
     # -- virtual owners ----------------------------------------------------------------------------------------------
 
-    async def _verify(self, node: Node) -> float | None:
+    async def _verify(self, node: GraphNode) -> float | None:
         """Check whether the owner that a dependent names exists. An existing one that cannot be watched is checked
         again."""
         resource, key, uid = node.kind.resource, node.key, node.uid
@@ -131,7 +131,7 @@ class GarbageCollectorController:
         if not node.is_virtual:
             return None  # Its watch event arrived during the request.
         if obj is not None and obj.metadata.uid == uid:
-            if (resource.group, resource.plural) not in self._following.followed:
+            if (resource.group, resource.plural) not in self._monitors.monitored:
                 return _UNKNOWN_AGAIN_S
             self.graph.put(node.kind, key, obj)
             return None
@@ -139,22 +139,22 @@ class GarbageCollectorController:
         if resource.namespaced and await self._objects.elsewhere(resource, key.name, uid):
             for dependent in node.dependents or ():
                 self._report(dependent, uid)
-        self.graph.gone(node)
+        self.graph.remove_node(node)
         return None
 
-    def _report(self, node: Node, uid: str) -> None:
+    def _report(self, node: GraphNode, uid: str) -> None:
         for ref in node.owners:
             if ref.uid == uid:
                 return self._events.event(_reference(node), WARNING, "OwnerRefInvalidNamespace", _misplaced(ref, node))
 
     # -- dependents --------------------------------------------------------------------------------------------------
 
-    async def _collect(self, node: Node) -> float | None:
+    async def _collect(self, node: GraphNode) -> float | None:
         """Delete the object if no owner is left; otherwise remove the references to absent or waiting owners."""
         resource, key = node.kind.resource, node.key
         obj = await self._objects.read(resource, key)
         if obj is None or obj.metadata.uid != node.uid:
-            self.graph.gone(node)
+            self.graph.remove_node(node)
             return None
         try:
             owners = await self._owners(node, obj)
@@ -170,25 +170,25 @@ class GarbageCollectorController:
         await self._carry_out(decision, node, obj)
         return None
 
-    async def _carry_out(self, decision: GarbageDecision, node: Node, found: Owned) -> None:
+    async def _carry_out(self, decision: GarbageDecision, node: GraphNode, obj: Owned) -> None:
         if isinstance(decision, Release):
             await self._strike(node, decision.uids)
         elif isinstance(decision, Removal):
-            await self._remove(node, found, decision)
+            await self._remove(node, obj, decision)
 
-    async def _remove(self, node: Node, found: Owned, removal: Removal) -> None:
+    async def _remove(self, node: GraphNode, obj: Owned, removal: Removal) -> None:
         resource, key = node.kind.resource, node.key
         if removal.unblocks:
-            patch = unblocking(node.uid, found.owners)
+            patch = unblocking(node.uid, obj.owners)
             await self._objects.patch(resource, key, patch, unblocking_by_merge)
             fresh = await self._objects.read(resource, key)
             if fresh is None or fresh.metadata.uid != node.uid:
-                return self.graph.gone(node)
-            found = fresh
-        if not await self._objects.delete(resource, key, found, removal.propagation):
-            self.graph.gone(node)
+                return self.graph.remove_node(node)
+            obj = fresh
+        if not await self._objects.delete(resource, key, obj, removal.propagation):
+            self.graph.remove_node(node)
 
-    async def _owners(self, node: Node, obj: Owned) -> Owners:
+    async def _owners(self, node: GraphNode, obj: Owned) -> Owners:
         owners = Owners()
         for ref in obj.owners:
             owner = await self._owner(node, ref)
@@ -200,7 +200,7 @@ class GarbageCollectorController:
                 owners.solid.append(ref)
         return owners
 
-    async def _owner(self, node: Node, ref: Reference) -> Owned | None:
+    async def _owner(self, node: GraphNode, ref: OwnerRef) -> Owned | None:
         resource = self.graph.meant_by(ref)
         if resource is None:
             raise _Unknown
@@ -219,7 +219,7 @@ class GarbageCollectorController:
 
     # -- owners that are being deleted -------------------------------------------------------------------------------
 
-    async def _finish(self, node: Node) -> None:
+    async def _finish(self, node: GraphNode) -> None:
         """Remove the foregroundDeletion finalizer once no blocking dependent is left."""
         blocking = node.blocking()
         if not blocking:
@@ -228,11 +228,11 @@ class GarbageCollectorController:
             if not dependent.waits_for_dependents:
                 self._add(dependent)
 
-    async def _orphan(self, node: Node) -> None:
+    async def _orphan(self, node: GraphNode) -> None:
         """Remove the owner reference from all dependents, then the orphan finalizer from the owner."""
         limit = asyncio.Semaphore(_TOGETHER)
 
-        async def strike(dependent: Node) -> None:
+        async def strike(dependent: GraphNode) -> None:
             async with limit:
                 await self._strike(dependent, [node.uid])
 
@@ -241,7 +241,7 @@ class GarbageCollectorController:
                 group.create_task(strike(dependent))
         await self._objects.take_off(node.kind.resource, node.key, node.uid, ORPHAN)
 
-    async def _strike(self, node: Node, owners: Sequence[str]) -> None:
+    async def _strike(self, node: GraphNode, owners: Sequence[str]) -> None:
         try:
             await self._objects.patch(
                 node.kind.resource,
@@ -259,7 +259,7 @@ def _served_as(definition: str) -> tuple[str, str]:
     return group, plural
 
 
-def _reference(node: Node) -> ObjectReference:
+def _reference(node: GraphNode) -> ObjectReference:
     resource = node.kind.resource
     return ObjectReference(
         kind=resource.kind,
@@ -270,7 +270,7 @@ def _reference(node: Node) -> ObjectReference:
     )
 
 
-def _misplaced(ref: Reference, node: Node) -> str:
+def _misplaced(ref: OwnerRef, node: GraphNode) -> str:
     namespace = node.key.namespace
     owner = f"[{ref.apiVersion}/{ref.kind}, namespace: {namespace}, name: {ref.name}, uid: {ref.uid}]"
     return f'ownerRef {owner} does not exist in namespace "{namespace}"'

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from sampan.controllers.garbage.ownership import FOREGROUND, ORPHAN, Owned, Reference
+from sampan.controllers.garbage.ownership import FOREGROUND, ORPHAN, Owned, OwnerRef
 
 
 class Propagation(Enum):
@@ -20,9 +20,9 @@ class Propagation(Enum):
 class Owners:
     """The owners of an object, grouped by their state on the server."""
 
-    solid: list[Reference] = field(default_factory=list)
-    absent: list[Reference] = field(default_factory=list)
-    waiting: list[Reference] = field(default_factory=list)
+    solid: list[OwnerRef] = field(default_factory=list)
+    absent: list[OwnerRef] = field(default_factory=list)
+    waiting: list[OwnerRef] = field(default_factory=list)
     """Owners in foreground deletion, waiting for their dependents."""
 
 
@@ -74,7 +74,7 @@ def striking_by_merge(meta: Any, owners: Collection[str]) -> Mapping[str, Any]:
     return _merge(meta, [ref for ref in meta.ownerReferences if ref.uid not in owners])
 
 
-def unblocking(uid: str, owners: Iterable[Reference]) -> Mapping[str, Any]:
+def unblocking(uid: str, owners: Iterable[OwnerRef]) -> Mapping[str, Any]:
     """Return the strategic merge patch that clears blockOwnerDeletion in all owner references."""
     refs = [
         {"apiVersion": ref.apiVersion, "kind": ref.kind, "name": ref.name, "uid": ref.uid, "blockOwnerDeletion": False}

@@ -11,21 +11,21 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from sampan.api.resource import Resource
-from sampan.controllers.garbage.ownership import Owned, Reference
+from sampan.controllers.garbage.ownership import Owned, OwnerRef
 from sampan.machinery.object_key import Key
 
 OwnerKind = tuple[str, str]
 """The apiVersion and kind of an owner reference."""
 
 
-class Node(msgspec.Struct, eq=False, gc=False):
+class GraphNode(msgspec.Struct, eq=False, gc=False):
     """One object. Nodes compare by identity, so that they can be keys of a work queue."""
 
     kind: Nodes
     key: Key
     uid: str
-    owners: tuple[Reference, ...] = ()
-    dependents: set[Node] | None = None
+    owners: tuple[OwnerRef, ...] = ()
+    dependents: set[GraphNode] | None = None
     is_virtual: bool = False
     is_deleted: bool = False
     waits_for_dependents: bool = False
@@ -39,14 +39,14 @@ class Node(msgspec.Struct, eq=False, gc=False):
         """Whether the node must be kept in the graph."""
         return bool(self.owners or self.dependents or self.waits_for_dependents or self.lets_go)
 
-    def blocking(self) -> list[Node]:
+    def blocking(self) -> list[GraphNode]:
         """Return the dependents whose owner reference blocks the deletion of this node."""
         return [
             dependent for dependent in self.dependents or () if any(_blocks(ref, self.uid) for ref in dependent.owners)
         ]
 
 
-def _blocks(ref: Reference, uid: str) -> bool:
+def _blocks(ref: OwnerRef, uid: str) -> bool:
     return ref.uid == uid and bool(ref.blockOwnerDeletion)
 
 
@@ -57,18 +57,18 @@ class Nodes:
 
     def __init__(self, resource: Resource) -> None:
         self.resource = resource
-        self.present: dict[Key, Node] = {}
-        self.virtual: dict[Key, dict[str, Node]] = {}
+        self.present: dict[Key, GraphNode] = {}
+        self.virtual: dict[Key, dict[str, GraphNode]] = {}
         """Virtual nodes by key and UID. Dependents may name several UIDs under one name, also beside a present object.
         """
 
-    def find(self, key: Key, uid: str) -> Node | None:
+    def find(self, key: Key, uid: str) -> GraphNode | None:
         node = self.present.get(key)
         if node is not None and node.uid == uid:
             return node
         return self.virtual[key].get(uid) if key in self.virtual else None
 
-    def take_virtual(self, key: Key, uid: str) -> Node | None:
+    def take_virtual(self, key: Key, uid: str) -> GraphNode | None:
         by_uid = self.virtual.get(key)
         if by_uid is None:
             return None
@@ -79,11 +79,11 @@ class Nodes:
 
 
 class Graph:
-    def __init__(self, look: Callable[[Node], None]) -> None:
+    def __init__(self, look: Callable[[GraphNode], None]) -> None:
         self._look = look
         self._kinds: Mapping[OwnerKind, Resource] = {}
         self._nodes: dict[tuple[str, str], Nodes] = {}
-        self._unknown: dict[OwnerKind, set[Node]] = {}
+        self._unknown: dict[OwnerKind, set[GraphNode]] = {}
         """Dependents that name an owner of a kind that is not served (yet)."""
 
     # -- objects -----------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class Graph:
         """Insert or update an object."""
         node, uid = nodes.present.get(key), obj.metadata.uid
         if node is not None and node.uid != uid:
-            self.gone(node)
+            self.remove_node(node)
             node = None
         if node is None:
             node = self._newly_seen(nodes, key, obj)
@@ -124,11 +124,11 @@ class Graph:
         """Process the deletion of the object with that name."""
         node = nodes.present.get(key)
         if node is not None:
-            self.gone(node)
+            self.remove_node(node)
         for owner in list(nodes.virtual.get(key, {}).values()):
             self._look(owner)
 
-    def gone(self, node: Node) -> None:
+    def remove_node(self, node: GraphNode) -> None:
         """Process that the object with exactly this UID is deleted, or never existed."""
         nodes = node.kind
         if nodes.present.get(node.key) is node:
@@ -140,7 +140,7 @@ class Graph:
             self._look(dependent)
         node.dependents = None
 
-    def meant_by(self, ref: Reference) -> Resource | None:
+    def meant_by(self, ref: OwnerRef) -> Resource | None:
         """Return the resource of an owner reference, or None if its kind is not served."""
         return self._kinds.get((ref.apiVersion, ref.kind))
 
@@ -149,19 +149,19 @@ class Graph:
 
     # -- internals ---------------------------------------------------------------------------------------------------
 
-    def _newly_seen(self, nodes: Nodes, key: Key, obj: Owned) -> Node | None:
+    def _newly_seen(self, nodes: Nodes, key: Key, obj: Owned) -> GraphNode | None:
         node = nodes.take_virtual(key, obj.metadata.uid)
         for owner in list(nodes.virtual.get(key, {}).values()):
             self._look(owner)  # Another object has that name, so that the virtual owner may not exist.
         if node is None:
             if not (obj.owners or obj.waits_for_dependents or obj.lets_go):
                 return None
-            node = Node(nodes, key, obj.metadata.uid)
+            node = GraphNode(nodes, key, obj.metadata.uid)
         node.is_virtual = False
         nodes.present[key] = node
         return node
 
-    def _update(self, node: Node, obj: Owned) -> None:
+    def _update(self, node: GraphNode, obj: Owned) -> None:
         if obj.owners != node.owners:
             self._change_owners(node, obj.owners)
         node.is_deleted = obj.is_deleted
@@ -175,13 +175,13 @@ class Graph:
                 self._look(dependent)
             self._look(node)
 
-    def _change_owners(self, node: Node, owners: tuple[Reference, ...]) -> None:
+    def _change_owners(self, node: GraphNode, owners: tuple[OwnerRef, ...]) -> None:
         before = node.owners
         node.owners = owners
         self._unlink(node, [ref for ref in before if ref not in owners])
         self._link(node, owners)
 
-    def _link(self, node: Node, owners: Iterable[Reference]) -> None:
+    def _link(self, node: GraphNode, owners: Iterable[OwnerRef]) -> None:
         for ref in owners:
             resource = self._kinds.get((ref.apiVersion, ref.kind))
             if resource is None:
@@ -191,17 +191,17 @@ class Graph:
             else:
                 self._join(node, self._owner(ref, resource, node))
 
-    def _owner(self, ref: Reference, resource: Resource, dependent: Node) -> Node:
+    def _owner(self, ref: OwnerRef, resource: Resource, dependent: GraphNode) -> GraphNode:
         nodes = self.nodes(resource)
         key = Key(dependent.key.namespace if resource.namespaced else "", ref.name)
         owner = nodes.find(key, ref.uid)
         if owner is None:
-            owner = Node(nodes, key, ref.uid, is_virtual=True)
+            owner = GraphNode(nodes, key, ref.uid, is_virtual=True)
             nodes.virtual.setdefault(key, {})[ref.uid] = owner
             self._look(owner)
         return owner
 
-    def _join(self, node: Node, owner: Node) -> None:
+    def _join(self, node: GraphNode, owner: GraphNode) -> None:
         if owner.dependents:
             sibling = next(iter(owner.dependents))
             if sibling.owners == node.owners:
@@ -212,7 +212,7 @@ class Graph:
         if owner.waits_for_dependents:
             self._look(node)
 
-    def _unlink(self, node: Node, owners: Iterable[Reference]) -> None:
+    def _unlink(self, node: GraphNode, owners: Iterable[OwnerRef]) -> None:
         for ref in owners:
             kind = (ref.apiVersion, ref.kind)
             resource = self._kinds.get(kind)
@@ -224,7 +224,7 @@ class Graph:
             if owner is not None:
                 self._part(node, owner)
 
-    def _part(self, node: Node, owner: Node) -> None:
+    def _part(self, node: GraphNode, owner: GraphNode) -> None:
         if owner.dependents is not None:
             owner.dependents.discard(node)
             owner.dependents = owner.dependents or None

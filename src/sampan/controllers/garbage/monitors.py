@@ -17,7 +17,7 @@ _IGNORED = {("", "events"), ("events.k8s.io", "events")}
 """Events are excluded: there are too many of them, and they expire."""
 
 
-def is_followed(resource: Resource) -> bool:
+def is_monitored(resource: Resource) -> bool:
     """Whether the objects of the resource are subject to garbage collection."""
     return set(resource.verbs) >= _NEEDED and (resource.group, resource.plural) not in _IGNORED
 
@@ -32,8 +32,8 @@ class Catalog:
     """The resource of each kind in any served version, always in its preferred version."""
 
     @property
-    def followed(self) -> Mapping[tuple[str, str], Resource]:
-        return {key: resource for key, resource in self.resources.items() if is_followed(resource)}
+    def monitored(self) -> Mapping[tuple[str, str], Resource]:
+        return {key: resource for key, resource in self.resources.items() if is_monitored(resource)}
 
 
 def catalog_of(served: Iterable[Resource]) -> Catalog:
@@ -75,20 +75,20 @@ class _Sink:
         return [*self._nodes.present, *self._nodes.virtual]
 
 
-class Following:
+class ResourceMonitors:
     def __init__(self, *, graph: Graph, objects: Objects, informers: InformerFactory) -> None:
         self._graph, self._objects, self._informers = graph, objects, informers
         self._stops: dict[Identity, Callable[[], None]] = {}
-        self.followed: dict[Identity, Resource] = {}
+        self.monitored: dict[Identity, Resource] = {}
         """The resources that are watched now."""
         self._unfilled: set[Identity] = set()
         self._complete = asyncio.Event()
 
     def follow(self, resources: Mapping[Identity, Resource]) -> None:
         """Watch exactly these resources."""
-        for identity in [followed for followed in self._stops if resources.get(followed) != self.followed[followed]]:
+        for identity in [known for known in self._stops if resources.get(known) != self.monitored[known]]:
             self._stops.pop(identity)()
-            del self.followed[identity]
+            del self.monitored[identity]
             self._unfilled.discard(identity)
         for identity, resource in resources.items():
             if identity not in self._stops:
@@ -110,7 +110,7 @@ class Following:
             self._graph, self._graph.nodes(resource), self._informers.activity.step, lambda: self._filled(identity)
         )
         self._unfilled.add(identity)
-        self.followed[identity] = resource
+        self.monitored[identity] = resource
         self._stops[identity] = self._informers.follow(self._objects.of(resource), sink)
 
     def _filled(self, identity: Identity) -> None:

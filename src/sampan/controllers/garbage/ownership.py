@@ -13,7 +13,7 @@ FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 """The finalizers that request foreground deletion and orphaning of dependents."""
 
 
-class Reference(msgspec.Struct, frozen=True, gc=False):
+class OwnerRef(msgspec.Struct, frozen=True, gc=False):
     """An owner reference."""
 
     apiVersion: str = ""
@@ -44,7 +44,7 @@ class Metadata(msgspec.Struct, gc=False):
     uid: str = ""
     resourceVersion: str = ""
     deletionTimestamp: str | None = None
-    ownerReferences: tuple[Reference, ...] | None = None
+    ownerReferences: tuple[OwnerRef, ...] | None = None
     finalizers: tuple[str, ...] | None = None
     annotations: Annotations = msgspec.field(default_factory=lambda: _NO_ANNOTATIONS)
 
@@ -55,7 +55,7 @@ class Owned(msgspec.Struct, gc=False):
     metadata: Metadata = msgspec.field(default_factory=Metadata)
 
     @property
-    def owners(self) -> tuple[Reference, ...]:
+    def owners(self) -> tuple[OwnerRef, ...]:
         return self.metadata.ownerReferences or ()
 
     @property

@@ -7,7 +7,7 @@ import msgspec
 
 from sampan.api.semantics.conditions import FALSE, TRUE, keep_transition_time
 from sampan.api.types.core_v1 import NamespaceCondition
-from sampan.controllers.namespace.content import Outcome
+from sampan.controllers.namespace.content import DeletionResult
 
 DISCOVERY = "NamespaceDeletionDiscoveryFailure"
 PARSING = "NamespaceDeletionGroupVersionParsingFailure"
@@ -17,40 +17,44 @@ FINALIZERS = "NamespaceFinalizersRemaining"
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class ConditionText:
     reason: str
     message: str
 
 
 _ALL_IS_WELL = {
-    DISCOVERY: Word("ResourcesDiscovered", "All resources successfully discovered"),
-    PARSING: Word("ParsedGroupVersions", "All legacy kube types successfully parsed"),
-    CONTENT: Word("ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
-    REMAINING: Word("ContentRemoved", "All content successfully removed"),
-    FINALIZERS: Word("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+    DISCOVERY: ConditionText("ResourcesDiscovered", "All resources successfully discovered"),
+    PARSING: ConditionText("ParsedGroupVersions", "All legacy kube types successfully parsed"),
+    CONTENT: ConditionText("ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+    REMAINING: ConditionText("ContentRemoved", "All content successfully removed"),
+    FINALIZERS: ConditionText("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
 }
 
 
-def troubles(outcome: Outcome) -> dict[str, Word]:
+def troubles(outcome: DeletionResult) -> dict[str, ConditionText]:
     """Return the conditions that are true."""
     result = {}
     if outcome.discovery_failure:
-        result[DISCOVERY] = Word("DiscoveryFailed", outcome.discovery_failure)
+        result[DISCOVERY] = ConditionText("DiscoveryFailed", outcome.discovery_failure)
     if outcome.failures:
         failures = ", ".join(sorted(outcome.failures))
         message = f"Failed to delete all resource types, {len(outcome.failures)} remaining: {failures}"
-        result[CONTENT] = Word("ContentDeletionFailed", message)
+        result[CONTENT] = ConditionText("ContentDeletionFailed", message)
     if outcome.remaining:
         parts = [f"{plural}.{group} has {n} resource instances" for (plural, group), n in outcome.remaining.items()]
-        result[REMAINING] = Word("SomeResourcesRemain", f"Some resources are remaining: {', '.join(sorted(parts))}")
+        result[REMAINING] = ConditionText(
+            "SomeResourcesRemain", f"Some resources are remaining: {', '.join(sorted(parts))}"
+        )
     if outcome.finalizers:
         parts = [f"{finalizer} in {n} resource instances" for finalizer, n in outcome.finalizers.items()]
         message = f"Some content in the namespace has finalizers remaining: {', '.join(sorted(parts))}"
-        result[FINALIZERS] = Word("SomeFinalizersRemain", message)
+        result[FINALIZERS] = ConditionText("SomeFinalizersRemain", message)
     return result
 
 
-def updated(conditions: Sequence[NamespaceCondition], outcome: Outcome, now: str) -> list[NamespaceCondition] | None:
+def updated(
+    conditions: Sequence[NamespaceCondition], outcome: DeletionResult, now: str
+) -> list[NamespaceCondition] | None:
     """Return the new conditions, or None if nothing changes. lastTransitionTime changes only with the status."""
     held = troubles(outcome)
     by_type = {condition.type: condition for condition in conditions}

@@ -14,7 +14,7 @@ _FINISHED = ("Succeeded", "Failed")
 
 
 @dataclass(slots=True)
-class Outcome:
+class DeletionResult:
     """The result of one attempt to empty a namespace."""
 
     remaining: Counter[tuple[str, str]] = field(default_factory=Counter)

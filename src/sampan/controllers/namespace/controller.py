@@ -9,7 +9,7 @@ from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Namespace, Pod
 from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.namespace import conditions, content
-from sampan.controllers.namespace.content import Outcome
+from sampan.controllers.namespace.content import DeletionResult
 from sampan.controllers.namespaces import TERMINATING, namespace_name
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, Selection, resource_of
@@ -70,9 +70,9 @@ class NamespaceController:
         changed.status.phase = TERMINATING
         return await self._namespaces.update_status(changed)
 
-    async def _empty(self, namespace: str, deleted_for_s: float) -> Outcome:
+    async def _empty(self, namespace: str, deleted_for_s: float) -> DeletionResult:
         resources, failure = await self._discover()
-        outcome = Outcome(discovery_failure=failure)
+        outcome = DeletionResult(discovery_failure=failure)
         first, rest = content.in_order(resources)
         for resource in first:
             pods = (await self._pods.list(Selection(namespace=namespace))).items
@@ -82,7 +82,7 @@ class NamespaceController:
             await self._remove_all(rest, namespace, outcome)
         return outcome
 
-    async def _remove_all(self, resources: Sequence[Resource], namespace: str, outcome: Outcome) -> None:
+    async def _remove_all(self, resources: Sequence[Resource], namespace: str, outcome: DeletionResult) -> None:
         limit = asyncio.Semaphore(_TOGETHER)
 
         async def remove(resource: Resource) -> None:
@@ -93,7 +93,7 @@ class NamespaceController:
             for resource in resources:
                 group.create_task(remove(resource))
 
-    async def _remove(self, resource: Resource, namespace: str, outcome: Outcome, grace_s: int) -> None:
+    async def _remove(self, resource: Resource, namespace: str, outcome: DeletionResult, grace_s: int) -> None:
         """Delete all objects of a resource and record errors in the outcome."""
         objects, selection = self._client.metadata(resource), Selection(namespace=namespace)
         try:
@@ -106,17 +106,17 @@ class NamespaceController:
         except errors.ApiError as error:
             outcome.fail(str(error))
 
-    async def _delete(self, resource: Resource, found: Sequence[Any], namespace: str) -> None:
+    async def _delete(self, resource: Resource, items: Sequence[Any], namespace: str) -> None:
         objects = self._client.metadata(resource)
         if "deletecollection" in resource.verbs:
             return await objects.delete_collection(Selection(namespace=namespace), options=_IN_BACKGROUND)
-        for obj in found:
+        for obj in items:
             try:
                 await objects.delete(obj.metadata.name, namespace, options=_IN_BACKGROUND)
             except errors.NotFound:
                 continue
 
-    async def _tell(self, namespace: Namespace, outcome: Outcome) -> Namespace:
+    async def _tell(self, namespace: Namespace, outcome: DeletionResult) -> Namespace:
         desired = conditions.updated(namespace.status.conditions, outcome, times.format_time(self._clock.now()))
         if desired is None:
             return namespace
@@ -124,7 +124,7 @@ class NamespaceController:
         changed.status.conditions = desired
         return await self._namespaces.update_status(changed)
 
-    def _look_again_s(self, outcome: Outcome, deleted_for_s: float) -> float:
+    def _look_again_s(self, outcome: DeletionResult, deleted_for_s: float) -> float:
         if reason := outcome.discovery_failure or "; ".join(outcome.failures):
             message = f"the namespace cannot be emptied: {reason}"
             is_trouble = outcome.has_failed or bool(outcome.discovery_failure)

@@ -12,7 +12,7 @@ from sampan.controllers.cloud import Instances
 from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.fan_out import for_each
 from sampan.controllers.nodes.conditions import ready_status
-from sampan.controllers.nodes.taints import Tainting, has_taint
+from sampan.controllers.nodes.taints import TaintWriter, has_taint
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, resource_of
 from sampan.machinery.clock import Clock
@@ -41,7 +41,7 @@ class CloudNodeLifecycleController:
     ) -> None:
         self._client, self._events, self._instances, self._period_s = client.of(Node), events, instances, period_s
         self._nodes = informers.of(Node).lister
-        self._tainting = Tainting(client=client, clock=clock)
+        self._taint_writer = TaintWriter(client=client, clock=clock)
         self.watches = (Watch(resource_of(Node)),)
 
     async def reconcile(self, key: str) -> float:
@@ -51,13 +51,13 @@ class CloudNodeLifecycleController:
 
     async def _look_at(self, node: Node) -> None:
         if ready_status(node) == TRUE:
-            await self._tainting.change(node, NO_SCHEDULE, remove=(SHUTDOWN,))
+            await self._taint_writer.change(node, NO_SCHEDULE, remove=(SHUTDOWN,))
         elif any(taint.key == UNINITIALIZED for taint in node.spec.taints):
             return  # The provider may not know the node yet.
         elif not await self._instances.exists(node):
             await self._delete(node)
         elif await self._instances.is_shut_down(node) and not has_taint(node.spec.taints, SHUTDOWN, NO_SCHEDULE):
-            await self._tainting.change(node, NO_SCHEDULE, add=(SHUTDOWN,))
+            await self._taint_writer.change(node, NO_SCHEDULE, add=(SHUTDOWN,))
 
     async def _delete(self, node: Node) -> None:
         name, uid = node.metadata.name, node.metadata.uid

@@ -11,7 +11,7 @@ from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Node, NodeCondition
 from sampan.machinery.copies import copy_of
 
-_TOLD_BY_KUBELETS: Final = (READY, "MemoryPressure", "DiskPressure", "PIDPressure")
+_KUBELET_CONDITIONS: Final = (READY, "MemoryPressure", "DiskPressure", "PIDPressure")
 """NetworkUnavailable is missing because the control plane sets it."""
 
 
@@ -56,10 +56,10 @@ def marked_unknown(node: Node, now: float) -> Node | None:
     if ready is not None and ready.status == UNKNOWN:
         return None
     marked, stamp = copy_of(node), times.format_time(now)
-    for type in _TOLD_BY_KUBELETS:
+    for type in _KUBELET_CONDITIONS:
         condition = find_condition(marked.status.conditions, type)
         if condition is None:
-            marked.status.conditions.append(_never_told(type, node, stamp))
+            marked.status.conditions.append(_never_posted(type, node, stamp))
         elif condition.status != UNKNOWN:
             condition.status, condition.lastTransitionTime = UNKNOWN, stamp
             condition.reason, condition.message = "NodeStatusUnknown", "Kubelet stopped posting node status."
@@ -72,7 +72,7 @@ def created_at(node: Node, now: float, wall_offset: float = 0.0) -> float:
     return times.parse_time(created) - wall_offset if created else now
 
 
-def _never_told(type: str, node: Node, stamp: str) -> NodeCondition:
+def _never_posted(type: str, node: Node, stamp: str) -> NodeCondition:
     return NodeCondition(
         type=type,
         status=UNKNOWN,

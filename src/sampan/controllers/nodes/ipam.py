@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterable, Sequence
 
 from sampan.api.types.core_v1 import Node
 from sampan.controllers.descriptor import ControllerConfig, ControllerContext
-from sampan.controllers.nodes.ranges import Network, RangeError, RangeFull, Ranges, network_of
+from sampan.controllers.nodes.cidr_sets import CidrRangeFull, CidrSets, InvalidCidr, Network, network_of
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType, resource_of
 from sampan.machinery.controller import Watch
@@ -21,7 +21,7 @@ _FULL_S = 10.0
 class Allocation:
     """The pod CIDRs of nodes: those in their specs, and those assigned whose write may not be visible yet."""
 
-    def __init__(self, ranges: Sequence[Ranges]) -> None:
+    def __init__(self, ranges: Sequence[CidrSets]) -> None:
         self.ranges = ranges
         self._of: dict[str, tuple[str, tuple[Network, ...]]] = {}
         """UID and networks by node name."""
@@ -33,19 +33,19 @@ class Allocation:
             return
         # Occupy the new networks before the old ones are released, so that no part of them is assigned in between.
         for network in networks:
-            self._each("occupy", network)
+            self._for_each_range("occupy", network)
         self.forget(name)
         self._of[name] = (uid, networks)
 
     def forget(self, name: str) -> None:
         _, networks = self._of.pop(name, ("", ()))
         for network in networks:
-            self._each("release", network)
+            self._for_each_range("release", network)
 
     def give(self, name: str, uid: str) -> tuple[Network, ...]:
         """Return networks for a node without pod CIDRs; the same ones again until they are recorded.
 
-        Raise RangeFull if the cluster CIDR of one family is exhausted.
+        Raise CidrRangeFull if the cluster CIDR of one family is exhausted.
         """
         held_by, held = self._of.get(name, ("", ()))
         if held and held_by == uid:
@@ -53,10 +53,10 @@ class Allocation:
         networks: list[Network] = []
         try:
             for ranges in self.ranges:
-                networks.append(ranges.take())  # noqa: PERF401 - the networks taken before RangeFull must be known
-        except RangeFull:
+                networks.append(ranges.take())  # noqa: PERF401 - the networks taken before CidrRangeFull must be known
+        except CidrRangeFull:
             for network in networks:
-                self._each("release", network)
+                self._for_each_range("release", network)
             raise
         self.forget(name)
         self._of[name] = (uid, tuple(networks))
@@ -65,7 +65,7 @@ class Allocation:
     def names(self) -> Sequence[str]:
         return list(self._of)
 
-    def _each(self, what: str, network: Network) -> None:
+    def _for_each_range(self, what: str, network: Network) -> None:
         for ranges in self.ranges:
             getattr(ranges, what)(network)
 
@@ -73,7 +73,7 @@ class Allocation:
 def _read(name: str, cidr: str) -> Network | None:
     try:
         return network_of(cidr)
-    except RangeError:
+    except InvalidCidr:
         log.warning("node %s has an invalid pod CIDR: %s", name, cidr)
         return None
 
@@ -109,7 +109,7 @@ class NodeIpamController:
             return None
         try:
             cidrs = [str(network) for network in self._allocation.give(key, node.metadata.uid)]
-        except RangeFull:
+        except CidrRangeFull:
             self._events.event(node, NORMAL, "CIDRNotAvailable", f"Node {key} status is now: CIDRNotAvailable")
             return _FULL_S
         await self._write(node, cidrs)
@@ -136,16 +136,16 @@ class NodeIpamController:
             return
 
 
-def ranges_of(config: ControllerConfig) -> list[Ranges]:
-    """Return the cluster CIDRs with the service CIDRs excluded; raise RangeError if the flags contradict each other."""
+def ranges_of(config: ControllerConfig) -> list[CidrSets]:
+    """Return the cluster CIDRs without the service CIDRs; raise InvalidCidr if the flags contradict each other."""
     clusters = [network_of(text) for text in config.cluster_cidr]
     if not clusters:
-        raise RangeError("Must specify --cluster-cidr if --allocate-node-cidrs is set")
+        raise InvalidCidr("Must specify --cluster-cidr if --allocate-node-cidrs is set")
     if len(clusters) > 2:
-        raise RangeError(f"length of clusterCIDRs is:{len(clusters)} more than max allowed of 2")
+        raise InvalidCidr(f"length of clusterCIDRs is:{len(clusters)} more than max allowed of 2")
     if len(clusters) == 2 and clusters[0].version == clusters[1].version:
-        raise RangeError("the two ranges of --cluster-cidr are of one family")
-    result = [Ranges(network, _mask_size(network, config)) for network in clusters]
+        raise InvalidCidr("the two ranges of --cluster-cidr are of one family")
+    result = [CidrSets(network, _mask_size(network, config)) for network in clusters]
     for ranges in result:
         for text in config.service_cluster_ip_range:
             ranges.occupy(network_of(text))
@@ -158,14 +158,14 @@ def _mask_size(network: Network, config: ControllerConfig) -> int:
     is_dual = len(config.cluster_cidr) == 2
     if config.node_cidr_mask_size:
         if is_dual:
-            raise RangeError("usage of --node-cidr-mask-size is not allowed with dual-stack clusters")
+            raise InvalidCidr("usage of --node-cidr-mask-size is not allowed with dual-stack clusters")
         if any(sizes.values()):
-            raise RangeError("--node-cidr-mask-size goes without --node-cidr-mask-size-ipv4 and -ipv6")
+            raise InvalidCidr("--node-cidr-mask-size goes without --node-cidr-mask-size-ipv4 and -ipv6")
         return config.node_cidr_mask_size
     other = 10 - network.version
     if not is_dual and sizes[other]:
         flag = f"--node-cidr-mask-size-ipv{other}"
-        raise RangeError(f"usage of {flag} is not allowed for a single-stack IPv{network.version} cluster")
+        raise InvalidCidr(f"usage of {flag} is not allowed for a single-stack IPv{network.version} cluster")
     return sizes[network.version] or (24 if network.version == 4 else 64)
 
 

@@ -18,8 +18,8 @@ from sampan.controllers.fan_out import for_each
 from sampan.controllers.nodes import health
 from sampan.controllers.nodes.conditions import missing_labels, pod_condition_patch, ready_status
 from sampan.controllers.nodes.keys import by_node, node_name
-from sampan.controllers.nodes.taints import Tainting, has_taint, scheduling_taints
-from sampan.controllers.nodes.zones import EXCLUDED, Change, Rates, ZoneQueue, Zones, zone_of
+from sampan.controllers.nodes.taints import TaintWriter, has_taint, scheduling_taints
+from sampan.controllers.nodes.zones import EXCLUDED, Rates, ZoneQueue, Zones, ZoneTransition, zone_of
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType, Selection, resource_of
 from sampan.machinery.clock import Clock, wall_offset
@@ -38,7 +38,7 @@ _RETRY_S = 0.1
 
 
 @dataclass(slots=True)
-class _Seen:
+class _NodeCheck:
     """The state of a node in one check."""
 
     node: Node
@@ -66,7 +66,7 @@ class NodeLifecycleController:
         self._leases = informers.of(Lease, _NODE_LEASES).lister
         self._pods = informers.of(Pod).lister
         self._pods.add_index(by_node)
-        self._tainting = Tainting(client=client, clock=clock)
+        self._taint_writer = TaintWriter(client=client, clock=clock)
         self._zones = Zones(_rates(config))
         self._known: dict[str, str] = {}
         """UIDs by name of the nodes at the last check."""
@@ -93,7 +93,7 @@ class NodeLifecycleController:
     async def _follow_conditions(self, node: Node) -> None:
         add, remove = scheduling_taints(node)
         if add or remove:
-            await self._tainting.change(node, NO_SCHEDULE, add=add, remove=remove)
+            await self._taint_writer.change(node, NO_SCHEDULE, add=add, remove=remove)
         if missing := missing_labels(node):
             patch = {"metadata": {"labels": missing}}
             await self._client.of(Node).patch(node.metadata.name, patch, type=PatchType.MERGE)
@@ -111,11 +111,11 @@ class NodeLifecycleController:
     async def _look(self, now: float) -> None:
         nodes = list(self._nodes)
         self._note_comings_and_goings(nodes)
-        observations: list[_Seen] = []
+        observations: list[_NodeCheck] = []
         for node in nodes:
-            if not self._is_silent(node, now):
+            if not self._update_health(node, now):
                 status = ready_status(node)
-                observations.append(_Seen(node, status, status))
+                observations.append(_NodeCheck(node, status, status))
             elif (marked := await self._mark(node, now)) is not None:
                 observations.append(marked)
         tally: dict[tuple[str, str], list[bool]] = {}
@@ -144,7 +144,7 @@ class NodeLifecycleController:
         self._marked.pop(name, None)
         self._zones.remove(name)
 
-    async def _mark(self, node: Node, now: float) -> _Seen | None:
+    async def _mark(self, node: Node, now: float) -> _NodeCheck | None:
         """Set the conditions of an unresponsive node to Unknown, unless a heartbeat has arrived meanwhile.
 
         Return None if that failed; the node is then skipped in this check.
@@ -154,19 +154,20 @@ class NodeLifecycleController:
             try:
                 marked = health.marked_unknown(node, self._clock.now())
                 written = await self._client.of(Node).update_status(marked) if marked is not None else node
-                return _Seen(written, before, UNKNOWN)
+                return _NodeCheck(written, before, UNKNOWN)
             except errors.NotFound:
                 return None
             except errors.Conflict:
                 fresh = await self._fresh(node.metadata.name)
             if fresh is None:
                 return None
-            if not self._is_silent(fresh, now):
-                return _Seen(fresh, before, ready_status(fresh))
+            if not self._update_health(fresh, now):
+                return _NodeCheck(fresh, before, ready_status(fresh))
             node = fresh
         return None
 
-    def _is_silent(self, node: Node, now: float) -> bool:
+    def _update_health(self, node: Node, now: float) -> bool:
+        """Record the heartbeats of the node. Return whether they have been missing for longer than the grace period."""
         name, config = node.metadata.name, self._config
         lease = self._leases.get(name, _NODE_LEASES.namespace)
         node_health = health.observe(self._health.get(name), node, lease, now=now, wall_offset=wall_offset(self._clock))
@@ -181,23 +182,23 @@ class NodeLifecycleController:
         except errors.NotFound:
             return None
 
-    def _concerns_us(self, seen: _Seen) -> bool:
+    def _concerns_us(self, check: _NodeCheck) -> bool:
         """Whether the node needs processing: not if it stayed healthy, nor while its first status is still to come."""
-        is_well = seen.status == TRUE and not seen.node.spec.taints and seen.node.metadata.name not in self._marked
-        return bool(seen.status) and not is_well
+        is_well = check.status == TRUE and not check.node.spec.taints and check.node.metadata.name not in self._marked
+        return bool(check.status) and not is_well
 
     # -- processing of a node ----------------------------------------------------------------------------------------
 
-    async def _judge(self, seen: _Seen) -> None:
-        node, name = seen.node, seen.node.metadata.name
-        await self._queue_for_taint(node, seen.status)
-        if seen.status == TRUE:
+    async def _judge(self, check: _NodeCheck) -> None:
+        node, name = check.node, check.node.metadata.name
+        await self._queue_for_taint(node, check.status)
+        if check.status == TRUE:
             self._marked.pop(name, None)
             return
         if name not in self._marked:
-            came_so = seen.before != TRUE
+            came_so = check.before != TRUE
             self._marked[name] = {pod.metadata.uid for pod in self._pods.find(by_node, name)} if came_so else set()
-        if seen.before == TRUE:
+        if check.before == TRUE:
             self._say(name, node.metadata.uid, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
         await self._mark_pods(name)
 
@@ -205,11 +206,11 @@ class NodeLifecycleController:
         queue, name = self._zones.queue(node, self._clock.monotonic()), node.metadata.name
         if status not in (FALSE, UNKNOWN):
             queue.remove(name)
-            await self._tainting.change(node, NO_EXECUTE, remove=(NOT_READY, UNREACHABLE))
+            await self._taint_writer.change(node, NO_EXECUTE, remove=(NOT_READY, UNREACHABLE))
             return
         taint, other = _evicting(status)
         if has_taint(node.spec.taints, other, NO_EXECUTE):
-            await self._tainting.change(node, NO_EXECUTE, add=(taint,), remove=(other,))
+            await self._taint_writer.change(node, NO_EXECUTE, add=(taint,), remove=(other,))
         elif has_taint(node.spec.taints, taint, NO_EXECUTE):
             queue.remove(name)
         else:
@@ -241,13 +242,13 @@ class NodeLifecycleController:
             return
         self._events.event(pod, WARNING, "NodeNotReady", "Node is not ready")
 
-    async def _heed(self, change: Change, nodes: Sequence[Node], now: float) -> None:
-        if change is Change.LOST_ALL:
+    async def _heed(self, change: ZoneTransition, nodes: Sequence[Node], now: float) -> None:
+        if change is ZoneTransition.LOST_ALL:
             log.info("all nodes are NotReady: stopped evictions until a node becomes Ready")
             for node in nodes:
                 self._zones.queue(node, now).remove(node.metadata.name)
-                await self._tainting.change(node, NO_EXECUTE, remove=(NOT_READY, UNREACHABLE))
-        elif change is Change.FOUND_SOME:
+                await self._taint_writer.change(node, NO_EXECUTE, remove=(NOT_READY, UNREACHABLE))
+        elif change is ZoneTransition.FOUND_SOME:
             log.info("a node is Ready again: resumed evictions")
             for name, node_health in self._health.items():
                 self._health[name] = health.seen_now(node_health, now)
@@ -260,7 +261,7 @@ class NodeLifecycleController:
                 continue
             taint, other = _evicting(status)
             try:
-                await self._tainting.change(node, NO_EXECUTE, add=(taint,), remove=(other,))
+                await self._taint_writer.change(node, NO_EXECUTE, add=(taint,), remove=(other,))
             except errors.ApiError as error:
                 log.warning("%s: cannot taint node %s: %s", self.name, name, error)
                 queue.again(name)

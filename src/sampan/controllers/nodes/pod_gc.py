@@ -102,21 +102,21 @@ class PodGarbageCollectorController:
             return False
         return True
 
-    async def _remove(self, one: Doomed) -> None:
-        pod, pods = one.pod, self._client.of(Pod)
+    async def _remove(self, doomed: Doomed) -> None:
+        pod, pods = doomed.pod, self._client.of(Pod)
         meta = pod.metadata
         try:
             if pod.status.phase not in _OVER:
-                await pods.patch(meta.name, self._failed(one), meta.namespace, subresource="status")
+                await pods.patch(meta.name, self._failed(doomed), meta.namespace, subresource="status")
             await pods.delete(meta.name, meta.namespace, options=Delete(grace_period_s=0, uid=meta.uid))
         except errors.NotFound:
             return
 
-    def _failed(self, one: Doomed) -> Mapping[str, Any]:
-        pod = one.pod
+    def _failed(self, doomed: Doomed) -> Mapping[str, Any]:
+        pod = doomed.pod
         generation = pod.metadata.generation
         status: dict[str, Any] = {"phase": "Failed", "observedGeneration": generation}
-        if one.is_orphan:
+        if doomed.is_orphan:
             patch = pod_condition_patch(
                 pod,
                 DISRUPTION_TARGET,

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from sampan.api import times
 from sampan.api.semantics.conditions import FALSE, TRUE, find_condition
 from sampan.api.types.core_v1 import Node, ObjectReference
-from sampan.controllers.cloud import Route, Routes
+from sampan.controllers.cloud import CloudRoute, CloudRoutes
 from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.fan_out import for_each
-from sampan.controllers.nodes.ranges import Network, network_of
+from sampan.controllers.nodes.cidr_sets import Network, network_of
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
@@ -26,16 +26,16 @@ _ALL = ""
 
 
 @dataclass(slots=True)
-class Plan:
-    create: list[Route] = field(default_factory=list)
-    delete: list[Route] = field(default_factory=list)
+class RoutePlan:
+    create: list[CloudRoute] = field(default_factory=list)
+    delete: list[CloudRoute] = field(default_factory=list)
 
 
-def plan(nodes: Iterable[Node], routes: Sequence[Route], cluster: Sequence[Network]) -> Plan:
+def plan(nodes: Iterable[Node], routes: Sequence[CloudRoute], cluster: Sequence[Network]) -> RoutePlan:
     """Return the missing routes and the obsolete ones. Routes outside the cluster CIDRs are left alone."""
     desired = {(node.metadata.name, cidr) for node in nodes for cidr in node.spec.podCIDRs}
     present = {(route.node, route.cidr) for route in routes if not route.is_blackhole}
-    result = Plan([Route(node=node, cidr=cidr) for node, cidr in sorted(desired - present)])
+    result = RoutePlan([CloudRoute(node=node, cidr=cidr) for node, cidr in sorted(desired - present)])
     result.delete = [
         route
         for route in routes
@@ -44,7 +44,7 @@ def plan(nodes: Iterable[Node], routes: Sequence[Route], cluster: Sequence[Netwo
     return result
 
 
-def _is_ours(route: Route, cluster: Sequence[Network]) -> bool:
+def _is_ours(route: CloudRoute, cluster: Sequence[Network]) -> bool:
     network = network_of(route.cidr)
     return any(network.version == cidr.version and network.subnet_of(cidr) for cidr in cluster)  # type: ignore[arg-type]
 
@@ -59,7 +59,7 @@ class RouteController:
         client: Client,
         informers: InformerFactory,
         events: EventRecorder,
-        routes: Routes,
+        routes: CloudRoutes,
         clock: Clock,
         cluster: Sequence[Network],
         period_s: float,
@@ -74,7 +74,7 @@ class RouteController:
         changes = plan(nodes, await self._routes.list(), self._cluster)
         failed: set[str] = set()
 
-        async def create(route: Route) -> None:
+        async def create(route: CloudRoute) -> None:
             try:
                 await self._create(route)
             except Exception:
@@ -87,7 +87,7 @@ class RouteController:
             log.warning("%s: %s; retrying in %g s", self.name, error, self._period_s)
         return self._period_s
 
-    async def _create(self, route: Route) -> None:
+    async def _create(self, route: CloudRoute) -> None:
         node, began = self._nodes.get(route.node), self._clock.monotonic()
         uid = node.metadata.uid if node is not None else ""
         try:

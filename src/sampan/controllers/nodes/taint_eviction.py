@@ -37,7 +37,7 @@ Evictions = Mapping[Key, Eviction]
 
 
 @dataclass(slots=True)
-class Plan:
+class EvictionPlan:
     evictions: dict[Key, Eviction] = field(default_factory=dict)
     """All scheduled evictions, including those due now."""
     cancelled: list[Key] = field(default_factory=list)
@@ -50,13 +50,13 @@ class Plan:
         return max(min(waits), 0) if waits else None
 
 
-def plan(taints: Sequence[Taint], pods: Sequence[Pod], known: Evictions, now: float) -> Plan:
+def plan(taints: Sequence[Taint], pods: Sequence[Pod], known: Evictions, now: float) -> EvictionPlan:
     """Plan the evictions from a node with these NoExecute taints.
 
     A scheduled eviction keeps its time while the pod tolerates the taints temporarily. Cancellations are reported
     unless the eviction was due or done.
     """
-    result = Plan()
+    result = EvictionPlan()
     for pod in pods:
         key = key_of(pod)
         old, seconds = known.get(key), toleration_s(taints, pod.spec.tolerations)
@@ -104,12 +104,12 @@ class TaintEvictionController:
         raise_first(await for_each(changes.due(now), lambda pod: self._evict(pod, changes.evictions)))
         return changes.next_in_s(now)
 
-    def _plan(self, name: str, node: Node | None, known: Evictions, now: float) -> Plan:
+    def _plan(self, name: str, node: Node | None, known: Evictions, now: float) -> EvictionPlan:
         pods = self._pods.find(by_node, name)
         if node is not None:
             return plan([taint for taint in node.spec.taints if taint.effect == NO_EXECUTE], pods, known, now)
         present = {key_of(pod) for pod in pods}
-        return Plan({key: eviction for key, eviction in known.items() if key in present})
+        return EvictionPlan({key: eviction for key, eviction in known.items() if key in present})
 
     async def _evict(self, key: Key, evictions: dict[Key, Eviction]) -> None:
         self._say(key, f"Marking for deletion Pod {key}")

@@ -86,7 +86,7 @@ def toleration_s(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> 
 _ATTEMPTS = 5
 
 
-class Tainting:
+class TaintWriter:
     def __init__(self, *, client: Client, clock: Clock) -> None:
         self._nodes, self._clock = client.of(Node), clock
 

@@ -141,7 +141,7 @@ class Zones:
     def queues(self) -> Iterable[ZoneQueue]:
         return [zone.queue for zone in self._zones.values()]
 
-    def judge(self, health: Mapping[tuple[str, str], Sequence[bool]], now: float) -> Change:
+    def judge(self, health: Mapping[tuple[str, str], Sequence[bool]], now: float) -> ZoneTransition:
         """Update the states and rates from the readiness of the nodes in each zone.
 
         If all zones are fully disrupted, the cause is more likely on the side of the control plane, and evictions stop.
@@ -149,11 +149,11 @@ class Zones:
         new = {zone: state_of(ready, self._rates) for zone, ready in health.items()}
         known = {zone: record for zone, record in self._zones.items() if zone in new}
         if not new:
-            return Change.NONE
+            return ZoneTransition.NONE
         all_are = all(state is ZoneState.FULL for state in new.values())
         all_were = bool(known) and all(record.state is ZoneState.FULL for record in known.values())
         if all_are and all_were:
-            return Change.NONE
+            return ZoneTransition.NONE
         for zone, record in known.items():
             if all_are:
                 record.queue.set_rate(0.0, now)
@@ -161,11 +161,11 @@ class Zones:
                 record.queue.set_rate(self._rates.of(new[zone], len(health[zone])), now)
             record.state = new[zone]
         if all_are:
-            return Change.LOST_ALL
-        return Change.FOUND_SOME if all_were else Change.NONE
+            return ZoneTransition.LOST_ALL
+        return ZoneTransition.FOUND_SOME if all_were else ZoneTransition.NONE
 
 
-class Change(Enum):
+class ZoneTransition(Enum):
     NONE = 0
     LOST_ALL = 1
     """No node is ready any more: evictions must stop."""

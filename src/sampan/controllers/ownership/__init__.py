@@ -3,7 +3,7 @@
 - `adoption`: which objects an owner keeps, adopts and releases, and the indexes to find them.
 - `expectations`: creations and deletions that the cache does not show yet (`machinery.own_writes`: updates likewise).
 - `pods`: creation and deletion of pods with their events, slow-start batches, backoff in replacing failed pods.
-- `ranking`: the order in which surplus pods are deleted; `revisions`: ControllerRevision history.
+- `deletion_order`: the order in which surplus pods are deleted; `revisions`: ControllerRevision history.
 
 The counterparts are `pkg/controller/controller_utils.go`, `controller_ref_manager.go` and `pkg/controller/history`.
 Nothing here depends on the kind of the owner.
@@ -11,12 +11,12 @@ Nothing here depends on the kind of the owner.
 
 from sampan.controllers.ownership.adoption import ClaimControl, OwnerIndex, candidates, claim
 from sampan.controllers.ownership.expectations import Expectations
-from sampan.controllers.ownership.pods import Outcome, PodControl, pod_from, slow_start
+from sampan.controllers.ownership.pods import BatchResult, PodControl, pod_from, slow_start
 
 __all__ = [
+    "BatchResult",
     "ClaimControl",
     "Expectations",
-    "Outcome",
     "OwnerIndex",
     "PodControl",
     "candidates",

@@ -109,25 +109,25 @@ def release(owner: Any, obj: Any, finalizers: Sequence[str] = ()) -> dict[str, A
     return {"metadata": meta}
 
 
-class Verdict(Enum):
+class ClaimAction(Enum):
     KEEP = "it is the owner's, and should be"
     RELEASE = "it is the owner's, and should not be"
     ADOPT = "it is nobody's, and should be the owner's"
     LEAVE = "it is no business of the owner's"
 
 
-def verdict(owner: Any, obj: Any, is_match: bool) -> Verdict:
+def claim_action(owner: Any, obj: Any, is_match: bool) -> ClaimAction:
     """Decide about an object. An owner that is being deleted neither adopts nor releases."""
     reference, is_leaving = controller_of(obj), owner.metadata.deletionTimestamp is not None
     if reference is not None:
         if reference.uid != owner.metadata.uid:
-            return Verdict.LEAVE
+            return ClaimAction.LEAVE
         if is_match:
-            return Verdict.KEEP
-        return Verdict.LEAVE if is_leaving else Verdict.RELEASE
+            return ClaimAction.KEEP
+        return ClaimAction.LEAVE if is_leaving else ClaimAction.RELEASE
     if not is_match or is_leaving or obj.metadata.deletionTimestamp is not None:
-        return Verdict.LEAVE
-    return Verdict.ADOPT
+        return ClaimAction.LEAVE
+    return ClaimAction.ADOPT
 
 
 async def claim(
@@ -147,10 +147,10 @@ async def claim(
     for obj in objects:
         meta: Any = obj.metadata  # type: ignore[attr-defined]
         is_match = selector.matches(meta.labels) and (also is None or also(obj))
-        decision = verdict(owner, obj, is_match)
-        if decision is Verdict.KEEP or (decision is Verdict.ADOPT and await claiming.adopted(obj)):
+        decision = claim_action(owner, obj, is_match)
+        if decision is ClaimAction.KEEP or (decision is ClaimAction.ADOPT and await claiming.adopted(obj)):
             owned.append(obj)
-        elif decision is Verdict.RELEASE:
+        elif decision is ClaimAction.RELEASE:
             await claiming.release(obj)
     if claiming.failure is not None:
         raise claiming.failure
@@ -192,7 +192,7 @@ class _Claiming:
     async def _adopt(self, obj: Any) -> None:
         await self._check_owner()
         if self._refusal is not None:
-            raise errors.Conflict(f"can't adopt {obj.kind} {_told(obj)}: {self._refusal}")
+            raise errors.Conflict(f"can't adopt {obj.kind} {_describe(obj)}: {self._refusal}")
         patch = adoption(self._owner, obj, self._control.finalizers)
         await self._control.objects.patch(obj.metadata.name, patch, obj.metadata.namespace)
 
@@ -214,6 +214,6 @@ class _Claiming:
             self._refusal = errors.Conflict(f"{name} has just been deleted at {fresh.deletionTimestamp}")
 
 
-def _told(obj: Any) -> str:
+def _describe(obj: Any) -> str:
     meta = obj.metadata
     return f"{meta.namespace}/{meta.name} ({meta.uid})"

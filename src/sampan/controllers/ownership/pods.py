@@ -21,13 +21,13 @@ BURST = 500
 """The maximum number of pods created or deleted in one sync, as in Kubernetes. The rest follows in later syncs."""
 
 
-class Outcome(NamedTuple):
+class BatchResult(NamedTuple):
     successes: int
     error: Exception | None = None
     """The first error of the last batch."""
 
 
-async def slow_start(count: int, first: int, step: Callable[[int], Awaitable[Any]]) -> Outcome:
+async def slow_start(count: int, first: int, step: Callable[[int], Awaitable[Any]]) -> BatchResult:
     """Call `step(0)` to `step(count - 1)` in concurrent batches: `first` calls, then twice as many, and so on.
 
     No further batch is started after one with an error.
@@ -36,10 +36,10 @@ async def slow_start(count: int, first: int, step: Callable[[int], Awaitable[Any
     while size > 0:
         failures = [error for error in await _together(done, size, step) if error is not None]
         if failures:
-            return Outcome(done + size - len(failures), failures[0])
+            return BatchResult(done + size - len(failures), failures[0])
         done += size
         size = min(2 * size, count - done)
-    return Outcome(done)
+    return BatchResult(done)
 
 
 async def _together(start: int, size: int, step: Callable[[int], Awaitable[Any]]) -> list[Exception | None]:
@@ -152,9 +152,9 @@ class PodControl:
     def __init__(self, *, client: Client, events: EventRecorder) -> None:
         self._pods, self._events = client.of(Pod), events
 
-    async def create(self, template: PodTemplateSpec, namespace: str, owner: Any, **said: Any) -> Pod:
+    async def create(self, template: PodTemplateSpec, namespace: str, owner: Any, **changes: Any) -> Pod:
         """Create a pod from the template for the owner; `said` is passed to `pod_from`."""
-        return await self.create_pod(pod_from(template, owner, **said), owner, namespace)
+        return await self.create_pod(pod_from(template, owner, **changes), owner, namespace)
 
     async def create_pod(self, pod: Pod, owner: Any, namespace: str = "") -> Pod:
         if not pod.metadata.labels:

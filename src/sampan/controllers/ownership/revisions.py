@@ -1,7 +1,7 @@
 """ControllerRevisions: the history of pod templates that StatefulSets and DaemonSets keep for rollbacks.
 
 The data of a revision is the patch that restores a template. Higher numbers are more recent: a rollback gives the
-revision of the old template the highest number. Decisions are pure; `History` reads and writes.
+revision of the old template the highest number. Decisions are pure; `RevisionHistory` reads and writes.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -116,7 +116,7 @@ def _name(revision: ControllerRevision) -> str:
     return revision.metadata.name
 
 
-class History:
+class RevisionHistory:
     """The revisions of the owners of one kind."""
 
     def __init__(self, *, client: Client, owners: type[Any], lister: Lister[ControllerRevision]) -> None:

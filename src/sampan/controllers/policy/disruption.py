@@ -126,9 +126,9 @@ class DisruptionController:
         if desired != budget.status:
             await self._write(budget, desired)
 
-    async def _write(self, budget: PodDisruptionBudget, wanted: Any) -> None:
+    async def _write(self, budget: PodDisruptionBudget, desired: Any) -> None:
         changed = copy_of(budget)
-        changed.status = wanted
+        changed.status = desired
         try:
             await self._budgets.update_status(changed)
         except errors.NotFound:

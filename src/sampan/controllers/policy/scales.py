@@ -18,7 +18,7 @@ from sampan.machinery.client.transport import Request
 from sampan.machinery.informer import InformerFactory, Lister
 
 Discover = Callable[[], Awaitable[tuple[Sequence[Resource], str]]]
-Found = tuple[str, int]
+OwnerScale = tuple[str, int]
 """The UID of a controller and its scale."""
 
 
@@ -60,32 +60,32 @@ class Scales:
                 scales[uid] = scale
         return Total(sum(scales.values()), unmanaged)
 
-    async def _scale(self, ref: OwnerReference, pod: Pod) -> Found:
+    async def _scale(self, ref: OwnerReference, pod: Pod) -> OwnerScale:
         namespace = pod.metadata.namespace
         scale = self._from_caches(ref, namespace) or await self._from_subresource(ref, namespace)
         if scale is None:
             raise ScaleError(f'found no controllers for pod "{pod.metadata.name}"')
         return scale
 
-    def _from_caches(self, ref: OwnerReference, namespace: str) -> Found | None:
+    def _from_caches(self, ref: OwnerReference, namespace: str) -> OwnerScale | None:
         group = ref.apiVersion.rpartition("/")[0]
         if ref.kind == "ReplicaSet" and group in ("apps", "extensions"):
             return self._of_set(ref, namespace)
         lister = self._others.get((group, ref.kind))
-        return _found(lister.get(ref.name, namespace), ref.uid) if lister is not None else None
+        return _owner_scale(lister.get(ref.name, namespace), ref.uid) if lister is not None else None
 
-    def _of_set(self, ref: OwnerReference, namespace: str) -> Found | None:
+    def _of_set(self, ref: OwnerReference, namespace: str) -> OwnerScale | None:
         """Return the scale of the ReplicaSet's Deployment, or its own if it has none."""
         owned = self._sets.get(ref.name, namespace)
         if owned is None or owned.metadata.uid != ref.uid:
             return None
         above = controller_of(owned)
         if above is None or above.kind != "Deployment":
-            return _found(owned, ref.uid)
-        return _found(self._deployments.get(above.name, namespace), above.uid)
+            return _owner_scale(owned, ref.uid)
+        return _owner_scale(self._deployments.get(above.name, namespace), above.uid)
 
-    async def _from_subresource(self, ref: OwnerReference, namespace: str) -> Found | None:
-        resource = await self._meant(ref)
+    async def _from_subresource(self, ref: OwnerReference, namespace: str) -> OwnerScale | None:
+        resource = await self._resource_of(ref)
         path = path_of(resource, namespace, ref.name, "scale")
         try:
             response = await self._client.send(Request(method="GET", path=path))
@@ -96,7 +96,7 @@ class Scales:
         scale: Scale = response.object(_SCALE)
         return (ref.uid, scale.spec.replicas) if scale.metadata.uid == ref.uid else None
 
-    async def _meant(self, ref: OwnerReference) -> Resource:
+    async def _resource_of(self, ref: OwnerReference) -> Resource:
         served, _ = await self._discover()
         for resource in served:
             if (resource.api_version, resource.kind) == (ref.apiVersion, ref.kind):
@@ -111,7 +111,7 @@ def _scale_codec() -> Any:
 _SCALE = _scale_codec()
 
 
-def _found(obj: Any, uid: str) -> Found | None:
+def _owner_scale(obj: Any, uid: str) -> OwnerScale | None:
     if obj is None or obj.metadata.uid != uid:
         return None
     return uid, obj.spec.replicas if obj.spec.replicas is not None else 1

@@ -68,7 +68,7 @@ class ResourceQuotaController:
             ).lister
             for watch in self.watches
         }
-        self._seen: dict[str, dict[str, tuple[str, float]]] = {}
+        self._observed: dict[str, dict[str, tuple[str, float]]] = {}
         """Version of each quota and the time it was first seen, by namespace and name."""
         self._rests_until: dict[str, float] = {}
         """Monotonic times until which namespaces are not recounted."""
@@ -89,7 +89,7 @@ class ResourceQuotaController:
 
     def _forget(self, namespace: str) -> None:
         self._rests_until.pop(namespace, None)
-        self._seen.pop(namespace, None)
+        self._observed.pop(namespace, None)
 
     async def _recount(self, quota: ResourceQuota) -> float:
         """Update the status of one quota and return the seconds until the next recount."""
@@ -108,7 +108,7 @@ class ResourceQuotaController:
     def _quiet_s(self, quota: ResourceQuota) -> float:
         """Return for how many seconds the quota has been seen unchanged."""
         meta, now = quota.metadata, self._clock.monotonic()
-        versions = self._seen.setdefault(meta.namespace, {})
+        versions = self._observed.setdefault(meta.namespace, {})
         version, since = versions.get(meta.name, ("", now))
         if version != meta.resourceVersion:
             versions[meta.name] = (meta.resourceVersion, now)

@@ -67,12 +67,12 @@ def _keeps(before: Quantity, amount: Quantity, may_lower: bool) -> bool:
     return amount == before or (amount < before and not may_lower)
 
 
-def is_same(one: ResourceQuotaStatus, other: ResourceQuotaStatus) -> bool:
-    return _same(one.hard, other.hard) and _same(one.used, other.used)
+def is_same(resource_quota_status: ResourceQuotaStatus, other: ResourceQuotaStatus) -> bool:
+    return _same(resource_quota_status.hard, other.hard) and _same(resource_quota_status.used, other.used)
 
 
-def _same(one: dict[str, str], other: dict[str, str]) -> bool:
-    return one.keys() == other.keys() and all(parse(one[name]) == parse(other[name]) for name in one)
+def _same(first: dict[str, str], other: dict[str, str]) -> bool:
+    return first.keys() == other.keys() and all(parse(first[name]) == parse(other[name]) for name in first)
 
 
 def has_less(counted: Amounts, quota: ResourceQuota) -> bool:

@@ -128,8 +128,8 @@ class BootstrapSignerController:
         soonest = min(ends, default=float("inf"))
         return soonest if soonest != float("inf") else None
 
-    async def _write(self, found: ConfigMap, data: dict[str, str]) -> None:
-        fresh = copy_of(found)
+    async def _write(self, config_map: ConfigMap, data: dict[str, str]) -> None:
+        fresh = copy_of(config_map)
         fresh.data = data
         try:
             await self._maps.update(fresh)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sampan.api.times import parse_time
 from sampan.api.types.certificates_v1 import CertificateSigningRequest
-from sampan.controllers.security.csr_approving import APPROVED, DENIED, FAILED
+from sampan.controllers.security.csr_approver import APPROVED, DENIED, FAILED
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock

@@ -10,7 +10,7 @@ from sampan.api import times
 from sampan.api.semantics.conditions import find_condition
 from sampan.api.types.meta_v1 import Condition
 from sampan.api.types.networking_v1 import IPAddress, ServiceCIDR
-from sampan.controllers.nodes.ranges import Network, network_of
+from sampan.controllers.nodes.cidr_sets import Network, network_of
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType, resource_of
 from sampan.machinery.client.options import Write
@@ -34,21 +34,21 @@ BLOCKED: Final = Condition(
 )
 
 
-def networks(found: ServiceCIDR) -> list[Network]:
-    return [network_of(text) for text in found.spec.cidrs]
+def networks(service_cidr: ServiceCIDR) -> list[Network]:
+    return [network_of(text) for text in service_cidr.spec.cidrs]
 
 
-def has_parents(found: ServiceCIDR, others: Sequence[ServiceCIDR]) -> bool:
+def has_parents(service_cidr: ServiceCIDR, others: Sequence[ServiceCIDR]) -> bool:
     """Whether each of its networks is contained in another ServiceCIDR."""
     stay = [network for other in others for network in networks(other)]
-    return all(any(_contains(other, network) for other in stay) for network in networks(found))
+    return all(any(_contains(other, network) for other in stay) for network in networks(service_cidr))
 
 
-def is_needed(found: ServiceCIDR, others: Sequence[ServiceCIDR], addresses: Iterable[str]) -> bool:
+def is_needed(service_cidr: ServiceCIDR, others: Sequence[ServiceCIDR], addresses: Iterable[str]) -> bool:
     """Whether an allocated address would be left without a ServiceCIDR."""
-    if has_parents(found, others):
+    if has_parents(service_cidr, others):
         return False
-    ours, stay = networks(found), [network for other in others for network in networks(other)]
+    ours, stay = networks(service_cidr), [network for other in others for network in networks(other)]
     ips = [ip_address(text) for text in addresses]
     return any(any(ip in network for network in ours) and not any(ip in network for network in stay) for ip in ips)
 
@@ -68,24 +68,24 @@ class ServiceCidrController:
             Watch(resource_of(IPAddress), self._containing),
         )
 
-    def _overlapping(self, found: ServiceCIDR) -> Iterable[Hashable]:
+    def _overlapping(self, service_cidr: ServiceCIDR) -> Iterable[Hashable]:
         """Return all ServiceCIDRs that overlap this one: a deletion may block another, an addition may unblock one."""
         overlapping = [
             other.metadata.name
             for other in self._cidrs
-            for network in networks(found)
+            for network in networks(service_cidr)
             if any(
                 network.version == other_network.version and network.overlaps(other_network)
                 for other_network in networks(other)
             )
         ]
-        return [found.metadata.name, *overlapping]
+        return [service_cidr.metadata.name, *overlapping]
 
-    def _containing(self, found: IPAddress) -> Iterable[Hashable]:
+    def _containing(self, ipaddress: IPAddress) -> Iterable[Hashable]:
         """Return the ServiceCIDRs in deletion that contain the address; others need no attention."""
-        if found.metadata.labels.get(MANAGED_BY) != ALLOCATOR:
+        if ipaddress.metadata.labels.get(MANAGED_BY) != ALLOCATOR:
             return []
-        ip = ip_address(found.metadata.name)
+        ip = ip_address(ipaddress.metadata.name)
         terminating = [cidr for cidr in self._cidrs if cidr.metadata.deletionTimestamp]
         return [cidr.metadata.name for cidr in terminating if any(ip in network for network in networks(cidr))]
 
@@ -105,44 +105,48 @@ class ServiceCidrController:
             raise
         return None
 
-    async def _end(self, found: ServiceCIDR, since: float) -> float | None:
-        if FINALIZER not in found.metadata.finalizers:
+    async def _end(self, service_cidr: ServiceCIDR, since: float) -> float | None:
+        if FINALIZER not in service_cidr.metadata.finalizers:
             return None
-        others = [other for other in self._cidrs if other.metadata.name != found.metadata.name]
+        others = [other for other in self._cidrs if other.metadata.name != service_cidr.metadata.name]
         ours = [
             address.metadata.name for address in self._addresses if address.metadata.labels.get(MANAGED_BY) == ALLOCATOR
         ]
-        if is_needed(found, others, ours):
-            await self._say(found, BLOCKED)
+        if is_needed(service_cidr, others, ours):
+            await self._say(service_cidr, BLOCKED)
             return None
         if (left_s := since + GRACE_S - self._clock.now()) > 0:
             return left_s
-        await self._patch(found, {"$deleteFromPrimitiveList/finalizers": [FINALIZER]})
+        await self._patch(service_cidr, {"$deleteFromPrimitiveList/finalizers": [FINALIZER]})
         return None
 
-    async def _patch(self, found: ServiceCIDR, metadata: Mapping[str, Any]) -> None:
+    async def _patch(self, service_cidr: ServiceCIDR, metadata: Mapping[str, Any]) -> None:
         try:
-            await self._client.patch(found.metadata.name, {"metadata": metadata})
+            await self._client.patch(service_cidr.metadata.name, {"metadata": metadata})
         except errors.NotFound:
             return
 
-    async def _say(self, found: ServiceCIDR, wanted: Condition) -> None:
-        now = find_condition(found.status.conditions, wanted.type)
-        if now is not None and (now.status, now.reason, now.message) == (wanted.status, wanted.reason, wanted.message):
+    async def _say(self, service_cidr: ServiceCIDR, desired: Condition) -> None:
+        now = find_condition(service_cidr.status.conditions, desired.type)
+        if now is not None and (now.status, now.reason, now.message) == (
+            desired.status,
+            desired.reason,
+            desired.message,
+        ):
             return
         condition = {
-            "type": wanted.type,
-            "status": wanted.status,
-            "reason": wanted.reason,
-            "message": wanted.message,
+            "type": desired.type,
+            "status": desired.status,
+            "reason": desired.reason,
+            "message": desired.message,
             "lastTransitionTime": times.format_time(self._clock.now()),
         }
         value = {
-            "apiVersion": found.apiVersion,
-            "kind": found.kind,
-            "metadata": {"name": found.metadata.name},
+            "apiVersion": service_cidr.apiVersion,
+            "kind": service_cidr.kind,
+            "metadata": {"name": service_cidr.metadata.name},
             "status": {"conditions": [condition]},
         }
         options = Write(field_manager="service-cidr-controller", force=True)
-        name = found.metadata.name
+        name = service_cidr.metadata.name
         await self._client.patch(name, value, type=PatchType.APPLY, subresource="status", options=options)

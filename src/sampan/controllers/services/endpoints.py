@@ -34,19 +34,19 @@ def labels_of(service: Service) -> dict[str, str]:
     return labels
 
 
-def desired(service: Service, pods: Sequence[Pod], found: Endpoints | None, changed_at: str) -> Endpoints | None:
+def desired(service: Service, pods: Sequence[Pod], current: Endpoints | None, changed_at: str) -> Endpoints | None:
     """Return the desired object, or None if the existing one needs no change."""
     subsets = subsets_of(service, pods)
     fitting = truncated(subsets)
     if fitting is not None:
         subsets = fitting
     labels, is_cut = labels_of(service), fitting is not None
-    if found is not None and _is_right(found, subsets, labels, is_cut=is_cut):
+    if current is not None and _is_right(current, subsets, labels, is_cut=is_cut):
         return None
     meta = service.metadata
     endpoints = (
-        copy_of(found)
-        if found is not None
+        copy_of(current)
+        if current is not None
         else Endpoints(metadata=ObjectMeta(name=meta.name, namespace=meta.namespace))
     )
     endpoints.subsets, endpoints.metadata.labels = subsets, labels
@@ -54,9 +54,9 @@ def desired(service: Service, pods: Sequence[Pod], found: Endpoints | None, chan
     return endpoints
 
 
-def _is_right(found: Endpoints, subsets: Sequence[object], labels: Mapping[str, str], *, is_cut: bool) -> bool:
-    is_marked = OVER_CAPACITY in found.metadata.annotations
-    return found.subsets == subsets and found.metadata.labels == labels and is_marked == is_cut
+def _is_right(endpoints: Endpoints, subsets: Sequence[object], labels: Mapping[str, str], *, is_cut: bool) -> bool:
+    is_marked = OVER_CAPACITY in endpoints.metadata.annotations
+    return endpoints.subsets == subsets and endpoints.metadata.labels == labels and is_marked == is_cut
 
 
 def _annotate(annotations: dict[str, str], values: Mapping[str, str]) -> None:
@@ -121,17 +121,17 @@ class EndpointsController:
         except errors.NotFound:
             return
 
-    async def _write(self, made: Endpoints, *, is_new: bool) -> None:
+    async def _write(self, endpoints: Endpoints, *, is_new: bool) -> None:
         try:
-            await (self._client.create(made) if is_new else self._client.update(made))
+            await (self._client.create(endpoints) if is_new else self._client.update(endpoints))
         except errors.ApiError as error:
             if is_new and error.has_cause(TERMINATING_CAUSE):
                 return
-            details = f"{made.metadata.namespace}/{made.metadata.name}: {error}"
+            details = f"{endpoints.metadata.namespace}/{endpoints.metadata.name}: {error}"
             if is_new:
-                self._say(made, "FailedToCreateEndpoint", f"Failed to create endpoint for service {details}")
+                self._say(endpoints, "FailedToCreateEndpoint", f"Failed to create endpoint for service {details}")
             else:
-                self._say(made, "FailedToUpdateEndpoint", f"Failed to update endpoint {details}")
+                self._say(endpoints, "FailedToUpdateEndpoint", f"Failed to update endpoint {details}")
             raise
 
     def _say(self, about: Endpoints, reason: str, message: str) -> None:

@@ -34,23 +34,25 @@ SOURCE = "endpoint-slice-controller"
 
 
 @dataclass(slots=True)
-class Plan:
+class SlicePlan:
     write: list[EndpointSlice] = field(default_factory=list)
     """Slices to create if they have no name, to update otherwise."""
     delete: list[EndpointSlice] = field(default_factory=list)
 
 
-def by_service(found: Any) -> Iterable[Hashable]:
+def by_service(obj: Any) -> Iterable[Hashable]:
     """Return the key of the service of a slice that this controller manages."""
-    labels = found.metadata.labels
+    labels = obj.metadata.labels
     if labels.get(MANAGED_BY) != MANAGER or not labels.get(SERVICE_NAME):
         return ()
-    return (Key(found.metadata.namespace, labels[SERVICE_NAME]),)
+    return (Key(obj.metadata.namespace, labels[SERVICE_NAME]),)
 
 
-def plan(service: Service, existing: Sequence[EndpointSlice], packings: dict[str, Packing], changed_at: str) -> Plan:
+def plan(
+    service: Service, existing: Sequence[EndpointSlice], packings: dict[str, Packing], changed_at: str
+) -> SlicePlan:
     """Return the writes that make the slices match the packing of each address family and the service's labels."""
-    changes, labels = Plan(), labels_of(service)
+    changes, labels = SlicePlan(), labels_of(service)
     for family, packing in packings.items():
         contents = [*packing.changed, *packing.new]
         contents += [
@@ -130,7 +132,7 @@ class EndpointSliceController:
             raise
         return None
 
-    def _plan(self, key: Key, service: Service) -> Plan:
+    def _plan(self, key: Key, service: Service) -> SlicePlan:
         pods = pods_of(service, self._pods)
         existing = [
             endpoint_slice
@@ -146,23 +148,23 @@ class EndpointSliceController:
             packings[family] = pack(ours, desired.groups, self._most)
         return plan(service, existing, packings, self._times.next(service, pods))
 
-    async def _carry_out(self, key: Key, made: Plan, service: Service) -> None:
-        async def write(found: EndpointSlice) -> None:
-            if found.metadata.name:
-                written = await self._client.update(found)
+    async def _carry_out(self, key: Key, plan: SlicePlan, service: Service) -> None:
+        async def write(endpoint_slice: EndpointSlice) -> None:
+            if endpoint_slice.metadata.name:
+                written = await self._client.update(endpoint_slice)
             elif service.metadata.deletionTimestamp is None:
-                written = await self._client.create(found)
+                written = await self._client.create(endpoint_slice)
             else:
                 return
             self._writes.wrote(key, written, self._slices.by_key(key_of(written)))
 
-        async def delete(found: EndpointSlice) -> None:
+        async def delete(endpoint_slice: EndpointSlice) -> None:
             try:
-                await self._client.delete(found.metadata.name, found.metadata.namespace)
+                await self._client.delete(endpoint_slice.metadata.name, endpoint_slice.metadata.namespace)
             except errors.NotFound:
                 return
 
-        failures = await for_each(made.write, write) + await for_each(made.delete, delete)
+        failures = await for_each(plan.write, write) + await for_each(plan.delete, delete)
         raise_first([error for error in failures if not _is_namespace_ending(error)])
 
 

@@ -30,7 +30,7 @@ GOING: Final = "ToBeDeletedByClusterAutoscaler"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedBalancer:
     """The state last requested from the provider."""
 
     uid: str
@@ -92,7 +92,7 @@ class LoadBalancerController:
         self._service_informer, self._node_informer = informers.of(Service), informers.of(Node)
         self._services, self._nodes = self._service_informer.lister, self._node_informer.lister
         self._services.add_index(by_load_balancer)
-        self._asked: dict[Key, Asked] = {}
+        self._requested: dict[Key, RequestedBalancer] = {}
         self.watches = (
             Watch(resource_of(Service), lambda service: (key_of(service),)),
             Watch(resource_of(Node)),
@@ -116,7 +116,7 @@ class LoadBalancerController:
     async def reconcile(self, key: Key) -> None:
         service = self._services.by_key(key)
         if service is None:
-            self._asked.pop(key, None)
+            self._requested.pop(key, None)
             return
         try:
             if wants_load_balancer(service):
@@ -131,15 +131,17 @@ class LoadBalancerController:
 
     async def _keep(self, key: Key, service: Service) -> None:
         nodes = [node for node in self._nodes if is_host(node)]
-        desired = Asked(service.metadata.uid, spec_of(service), frozenset(node.metadata.name for node in nodes))
-        current = self._asked.get(key)
+        desired = RequestedBalancer(
+            service.metadata.uid, spec_of(service), frozenset(node.metadata.name for node in nodes)
+        )
+        current = self._requested.get(key)
         if current == desired:
             return
         if current is None or (current.uid, current.spec) != (desired.uid, desired.spec):
             await self._ensure(service, nodes, is_resumed=current is None and _is_served(service))
         else:
             await self._update(service, nodes)
-        self._asked[key] = desired
+        self._requested[key] = desired
 
     async def _ensure(self, service: Service, nodes: Sequence[Node], *, is_resumed: bool) -> None:
         """Ensure the load balancer and update the status.
@@ -183,7 +185,7 @@ class LoadBalancerController:
                 await self._balancers.delete(copy_of(service))
             except Exception as error:
                 raise RuntimeError(f"failed to delete load balancer: {error}") from error
-        self._asked.pop(key, None)
+        self._requested.pop(key, None)
         if service.status.loadBalancer.ingress:
             service = await self._write_status(service, LoadBalancerStatus())
         await self._finalizers(
@@ -194,9 +196,9 @@ class LoadBalancerController:
     async def _write_status(self, service: Service, status: LoadBalancerStatus) -> Service:
         return await self._patch(service, {"status": {"loadBalancer": msgspec.to_builtins(status) or None}})
 
-    async def _finalizers(self, service: Service, wanted: Sequence[str]) -> Service:
+    async def _finalizers(self, service: Service, finalizers: Sequence[str]) -> Service:
         """Write the finalizers through the status subresource, which is all that this controller may write."""
-        meta = {"resourceVersion": service.metadata.resourceVersion, "finalizers": list(wanted) or None}
+        meta = {"resourceVersion": service.metadata.resourceVersion, "finalizers": list(finalizers) or None}
         return await self._patch(service, {"metadata": meta})
 
     async def _patch(self, service: Service, patch: Any) -> Service:

@@ -30,7 +30,7 @@ Identity = tuple[tuple[str, ...], str, str, str]
 
 
 @dataclass(slots=True)
-class Group:
+class PortGroup:
     """Endpoints with the same ports."""
 
     ports: list[EndpointPort]
@@ -38,8 +38,8 @@ class Group:
 
 
 @dataclass(slots=True)
-class Wanted:
-    groups: dict[PortsKey, Group] = field(default_factory=dict)
+class DesiredEndpoints:
+    groups: dict[PortsKey, PortGroup] = field(default_factory=dict)
     missing_nodes: set[str] = field(default_factory=set)
     """Nodes that are not in the cache yet; their pods are omitted until they are."""
 
@@ -54,8 +54,8 @@ def families_of(service: Service) -> Sequence[str]:
 
 def wanted_endpoints(
     service: Service, pods: Iterable[Pod], family: str, node_of: Callable[[str], Node | None]
-) -> Wanted:
-    desired = Wanted()
+) -> DesiredEndpoints:
+    desired = DesiredEndpoints()
     for pod in pods:
         if not may_serve(pod, with_terminating=True) or not (addresses := addresses_of(pod, family)):
             continue
@@ -64,7 +64,7 @@ def wanted_endpoints(
             desired.missing_nodes.add(pod.spec.nodeName)
             continue
         ports = _ports(service, pod)
-        group = desired.groups.setdefault(ports_key(ports), Group(ports))
+        group = desired.groups.setdefault(ports_key(ports), PortGroup(ports))
         endpoint = _endpoint(service, pod, addresses, node)
         group.endpoints[identity(endpoint)] = endpoint
     return desired
@@ -121,7 +121,7 @@ def _hints(distribution: str | None, endpoint: Endpoint) -> EndpointHints | None
 class Content:
     """The desired content of an existing or a new slice."""
 
-    found: EndpointSlice | None
+    existing: EndpointSlice | None
     ports: list[EndpointPort]
     endpoints: list[Endpoint]
 
@@ -141,13 +141,13 @@ class Packing:
         return self
 
 
-def pack(existing: Sequence[EndpointSlice], wanted: Mapping[PortsKey, Group], most: int) -> Packing:
+def pack(existing: Sequence[EndpointSlice], groups: Mapping[PortsKey, PortGroup], most: int) -> Packing:
     """Pack the slices of one address family. Without endpoints, one slice without endpoints and ports remains."""
     by_ports: dict[PortsKey, list[EndpointSlice]] = {}
     for endpoint_slice in existing:
         by_ports.setdefault(ports_key(endpoint_slice.ports or ()), []).append(endpoint_slice)
     packing = Packing()
-    for key, group in wanted.items():
+    for key, group in groups.items():
         packing += _pack_group(by_ports.pop(key, ()), group, most)
     packing.unneeded += [endpoint_slice for slices in by_ports.values() for endpoint_slice in slices]
     if not (packing.same or packing.changed or packing.new):
@@ -155,27 +155,27 @@ def pack(existing: Sequence[EndpointSlice], wanted: Mapping[PortsKey, Group], mo
     return _recycled(packing)
 
 
-def _keep_a_place(made: Packing) -> None:
+def _keep_a_place(packing: Packing) -> None:
     placeholder = next(
-        (candidate for candidate in made.unneeded if not candidate.endpoints and not candidate.ports), None
+        (candidate for candidate in packing.unneeded if not candidate.endpoints and not candidate.ports), None
     )
     if placeholder is None:
-        made.new.append(Content(None, [], []))
+        packing.new.append(Content(None, [], []))
     else:
-        made.unneeded.remove(placeholder)
-        made.same.append(placeholder)
+        packing.unneeded.remove(placeholder)
+        packing.same.append(placeholder)
 
 
-def _recycled(made: Packing) -> Packing:
+def _recycled(packing: Packing) -> Packing:
     """Reuse slices to be deleted for new content."""
-    while made.new and made.unneeded:
-        content = made.new.pop()
-        content.found = made.unneeded.pop(0)
-        made.changed.append(content)
-    return made
+    while packing.new and packing.unneeded:
+        content = packing.new.pop()
+        content.existing = packing.unneeded.pop(0)
+        packing.changed.append(content)
+    return packing
 
 
-def _pack_group(existing: Sequence[EndpointSlice], group: Group, most: int) -> Packing:
+def _pack_group(existing: Sequence[EndpointSlice], group: PortGroup, most: int) -> Packing:
     waiting, packing = dict(group.endpoints), Packing()
     for endpoint_slice in existing:
         kept = _kept(endpoint_slice, waiting)
@@ -193,9 +193,11 @@ def _pack_group(existing: Sequence[EndpointSlice], group: Group, most: int) -> P
     return packing
 
 
-def _kept(found: EndpointSlice, waiting: dict[Identity, Endpoint]) -> list[Endpoint]:
+def _kept(endpoint_slice: EndpointSlice, waiting: dict[Identity, Endpoint]) -> list[Endpoint]:
     """Return the slice's endpoints that are still desired, in their new state, and remove them from `waiting`."""
-    return [now for endpoint in found.endpoints or () if (now := waiting.pop(identity(endpoint), None)) is not None]
+    return [
+        now for endpoint in endpoint_slice.endpoints or () if (now := waiting.pop(identity(endpoint), None)) is not None
+    ]
 
 
 def _fill(content: Content, waiting: dict[Identity, Endpoint], most: int) -> None:
@@ -203,17 +205,19 @@ def _fill(content: Content, waiting: dict[Identity, Endpoint], most: int) -> Non
         content.endpoints.append(waiting.pop(next(iter(waiting))))
 
 
-def _roomiest(made: Packing, needed: int, most: int) -> Content | None:
+def _roomiest(packing: Packing, needed: int, most: int) -> Content | None:
     """Move the fullest unchanged slice with room for all remaining endpoints to the changed ones and return it."""
-    fitting = [endpoint_slice for endpoint_slice in made.same if len(endpoint_slice.endpoints or ()) + needed <= most]
+    fitting = [
+        endpoint_slice for endpoint_slice in packing.same if len(endpoint_slice.endpoints or ()) + needed <= most
+    ]
     if not fitting:
         return None
     best = max(fitting, key=lambda endpoint_slice: len(endpoint_slice.endpoints or ()))
-    made.same.remove(best)
-    made.changed.append(Content(best, best.ports or [], list(best.endpoints or ())))
-    return made.changed[-1]
+    packing.same.remove(best)
+    packing.changed.append(Content(best, best.ports or [], list(best.endpoints or ())))
+    return packing.changed[-1]
 
 
-def _added(made: Packing, ports: list[EndpointPort]) -> Content:
-    made.new.append(Content(None, ports, []))
-    return made.new[-1]
+def _added(packing: Packing, ports: list[EndpointPort]) -> Content:
+    packing.new.append(Content(None, ports, []))
+    return packing.new[-1]

@@ -34,7 +34,7 @@ def slice_of(
     service: Service, family: str, content: Content, labels: Mapping[str, str], changed_at: str
 ) -> EndpointSlice:
     """Return the object to write: a new slice, or the existing one with new content."""
-    existing = content.found
+    existing = content.existing
     if existing is None:
         meta = ObjectMeta(
             generateName=name_prefix(service.metadata.name),
@@ -57,7 +57,7 @@ def _owner(service: Service) -> OwnerReference:
     )
 
 
-def belongs_to_another(found: EndpointSlice, service: Service) -> bool:
+def belongs_to_another(endpoint_slice: EndpointSlice, service: Service) -> bool:
     """Whether the slice is owned by an earlier service of the same name, so that garbage collection will delete it."""
-    owners = found.metadata.ownerReferences
+    owners = endpoint_slice.metadata.ownerReferences
     return any(owner.controller and owner.uid != service.metadata.uid for owner in owners)

@@ -17,7 +17,7 @@ _Port = tuple[str, int, str, str]
 
 
 @dataclass(slots=True)
-class _Found:
+class _PortSubset:
     address: EndpointAddress
     is_ready: bool
     ports: list[EndpointPort]
@@ -26,13 +26,13 @@ class _Found:
 def subsets_of(service: Service, pods: Iterable[Pod]) -> list[EndpointSubset]:
     """Return the subsets of a service. With publishNotReadyAddresses, unready and terminating pods count as ready."""
     publishes = service.spec.publishNotReadyAddresses
-    entries: list[_Found] = []
+    entries: list[_PortSubset] = []
     for pod in pods:
         if not may_serve(pod, with_terminating=publishes):
             continue
         address = _address(service, pod)
         if address is not None and (ports := _ports(service, pod)) is not None:
-            entries.append(_Found(address, publishes or is_ready(pod), ports))
+            entries.append(_PortSubset(address, publishes or is_ready(pod), ports))
     return _packed(entries)
 
 
@@ -60,18 +60,18 @@ def _ports(service: Service, pod: Pod) -> list[EndpointPort] | None:
 
 def repacked(subsets: Iterable[EndpointSubset]) -> list[EndpointSubset]:
     """Return the subsets in canonical form: each address is in one subset only, with all its ports."""
-    entries: dict[tuple[str, str, bool], _Found] = {}
+    entries: dict[tuple[str, str, bool], _PortSubset] = {}
     for subset in subsets:
         for is_usable, addresses in ((True, subset.addresses), (False, subset.notReadyAddresses)):
             for address in addresses:
-                entry = entries.setdefault((*_ip_and_uid(address), is_usable), _Found(address, is_usable, []))
+                entry = entries.setdefault((*_ip_and_uid(address), is_usable), _PortSubset(address, is_usable, []))
                 entry.ports += [port for port in subset.ports if port not in entry.ports]
     return _packed(entries.values())
 
 
-def _packed(found: Iterable[_Found]) -> list[EndpointSubset]:
+def _packed(_founds: Iterable[_PortSubset]) -> list[EndpointSubset]:
     groups: dict[tuple[_Port, ...], EndpointSubset] = {}
-    for entry in found:
+    for entry in _founds:
         ports = sorted(entry.ports, key=_order)
         key = tuple(_order(port) for port in ports)
         subset = groups.setdefault(key, EndpointSubset(ports=ports))

@@ -9,7 +9,7 @@ from typing import Any
 from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from sampan.api.types.storage_v1 import CSIDriver, VolumeAttachment
 from sampan.controllers.storage import attachments
-from sampan.controllers.storage.attachments import Plan, Wanted
+from sampan.controllers.storage.attachments import AttachDetachPlan, DesiredAttachment
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
@@ -31,12 +31,16 @@ def _by_node(pod: Pod) -> Iterable[Hashable]:
     return (pod.spec.nodeName,)
 
 
-def _attachments_by_node(found: VolumeAttachment) -> Iterable[Hashable]:
-    return (found.spec.nodeName,)
+def _attachments_by_node(volume_attachment: VolumeAttachment) -> Iterable[Hashable]:
+    return (volume_attachment.spec.nodeName,)
 
 
-def _attachments_by_volume(found: VolumeAttachment) -> Iterable[Hashable]:
-    return (found.spec.source.persistentVolumeName,) if found.spec.source.persistentVolumeName else ()
+def _attachments_by_volume(volume_attachment: VolumeAttachment) -> Iterable[Hashable]:
+    return (
+        (volume_attachment.spec.source.persistentVolumeName,)
+        if volume_attachment.spec.source.persistentVolumeName
+        else ()
+    )
 
 
 class AttachDetachController:
@@ -54,7 +58,7 @@ class AttachDetachController:
         self._known.add_index(_attachments_by_volume)
         self._unwanted: dict[str, dict[str, float]] = {}
         """Monotonic time since when an attached volume is no longer needed, by node and volume."""
-        self._told: dict[str, dict[str, str]] = {}
+        self._reported_errors: dict[str, dict[str, str]] = {}
         """The last attach error that was reported as an event, by node and volume."""
         self.watches = (
             Watch(resource_of(Pod), _by_node),
@@ -78,7 +82,7 @@ class AttachDetachController:
         node = self._nodes.get(key)
         if node is not None and not attachments.is_managed(node):
             return None
-        desired = self._wanted(key) if node is not None else {}
+        desired = self._desired_volumes(key) if node is not None else {}
         attached = self._attached(key)
         plan = attachments.plan(node, desired, attached, self._waiting_s(key, desired, attached))
         if node is not None:
@@ -92,12 +96,12 @@ class AttachDetachController:
 
     # -- desired and actual state ------------------------------------------------------------------------------------
 
-    def _wanted(self, node: str) -> dict[str, Wanted]:
-        desired: dict[str, Wanted] = {}
+    def _desired_volumes(self, node: str) -> dict[str, DesiredAttachment]:
+        desired: dict[str, DesiredAttachment] = {}
         for pod in self._pods.find(_by_node, node):
             for volume in self._volumes_of(pod) if attachments.needs_volumes(pod) else ():
                 name = attachments.unique_name(volume)
-                request = desired.setdefault(name, Wanted(volume, elsewhere=self._elsewhere(volume, node)))
+                request = desired.setdefault(name, DesiredAttachment(volume, elsewhere=self._elsewhere(volume, node)))
                 request.pods.append(pod)
         return desired
 
@@ -130,14 +134,16 @@ class AttachDetachController:
                 attached[attachments.unique_name(volume)] = attachment
         return attached
 
-    def _waiting_s(self, node: str, wanted: Mapping[str, Any], attached: Mapping[str, Any]) -> dict[str, float]:
+    def _waiting_s(
+        self, node: str, desired_volumes: Mapping[str, Any], attached: Mapping[str, Any]
+    ) -> dict[str, float]:
         now, before = self._clock.monotonic(), self._unwanted.pop(node, {})
-        since = {name: before.get(name, now) for name in attached if name not in wanted}
+        since = {name: before.get(name, now) for name in attached if name not in desired_volumes}
         if since:
             self._unwanted[node] = since
-        messages = {name: text for name, text in self._told.pop(node, {}).items() if name in wanted}
+        messages = {name: text for name, text in self._reported_errors.pop(node, {}).items() if name in desired_volumes}
         if messages:
-            self._told[node] = messages
+            self._reported_errors[node] = messages
         return {name: now - started for name, started in since.items()}
 
     # -- attaching and detaching -------------------------------------------------------------------------------------
@@ -148,15 +154,15 @@ class AttachDetachController:
         except errors.AlreadyExists:
             return
 
-    async def _detach(self, found: VolumeAttachment) -> None:
-        if found.metadata.deletionTimestamp is not None:
+    async def _detach(self, volume_attachment: VolumeAttachment) -> None:
+        if volume_attachment.metadata.deletionTimestamp is not None:
             return
         try:
-            await self._attachments.delete(found.metadata.name)
+            await self._attachments.delete(volume_attachment.metadata.name)
         except errors.NotFound:
             return
 
-    async def _report(self, plan: Plan, node: Node) -> None:
+    async def _report(self, plan: AttachDetachPlan, node: Node) -> None:
         """Write volumesAttached to the node status, which must precede the detachment of a volume."""
         if plan.report == node.status.volumesAttached:
             return
@@ -168,25 +174,31 @@ class AttachDetachController:
             return
 
     def _tell(
-        self, plan: Plan, node: Node, wanted: Mapping[str, Wanted], attached: Mapping[str, VolumeAttachment]
+        self,
+        plan: AttachDetachPlan,
+        node: Node,
+        desired_volumes: Mapping[str, DesiredAttachment],
+        attached: Mapping[str, VolumeAttachment],
     ) -> None:
         before = {volume.name for volume in node.status.volumesAttached}
         for volume in plan.report:
-            if volume.name not in before and volume.name in wanted:
-                self._say(wanted[volume.name], NORMAL, "SuccessfulAttachVolume", "AttachVolume.Attach succeeded", "")
+            if volume.name not in before and volume.name in desired_volumes:
+                self._say(
+                    desired_volumes[volume.name], NORMAL, "SuccessfulAttachVolume", "AttachVolume.Attach succeeded", ""
+                )
         for name, attachment in attached.items():
             error = attachment.status.attachError
-            if error is not None and name in wanted and self._is_news(node, name, error.message):
+            if error is not None and name in desired_volumes and self._is_news(node, name, error.message):
                 text = f": {error.message}"
-                self._say(wanted[name], WARNING, "FailedAttachVolume", "AttachVolume.Attach failed", text)
+                self._say(desired_volumes[name], WARNING, "FailedAttachVolume", "AttachVolume.Attach failed", text)
         for request in plan.blocked:
             self._tell_blocked(request, node)
 
-    def _say(self, want: Wanted, type: str, reason: str, start: str, end: str) -> None:
+    def _say(self, want: DesiredAttachment, type: str, reason: str, start: str, end: str) -> None:
         for pod in want.pods:
             self._events.event(pod, type, reason, f'{start} for volume "{want.volume.metadata.name}" {end}')
 
-    def _tell_blocked(self, want: Wanted, node: Node) -> None:
+    def _tell_blocked(self, want: DesiredAttachment, node: Node) -> None:
         if not self._is_news(node, attachments.unique_name(want.volume), "blocked"):
             return
         ref = want.volume.spec.claimRef
@@ -196,7 +208,7 @@ class AttachDetachController:
             self._events.event(pod, WARNING, "FailedAttachVolume", attachments.multi_attach(want, pod, others))
 
     def _is_news(self, node: Node, name: str, text: str) -> bool:
-        messages = self._told.setdefault(node.metadata.name, {})
+        messages = self._reported_errors.setdefault(node.metadata.name, {})
         if messages.get(name) == text:
             return False
         messages[name] = text

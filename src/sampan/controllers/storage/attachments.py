@@ -64,7 +64,7 @@ def is_ready(node: Node) -> bool:
 
 
 @dataclass(slots=True)
-class Wanted:
+class DesiredAttachment:
     """A volume that pods on a node need."""
 
     volume: PersistentVolume
@@ -74,9 +74,9 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class Plan:
-    attach: list[Wanted] = field(default_factory=list)
-    blocked: list[Wanted] = field(default_factory=list)
+class AttachDetachPlan:
+    attach: list[DesiredAttachment] = field(default_factory=list)
+    blocked: list[DesiredAttachment] = field(default_factory=list)
     """Volumes that are attached to another node and do not allow multi-attach."""
     detach: list[VolumeAttachment] = field(default_factory=list)
     report: list[AttachedVolume] = field(default_factory=list)
@@ -86,19 +86,19 @@ class Plan:
 
 def plan(
     node: Node | None,
-    wanted: Mapping[str, Wanted],
+    desired_volumes: Mapping[str, DesiredAttachment],
     attached: Mapping[str, VolumeAttachment],
     waiting_s: Mapping[str, float],
-) -> Plan:
-    """Return the plan for a node. `wanted` and `attached` are keyed by the unique volume name; `waiting_s` is for how
-    many seconds each attached volume has not been needed."""
-    result = Plan()
-    for name, request in wanted.items():
+) -> AttachDetachPlan:
+    """Return the plan for a node. The mappings are keyed by the unique volume name; `waiting_s` is for how many seconds
+    each attached volume has not been needed."""
+    result = AttachDetachPlan()
+    for name, request in desired_volumes.items():
         if name in attached:
             continue
         (result.blocked if request.elsewhere and not may_be_shared(request.volume) else result.attach).append(request)
     for name, volume_attachment in attached.items():
-        if name in wanted:
+        if name in desired_volumes:
             keeps = True
         else:
             keeps = node is not None and not may_detach(node, name, waiting_s.get(name, 0.0))
@@ -123,7 +123,7 @@ def may_detach(node: Node, name: str, waited_s: float) -> bool:
     return not is_ready(node) and waited_s >= PATIENCE_S
 
 
-def multi_attach(want: Wanted, pod: Pod, others: Iterable[Pod]) -> str:
+def multi_attach(want: DesiredAttachment, pod: Pod, others: Iterable[Pod]) -> str:
     """Return the message of the event for a pod whose volume is attached elsewhere."""
     others = list(others)
     start = f'Multi-Attach error for volume "{want.volume.metadata.name}"'

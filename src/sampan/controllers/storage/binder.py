@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from sampan.api.types.storage_v1 import StorageClass
 from sampan.controllers.descriptor import ControllerContext
-from sampan.controllers.storage import verdicts
+from sampan.controllers.storage import binding_decisions
+from sampan.controllers.storage.binding_decisions import EventText
 from sampan.controllers.storage.plugins import HostPath, LocalPath, Plugins, VolumeError
-from sampan.controllers.storage.provisioning import Provisioning
-from sampan.controllers.storage.reclaiming import Reclaiming
-from sampan.controllers.storage.verdicts import Word
+from sampan.controllers.storage.provisioner import Provisioner
+from sampan.controllers.storage.reclaimer import VolumeReclaimer
 from sampan.controllers.storage.writes import Writes
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
@@ -54,7 +54,7 @@ class VolumeKey(NamedTuple):
     volume: str
 
 
-class _Taken(Exception):
+class _Unavailable(Exception):
     """The matching volume is being bound to another claim; the sync is retried."""
 
 
@@ -97,9 +97,9 @@ class PersistentVolumeBinderController:
         self._pods.add_index(by_claim)
         self._writes = Writes(client=client, events=events)
         nodes, activity = informers.of(Node).lister, informers.activity
-        self._provisioning = Provisioning(writes=self._writes, plugins=plugins, nodes=nodes, activity=activity)
-        self._reclaiming = Reclaiming(writes=self._writes, plugins=plugins, activity=activity)
-        self._taken: dict[str, str] = {}
+        self._provisioning = Provisioner(writes=self._writes, plugins=plugins, nodes=nodes, activity=activity)
+        self._reclaiming = VolumeReclaimer(writes=self._writes, plugins=plugins, activity=activity)
+        self._unavailable: dict[str, str] = {}
         """UIDs of the claims to which volumes are being bound while the cache does not show it, by volume name."""
         self.watches = (
             Watch(resource_of(PersistentVolumeClaim), _keys_of_claim),
@@ -112,14 +112,14 @@ class PersistentVolumeBinderController:
     def _keys_of_volume(self, volume: PersistentVolume) -> Iterable[Hashable]:
         yield VolumeKey(volume.metadata.name)
         if volume.spec.claimRef is not None:
-            self._taken.pop(volume.metadata.name, None)
+            self._unavailable.pop(volume.metadata.name, None)
         for claim_key in _by_named_claim(volume):
             yield ClaimKey(claim_key)  # type: ignore[arg-type]
         for class_name in _free_by_class(volume):
             yield from self._looking(class_name)
 
-    def _keys_of_class(self, found: StorageClass) -> Iterable[Hashable]:
-        yield from self._looking(found.metadata.name)
+    def _keys_of_class(self, storage_class: StorageClass) -> Iterable[Hashable]:
+        yield from self._looking(storage_class.metadata.name)
         yield from self._looking("")
 
     def _looking(self, name: Hashable) -> Iterable[Hashable]:
@@ -133,7 +133,7 @@ class PersistentVolumeBinderController:
                 await self._look_at_volume(key.volume)
         except errors.NotFound:
             return
-        except (VolumeError, _Taken) as error:
+        except (VolumeError, _Unavailable) as error:
             raise errors.unexpected(str(error)) from error
 
     # -- claims ------------------------------------------------------------------------------------------------------
@@ -142,31 +142,31 @@ class PersistentVolumeBinderController:
         claim = self._claims.by_key(key)
         if claim is None:
             return
-        verdict = self._judged(claim)
-        match verdict:
-            case verdicts.Bind(volume):
+        decision = self._judged(claim)
+        match decision:
+            case binding_decisions.BindClaim(volume):
                 await self._bind(volume, claim)
-            case verdicts.TakeClass(name):
+            case binding_decisions.TakeClass(name):
                 changed = copy_of(claim)
                 changed.spec.storageClassName = name
                 await self._writes.claims.update(changed)
-            case verdicts.Provision():
+            case binding_decisions.Provision():
                 await self._provisioning.provision(claim, self._classes.get(class_of_claim(claim)))
-            case verdicts.Lose(word):
+            case binding_decisions.Lose(word):
                 if claim.status.phase != LOST:
                     self._writes.say(await self._writes.claim_in(claim, LOST), word)
-            case verdicts.Wait():
-                await self._wait(claim, verdict)
+            case binding_decisions.Wait():
+                await self._wait(claim, decision)
 
-    def _judged(self, claim: PersistentVolumeClaim) -> verdicts.ClaimVerdict:
+    def _judged(self, claim: PersistentVolumeClaim) -> binding_decisions.ClaimDecision:
         volume = self._volumes.get(claim.spec.volumeName) if claim.spec.volumeName else None
         if BIND_COMPLETED in claim.metadata.annotations:
-            return verdicts.on_bound_claim(claim, volume)
+            return binding_decisions.on_bound_claim(claim, volume)
         if claim.spec.volumeName:
-            return verdicts.on_naming_claim(claim, volume)
+            return binding_decisions.on_naming_claim(claim, volume)
         waits = waits_for_consumer(self._classes.get(class_of_claim(claim)))
         default = None if names_class(claim) else default_of(self._classes)
-        return verdicts.on_new_claim(claim, self._match(claim, only_named=waits), default, waits=waits)
+        return binding_decisions.on_new_claim(claim, self._match(claim, only_named=waits), default, waits=waits)
 
     def _match(self, claim: PersistentVolumeClaim, *, only_named: bool) -> PersistentVolume | None:
         reserved = self._volumes.find(_by_named_claim, key_of(claim))
@@ -176,57 +176,57 @@ class PersistentVolumeBinderController:
         )
 
     def _is_free(self, volume: PersistentVolume) -> bool:
-        return volume.metadata.name not in self._taken
+        return volume.metadata.name not in self._unavailable
 
     async def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
         """Bind the volume, and withhold it from other claims until the cache shows the binding."""
         name = volume.metadata.name
-        if self._taken.setdefault(name, claim.metadata.uid) != claim.metadata.uid:
-            raise _Taken(f"volume {name} is being bound to another claim")
+        if self._unavailable.setdefault(name, claim.metadata.uid) != claim.metadata.uid:
+            raise _Unavailable(f"volume {name} is being bound to another claim")
         try:
             await self._writes.bind(volume, claim)
         except BaseException:
-            self._taken.pop(name, None)
+            self._unavailable.pop(name, None)
             raise
         shown = self._volumes.get(name)
         if shown is None or shown.spec.claimRef is not None:
-            self._taken.pop(name, None)
+            self._unavailable.pop(name, None)
 
-    async def _wait(self, claim: PersistentVolumeClaim, verdict: verdicts.Wait) -> None:
-        word = self._of_consumer(claim) if verdict.for_consumer else verdict.word
+    async def _wait(self, claim: PersistentVolumeClaim, decision: binding_decisions.Wait) -> None:
+        word = self._of_consumer(claim) if decision.for_consumer else decision.word
         if word is not None:
             self._writes.say(claim, word)
-        if verdict.is_failure:
-            raise _Taken(word.message if word is not None else "")
+        if decision.is_failure:
+            raise _Unavailable(word.message if word is not None else "")
         await self._writes.claim_in(claim, PENDING)
 
-    def _of_consumer(self, claim: PersistentVolumeClaim) -> Word:
+    def _of_consumer(self, claim: PersistentVolumeClaim) -> EventText:
         pods = [pod for pod in self._pods.find(by_claim, key_of(claim)) if pod.status.phase not in _ENDED]
         names = [pod.metadata.name for pod in pods if not pod.spec.nodeName]
         if not names:
-            return Word(NORMAL, "WaitForFirstConsumer", "waiting for first consumer to be created before binding")
+            return EventText(NORMAL, "WaitForFirstConsumer", "waiting for first consumer to be created before binding")
         subject = f"pods {','.join(names)}" if len(names) > 1 else f"pod {names[0]}"
-        return Word(NORMAL, "WaitForPodScheduled", f"waiting for {subject} to be scheduled")
+        return EventText(NORMAL, "WaitForPodScheduled", f"waiting for {subject} to be scheduled")
 
     # -- volumes -----------------------------------------------------------------------------------------------------
 
     async def _look_at_volume(self, name: str) -> None:
         volume = self._volumes.get(name)
-        if volume is None or name in self._taken:
+        if volume is None or name in self._unavailable:
             return
         if volume.spec.persistentVolumeReclaimPolicy != DELETE:
             volume = await self._reclaiming.let_go(volume)
         claim = await self._claim_of(volume)
-        match verdicts.on_volume(volume, claim):
-            case verdicts.Offer():
+        match binding_decisions.on_volume(volume, claim):
+            case binding_decisions.Offer():
                 await self._writes.volume_in(volume, AVAILABLE)
-            case verdicts.Keep():
+            case binding_decisions.Keep():
                 await self._writes.volume_in(volume, BOUND)
-            case verdicts.Reclaim():
+            case binding_decisions.Reclaim():
                 await self._reclaiming.reclaim(volume)
-            case verdicts.Unbind():
+            case binding_decisions.Unbind():
                 await self._writes.unbind(volume)
-            case verdicts.LookAtClaim(mismatch=True):
+            case binding_decisions.LookAtClaim(mismatch=True):
                 self._tell_mismatch(volume, claim)
 
     async def _claim_of(self, volume: PersistentVolume) -> PersistentVolumeClaim | None:
@@ -251,8 +251,8 @@ class PersistentVolumeBinderController:
         start, end = "Cannot bind PersistentVolume", "due to incompatible volumeMode."
         of_volume = f'{start} to requested PersistentVolumeClaim "{claim.metadata.name}" {end}'
         of_claim = f'{start} "{volume.metadata.name}" to requested PersistentVolumeClaim {end}'
-        self._writes.say(volume, Word(WARNING, "VolumeMismatch", of_volume))
-        self._writes.say(claim, Word(WARNING, "VolumeMismatch", of_claim))
+        self._writes.say(volume, EventText(WARNING, "VolumeMismatch", of_volume))
+        self._writes.say(claim, EventText(WARNING, "VolumeMismatch", of_claim))
 
 
 def make(context: ControllerContext) -> PersistentVolumeBinderController:

@@ -30,7 +30,7 @@ class VolumeError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class VolumeOptions:
     """The parameters of a volume to be provisioned."""
 
     name: str
@@ -52,7 +52,7 @@ class VolumePlugin(Protocol):
     def name(self) -> str:
         """The provisioner name that storage classes refer to."""
 
-    async def provision(self, wanted: Wanted) -> PersistentVolumeSpec: ...
+    async def provision(self, options: VolumeOptions) -> PersistentVolumeSpec: ...
 
     def can_remove(self, volume: PersistentVolume) -> bool:
         """Whether the plug-in can delete a volume that was not dynamically provisioned."""
@@ -92,7 +92,7 @@ _is_removable = re.compile(r"/tmp/.+").fullmatch
 class HostPath:
     name = "kubernetes.io/host-path"
 
-    async def provision(self, wanted: Wanted) -> PersistentVolumeSpec:
+    async def provision(self, options: VolumeOptions) -> PersistentVolumeSpec:
         raise VolumeError("Provisioning in volume plugin kubernetes.io/host-path is disabled")
 
     def can_remove(self, volume: PersistentVolume) -> bool:
@@ -115,19 +115,19 @@ class LocalPath:
     def __init__(self, *, root: str) -> None:
         self._root = root
 
-    async def provision(self, wanted: Wanted) -> PersistentVolumeSpec:
-        unknown = sorted(set(wanted.storage_class.parameters) - {_PATH})
+    async def provision(self, options: VolumeOptions) -> PersistentVolumeSpec:
+        unknown = sorted(set(options.storage_class.parameters) - {_PATH})
         if unknown:
             raise VolumeError(f"invalid option {unknown[0]!r} for volume plugin {LOCAL_PATH}")
-        if wanted.claim.spec.volumeMode == "Block":
+        if options.claim.spec.volumeMode == "Block":
             raise VolumeError(f"{LOCAL_PATH} does not support block volume provisioning")
-        root = Path(wanted.storage_class.parameters.get(_PATH, self._root))
+        root = Path(options.storage_class.parameters.get(_PATH, self._root))
         if not root.is_absolute() or ".." in root.parts:
             raise VolumeError(f"the path {root} is not absolute")
-        meta = wanted.claim.metadata
-        path = root / f"{wanted.name}_{meta.namespace}_{meta.name}"
+        meta = options.claim.metadata
+        path = root / f"{options.name}_{meta.namespace}_{meta.name}"
         source = HostPathVolumeSource(path=str(path), type="DirectoryOrCreate")
-        return PersistentVolumeSpec(hostPath=source, nodeAffinity=_on(wanted.node) if wanted.node else None)
+        return PersistentVolumeSpec(hostPath=source, nodeAffinity=_on(options.node) if options.node else None)
 
     def can_remove(self, volume: PersistentVolume) -> bool:
         return False

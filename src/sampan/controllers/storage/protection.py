@@ -132,8 +132,8 @@ def named_by_volume(volume: PersistentVolume) -> Iterable[Hashable]:
     return (volume.spec.volumeAttributesClassName,) if volume.spec.volumeAttributesClassName else ()
 
 
-def _waiting_keys(found: Any) -> Iterable[Hashable]:
-    return (found.metadata.name,) if concerns(found, CLASS_FINALIZER) else ()
+def _waiting_keys(obj: Any) -> Iterable[Hashable]:
+    return (obj.metadata.name,) if concerns(obj, CLASS_FINALIZER) else ()
 
 
 class ClassProtectionController:

@@ -1,7 +1,7 @@
 """The writes that bind claims and volumes, which are skipped if nothing changes."""
 
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
-from sampan.controllers.storage.verdicts import Word
+from sampan.controllers.storage.binding_decisions import EventText
 from sampan.machinery.client import Client
 from sampan.machinery.events import EventRecorder
 from sampan.machinery.volumes import binding
@@ -31,7 +31,7 @@ class Writes:
         changed = binding.claim_in(claim, phase, volume)
         return claim if changed is None else await self.claims.update_status(changed)
 
-    async def volume_in(self, volume: PersistentVolume, phase: str, word: Word | None = None) -> PersistentVolume:
+    async def volume_in(self, volume: PersistentVolume, phase: str, word: EventText | None = None) -> PersistentVolume:
         """Set the phase of the volume, and record the event if the phase changes."""
         changed = binding.volume_in(volume, phase, word.message if word is not None else "")
         if changed is None:
@@ -41,5 +41,5 @@ class Writes:
             self.say(volume, word)
         return volume
 
-    def say(self, obj: PersistentVolume | PersistentVolumeClaim, word: Word) -> None:
+    def say(self, obj: PersistentVolume | PersistentVolumeClaim, word: EventText) -> None:
         self._events.event(obj, word.type, word.reason, word.message)

@@ -29,8 +29,8 @@ from sampan.controllers.ownership import (
     slow_start,
 )
 from sampan.controllers.ownership.adoption import by_controller_or_orphan, selector_or_nothing
+from sampan.controllers.ownership.deletion_order import first_to_go
 from sampan.controllers.ownership.pods import BURST, FIRST, all_at_once, is_namespace_ending
-from sampan.controllers.ownership.ranking import first_to_go
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
@@ -88,25 +88,22 @@ REPLICATION_CONTROLLER = ReplicaKind(
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReplicaPlan:
     creations: int = 0
     deletions: Sequence[Pod] = ()
 
 
-NOTHING = Plan()
+NOTHING = ReplicaPlan()
 
 
-def plan(active: Sequence[Pod], wanted: int, related: Callable[[], Iterable[Pod]], now: float) -> Plan:
+def plan(active: Sequence[Pod], desired: int, related: Callable[[], Iterable[Pod]], now: float) -> ReplicaPlan:
     """Return the plan. `related` returns the pods whose nodes influence which pods are deleted first."""
-    surplus = len(active) - wanted
+    surplus = len(active) - desired
     if surplus < 0:
-        return Plan(creations=min(-surplus, BURST))
+        return ReplicaPlan(creations=min(-surplus, BURST))
     if surplus > 0:
-        return Plan(deletions=first_to_go(active, min(surplus, BURST), related=related(), now=now))
+        return ReplicaPlan(deletions=first_to_go(active, min(surplus, BURST), related=related(), now=now))
     return NOTHING
-
-
-__all__ = ["BURST", "NOTHING", "Plan", "plan"]
 
 
 class ReplicaController:
@@ -168,7 +165,7 @@ class ReplicaController:
             return await self._delete(owner, todo.deletions)
         return False, None
 
-    def _plan(self, owner: Any, active: Sequence[Pod]) -> Plan:
+    def _plan(self, owner: Any, active: Sequence[Pod]) -> ReplicaPlan:
         if owner.metadata.deletionTimestamp is not None or not self._expectations.satisfied(owner.metadata.uid):
             return NOTHING
         return plan(active, wanted_replicas(owner), lambda: self._related(owner), self._clock.now())

@@ -47,12 +47,12 @@ async def test_jobs_come_at_their_times_and_are_kept_as_long_as_asked() -> None:
         assert status.lastScheduleTime == "2026-01-01T00:40:00Z"
         assert status.lastSuccessfulTime == "2026-01-01T00:40:00Z"
         events = await c.events()
-        for reason, told in (
+        for reason, message in (
             ("SuccessfulCreate", f"Created job {name_at(600)}"),
             ("SawCompletedJob", f"Saw completed job: {name_at(600)}, condition: Complete"),
             ("SuccessfulDelete", f"Deleted job {name_at(600)}"),
         ):
-            assert ("Normal", reason, told) in events
+            assert ("Normal", reason, message) in events
 
 
 async def test_a_month_passes_in_seconds() -> None:
@@ -118,8 +118,8 @@ async def test_a_job_that_is_not_ours_is_told_of_and_one_that_is_gone_forgotten(
         made.spec.selector, made.spec.template.metadata.labels = None, {}
         await c.cluster.client.of(Job).create(made)
         await c.pass_s(0)
-        told = "Saw a job that the controller did not create or forgot: by-hand"
-        assert ("Warning", "UnexpectedJob", told) in await c.events()
+        events = "Saw a job that the controller did not create or forgot: by-hand"
+        assert ("Warning", "UnexpectedJob", events) in await c.events()
         options = Delete(propagation="Background")
         await c.cluster.client.of(Job).delete(name_at(600), "default", options=options)
         await c.pass_s(0)

@@ -1,4 +1,4 @@
-"""Whether a job is started, and what is told."""
+"""Whether a job is started, and which events are recorded."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def test_decisions(
 ) -> None:
     decision = decide(cron(status=status, **spec), START + passed_s)
     assert (decision.start is not None) is starts
-    assert [told.reason for told in decision.told] == reasons
+    assert [events.reason for events in decision.events] == reasons
 
 
 def test_a_cron_job_that_is_being_deleted_starts_nothing() -> None:

@@ -37,9 +37,9 @@ def test_the_last_time_that_has_come(schedule: str, passed_s: float, expected: f
 def test_it_is_what_walking_through_all_times_finds(schedule: str, passed_s: int) -> None:
     spec, now = cron(schedule), START + passed_s
     next_after = next_of(spec)
-    expected, following = None, next_after(START)
-    while following is not None and following <= now:
-        expected, following = following, next_after(following)
+    expected, next_time = None, next_after(START)
+    while next_time is not None and next_time <= now:
+        expected, next_time = next_time, next_after(next_time)
     found = due(spec, now, next_after, within_deadline=True)
     if found.time is None and expected is not None:
         assert schedule.startswith("0 9-17"), "only an uneven schedule may be found out later"
@@ -82,9 +82,9 @@ def test_when_clocks_are_changed(start: str, expected: list[str]) -> None:
     next_after = next_of(cron("30 2 * * *", timeZone="America/New_York"))
     moment, found = parse_time(start), []
     for _ in expected:
-        following = next_after(moment)
-        assert following is not None
-        moment = following
+        next_time = next_after(moment)
+        assert next_time is not None
+        moment = next_time
         found.append(format_time(moment))
     assert found == expected
 

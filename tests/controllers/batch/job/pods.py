@@ -52,8 +52,8 @@ def pod(
         exit_code = code if code is not None else int(phase == "Failed")
         state = {"terminated": {"exitCode": exit_code, "finishedAt": format_time(NOW - ended_s)}}
     container = {"name": "c", "image": "i", "imageID": "i", "state": state, "restartCount": restarts}
-    told = [*conditions, *([{"type": "Ready", "status": "True"}] if ready else [])]
-    status = {"phase": phase, "containerStatuses": [container], "conditions": told}
+    events = [*conditions, *([{"type": "Ready", "status": "True"}] if ready else [])]
+    status = {"phase": phase, "containerStatuses": [container], "conditions": events}
     return codec.from_value({"metadata": meta, "status": status}, Pod)
 
 

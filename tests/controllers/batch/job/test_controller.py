@@ -85,9 +85,9 @@ def test_the_backoff_limit_ends_the_job() -> None:
             ("FailureTarget", "True", "BackoffLimitExceeded"),
             ("Failed", "True", "BackoffLimitExceeded"),
         ]
-        told = "Job has reached the specified backoff limit"
-        assert status.conditions[-1].message == told
-        assert ("Warning", "BackoffLimitExceeded", told) in await c.events()
+        events = "Job has reached the specified backoff limit"
+        assert status.conditions[-1].message == events
+        assert ("Warning", "BackoffLimitExceeded", events) in await c.events()
 
     play(scenario)
 

@@ -7,7 +7,7 @@ import pytest
 from sampan.api.codec import json as codec
 from sampan.api.types.batch_v1 import Job, PodFailurePolicy, SuccessPolicy
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.batch.job.finish import is_complete, verdict
+from sampan.controllers.batch.job.finish import finish_condition, is_complete
 from sampan.controllers.batch.job.parallelism import pods_wanted
 from sampan.controllers.batch.job.pod_state import Failures, Indexes, after, finish_time
 from sampan.controllers.batch.job.policies import Match, judge, met
@@ -113,13 +113,13 @@ def test_when_a_pod_ended() -> None:
     ],
 )
 def test_whether_the_job_ends(made: Job, pods: list[Pod], expected: str | None) -> None:
-    found = verdict(view(made, *pods))
+    found = finish_condition(view(made, *pods))
     assert (found.reason if found is not None else None) == expected
 
 
 def test_what_was_decided_stands() -> None:
     target = {"type": "FailureTarget", "status": "True", "reason": "DeadlineExceeded", "message": "m"}
-    found = verdict(view(job(status={"conditions": [target]})))
+    found = finish_condition(view(job(status={"conditions": [target]})))
     assert found is not None
     assert (found.type, found.reason, found.message) == ("Failed", "DeadlineExceeded", "m")
 

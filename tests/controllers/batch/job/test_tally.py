@@ -7,7 +7,7 @@ from sampan.api.codec import json as codec
 from sampan.api.types.batch_v1 import Job, JobStatus
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.batch.job.conditions import FAILURE_TARGET, condition
-from sampan.controllers.batch.job.pod_tracking import MOST_UNCOUNTED, is_settled, settle, take, uncounted_of
+from sampan.controllers.batch.job.pod_tracker import MOST_UNCOUNTED, is_settled, settle, take, uncounted_of
 from tests.controllers.batch.job.pods import NOW, indexed, job, pod, view
 
 PHASES = st.sampled_from(["Running", "Succeeded", "Failed"])

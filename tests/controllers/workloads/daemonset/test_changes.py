@@ -9,16 +9,16 @@ from sampan.api.types.apps_v1 import DaemonSet
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.controllers.workloads.daemonset.nodes import Placement
 from sampan.controllers.workloads.daemonset.rollout import manage, rolling_update
-from sampan.controllers.workloads.daemonset.view import Changes, View, by_node, counted
+from sampan.controllers.workloads.daemonset.view import DaemonPodChanges, DaemonSetView, by_node, counted
 from tests.controllers.workloads.daemonset.objects import NOW, daemon_set, node, pod
 
 
-def view(owner: DaemonSet, nodes: Sequence[Node], pods: Sequence[Pod]) -> View:
+def view(owner: DaemonSet, nodes: Sequence[Node], pods: Sequence[Pod]) -> DaemonSetView:
     placement = Placement(owner.spec.template.spec)
-    return View(daemon_set=owner, nodes=nodes, placement=placement, pods=by_node(pods), hash="new", now=NOW)
+    return DaemonSetView(daemon_set=owner, nodes=nodes, placement=placement, pods=by_node(pods), hash="new", now=NOW)
 
 
-def told(changes: Changes) -> tuple[list[str], list[str]]:
+def told(changes: DaemonPodChanges) -> tuple[list[str], list[str]]:
     return changes.nodes, [one.metadata.name for one in changes.pods]
 
 

@@ -9,8 +9,8 @@ from sampan.controllers.workloads.daemonset.nodes import (
     GENERATION_ANNOTATION,
     GENERATION_LABEL,
     HASH_LABEL,
+    NodeEligibility,
     Placement,
-    Verdict,
     daemon_template,
     daemon_tolerations,
     is_updated,
@@ -19,7 +19,7 @@ from sampan.controllers.workloads.daemonset.nodes import (
 )
 from tests.controllers.workloads.daemonset.objects import daemon_set, node, pod
 
-YES, STAYS, NO = Verdict(True, True), Verdict(False, True), Verdict(False, False)
+YES, STAYS, NO = NodeEligibility(True, True), NodeEligibility(False, True), NodeEligibility(False, False)
 
 
 def affinity(*terms: dict[str, Any]) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def field(operator: str, *values: str) -> dict[str, Any]:
     return {"matchFields": [{"key": "metadata.name", "operator": operator, "values": list(values)}]}
 
 
-CASES: list[tuple[str, dict[str, Any], dict[str, Any], Verdict]] = [
+CASES: list[tuple[str, dict[str, Any], dict[str, Any], NodeEligibility]] = [
     ("anything goes", {}, {}, YES),
     ("its node by name", {"nodeName": "n"}, {}, YES),
     ("another's name", {"nodeName": "other"}, {}, NO),
@@ -87,7 +87,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], Verdict]] = [
 
 
 @pytest.mark.parametrize(("spec", "said", "wanted"), [pytest.param(*case[1:], id=case[0]) for case in CASES])
-def test_where_pods_belong(spec: dict[str, Any], said: dict[str, Any], wanted: Verdict) -> None:
+def test_where_pods_belong(spec: dict[str, Any], said: dict[str, Any], wanted: NodeEligibility) -> None:
     placement = Placement(daemon_set(spec=spec).spec.template.spec)
     one = node("n", **said)
     assert placement.judge(one) == wanted

@@ -8,7 +8,7 @@ from sampan.api.semantics.conditions import find_condition
 from sampan.api.semantics.owners import controller_of
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet
 from sampan.api.types.core_v1 import Event, ResourceQuota
-from sampan.controllers.workloads.deployment.replicasets import HISTORY, REVISION, ROLLBACK_TO, new_set
+from sampan.controllers.workloads.deployment.replicasets import HISTORY, REVISION, ROLLBACK_TO, new_replica_set
 from sampan.machinery.client.options import Delete
 from sampan.machinery.copies import copy_of
 from tests.controllers.cluster import Cluster, second_run_writes_nothing
@@ -249,7 +249,7 @@ async def test_another_set_of_the_same_name_changes_the_hash() -> None:
                 Deployment,
             )
         )
-        taken = copy_of(new_set(dry, 0, 1))
+        taken = copy_of(new_replica_set(dry, 0, 1))
         await c.client.of(Deployment).delete("web", "default", options=Delete(propagation="Background"))
         for rs in await sets(c):
             await c.client.of(ReplicaSet).delete(rs.metadata.name, "default")

@@ -3,13 +3,13 @@
 import pytest
 
 from sampan.api.types.apps_v1 import ReplicaSet
-from sampan.controllers.workloads.deployment.decision import Step, decide, surplus
+from sampan.controllers.workloads.deployment.decision import RolloutStep, decide, surplus
 from sampan.controllers.workloads.deployment.replicasets import REVISION, ROLLBACK_TO
 from tests.controllers.ownership.objects import NOW, pod
 from tests.controllers.workloads.deployment.objects import deployment, no_pods, replica_set
 
 
-def sizes(step: Step) -> dict[str, int | None]:
+def sizes(step: RolloutStep) -> dict[str, int | None]:
     return {rs.metadata.uid: rs.spec.replicas for rs in step.changes}
 
 

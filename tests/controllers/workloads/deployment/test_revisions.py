@@ -8,14 +8,14 @@ from sampan.controllers.workloads.deployment.replicasets import (
     HISTORY,
     MOST,
     REVISION,
-    brought_up_to_date,
-    highest,
     is_same_template,
     last,
-    new_set,
+    max_revision,
+    new_replica_set,
+    replica_set_name,
     resized,
-    set_name,
-    sort_out,
+    sort_replica_sets,
+    update_annotations,
 )
 from tests.controllers.workloads.deployment.objects import deployment, replica_set
 
@@ -28,7 +28,7 @@ def test_the_new_set() -> None:
     found = deployment(
         10, annotations={"k": "v", REVISION: "7", "kubectl.kubernetes.io/last-applied-configuration": "x"}
     )
-    made = new_set(found, 3, 8)
+    made = new_replica_set(found, 3, 8)
     hash = made.metadata.labels["pod-template-hash"]
     assert made.metadata.name == f"web-{hash}"
     assert made.spec.selector is not None
@@ -40,25 +40,25 @@ def test_the_new_set() -> None:
 
 
 def test_a_hash_is_stable_and_changes_with_template_and_collisions() -> None:
-    one = new_set(deployment(), 1, 1).metadata.name
-    assert new_set(deployment(3, annotations={"a": "b"}), 2, 9).metadata.name == one
-    assert new_set(deployment(image="other"), 1, 1).metadata.name != one
+    one = new_replica_set(deployment(), 1, 1).metadata.name
+    assert new_replica_set(deployment(3, annotations={"a": "b"}), 2, 9).metadata.name == one
+    assert new_replica_set(deployment(image="other"), 1, 1).metadata.name != one
     collided = deployment(status={"collisionCount": 1})
-    assert new_set(collided, 1, 1).metadata.name != one
+    assert new_replica_set(collided, 1, 1).metadata.name != one
 
 
 def test_long_names_are_cut() -> None:
-    assert set_name("a" * 253, "12345") == "a" * 247 + "-12345"
-    assert set_name("web", "12345") == "web-12345"
+    assert replica_set_name("a" * 253, "12345") == "a" * 247 + "-12345"
+    assert replica_set_name("web", "12345") == "web-12345"
 
 
 def test_which_set_is_new() -> None:
     younger, older = replica_set("b", 1, image="i:1", age_s=5), replica_set("a", 1, image="i:1", age_s=9)
     other = replica_set("c", 1, image="i:2", age_s=7)
-    found = sort_out(deployment(), [younger, other, older])
+    found = sort_replica_sets(deployment(), [younger, other, older])
     assert found.new is older
     assert [rs.metadata.uid for rs in found.old] == ["c", "b"]
-    assert sort_out(deployment(image="i:9"), [younger]).new is None
+    assert sort_replica_sets(deployment(image="i:9"), [younger]).new is None
 
 
 @pytest.mark.parametrize(
@@ -73,20 +73,20 @@ def test_which_set_is_new() -> None:
     ],
 )
 def test_the_number_of_a_set_that_is_new(
-    before: str | None, history: str, revision: int, wanted: dict[str, str]
+    before: str | None, history: str, revision: int, desired_replicas: dict[str, str]
 ) -> None:
     rs = replica_set("a", 1, revision=before)
     if history:
         rs.metadata.annotations[HISTORY] = history
-    after = brought_up_to_date(rs, deployment(), revision)
-    assert annotations(after) == wanted
-    assert (after is rs) is (annotations(rs) == wanted)
+    after = update_annotations(rs, deployment(), revision)
+    assert annotations(after) == desired_replicas
+    assert (after is rs) is (annotations(rs) == desired_replicas)
 
 
 def test_a_long_history_loses_its_first_numbers() -> None:
     rs = replica_set("a", 1, revision=1001)
     rs.metadata.annotations[HISTORY] = ",".join(str(number) for number in range(100, 900))
-    history = annotations(brought_up_to_date(rs, deployment(), 1002))[HISTORY]
+    history = annotations(update_annotations(rs, deployment(), 1002))[HISTORY]
     assert len(history) <= 2000
     assert history.endswith(",899,1001")
     assert not history.startswith("100,")
@@ -94,7 +94,7 @@ def test_a_long_history_loses_its_first_numbers() -> None:
 
 def test_annotations_and_seconds_follow_the_deployment() -> None:
     rs = replica_set("a", 1)
-    after = brought_up_to_date(rs, deployment(annotations={"k": "v"}, minReadySeconds=9), 1)
+    after = update_annotations(rs, deployment(annotations={"k": "v"}, minReadySeconds=9), 1)
     assert annotations(after)["k"] == "v"
     assert after.spec.minReadySeconds == 9
     assert "k" not in annotations(rs)
@@ -110,5 +110,5 @@ def test_a_size_is_noted_with_what_it_was_for() -> None:
 
 def test_the_highest_and_the_last() -> None:
     found = [replica_set(str(number), 1, revision=number) for number in (3, 9, 7)]
-    assert (highest(found), last(found)) == (9, 7)
-    assert (highest([]), last(found[:1])) == (0, 0)
+    assert (max_revision(found), last(found)) == (9, 7)
+    assert (max_revision([]), last(found[:1])) == (0, 0)

@@ -8,14 +8,19 @@ from hypothesis import strategies as st
 
 from sampan.api.types.apps_v1 import ReplicaSet
 from sampan.controllers.workloads.deployment.replicasets import (
-    Sets,
-    max_missing,
-    most_pods,
+    ReplicaSets,
+    max_replicas,
+    max_unavailable,
     size,
     total_available,
-    total_size,
+    total_replicas,
 )
-from sampan.controllers.workloads.deployment.rollout import emptied, has_old_pods, rolled, size_of_new
+from sampan.controllers.workloads.deployment.rollout import (
+    has_old_pods,
+    new_replica_count,
+    rolling_update,
+    scale_down_all,
+)
 from tests.controllers.ownership.objects import pod
 from tests.controllers.workloads.deployment.objects import deployment, replica_set
 
@@ -28,8 +33,10 @@ def sizes(found: Sequence[ReplicaSet]) -> dict[str, int]:
     ("replicas", "surge", "present", "all_sizes", "wanted"),
     [(10, 0, 0, 10, 0), (10, 2, 0, 10, 2), (10, 0, 5, 8, 7), (10, 5, 8, 12, 10), (1, 1, 0, 0, 1), (10, 2, 0, 13, 0)],
 )
-def test_how_far_the_new_set_grows(replicas: int, surge: int, present: int, all_sizes: int, wanted: int) -> None:
-    assert size_of_new(deployment(replicas, surge=surge, missing=1), present, all_sizes) == wanted
+def test_how_far_the_new_set_grows(
+    replicas: int, surge: int, present: int, all_sizes: int, desired_replicas: int
+) -> None:
+    assert new_replica_count(deployment(replicas, surge=surge, missing=1), present, all_sizes) == desired_replicas
 
 
 @pytest.mark.parametrize(
@@ -48,10 +55,10 @@ def test_how_far_the_new_set_grows(replicas: int, surge: int, present: int, all_
         pytest.param((12, 12), [], {"new": 10}, id="too many new ones"),
     ],
 )
-def test_a_step(new: tuple[int, int], old: list[tuple[int, int]], wanted: dict[str, int]) -> None:
+def test_a_step(new: tuple[int, int], old: list[tuple[int, int]], desired_replicas: dict[str, int]) -> None:
     older = [replica_set(f"old{at}", count, available=serve) for at, (count, serve) in enumerate(old)]
-    made = Sets(replica_set("new", new[0], available=new[1]), older)
-    assert sizes(rolled(deployment(10, surge=3, missing=2), made)) == wanted
+    made = ReplicaSets(replica_set("new", new[0], available=new[1]), older)
+    assert sizes(rolling_update(deployment(10, surge=3, missing=2), made)) == desired_replicas
 
 
 @given(
@@ -66,29 +73,29 @@ def test_an_update_ends_within_its_limits(
 ) -> None:
     """Pods that come are available at the next step; the update ends, and never has too many or too few."""
     found = deployment(replicas, surge=surge, missing=missing)
-    present = Sets(replica_set("new", 0), [replica_set(f"old{at}", count) for at, count in enumerate(old)])
-    start = total_size(present.all)
-    most, least = max(most_pods(found), start), min(replicas - max_missing(found), start)
+    present = ReplicaSets(replica_set("new", 0), [replica_set(f"old{at}", count) for at, count in enumerate(old)])
+    start = total_replicas(present.all)
+    most, least = max(max_replicas(found), start), min(replicas - max_unavailable(found), start)
     for _ in range(200):
-        changes = {rs.metadata.uid: rs for rs in rolled(found, present)}
+        changes = {rs.metadata.uid: rs for rs in rolling_update(found, present)}
         if not changes:
             break
         after = [changes.get(rs.metadata.uid, rs) for rs in present.all]
-        assert total_size(after) <= most
+        assert total_replicas(after) <= most
         kept = sum(min(size(rs), rs.status.availableReplicas) for rs in after)
         assert kept >= min(least, total_available(present.all))
         settled = [replica_set(rs.metadata.uid, size(rs)) for rs in after]
-        present = Sets(settled[-1], settled[:-1])
+        present = ReplicaSets(settled[-1], settled[:-1])
     assert size(present.new) == replicas if present.new else False
-    assert total_size(present.old) == 0
+    assert total_replicas(present.old) == 0
 
 
 def test_all_at_once() -> None:
     found = deployment(5, strategy="Recreate")
-    made = Sets(None, [replica_set("a", 0, pods=0), replica_set("b", 3)])
-    assert sizes(emptied(found, made)) == {"b": 0}
+    made = ReplicaSets(None, [replica_set("a", 0, pods=0), replica_set("b", 3)])
+    assert sizes(scale_down_all(found, made)) == {"b": 0}
     assert has_old_pods(made, [])
-    gone = Sets(None, [replica_set("a", 0, pods=0)])
+    gone = ReplicaSets(None, [replica_set("a", 0, pods=0)])
     assert not has_old_pods(gone, [])
     assert has_old_pods(gone, [pod("p")])
     assert not has_old_pods(gone, [pod("p", phase="Succeeded"), pod("q", phase="Failed")])

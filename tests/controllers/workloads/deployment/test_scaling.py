@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api.types.apps_v1 import ReplicaSet
-from sampan.controllers.workloads.deployment.replicasets import DESIRED, MOST, Sets, most_pods, size
-from sampan.controllers.workloads.deployment.rollout import is_saturated, is_scaling, scaled_sets
+from sampan.controllers.workloads.deployment.replicasets import DESIRED, MOST, ReplicaSets, max_replicas, size
+from sampan.controllers.workloads.deployment.rollout import is_saturated, is_scaling, scale_proportionally
 from tests.controllers.workloads.deployment.objects import deployment, replica_set
 
 
@@ -16,11 +16,11 @@ def sizes(found: Sequence[ReplicaSet]) -> dict[str, int]:
     return {rs.metadata.uid: size(rs) for rs in found}
 
 
-def sets(*counts: int, most: int) -> Sets:
+def sets(*counts: int, most: int) -> ReplicaSets:
     """The new set's size, then the old ones', the youngest first."""
     new = replica_set("new", counts[0], most=most, age_s=1)
     old = [replica_set(f"old{at}", count, most=most, age_s=9 + at) for at, count in enumerate(counts[1:])]
-    return Sets(new, sorted(old, key=lambda rs: rs.metadata.creationTimestamp or ""))
+    return ReplicaSets(new, sorted(old, key=lambda rs: rs.metadata.creationTimestamp or ""))
 
 
 @pytest.mark.parametrize(
@@ -37,9 +37,11 @@ def sets(*counts: int, most: int) -> Sets:
         pytest.param(50, 2, (5, 5, 2), 12, {"new": 22, "old0": 22, "old1": 8}, id="with surge"),
     ],
 )
-def test_in_proportion(replicas: int, surge: int, counts: tuple[int, ...], most: int, wanted: dict[str, int]) -> None:
-    found = scaled_sets(deployment(replicas, surge=surge, missing=1), sets(*counts, most=most))
-    assert sizes(found) == wanted
+def test_in_proportion(
+    replicas: int, surge: int, counts: tuple[int, ...], most: int, desired_replicas: dict[str, int]
+) -> None:
+    found = scale_proportionally(deployment(replicas, surge=surge, missing=1), sets(*counts, most=most))
+    assert sizes(found) == desired_replicas
     assert {(rs.metadata.annotations[DESIRED], rs.metadata.annotations[MOST]) for rs in found} == {
         (str(replicas), str(replicas + surge))
     }
@@ -53,16 +55,16 @@ def test_in_proportion(replicas: int, surge: int, counts: tuple[int, ...], most:
 )
 def test_shares_add_up(replicas: int, surge: int, counts: list[int], before: int) -> None:
     found = deployment(replicas, surge=surge, missing=1)
-    after = sizes(scaled_sets(found, sets(*counts, most=before)))
+    after = sizes(scale_proportionally(found, sets(*counts, most=before)))
     assert all(count >= 0 for count in after.values())
-    allowed = most_pods(found) if replicas else 0
+    allowed = max_replicas(found) if replicas else 0
     first = next(iter(after.values()))
     assert sum(after.values()) == allowed or (first == 0 and sum(after.values()) > allowed)
 
 
 def test_old_sets_go_when_the_new_one_has_all() -> None:
     new = replica_set("new", 10, desired=10)
-    found = scaled_sets(deployment(10), Sets(new, [replica_set("old", 3), replica_set("gone", 0)]))
+    found = scale_proportionally(deployment(10), ReplicaSets(new, [replica_set("old", 3), replica_set("gone", 0)]))
     assert sizes(found) == {"old": 0}
     assert is_saturated(deployment(10), new)
     assert not is_saturated(deployment(10), replica_set("new", 10, desired=10, available=9))
@@ -71,14 +73,14 @@ def test_old_sets_go_when_the_new_one_has_all() -> None:
 
 
 def test_several_sets_that_change_at_once_are_left_to_the_update() -> None:
-    assert scaled_sets(deployment(9, strategy="Recreate"), sets(2, 3, most=5)) == ()
+    assert scale_proportionally(deployment(9, strategy="Recreate"), sets(2, 3, most=5)) == ()
 
 
 @pytest.mark.parametrize(("desired", "wanted"), [(10, False), (9, True), (None, False)])
-def test_whether_the_size_changed(desired: int | None, wanted: bool) -> None:
-    assert is_scaling(deployment(10), Sets(replica_set("new", 3, desired=desired), [])) is wanted
-    assert not is_scaling(deployment(10), Sets(replica_set("new", 0, desired=9), []))
+def test_whether_the_size_changed(desired: int | None, desired_replicas: bool) -> None:
+    assert is_scaling(deployment(10), ReplicaSets(replica_set("new", 3, desired=desired), [])) is desired_replicas
+    assert not is_scaling(deployment(10), ReplicaSets(replica_set("new", 0, desired=9), []))
 
 
 def test_a_deployment_without_sets_has_none_to_scale() -> None:
-    assert scaled_sets(deployment(3), Sets(None, [])) == ()
+    assert scale_proportionally(deployment(3), ReplicaSets(None, [])) == ()

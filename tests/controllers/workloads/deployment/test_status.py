@@ -7,8 +7,13 @@ import pytest
 from sampan.api import times
 from sampan.api.semantics.conditions import find_condition
 from sampan.api.types.apps_v1 import Deployment, DeploymentStatus
-from sampan.controllers.workloads.deployment.replicasets import Sets
-from sampan.controllers.workloads.deployment.status import counted, next_check_s, paused_or_resumed, rolled_out
+from sampan.controllers.workloads.deployment.replicasets import ReplicaSets
+from sampan.controllers.workloads.deployment.status import (
+    calculate_status,
+    next_check_s,
+    paused_or_resumed,
+    rollout_status,
+)
 from tests.controllers.ownership.objects import NOW
 from tests.controllers.workloads.deployment.objects import deployment, replica_set
 
@@ -32,7 +37,9 @@ def progressing(reason: str, *, status: str = "True", age_s: float = 10) -> dict
 
 def test_the_counts() -> None:
     old = [replica_set("a", 2, available=1, pods=3), replica_set("b", 0, terminatingReplicas=2)]
-    found = counted(deployment(4, generation=7, status={"collisionCount": 2}), Sets(replica_set("n", 3), old), NOW)
+    found = calculate_status(
+        deployment(4, generation=7, status={"collisionCount": 2}), ReplicaSets(replica_set("n", 3), old), NOW
+    )
     assert (found.replicas, found.updatedReplicas, found.readyReplicas) == (6, 3, 4)
     assert (found.availableReplicas, found.unavailableReplicas, found.terminatingReplicas) == (4, 1, 2)
     assert (found.observedGeneration, found.collisionCount) == (7, 2)
@@ -46,25 +53,25 @@ def test_the_counts() -> None:
 def test_one_set_that_does_not_count_terminating_pods_hides_the_sum() -> None:
     silent = replica_set("a", 1)
     silent.status.terminatingReplicas = None
-    assert counted(deployment(1), Sets(silent, []), NOW).terminatingReplicas is None
+    assert calculate_status(deployment(1), ReplicaSets(silent, []), NOW).terminatingReplicas is None
     silent.status.observedGeneration = 0
-    assert counted(deployment(1), Sets(silent, []), NOW).terminatingReplicas == 0
+    assert calculate_status(deployment(1), ReplicaSets(silent, []), NOW).terminatingReplicas == 0
 
 
 @pytest.mark.parametrize(("available", "wanted"), [(3, "True"), (2, "False")])
-def test_enough_are_available(available: int, wanted: str) -> None:
-    found = counted(deployment(4), Sets(replica_set("n", 4, available=available), []), NOW)
+def test_enough_are_available(available: int, desired_replicas: str) -> None:
+    found = calculate_status(deployment(4), ReplicaSets(replica_set("n", 4, available=available), []), NOW)
     assert told(found, "Available") == (
-        wanted,
-        "MinimumReplicasAvailable" if wanted == "True" else "MinimumReplicasUnavailable",
+        desired_replicas,
+        "MinimumReplicasAvailable" if desired_replicas == "True" else "MinimumReplicasUnavailable",
         "Deployment has minimum availability."
-        if wanted == "True"
+        if desired_replicas == "True"
         else "Deployment does not have minimum availability.",
     )
 
 
 def judged(found: Deployment, new: Any, *old: Any) -> tuple[str, str, str] | None:
-    return told(rolled_out(found, Sets(new, old), NOW), "Progressing")
+    return told(rollout_status(found, ReplicaSets(new, old), NOW), "Progressing")
 
 
 def test_complete() -> None:
@@ -78,7 +85,7 @@ def test_complete() -> None:
 
 def test_progress_renews_the_time_of_the_update_alone() -> None:
     status = {"conditions": [progressing("ReplicaSetUpdated", age_s=100)]}
-    found = rolled_out(deployment(2, status=status), Sets(replica_set("n", 2, available=1), []), NOW)
+    found = rollout_status(deployment(2, status=status), ReplicaSets(replica_set("n", 2, available=1), []), NOW)
     assert told(found, "Progressing") == ("True", "ReplicaSetUpdated", 'ReplicaSet "web-n" is progressing.')
     condition = find_condition(found.conditions, "Progressing")
     assert condition is not None
@@ -100,13 +107,13 @@ COUNTS = {"replicas": 2, "updatedReplicas": 2, "readyReplicas": 1, "availableRep
         ("NewReplicaSetAvailable", 9999, "NewReplicaSetAvailable"),
     ],
 )
-def test_no_progress(reason: str, age_s: float, wanted: str) -> None:
+def test_no_progress(reason: str, age_s: float, desired_replicas: str) -> None:
     found = deployment(2, status={**COUNTS, "conditions": [progressing(reason, age_s=age_s)]})
     judgement = judged(found, replica_set("n", 2, available=1))
     assert judgement is not None
-    assert judgement[1] == wanted
-    if wanted == "ProgressDeadlineExceeded" != reason:
-        assert judgement == ("False", wanted, 'ReplicaSet "web-n" has timed out progressing.')
+    assert judgement[1] == desired_replicas
+    if desired_replicas == "ProgressDeadlineExceeded" != reason:
+        assert judgement == ("False", desired_replicas, 'ReplicaSet "web-n" has timed out progressing.')
 
 
 def test_a_late_update_that_ends_is_complete() -> None:
@@ -127,10 +134,10 @@ def test_without_a_deadline_nothing_is_judged() -> None:
 def test_a_set_that_cannot_make_pods_is_told_of() -> None:
     failure = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "no"}
     new, old = replica_set("n", 2, conditions=[failure]), replica_set("o", 1, conditions=[{**failure, "message": "x"}])
-    found = rolled_out(deployment(2), Sets(new, [old]), NOW)
+    found = rollout_status(deployment(2), ReplicaSets(new, [old]), NOW)
     assert told(found, "ReplicaFailure") == ("True", "FailedCreate", "no")
     told_before = deployment(2, status={"conditions": [failure]})
-    assert told(rolled_out(told_before, Sets(replica_set("n", 2), []), NOW), "ReplicaFailure") is None
+    assert told(rollout_status(told_before, ReplicaSets(replica_set("n", 2), []), NOW), "ReplicaFailure") is None
 
 
 @pytest.mark.parametrize(
@@ -150,12 +157,12 @@ def test_a_set_that_cannot_make_pods_is_told_of() -> None:
     ],
 )
 def test_pausing_stops_the_watch(
-    paused: bool, before: str | None, deadline: int | None, wanted: tuple[str, str, str] | None
+    paused: bool, before: str | None, deadline: int | None, desired_replicas: tuple[str, str, str] | None
 ) -> None:
     status = {"conditions": [progressing(before, status="Unknown")]} if before else {}
     found = deployment(2, paused=paused, deadline=deadline, status=status)
     after = DeploymentStatus(conditions=paused_or_resumed(found, NOW))
-    assert told(after, "Progressing") == wanted
+    assert told(after, "Progressing") == desired_replicas
 
 
 def test_when_to_look_again() -> None:

@@ -16,18 +16,18 @@ from sampan.controllers.workloads.statefulset.identity import (
     new_pod,
     revision_of,
 )
-from sampan.controllers.workloads.statefulset.replica_plan import Plan, View, decide
+from sampan.controllers.workloads.statefulset.replica_plan import StatefulSetPlan, StatefulSetView, decide
 from sampan.controllers.workloads.statefulset.volume_claims import new_claims
 from tests.controllers.workloads.statefulset.objects import NOW, member, stateful_set, template
 
 
 def planned(
     sset: StatefulSet, pods: list[Pod], *, claims: list[PersistentVolumeClaim] | None = None, **more: Any
-) -> Plan:
+) -> StatefulSetPlan:
     known = {claim.metadata.name: claim for claim in claims or []}
     said: dict[str, Any] = {"current": "one", "update": "one", **more}
     return decide(
-        View(
+        StatefulSetView(
             sset=sset,
             current_template=template("one"),
             update_template=template("two"),
@@ -39,7 +39,7 @@ def planned(
     )
 
 
-def told(plan: Plan) -> list[str]:
+def told(plan: StatefulSetPlan) -> list[str]:
     return [f"{step.action.name.lower()} {step.pod.metadata.name}" for step in plan.steps]
 
 

@@ -9,7 +9,13 @@ from sampan.api.semantics.pods import is_available, is_terminal
 from sampan.api.types.apps_v1 import StatefulSet
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.workloads.statefulset.identity import ordinal_of, ordinals, revision_of
-from sampan.controllers.workloads.statefulset.replica_plan import PARALLEL, Action, Plan, View, decide
+from sampan.controllers.workloads.statefulset.replica_plan import (
+    PARALLEL,
+    Action,
+    StatefulSetPlan,
+    StatefulSetView,
+    decide,
+)
 from tests.controllers.workloads.statefulset.objects import NOW, member, stateful_set, template
 
 STATES: dict[str, dict[str, Any]] = {
@@ -32,9 +38,9 @@ SETS = st.builds(
 )
 
 
-def planned(sset: StatefulSet, pods: dict[int, Pod]) -> Plan:
+def planned(sset: StatefulSet, pods: dict[int, Pod]) -> StatefulSetPlan:
     return decide(
-        View(
+        StatefulSetView(
             sset=sset,
             current="old",
             current_template=template("one"),
@@ -47,7 +53,7 @@ def planned(sset: StatefulSet, pods: dict[int, Pod]) -> Plan:
     )
 
 
-def check(sset: StatefulSet, pods: dict[int, Pod], plan: Plan) -> None:
+def check(sset: StatefulSet, pods: dict[int, Pod], plan: StatefulSetPlan) -> None:
     """No step is wrong."""
     wanted, partition = ordinals(sset), sset.spec.updateStrategy.rollingUpdate.partition or 0  # type: ignore[union-attr]
     for step in plan.steps:
@@ -70,7 +76,7 @@ def check(sset: StatefulSet, pods: dict[int, Pod], plan: Plan) -> None:
                 assert all(pod is not None and is_available(pod, 0, NOW) for pod in below)
 
 
-def carried_out(sset: StatefulSet, pods: dict[int, Pod], plan: Plan) -> dict[int, Pod]:
+def carried_out(sset: StatefulSet, pods: dict[int, Pod], plan: StatefulSetPlan) -> dict[int, Pod]:
     """The pods after that, when those that leave have left and the others are ready."""
     gone = {ordinal_of(step.pod) for step in plan.steps if step.action is Action.DELETE}
     made = {ordinal_of(step.pod): revision_of(step.pod) for step in plan.steps if step.action is Action.CREATE}

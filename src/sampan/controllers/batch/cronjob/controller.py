@@ -53,7 +53,7 @@ class CronJobController:
         shared = self._crons.by_key(key)
         if shared is None or self._writes.is_stale(shared):
             return None
-        if self._has_new_timing(shared):
+        if self._record_timing(shared):
             return self._next_time(shared)
         cron = msgspec.structs.replace(shared, status=copy_of(shared.status))
         jobs = self._jobs.find(by_cron_job, key)
@@ -73,7 +73,7 @@ class CronJobController:
     async def _sync(self, cron: CronJob, jobs: Sequence[Job]) -> float | None:
         await self._check_active(cron, jobs)
         decision = decide(cron, self._clock.now())
-        for event in decision.told:
+        for event in decision.events:
             self._events.event(cron, event.type, event.reason, event.message)
         if decision.start is not None and not await self._start(cron, decision.start):
             return None
@@ -81,8 +81,8 @@ class CronJobController:
 
     # -- changed schedule --------------------------------------------------------------------------------------------
 
-    def _has_new_timing(self, cron: CronJob) -> bool:
-        """Whether the schedule or time zone has changed since the last reconcile.
+    def _record_timing(self, cron: CronJob) -> bool:
+        """Record the schedule and time zone, and return whether they have changed since the last reconcile.
 
         A changed schedule applies from its next time on; its times before now are not made up for.
         """

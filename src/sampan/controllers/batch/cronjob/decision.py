@@ -69,7 +69,7 @@ _FORBIDDEN = "Not starting job because prior execution is running and concurrenc
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CronJobEvent:
     """An event to record."""
 
     type: str
@@ -78,20 +78,20 @@ class Told:
 
 
 @dataclass(slots=True)
-class Decision:
+class CronJobDecision:
     start: float | None = None
     """The scheduled time for which to start a job."""
     again_s: float | None = None
-    told: list[Told] = field(default_factory=list)
+    events: list[CronJobEvent] = field(default_factory=list)
 
 
-def decide(cron: CronJob, now: float) -> Decision:
+def decide(cron: CronJob, now: float) -> CronJobDecision:
     """Decide about a CronJob whose list of active jobs in the status is up to date."""
-    decision = Decision()
+    decision = CronJobDecision()
     if cron.metadata.deletionTimestamp is not None:
         return decision
-    if (event := _zone_fault(cron)) is not None:
-        decision.told.append(event)
+    if (event := _time_zone_error(cron)) is not None:
+        decision.events.append(event)
     elif not cron.spec.suspend and (next_after := _readable(cron, decision)) is not None:
         _decide(cron, now, next_after, decision)
     return decision
@@ -111,48 +111,52 @@ def zone_of(cron: CronJob) -> tzinfo:
         return UTC
 
 
-def _zone_fault(cron: CronJob) -> Told | None:
+def _time_zone_error(cron: CronJob) -> CronJobEvent | None:
     try:
         if cron.spec.timeZone:
             time_zones.zone(cron.spec.timeZone)
     except time_zones.UnknownTimeZone as error:
-        return Told(WARNING, "UnknownTimeZone", f"invalid timeZone: {gotext.quote(cron.spec.timeZone or '')}: {error}")
+        return CronJobEvent(
+            WARNING, "UnknownTimeZone", f"invalid timeZone: {gotext.quote(cron.spec.timeZone or '')}: {error}"
+        )
     return None
 
 
-def _readable(cron: CronJob, decision: Decision) -> Next | None:
+def _readable(cron: CronJob, decision: CronJobDecision) -> Next | None:
     text = gotext.quote(cron.spec.schedule)
     if "TZ" in cron.spec.schedule:
-        decision.told.append(Told(WARNING, "UnsupportedSchedule", _UNSUPPORTED.format(text)))
+        decision.events.append(CronJobEvent(WARNING, "UnsupportedSchedule", _UNSUPPORTED.format(text)))
     try:
         return next_of(cron)
     except cron_grammar.ScheduleError as error:
-        decision.told.append(Told(WARNING, "UnparseableSchedule", f"unparseable schedule: {text} : {error}"))
+        decision.events.append(CronJobEvent(WARNING, "UnparseableSchedule", f"unparseable schedule: {text} : {error}"))
         return None
 
 
-def _decide(cron: CronJob, now: float, next_after: Next, decision: Decision) -> None:
+def _decide(cron: CronJob, now: float, next_after: Next, decision: CronJobDecision) -> None:
     try:
         due_time = due(cron, now, next_after, within_deadline=True)
     except InvalidSchedule as error:
-        decision.told.append(Told(WARNING, "InvalidSchedule", f"invalid schedule: {cron.spec.schedule} : {error}"))
+        decision.events.append(
+            CronJobEvent(WARNING, "InvalidSchedule", f"invalid schedule: {cron.spec.schedule} : {error}")
+        )
         return
     if due_time.time is not None:
-        decision.start = _started(cron, now, due_time, due_time.time, decision.told)
+        decision.start = _started(cron, now, due_time, due_time.time, decision.events)
     decision.again_s = wait_s(cron, now, next_after, last=decision.start)
 
 
-def _started(cron: CronJob, now: float, found: Due, time: float, told: list[Told]) -> float | None:
+def _started(cron: CronJob, now: float, due: Due, time: float, events: list[CronJobEvent]) -> float | None:
     """Return the scheduled time if a job is to be started for it, or None."""
-    if found.missed is Missed.MANY:
-        told.append(Told(WARNING, "TooManyMissedTimes", _TOO_MANY))
+    if due.missed is Missed.MANY:
+        events.append(CronJobEvent(WARNING, "TooManyMissedTimes", _TOO_MANY))
     deadline = cron.spec.startingDeadlineSeconds
     if deadline is not None and time + deadline < now:
-        told.append(Told(WARNING, "MissSchedule", f"Missed scheduled time to start a job: {_rfc1123(time)}"))
+        events.append(CronJobEvent(WARNING, "MissSchedule", f"Missed scheduled time to start a job: {_rfc1123(time)}"))
     elif _is_processed(cron, time):
         return None
     elif cron.spec.concurrencyPolicy == "Forbid" and cron.status.active:
-        told.append(Told(NORMAL, "JobAlreadyActive", _FORBIDDEN))
+        events.append(CronJobEvent(NORMAL, "JobAlreadyActive", _FORBIDDEN))
     else:
         return time
     return None

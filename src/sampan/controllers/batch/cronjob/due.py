@@ -42,13 +42,13 @@ def due(cron: CronJob, now: float, next_after: Next, *, last: float | None = Non
     times whose starting deadline has passed are left out.
     """
     since = _since(cron, now, last, within_deadline)
-    first = _found(next_after(since))
+    first = _required(next_after(since))
     if now < first:
         return Due(since, None, Missed.NONE)
     second = next_after(first)
     if second is not None and now < second:
         return Due(since, first, Missed.NONE)
-    return _last_of_many(since, first, _found(second), now, next_after)
+    return _last_of_many(since, first, _required(second), now, next_after)
 
 
 def wait_s(cron: CronJob, now: float, next_after: Next, *, last: float | None = None) -> float | None:
@@ -61,8 +61,8 @@ def wait_s(cron: CronJob, now: float, next_after: Next, *, last: float | None = 
         start = (
             due_time.time if due_time.time is not None else due_time.since if due_time.missed is Missed.NONE else now
         )
-    following = next_after(start)
-    return None if following is None else following + MARGIN_S - now
+    next_time = next_after(start)
+    return None if next_time is None else next_time + MARGIN_S - now
 
 
 def _since(cron: CronJob, now: float, last: float | None, within_deadline: bool) -> float:
@@ -92,23 +92,23 @@ def _last_by(now: float, start: float, next_after: Next) -> float | None:
     A schedule such as every minute of the first half of the year can have hundreds of thousands of times within one
     interval, so that after the first few the search continues by bisection.
     """
-    last, following = None, next_after(start)
+    last, next_time = None, next_after(start)
     for _ in range(_WALKED):
-        if following is None or following > now:
+        if next_time is None or next_time > now:
             return last
-        last, following = following, next_after(following)
+        last, next_time = next_time, next_after(next_time)
     low, high = last, now  # Invariant: `low` is a scheduled time, and no scheduled time is in (high, now].
     while low is not None and high - low > 1:
         middle = (low + high) / 2
-        following = next_after(middle)
-        if following is not None and following <= now:
-            low = last = following
+        next_time = next_after(middle)
+        if next_time is not None and next_time <= now:
+            low = last = next_time
         else:
             high = middle
     return last
 
 
-def _found(moment: float | None) -> float:
+def _required(moment: float | None) -> float:
     if moment is None:
         raise InvalidSchedule(_IMPOSSIBLE)
     return moment

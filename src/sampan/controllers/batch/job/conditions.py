@@ -53,17 +53,17 @@ def find_true(conditions: list[JobCondition], type: str) -> JobCondition | None:
     return next((candidate for candidate in conditions if candidate.type == type and candidate.status == "True"), None)
 
 
-def ensure(conditions: list[JobCondition], wanted: JobCondition) -> bool:
+def ensure(conditions: list[JobCondition], desired: JobCondition) -> bool:
     """Set the condition unless it is false and absent. Return whether the list changed."""
     for index, present in enumerate(conditions):
-        if present.type == wanted.type:
-            if (present.status, present.reason, present.message) == (wanted.status, wanted.reason, wanted.message):
+        if present.type == desired.type:
+            if (present.status, present.reason, present.message) == (desired.status, desired.reason, desired.message):
                 return False
-            conditions[index] = wanted
+            conditions[index] = desired
             return True
-    if wanted.status == "False":
+    if desired.status == "False":
         return False
-    conditions.append(wanted)
+    conditions.append(desired)
     return True
 
 

@@ -64,7 +64,7 @@ class Leftovers:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _JobMemory:
     """The state that is kept for a job between syncs."""
 
     failures: Failures
@@ -85,7 +85,7 @@ class JobController:
         self._writes, self._expectations = OwnWrites(), Expectations(clock=clock)
         control = PodControl(client=client, events=events)
         self._changes = PodChanges(client=client, control=control, expectations=self._expectations, writes=self._writes)
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _JobMemory] = {}
         self._pods.add_index(by_controller_or_orphan)
         self._expectations.follow(pods, jobs)
         for informer in (pods, jobs):
@@ -133,7 +133,7 @@ class JobController:
             again_s = await sync.run()
         finally:
             if sync.has_named:
-                self._known[uid] = _Known(view.failures, shared.metadata.generation, self._clock.monotonic())
+                self._known[uid] = _JobMemory(view.failures, shared.metadata.generation, self._clock.monotonic())
         return again_s if is_caught_up else _sooner(again_s, self._expectations.expires_in(uid))
 
     async def _claimed(self, job: Job) -> list[Pod]:
@@ -190,12 +190,12 @@ def _adopted(pod: Pod) -> Pod:
     return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, finalizers=finalizers))
 
 
-def _pause_s(job: Job, known: _Known | None, now: float) -> float:
+def _pause_s(job: Job, known: _JobMemory | None, now: float) -> float:
     """Return the seconds to wait for more pod changes of a highly parallel job; changes of the job are not delayed."""
     if known is None or known.generation != job.metadata.generation or (job.spec.parallelism or 0) <= WIDE:
         return 0.0
     return known.looked + BATCH_S - now
 
 
-def _sooner(one: float | None, other: float | None) -> float | None:
-    return min((wait for wait in (one, other) if wait is not None), default=None)
+def _sooner(first_s: float | None, second_s: float | None) -> float | None:
+    return min((wait for wait in (first_s, second_s) if wait is not None), default=None)

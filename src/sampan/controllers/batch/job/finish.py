@@ -35,7 +35,7 @@ _FAILED_INDEXES_MESSAGE = "Job has failed indexes"
 _COMPLETE_MESSAGE = "Reached expected number of succeeded pods"
 
 
-def verdict(view: JobView) -> JobCondition | None:
+def finish_condition(view: JobView) -> JobCondition | None:
     """Return the condition that decides the outcome of the job, or None while it continues.
 
     A Failed condition means that the job already has its FailureTarget.

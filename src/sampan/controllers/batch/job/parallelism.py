@@ -18,8 +18,8 @@ from sampan.controllers.batch.job.pod_state import (
     replaces_only_failed,
 )
 from sampan.controllers.batch.job.view import JobView, has_valid_index, indexes_of
+from sampan.controllers.ownership.deletion_order import plain_order
 from sampan.controllers.ownership.pods import BURST
-from sampan.controllers.ownership.ranking import plain_order
 
 MOST_AT_ONCE = BURST
 

@@ -128,11 +128,11 @@ class PodChanges:
         """Remove the tracking finalizers. Return the UIDs of the pods that no longer have one, and the first error."""
         released: set[str] = set()
 
-        async def one(at: int) -> None:
+        async def remove_finalizer(at: int) -> None:
             await self._release(pods[at])
             released.add(pods[at].metadata.uid)
 
-        error = await all_at_once(len(pods), one)
+        error = await all_at_once(len(pods), remove_finalizer)
         return released, error
 
     async def _release(self, pod: Pod) -> None:

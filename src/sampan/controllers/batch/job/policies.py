@@ -57,19 +57,19 @@ def _why(rule: PodFailurePolicyRule, pod: Pod) -> str | None:
     return None if condition is None else f"Pod {name} has condition {condition.type}"
 
 
-def _container(pod: Pod, asked: PodFailurePolicyOnExitCodesRequirement) -> ContainerStatus | None:
+def _container(pod: Pod, requirement: PodFailurePolicyOnExitCodesRequirement) -> ContainerStatus | None:
     for container in (*pod.status.containerStatuses, *pod.status.initContainerStatuses):
-        if asked.containerName in (None, container.name) and _exit_fits(container, asked):
+        if requirement.containerName in (None, container.name) and _exit_fits(container, requirement):
             return container
     return None
 
 
-def _exit_fits(container: ContainerStatus, asked: PodFailurePolicyOnExitCodesRequirement) -> bool:
+def _exit_fits(container: ContainerStatus, requirement: PodFailurePolicyOnExitCodesRequirement) -> bool:
     ended = container.state.terminated
     if ended is None or ended.exitCode == 0:
         return False
-    is_named = ended.exitCode in (asked.values or ())
-    return is_named if asked.operator == "In" else asked.operator == "NotIn" and not is_named
+    is_named = ended.exitCode in (requirement.values or ())
+    return is_named if requirement.operator == "In" else requirement.operator == "NotIn" and not is_named
 
 
 def _condition(pod: Pod, patterns: Iterable[PodFailurePolicyOnPodConditionsPattern]) -> PodCondition | None:

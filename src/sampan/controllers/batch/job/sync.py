@@ -6,11 +6,11 @@ from sampan.api.times import format_time
 from sampan.api.types.batch_v1 import Job, JobCondition, JobStatus
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.batch.job.conditions import COMPLETE, FINAL, SUSPENDED, condition, ensure, final
-from sampan.controllers.batch.job.finish import completed, deadline_s, is_complete, verdict
+from sampan.controllers.batch.job.finish import completed, deadline_s, finish_condition, is_complete
 from sampan.controllers.batch.job.parallelism import pods_wanted
 from sampan.controllers.batch.job.pod_changes import Effect, PodChanges
 from sampan.controllers.batch.job.pod_state import is_suspended
-from sampan.controllers.batch.job.pod_tracking import is_settled, settle, take
+from sampan.controllers.batch.job.pod_tracker import is_settled, settle, take
 from sampan.controllers.batch.job.view import JobView
 from sampan.machinery.client import ResourceClient
 from sampan.machinery.copies import copy_of
@@ -56,7 +56,7 @@ class JobSync:
         return self._writer.job.status
 
     async def run(self) -> float | None:
-        self._finished = verdict(self._view)
+        self._finished = finish_condition(self._view)
         effect = await (self._manage() if self._finished is None else self._end())
         status = self._status
         status.active, status.ready, status.terminating = effect.active, effect.ready, effect.terminating

@@ -20,11 +20,18 @@ from sampan.controllers.ownership import (
     slow_start,
 )
 from sampan.controllers.ownership.pods import FIRST, FailureBackoff, all_at_once, is_namespace_ending
-from sampan.controllers.ownership.revisions import History
+from sampan.controllers.ownership.revisions import RevisionHistory
 from sampan.controllers.workloads.daemonset.history import DaemonHistory, RevisionKeys
 from sampan.controllers.workloads.daemonset.nodes import Placements, daemon_template, pinned, template_generation
 from sampan.controllers.workloads.daemonset.rollout import manage, rolling_update
-from sampan.controllers.workloads.daemonset.view import ROLLING_UPDATE, Changes, View, by_node, counted, is_news
+from sampan.controllers.workloads.daemonset.view import (
+    ROLLING_UPDATE,
+    DaemonPodChanges,
+    DaemonSetView,
+    by_node,
+    counted,
+    is_news,
+)
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
@@ -52,7 +59,7 @@ class DaemonSetController:
         self._events = events
         self._claiming = ClaimControl(owners=client.of(DaemonSet), objects=client.of(Pod))
         revisions = informers.of(ControllerRevision).lister
-        history = History(client=client, owners=DaemonSet, lister=revisions)
+        history = RevisionHistory(client=client, owners=DaemonSet, lister=revisions)
         self._history = DaemonHistory(client=client, history=history)
         self._pod_control = PodControl(client=client, events=self._events)
         self._placements = Placements(sets=self._sets, nodes=self._nodes)
@@ -101,9 +108,9 @@ class DaemonSetController:
             raise failure
         return _soonest(changes.again_s, available_s)
 
-    def _view(self, daemon_set: DaemonSet, pods: Sequence[Pod], hash: str) -> View:
+    def _view(self, daemon_set: DaemonSet, pods: Sequence[Pod], hash: str) -> DaemonSetView:
         nodes, placement = self._nodes.list(), self._placements.of(daemon_set)
-        return View(
+        return DaemonSetView(
             daemon_set=daemon_set,
             nodes=nodes,
             placement=placement,
@@ -113,7 +120,7 @@ class DaemonSetController:
             now=self._clock.now(),
         )
 
-    def _decide(self, view: View) -> Changes:
+    def _decide(self, view: DaemonSetView) -> DaemonPodChanges:
         """Return the changes. A rolling update continues only once every node has its pod."""
         changes = manage(view, lambda node: self._failures.held_s(_failure_key(view, node), self._clock.monotonic()))
         if changes or view.daemon_set.spec.updateStrategy.type != ROLLING_UPDATE:
@@ -124,7 +131,7 @@ class DaemonSetController:
 
     # -- effects -----------------------------------------------------------------------------------------------------
 
-    def _tell_ended(self, view: View, changes: Changes) -> None:
+    def _tell_ended(self, view: DaemonSetView, changes: DaemonPodChanges) -> None:
         for pod, node in changes.ended:
             name = f"{pod.metadata.namespace}/{pod.metadata.name}"
             if pod.status.phase == FAILED:
@@ -135,7 +142,7 @@ class DaemonSetController:
                 message = f"Found succeeded daemon pod {name} on node {node}, will try to delete it"
                 self._events.event(view.daemon_set, NORMAL, "SucceededDaemonPod", message)
 
-    async def _carry_out(self, view: View, changes: Changes) -> Exception | None:
+    async def _carry_out(self, view: DaemonSetView, changes: DaemonPodChanges) -> Exception | None:
         self._tell_ended(view, changes)
         nodes, pods = changes.nodes[:BURST], changes.pods[:BURST]
         if not nodes and not pods:
@@ -144,7 +151,7 @@ class DaemonSetController:
         failure = await self._create(view, nodes) if nodes else None
         return failure or await self._delete(view.daemon_set, pods)
 
-    async def _create(self, view: View, nodes: Sequence[str]) -> Exception | None:
+    async def _create(self, view: DaemonSetView, nodes: Sequence[str]) -> Exception | None:
         daemon_set = view.daemon_set
         template = daemon_template(daemon_set, view.hash)
 
@@ -167,7 +174,7 @@ class DaemonSetController:
 
         return await all_at_once(len(pods), delete)
 
-    async def _report(self, view: View, *, has_acted: bool) -> float | None:
+    async def _report(self, view: DaemonSetView, *, has_acted: bool) -> float | None:
         """Write the status; return the seconds until a ready pod becomes available."""
         daemon_set, status = view.daemon_set, counted(view, has_acted=has_acted)
         if is_news(status, daemon_set.status, daemon_set.metadata.generation):
@@ -181,7 +188,7 @@ class DaemonSetController:
         return _soonest(*(available_in_s(pod, least, view.now) for pod in pods))
 
 
-def _failure_key(view: View, node: str) -> str:
+def _failure_key(view: DaemonSetView, node: str) -> str:
     daemon_set = view.daemon_set
     return f"{daemon_set.metadata.uid}/{daemon_set.status.observedGeneration}/{node}"
 

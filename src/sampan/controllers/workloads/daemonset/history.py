@@ -11,7 +11,7 @@ from sampan.api.semantics.owners import controller_of
 from sampan.api.types.apps_v1 import ControllerRevision, DaemonSet
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.ownership import OwnerIndex, revisions
-from sampan.controllers.ownership.revisions import History
+from sampan.controllers.ownership.revisions import RevisionHistory
 from sampan.controllers.workloads.daemonset.nodes import HASH_LABEL
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType
@@ -32,16 +32,16 @@ class Revisions:
 
 
 def split(
-    found: Sequence[ControllerRevision], daemon_set: DaemonSet
+    history: Sequence[ControllerRevision], daemon_set: DaemonSet
 ) -> tuple[list[ControllerRevision], list[ControllerRevision]]:
     """Return the revisions of the current template, and the others."""
     template = daemon_set.spec.template
     patch = revisions.template_patch(template)
-    current = [revision for revision in found if revisions.is_equal(revision, patch)]
+    current = [revision for revision in history if revisions.is_equal(revision, patch)]
     if not current:
-        current = [revision for revision in found if revisions.is_alike(revision, template)]
+        current = [revision for revision in history if revisions.is_alike(revision, template)]
     names = {revision.metadata.name for revision in current}
-    return current, [revision for revision in found if revision.metadata.name not in names]
+    return current, [revision for revision in history if revision.metadata.name not in names]
 
 
 def surplus(old: Sequence[ControllerRevision], limit: int, live: Collection[str]) -> list[ControllerRevision]:
@@ -56,22 +56,22 @@ class RevisionKeys:
 
     def __init__(self, *, owners: OwnerIndex[DaemonSet], known: Lister[ControllerRevision]) -> None:
         self._owners, self._known = owners, known
-        self._seen: set[str] = set()
+        self._observed: set[str] = set()
 
     def keys(self, revision: ControllerRevision) -> Iterable[Key]:
         meta = revision.metadata
         present = self._known.get(meta.name, meta.namespace)
         if present is None or present.metadata.uid != meta.uid:
-            self._seen.discard(meta.uid)
-        elif meta.uid not in self._seen:
-            self._seen.add(meta.uid)
+            self._observed.discard(meta.uid)
+        elif meta.uid not in self._observed:
+            self._observed.add(meta.uid)
             if controller_of(revision) is not None:
                 return ()
         return self._owners.keys(revision)
 
 
 class DaemonHistory:
-    def __init__(self, *, client: Client, history: History) -> None:
+    def __init__(self, *, client: Client, history: RevisionHistory) -> None:
         self._sets, self._pods, self._history = client.of(DaemonSet), client.of(Pod), history
 
     async def find(self, daemon_set: DaemonSet, selector: Selector, pods: Sequence[Pod]) -> Revisions:

@@ -50,17 +50,17 @@ def daemon_tolerations(spec: PodSpec) -> list[Toleration]:
     return tolerations
 
 
-def _put(tolerations: list[Toleration], wanted: Toleration) -> None:
+def _put(tolerations: list[Toleration], new: Toleration) -> None:
     for at, toleration in enumerate(tolerations):
         if (toleration.key, toleration.effect, toleration.operator, toleration.value) == (
-            wanted.key,
-            wanted.effect,
-            wanted.operator,
-            wanted.value,
+            new.key,
+            new.effect,
+            new.operator,
+            new.value,
         ):
-            tolerations[at] = wanted
+            tolerations[at] = new
             return
-    tolerations.append(wanted)
+    tolerations.append(new)
 
 
 def template_generation(daemon_set: DaemonSet) -> int | None:
@@ -117,14 +117,14 @@ def is_updated(pod: Pod, hash: str, generation: int | None) -> bool:
     return generation is not None and labels.get(GENERATION_LABEL) == str(generation)
 
 
-class Verdict(NamedTuple):
+class NodeEligibility(NamedTuple):
     runs: bool
     """Whether a pod is to be created there."""
     stays: bool
     """Whether an existing pod may stay."""
 
 
-_NO, _STAYS, _YES = Verdict(False, False), Verdict(False, True), Verdict(True, True)
+_NO, _STAYS, _YES = NodeEligibility(False, False), NodeEligibility(False, True), NodeEligibility(True, True)
 
 
 class Placement:
@@ -134,18 +134,18 @@ class Placement:
         self._node_name = spec.nodeName
         self._affinity = RequiredNodeAffinity(spec)
         self._tolerations = daemon_tolerations(spec)
-        self._judged: dict[str, tuple[Node, Verdict]] = {}
+        self._judged: dict[str, tuple[Node, NodeEligibility]] = {}
 
-    def judge(self, node: Node) -> Verdict:
+    def judge(self, node: Node) -> NodeEligibility:
         name = node.metadata.name
         cached = self._judged.get(name)
         if cached is not None and cached[0] is node:
             return cached[1]
-        verdict = self._verdict(node)
-        self._judged[name] = (node, verdict)
-        return verdict
+        eligibility = self._eligibility_of(node)
+        self._judged[name] = (node, eligibility)
+        return eligibility
 
-    def known(self, name: str) -> Verdict | None:
+    def known(self, name: str) -> NodeEligibility | None:
         """Return the last decision about the node, if any."""
         cached = self._judged.get(name)
         return cached[1] if cached is not None else None
@@ -154,7 +154,7 @@ class Placement:
         """Forget a deleted node; return whether a decision about it was cached."""
         return self._judged.pop(name, None) is not None
 
-    def _verdict(self, node: Node) -> Verdict:
+    def _eligibility_of(self, node: Node) -> NodeEligibility:
         if self._node_name not in ("", node.metadata.name) or not self._affinity.matches(node):
             return _NO
         effects = {
@@ -170,19 +170,19 @@ class Placements:
 
     def __init__(self, *, sets: Lister[DaemonSet], nodes: Lister[Node]) -> None:
         self._sets, self._nodes = sets, nodes
-        self._made: dict[Key, tuple[str, int, Placement]] = {}
+        self._cache: dict[Key, tuple[str, int, Placement]] = {}
 
     def of(self, daemon_set: DaemonSet) -> Placement:
         meta, key = daemon_set.metadata, key_of(daemon_set)
-        cached = self._made.get(key)
+        cached = self._cache.get(key)
         if cached is not None and cached[:2] == (meta.uid, meta.generation):
             return cached[2]
         placement = Placement(daemon_set.spec.template.spec)
-        self._made[key] = (meta.uid, meta.generation, placement)
+        self._cache[key] = (meta.uid, meta.generation, placement)
         return placement
 
     def forget(self, key: Key) -> None:
-        self._made.pop(key, None)
+        self._cache.pop(key, None)
 
     def keys(self, node: Node) -> Iterable[Key]:
         """Return the DaemonSets whose decision about the node has changed.

@@ -5,12 +5,18 @@ from collections.abc import Callable, Sequence
 from sampan.api.semantics.pods import FAILED, is_ready, is_terminal
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.controllers.workloads.daemonset.nodes import HASH_LABEL
-from sampan.controllers.workloads.daemonset.view import Changes, View, oldest_first, surge, unavailable
+from sampan.controllers.workloads.daemonset.view import (
+    DaemonPodChanges,
+    DaemonSetView,
+    oldest_first,
+    surge,
+    unavailable,
+)
 
 
-def manage(view: View, held_s: Callable[[str], float]) -> Changes:
+def manage(view: DaemonSetView, held_s: Callable[[str], float]) -> DaemonPodChanges:
     """Return the changes. `held_s(node)` is the remaining backoff, in seconds, for replacing a failed pod there."""
-    changes = Changes()
+    changes = DaemonPodChanges()
     surges = surge(view.daemon_set, 1) > 0
     for node in view.nodes:
         _on_node(view, node, surges, held_s, changes)
@@ -22,14 +28,16 @@ def manage(view: View, held_s: Callable[[str], float]) -> Changes:
     return changes
 
 
-def _on_node(view: View, node: Node, surges: bool, held_s: Callable[[str], float], changes: Changes) -> None:
-    verdict, name = view.placement.judge(node), node.metadata.name
+def _on_node(
+    view: DaemonSetView, node: Node, surges: bool, held_s: Callable[[str], float], changes: DaemonPodChanges
+) -> None:
+    eligibility, name = view.placement.judge(node), node.metadata.name
     pods = view.pods.get(name, ())
-    if verdict.runs and not pods:
+    if eligibility.runs and not pods:
         changes.nodes.append(name)
-    elif verdict.stays:
+    elif eligibility.stays:
         alive = _without_ended(pods, name, held_s, changes)
-        if surges and not alive and verdict.runs:
+        if surges and not alive and eligibility.runs:
             changes.nodes.append(name)
         elif len(alive) > 1:
             changes.pods += _surplus(view, alive) if surges else oldest_first(alive)[1:]
@@ -37,7 +45,9 @@ def _on_node(view: View, node: Node, surges: bool, held_s: Callable[[str], float
         changes.pods += [pod for pod in pods if pod.metadata.deletionTimestamp is None]
 
 
-def _without_ended(pods: Sequence[Pod], node: str, held_s: Callable[[str], float], changes: Changes) -> list[Pod]:
+def _without_ended(
+    pods: Sequence[Pod], node: str, held_s: Callable[[str], float], changes: DaemonPodChanges
+) -> list[Pod]:
     alive: list[Pod] = []
     for pod in pods:
         if pod.metadata.deletionTimestamp is not None:
@@ -52,7 +62,7 @@ def _without_ended(pods: Sequence[Pod], node: str, held_s: Callable[[str], float
     return alive
 
 
-def _surplus(view: View, alive: Sequence[Pod]) -> list[Pod]:
+def _surplus(view: DaemonSetView, alive: Sequence[Pod]) -> list[Pod]:
     """Return all pods but the oldest updated and the oldest outdated one. The outdated one stays only while it is ready
     and the updated one is not available."""
     new: list[Pod] = []
@@ -65,9 +75,9 @@ def _surplus(view: View, alive: Sequence[Pod]) -> list[Pod]:
     return surplus
 
 
-def rolling_update(view: View) -> Changes:
+def rolling_update(view: DaemonSetView) -> DaemonPodChanges:
     if view.is_all_updated():
-        return Changes()
+        return DaemonPodChanges()
     desired = view.desired()
     most_surge, most_unavailable = surge(view.daemon_set, desired), unavailable(view.daemon_set, desired)
     if most_surge == 0:
@@ -75,7 +85,7 @@ def rolling_update(view: View) -> Changes:
     return _Surging(view, most_surge, desired).changes()
 
 
-def new_and_old(view: View, pods: Sequence[Pod]) -> tuple[Pod | None, Pod | None] | None:
+def new_and_old(view: DaemonSetView, pods: Sequence[Pod]) -> tuple[Pod | None, Pod | None] | None:
     """Return the updated and the outdated pod of a node, ignoring terminating ones.
 
     The result is None if there are several of either, which `manage` corrects.
@@ -96,7 +106,7 @@ def new_and_old(view: View, pods: Sequence[Pod]) -> tuple[Pod | None, Pod | None
     return new, old
 
 
-def _pods_by_node(view: View) -> dict[str, Sequence[Pod]]:
+def _pods_by_node(view: DaemonSetView) -> dict[str, Sequence[Pod]]:
     """Return the pods by node, including nodes whose pod is missing, sorted by node name."""
     pods = dict(view.pods)
     for node in view.nodes:
@@ -105,7 +115,7 @@ def _pods_by_node(view: View) -> dict[str, Sequence[Pod]]:
     return dict(sorted(pods.items()))
 
 
-def _replace(view: View, most_unavailable: int) -> Changes:
+def _replace(view: DaemonSetView, most_unavailable: int) -> DaemonPodChanges:
     down, replaced, waiting = 0, [], []
     for pods in _pods_by_node(view).values():
         pair = new_and_old(view, pods)
@@ -119,21 +129,21 @@ def _replace(view: View, most_unavailable: int) -> Changes:
             down += 1
         elif old is not None:
             waiting.append(old)
-    return Changes(pods=replaced + waiting[: max(most_unavailable - down, 0)])
+    return DaemonPodChanges(pods=replaced + waiting[: max(most_unavailable - down, 0)])
 
 
 class _Surging:
-    def __init__(self, view: View, most: int, desired: int) -> None:
+    def __init__(self, view: DaemonSetView, most: int, desired: int) -> None:
         self._view, self._most, self._desired = view, most, desired
         self._nodes: dict[str, Node] = {node.metadata.name: node for node in view.nodes}
         self._surges = self._available = 0
-        self._gone: list[Pod] = []
+        self._replaced: list[Pod] = []
         self._unwanted: list[Pod] = []
         """Available pods on nodes that are no longer eligible."""
         self._allowed: list[str] = []
         self._candidates: list[str] = []
 
-    def changes(self) -> Changes:
+    def changes(self) -> DaemonPodChanges:
         for node, pods in _pods_by_node(self._view).items():
             pair = new_and_old(self._view, pods)
             if pair is None:
@@ -143,7 +153,9 @@ class _Surging:
         # Available pods on ineligible nodes are deleted only if enough pods are available elsewhere.
         spare = max(self._available - self._desired, 0)
         surge_budget = max(self._most - self._surges, 0)
-        return Changes(nodes=self._allowed + self._candidates[:surge_budget], pods=self._gone + self._unwanted[:spare])
+        return DaemonPodChanges(
+            nodes=self._allowed + self._candidates[:surge_budget], pods=self._replaced + self._unwanted[:spare]
+        )
 
     def _look(self, node: str, new: Pod | None, old: Pod | None) -> None:
         counted = old or new
@@ -153,7 +165,7 @@ class _Surging:
         if new is None:
             self._look_at_old(node, old)
         elif self._view.is_available(new):
-            self._gone.append(old)
+            self._replaced.append(old)
         else:
             self._surges += 1
 
@@ -162,6 +174,6 @@ class _Surging:
         if present is None:
             return
         if not self._view.placement.judge(present).runs:
-            (self._unwanted if is_available else self._gone).append(old)
+            (self._unwanted if is_available else self._replaced).append(old)
         else:
             (self._candidates if is_available else self._allowed).append(node)

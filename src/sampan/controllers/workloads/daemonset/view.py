@@ -15,7 +15,7 @@ ROLLING_UPDATE = "RollingUpdate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class DaemonSetView:
     daemon_set: DaemonSet
     nodes: Sequence[Node]
     placement: Placement
@@ -42,7 +42,7 @@ class View:
 
 
 @dataclass(slots=True)
-class Changes:
+class DaemonPodChanges:
     """Pods to create and to delete."""
 
     nodes: list[str] = field(default_factory=list)
@@ -91,7 +91,7 @@ def unavailable(daemon_set: DaemonSet, nodes: int) -> int:
     return scaled(strategy.rollingUpdate.maxUnavailable or 0, nodes, round_up=True)
 
 
-def counted(view: View, *, has_acted: bool) -> DaemonSetStatus:
+def counted(view: DaemonSetView, *, has_acted: bool) -> DaemonSetStatus:
     """Return the status. `has_acted` is true if the current generation was acted upon."""
     present = view.daemon_set.status
     status = DaemonSetStatus(
@@ -111,7 +111,7 @@ def counted(view: View, *, has_acted: bool) -> DaemonSetStatus:
     return status
 
 
-def _count(status: DaemonSetStatus, view: View, pod: Pod) -> None:
+def _count(status: DaemonSetStatus, view: DaemonSetView, pod: Pod) -> None:
     status.currentNumberScheduled += 1
     if is_ready(pod):
         status.numberReady += 1

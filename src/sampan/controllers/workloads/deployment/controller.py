@@ -13,7 +13,7 @@ from sampan.api.types.core_v1 import Pod
 from sampan.controllers.ownership import ClaimControl, Expectations, OwnerIndex, candidates, claim
 from sampan.controllers.ownership.adoption import by_controller_or_orphan, selector_or_nothing
 from sampan.controllers.ownership.pods import is_namespace_ending
-from sampan.controllers.workloads.deployment.decision import Step, decide
+from sampan.controllers.workloads.deployment.decision import RolloutStep, decide
 from sampan.controllers.workloads.deployment.replicasets import RECREATE, deadline_s, is_same_template, size
 from sampan.controllers.workloads.deployment.rollback import Rollback
 from sampan.controllers.workloads.deployment.status import (
@@ -93,13 +93,15 @@ class DeploymentController:
     def _pods_of(self, sets: Sequence[ReplicaSet]) -> Iterable[Pod]:
         return [pod for rs in sets for pod in self._pods.find(by_controller_or_orphan, rs.metadata.uid)]
 
-    async def _carry_out(self, deployment: Deployment, found: Sequence[ReplicaSet], step: Step) -> float | None:
+    async def _carry_out(
+        self, deployment: Deployment, replica_sets: Sequence[ReplicaSet], step: RolloutStep
+    ) -> float | None:
         if step.rollback is not None:
             await self._roll_back(deployment, step.rollback)
             return None
         if step.create is not None and not await self._create(deployment, step.create):
             return None
-        before = {rs.metadata.uid: rs for rs in found}
+        before = {rs.metadata.uid: rs for rs in replica_sets}
         for rs in step.changes:
             await self._change(deployment, before[rs.metadata.uid], rs)
         for rs in step.deletions:
@@ -158,7 +160,7 @@ class DeploymentController:
         except errors.NotFound:
             return
 
-    async def _tell(self, deployment: Deployment, step: Step) -> float | None:
+    async def _tell(self, deployment: Deployment, step: RolloutStep) -> float | None:
         after = step.deployment
         if after.status == deployment.status and after.metadata.annotations == deployment.metadata.annotations:
             return step.again_s
@@ -172,9 +174,9 @@ class DeploymentController:
         except errors.NotFound:
             return  # The Deployment was deleted meanwhile.
 
-    async def _roll_back(self, deployment: Deployment, found: Rollback) -> None:
-        self._writes.wrote(await self._client.update(found.deployment))
-        self._events.event(deployment, found.type, found.reason, found.message)
+    async def _roll_back(self, deployment: Deployment, rollback: Rollback) -> None:
+        self._writes.wrote(await self._client.update(rollback.deployment))
+        self._events.event(deployment, rollback.type, rollback.reason, rollback.message)
 
     async def _refuse(self, deployment: Deployment) -> None:
         message = "This deployment is selecting all pods. A non-empty selector is required."

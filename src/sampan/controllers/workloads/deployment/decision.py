@@ -13,37 +13,37 @@ from sampan.api.types.core_v1 import Pod
 from sampan.controllers.workloads.deployment.replicasets import (
     RECREATE,
     REVISION,
-    Sets,
+    ReplicaSets,
     age_key,
-    brought_up_to_date,
     deadline_s,
-    highest,
-    kept_sets,
-    new_set,
+    max_revision,
+    new_replica_set,
+    revision_history_limit,
     revision_of,
     size,
-    sort_out,
-    total_size,
+    sort_replica_sets,
+    total_replicas,
+    update_annotations,
 )
-from sampan.controllers.workloads.deployment.rollback import Rollback, asked_for, rollback
+from sampan.controllers.workloads.deployment.rollback import Rollback, rollback, rollback_revision
 from sampan.controllers.workloads.deployment.rollout import (
-    emptied,
     has_old_pods,
     is_scaling,
-    rolled,
-    scaled_sets,
-    size_of_new,
+    new_replica_count,
+    rolling_update,
+    scale_down_all,
+    scale_proportionally,
 )
 from sampan.controllers.workloads.deployment.status import (
     CREATED,
-    FOUND,
+    NEW_REPLICA_SET_FOUND,
     PROGRESSING,
+    calculate_status,
     condition,
-    counted,
     is_complete,
     next_check_s,
     paused_or_resumed,
-    rolled_out,
+    rollout_status,
     set_deployment_condition,
     with_conditions,
 )
@@ -53,7 +53,7 @@ PodsOf = Callable[[Sequence[ReplicaSet]], Iterable[Pod]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class RolloutStep:
     deployment: Deployment
     """The Deployment with the status and revision that it has after the step."""
     create: ReplicaSet | None = None
@@ -65,8 +65,8 @@ class Step:
     """Seconds until the next sync if the step changes nothing."""
 
 
-def decide(deployment: Deployment, found: Iterable[ReplicaSet], pods_of: PodsOf, now: float) -> Step:
-    sets = sort_out(deployment, found)
+def decide(deployment: Deployment, replica_sets: Iterable[ReplicaSet], pods_of: PodsOf, now: float) -> RolloutStep:
+    sets = sort_replica_sets(deployment, replica_sets)
     if deployment.metadata.deletionTimestamp is None:
         deployment = with_conditions(deployment, paused_or_resumed(deployment, now))
     updated = _updated(deployment, sets)
@@ -77,15 +77,15 @@ def decide(deployment: Deployment, found: Iterable[ReplicaSet], pods_of: PodsOf,
     return replace(step, changes=[updated.new, *step.changes])
 
 
-def _is_same(one: ReplicaSet, other: ReplicaSet) -> bool:
-    return one.metadata.uid == other.metadata.uid
+def _is_same(replica_set: ReplicaSet, other: ReplicaSet) -> bool:
+    return replica_set.metadata.uid == other.metadata.uid
 
 
-def _updated(deployment: Deployment, sets: Sets) -> Sets:
+def _updated(deployment: Deployment, sets: ReplicaSets) -> ReplicaSets:
     """Return the ReplicaSets with the new one annotated; its revision is above all others."""
     if sets.new is None:
         return sets
-    return Sets(brought_up_to_date(sets.new, deployment, highest(sets.old) + 1), sets.old)
+    return ReplicaSets(update_annotations(sets.new, deployment, max_revision(sets.old) + 1), sets.old)
 
 
 def _numbered(deployment: Deployment, new: ReplicaSet | None, now: float) -> Deployment:
@@ -96,7 +96,7 @@ def _numbered(deployment: Deployment, new: ReplicaSet | None, now: float) -> Dep
     present = deployment.status.conditions
     if deadline_s(deployment) is None or find_condition(present, PROGRESSING) is not None:
         return deployment
-    progress = (TRUE, FOUND, f"Found new replica set {quote(new.metadata.name)}")
+    progress = (TRUE, NEW_REPLICA_SET_FOUND, f"Found new replica set {quote(new.metadata.name)}")
     return with_conditions(
         deployment, set_deployment_condition(present, condition(PROGRESSING, *progress, format_time(now)))
     )
@@ -110,48 +110,48 @@ def _with_revision(deployment: Deployment, revision: str) -> Deployment:
     return msgspec.structs.replace(deployment, metadata=metadata)
 
 
-def _step(deployment: Deployment, sets: Sets, pods_of: PodsOf, now: float) -> Step:
+def _step(deployment: Deployment, sets: ReplicaSets, pods_of: PodsOf, now: float) -> RolloutStep:
     if deployment.metadata.deletionTimestamp is not None:
-        return Step(deployment=_telling(deployment, counted(deployment, sets, now)))
+        return RolloutStep(deployment=_with_status(deployment, calculate_status(deployment, sets, now)))
     if deployment.spec.paused:
-        deletions = surplus(deployment, sets.old) if asked_for(deployment) is None else ()
+        deletions = surplus(deployment, sets.old) if rollback_revision(deployment) is None else ()
         return _scaled(deployment, sets, now, deletions)
-    if asked_for(deployment) is not None and sets.new is not None:
-        return Step(deployment=deployment, rollback=rollback(deployment, sets))
+    if rollback_revision(deployment) is not None and sets.new is not None:
+        return RolloutStep(deployment=deployment, rollback=rollback(deployment, sets))
     if is_scaling(deployment, sets):
         return _scaled(deployment, sets, now, ())
     if deployment.spec.strategy.type == RECREATE:
         return _recreated(deployment, sets, pods_of, now)
     if sets.new is None:
         return _created(deployment, sets, now)
-    return _rolled_out(deployment, sets, rolled(deployment, sets), now)
+    return _rolled_out(deployment, sets, rolling_update(deployment, sets), now)
 
 
-def _scaled(deployment: Deployment, sets: Sets, now: float, deletions: Sequence[ReplicaSet]) -> Step:
-    changes = _real(sets, scaled_sets(deployment, sets))
-    updated = _telling(deployment, counted(deployment, sets, now))
-    return Step(deployment=updated, changes=changes, deletions=deletions)
+def _scaled(deployment: Deployment, sets: ReplicaSets, now: float, deletions: Sequence[ReplicaSet]) -> RolloutStep:
+    changes = _real(sets, scale_proportionally(deployment, sets))
+    updated = _with_status(deployment, calculate_status(deployment, sets, now))
+    return RolloutStep(deployment=updated, changes=changes, deletions=deletions)
 
 
-def _real(sets: Sets, changes: Iterable[ReplicaSet]) -> list[ReplicaSet]:
+def _real(sets: ReplicaSets, changes: Iterable[ReplicaSet]) -> list[ReplicaSet]:
     """Return only the ReplicaSets that really change."""
     present = {id(rs) for rs in sets.all}
     return [rs for rs in changes if id(rs) not in present]
 
 
-def _recreated(deployment: Deployment, sets: Sets, pods_of: PodsOf, now: float) -> Step:
-    changes = emptied(deployment, sets)
+def _recreated(deployment: Deployment, sets: ReplicaSets, pods_of: PodsOf, now: float) -> RolloutStep:
+    changes = scale_down_all(deployment, sets)
     if changes or has_old_pods(sets, pods_of(sets.old)):
         return _rolled_out(deployment, sets, changes, now, is_moving=True)
     if sets.new is None:
         return _created(deployment, sets, now)
-    return _rolled_out(deployment, sets, rolled(deployment, sets), now)
+    return _rolled_out(deployment, sets, rolling_update(deployment, sets), now)
 
 
-def _created(deployment: Deployment, sets: Sets, now: float) -> Step:
+def _created(deployment: Deployment, sets: ReplicaSets, now: float) -> RolloutStep:
     """Return the step that creates the ReplicaSet of the current template; everything else follows in later syncs."""
-    replicas, revision = size_of_new(deployment, 0, total_size(sets.old)), highest(sets.old) + 1
-    new = new_set(deployment, replicas, revision)
+    replicas, revision = new_replica_count(deployment, 0, total_replicas(sets.old)), max_revision(sets.old) + 1
+    new = new_replica_set(deployment, replicas, revision)
     deployment = _with_revision(deployment, str(revision))
     if deadline_s(deployment) is not None:
         progress = (TRUE, CREATED, f"Created new replica set {quote(new.metadata.name)}")
@@ -159,30 +159,30 @@ def _created(deployment: Deployment, sets: Sets, now: float) -> Step:
             deployment.status.conditions, condition(PROGRESSING, *progress, format_time(now))
         )
         deployment = with_conditions(deployment, conditions)
-    status = rolled_out(deployment, Sets(new, sets.old), now)
-    return Step(deployment=_telling(deployment, status), create=new)
+    status = rollout_status(deployment, ReplicaSets(new, sets.old), now)
+    return RolloutStep(deployment=_with_status(deployment, status), create=new)
 
 
 def _rolled_out(
-    deployment: Deployment, sets: Sets, changes: Sequence[ReplicaSet], now: float, *, is_moving: bool = False
-) -> Step:
-    status = rolled_out(deployment, sets, now)
+    deployment: Deployment, sets: ReplicaSets, changes: Sequence[ReplicaSet], now: float, *, is_moving: bool = False
+) -> RolloutStep:
+    status = rollout_status(deployment, sets, now)
     is_done = not changes and not is_moving and is_complete(deployment, deployment.status)
-    return Step(
-        deployment=_telling(deployment, status),
+    return RolloutStep(
+        deployment=_with_status(deployment, status),
         changes=changes,
         deletions=surplus(deployment, sets.old) if is_done else (),
         again_s=next_check_s(deployment, status, now),
     )
 
 
-def _telling(deployment: Deployment, status: DeploymentStatus) -> Deployment:
+def _with_status(deployment: Deployment, status: DeploymentStatus) -> Deployment:
     return msgspec.structs.replace(deployment, status=status)
 
 
 def surplus(deployment: Deployment, old: Sequence[ReplicaSet]) -> list[ReplicaSet]:
     """Return the old ReplicaSets above the history limit, lowest revision first, except those with pods."""
-    kept = kept_sets(deployment)
+    kept = revision_history_limit(deployment)
     if kept is None:
         return []
     alive = [rs for rs in old if rs.metadata.deletionTimestamp is None]

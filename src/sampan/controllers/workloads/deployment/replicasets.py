@@ -44,13 +44,13 @@ def count_of(rs: ReplicaSet, annotation: str) -> int | None:
     return count if count is not None and 0 <= count <= MAX_INT32 else None
 
 
-def highest(found: Iterable[ReplicaSet]) -> int:
-    return max((revision_of(rs) for rs in found), default=0)
+def max_revision(replica_sets: Iterable[ReplicaSet]) -> int:
+    return max((revision_of(rs) for rs in replica_sets), default=0)
 
 
-def last(found: Iterable[ReplicaSet]) -> int:
+def last(replica_sets: Iterable[ReplicaSet]) -> int:
     """Return the second highest revision, which is that of the previous template."""
-    ordered = sorted((revision_of(rs) for rs in found), reverse=True)
+    ordered = sorted((revision_of(rs) for rs in replica_sets), reverse=True)
     return ordered[1] if len(ordered) > 1 else 0
 
 
@@ -64,7 +64,7 @@ def annotated(rs: ReplicaSet, annotations: Mapping[str, str]) -> ReplicaSet:
 
 def sizes(deployment: Deployment) -> dict[str, str]:
     """Return the annotations that record the Deployment's desired and maximum size."""
-    return {DESIRED: str(wanted(deployment)), MOST: str(most_pods(deployment))}
+    return {DESIRED: str(desired_replicas(deployment)), MOST: str(max_replicas(deployment))}
 
 
 def resized(rs: ReplicaSet, replicas: int, deployment: Deployment) -> ReplicaSet:
@@ -75,7 +75,7 @@ def resized(rs: ReplicaSet, replicas: int, deployment: Deployment) -> ReplicaSet
     return msgspec.structs.replace(changed, spec=msgspec.structs.replace(rs.spec, replicas=replicas))
 
 
-def brought_up_to_date(rs: ReplicaSet, deployment: Deployment, revision: int) -> ReplicaSet:
+def update_annotations(rs: ReplicaSet, deployment: Deployment, revision: int) -> ReplicaSet:
     """Return the new ReplicaSet with the Deployment's annotations, minReadySeconds and, if higher, the revision.
 
     The same object is returned if nothing changes.
@@ -109,11 +109,11 @@ def _history(present: str, before: str) -> str:
     return ",".join(numbers)
 
 
-def set_name(deployment: str, hash: str) -> str:
+def replica_set_name(deployment: str, hash: str) -> str:
     return f"{deployment[: _LONGEST_NAME - len(hash) - 1]}-{hash}"
 
 
-def new_set(deployment: Deployment, replicas: int, revision: int) -> ReplicaSet:
+def new_replica_set(deployment: Deployment, replicas: int, revision: int) -> ReplicaSet:
     """Return the ReplicaSet of the current template. Its name derives from the template, so that it is created once."""
     spec, meta = deployment.spec, deployment.metadata
     hash = template_hash(spec.template, deployment.status.collisionCount)
@@ -123,7 +123,7 @@ def new_set(deployment: Deployment, replicas: int, revision: int) -> ReplicaSet:
     )
     return ReplicaSet(
         metadata=ObjectMeta(
-            name=set_name(meta.name, hash),
+            name=replica_set_name(meta.name, hash),
             namespace=meta.namespace,
             labels=labels,
             annotations={**_annotations({}, deployment, revision), **sizes(deployment)},
@@ -149,7 +149,7 @@ HASH_LABEL = "pod-template-hash"
 
 
 @dataclass(frozen=True, slots=True)
-class Sets:
+class ReplicaSets:
     new: ReplicaSet | None
     """The ReplicaSet with the Deployment's template; None if it is yet to be created."""
     old: Sequence[ReplicaSet]
@@ -164,12 +164,12 @@ class Sets:
         return active(self.old)
 
 
-def sort_out(deployment: Deployment, found: Iterable[ReplicaSet]) -> Sets:
+def sort_replica_sets(deployment: Deployment, replica_sets: Iterable[ReplicaSet]) -> ReplicaSets:
     """Return the ReplicaSets. If several have the current template, the oldest is the new one."""
-    ordered = sorted(found, key=age_key)
+    ordered = sorted(replica_sets, key=age_key)
     template = deployment.spec.template
     new = next((rs for rs in ordered if is_same_template(rs.spec.template, template)), None)
-    return Sets(new, [rs for rs in ordered if rs is not new])
+    return ReplicaSets(new, [rs for rs in ordered if rs is not new])
 
 
 def age_key(rs: ReplicaSet) -> tuple[str, str]:
@@ -177,9 +177,9 @@ def age_key(rs: ReplicaSet) -> tuple[str, str]:
     return (rs.metadata.creationTimestamp or "", rs.metadata.name)
 
 
-def is_same_template(one: PodTemplateSpec, other: PodTemplateSpec) -> bool:
+def is_same_template(pod_template_spec: PodTemplateSpec, other: PodTemplateSpec) -> bool:
     """Whether the templates are equal except for the pod-template-hash label."""
-    return one.spec == other.spec and _unmarked(one) == _unmarked(other)
+    return pod_template_spec.spec == other.spec and _unmarked(pod_template_spec) == _unmarked(other)
 
 
 def _unmarked(template: PodTemplateSpec) -> object:
@@ -193,33 +193,33 @@ def size(rs: ReplicaSet) -> int:
     return 1 if rs.spec.replicas is None else rs.spec.replicas
 
 
-def wanted(deployment: Deployment) -> int:
+def desired_replicas(deployment: Deployment) -> int:
     """Return the desired number of pods of the Deployment."""
     return 1 if deployment.spec.replicas is None else deployment.spec.replicas
 
 
-def active(found: Iterable[ReplicaSet]) -> list[ReplicaSet]:
+def active(replica_sets: Iterable[ReplicaSet]) -> list[ReplicaSet]:
     """Return the ReplicaSets with a desired size above 0."""
-    return [rs for rs in found if size(rs) > 0]
+    return [rs for rs in replica_sets if size(rs) > 0]
 
 
-def total_size(found: Iterable[ReplicaSet]) -> int:
-    return sum(size(rs) for rs in found)
+def total_replicas(replica_sets: Iterable[ReplicaSet]) -> int:
+    return sum(size(rs) for rs in replica_sets)
 
 
-def total_pods(found: Iterable[ReplicaSet]) -> int:
+def total_actual_replicas(replica_sets: Iterable[ReplicaSet]) -> int:
     """Return the actual number of pods."""
-    return sum(rs.status.replicas for rs in found)
+    return sum(rs.status.replicas for rs in replica_sets)
 
 
-def total_available(found: Iterable[ReplicaSet]) -> int:
-    return sum(rs.status.availableReplicas for rs in found)
+def total_available(replica_sets: Iterable[ReplicaSet]) -> int:
+    return sum(rs.status.availableReplicas for rs in replica_sets)
 
 
-def total_terminating(found: Iterable[ReplicaSet]) -> int | None:
+def total_terminating(replica_sets: Iterable[ReplicaSet]) -> int | None:
     """Return the number of terminating pods, or None if an observed ReplicaSet does not report it."""
     total = 0
-    for rs in found:
+    for rs in replica_sets:
         count = rs.status.terminatingReplicas
         if count is None and rs.status.observedGeneration != 0:
             return None
@@ -234,30 +234,30 @@ def is_rolling(deployment: Deployment) -> bool:
     return deployment.spec.strategy.type == ROLLING
 
 
-def surge_and_missing(deployment: Deployment) -> tuple[int, int]:
+def resolve_fenceposts(deployment: Deployment) -> tuple[int, int]:
     """Return maxSurge (rounded up) and maxUnavailable (rounded down) in pods.
 
     If both are 0, one pod may be unavailable, as the update could not proceed otherwise.
     """
-    update, replicas = deployment.spec.strategy.rollingUpdate, wanted(deployment)
+    update, replicas = deployment.spec.strategy.rollingUpdate, desired_replicas(deployment)
     surge = scaled((update and update.maxSurge) or 0, replicas, round_up=True)
     missing = scaled((update and update.maxUnavailable) or 0, replicas, round_up=False)
     return surge, missing if surge or missing else 1
 
 
 def max_surge(deployment: Deployment) -> int:
-    return surge_and_missing(deployment)[0] if is_rolling(deployment) else 0
+    return resolve_fenceposts(deployment)[0] if is_rolling(deployment) else 0
 
 
-def max_missing(deployment: Deployment) -> int:
-    replicas = wanted(deployment)
+def max_unavailable(deployment: Deployment) -> int:
+    replicas = desired_replicas(deployment)
     if not is_rolling(deployment) or not replicas:
         return 0
-    return min(surge_and_missing(deployment)[1], replicas)
+    return min(resolve_fenceposts(deployment)[1], replicas)
 
 
-def most_pods(deployment: Deployment) -> int:
-    return wanted(deployment) + max_surge(deployment)
+def max_replicas(deployment: Deployment) -> int:
+    return desired_replicas(deployment) + max_surge(deployment)
 
 
 def deadline_s(deployment: Deployment) -> int | None:
@@ -266,7 +266,7 @@ def deadline_s(deployment: Deployment) -> int | None:
     return None if seconds == MAX_INT32 else seconds
 
 
-def kept_sets(deployment: Deployment) -> int | None:
+def revision_history_limit(deployment: Deployment) -> int | None:
     """Return the revision history limit, or None if there is none."""
     limit = deployment.spec.revisionHistoryLimit
     return None if limit == MAX_INT32 else limit

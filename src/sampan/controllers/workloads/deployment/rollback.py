@@ -11,7 +11,7 @@ from sampan.controllers.workloads.deployment.replicasets import (
     HASH_LABEL,
     NOT_COPIED,
     ROLLBACK_TO,
-    Sets,
+    ReplicaSets,
     is_same_template,
     last,
     number,
@@ -32,13 +32,13 @@ class Rollback:
     message: str
 
 
-def asked_for(deployment: Deployment) -> int | None:
+def rollback_revision(deployment: Deployment) -> int | None:
     """Return the revision to roll back to (0 means the previous one), or None if none is requested."""
     return number(deployment.metadata.annotations.get(ROLLBACK_TO, ""))
 
 
-def rollback(deployment: Deployment, sets: Sets) -> Rollback:
-    revision = asked_for(deployment) or last(sets.all)
+def rollback(deployment: Deployment, sets: ReplicaSets) -> Rollback:
+    revision = rollback_revision(deployment) or last(sets.all)
     if not revision:
         return Rollback(_cleared(deployment), WARNING, NOT_FOUND, "Unable to find last revision.")
     target = next((rs for rs in sets.all if revision_of(rs) == revision), None)

@@ -9,35 +9,35 @@ from sampan.api.types.core_v1 import Pod
 from sampan.controllers.workloads.deployment.replicasets import (
     DESIRED,
     MOST,
-    Sets,
+    ReplicaSets,
     active,
     age_key,
     count_of,
+    desired_replicas,
     is_rolling,
-    max_missing,
-    most_pods,
+    max_replicas,
+    max_unavailable,
     resized,
     size,
+    total_actual_replicas,
     total_available,
-    total_pods,
-    total_size,
-    wanted,
+    total_replicas,
 )
 
 
-def is_scaling(deployment: Deployment, sets: Sets) -> bool:
+def is_scaling(deployment: Deployment, sets: ReplicaSets) -> bool:
     """Whether an active ReplicaSet was sized for another number of replicas."""
     counts = (count_of(rs, DESIRED) for rs in active(sets.all))
-    return any(count is not None and count != wanted(deployment) for count in counts)
+    return any(count is not None and count != desired_replicas(deployment) for count in counts)
 
 
-def scaled_sets(deployment: Deployment, sets: Sets) -> Sequence[ReplicaSet]:
+def scale_proportionally(deployment: Deployment, sets: ReplicaSets) -> Sequence[ReplicaSet]:
     """Return the desired state of the ReplicaSets to update."""
     if not sets.all:
         return ()
     only = _only_active_or_latest(sets)
     if only is not None:
-        return [resized(only, wanted(deployment), deployment)]
+        return [resized(only, desired_replicas(deployment), deployment)]
     if is_saturated(deployment, sets.new):
         return [resized(rs, 0, deployment) for rs in sets.active_old]
     if is_rolling(deployment) and (active_sets := active(sets.all)):
@@ -45,7 +45,7 @@ def scaled_sets(deployment: Deployment, sets: Sets) -> Sequence[ReplicaSet]:
     return ()
 
 
-def _only_active_or_latest(sets: Sets) -> ReplicaSet | None:
+def _only_active_or_latest(sets: ReplicaSets) -> ReplicaSet | None:
     """Return the ReplicaSet that takes the whole change: the only active one, or the newest if none is active."""
     active_sets = active(sets.all)
     if len(active_sets) == 1:
@@ -57,19 +57,19 @@ def _only_active_or_latest(sets: Sets) -> ReplicaSet | None:
 
 def is_saturated(deployment: Deployment, rs: ReplicaSet | None) -> bool:
     """Whether the ReplicaSet was sized for all desired replicas and they are available."""
-    count = wanted(deployment)
+    count = desired_replicas(deployment)
     return rs is not None and size(rs) == count_of(rs, DESIRED) == rs.status.availableReplicas == count
 
 
-def _in_proportion(deployment: Deployment, found: Sequence[ReplicaSet]) -> Sequence[ReplicaSet]:
+def _in_proportion(deployment: Deployment, replica_sets: Sequence[ReplicaSet]) -> Sequence[ReplicaSet]:
     """Distribute the change in proportion to the sizes.
 
     The largest come first; among equals the newest when scaling up and the oldest when scaling down. The rounding
     remainder goes to the largest.
     """
-    allowed = most_pods(deployment) if wanted(deployment) > 0 else 0
-    to_add = allowed - total_size(found)
-    ordered = sorted(found, key=age_key, reverse=to_add > 0)
+    allowed = max_replicas(deployment) if desired_replicas(deployment) > 0 else 0
+    to_add = allowed - total_replicas(replica_sets)
+    ordered = sorted(replica_sets, key=age_key, reverse=to_add > 0)
     ordered.sort(key=size, reverse=True)
     shares, added = [], 0
     for rs in ordered:
@@ -88,30 +88,30 @@ def _share(rs: ReplicaSet, deployment: Deployment, to_add: int, added: int) -> i
 
 
 def _fraction(rs: ReplicaSet, deployment: Deployment) -> int:
-    if wanted(deployment) == 0:
+    if desired_replicas(deployment) == 0:
         return -size(rs)
     before = count_of(rs, MOST) or deployment.status.replicas
     if not before:
         return 0
-    exact = size(rs) * most_pods(deployment) / before
+    exact = size(rs) * max_replicas(deployment) / before
     return int(exact + 0.5) - size(rs)
 
 
-def size_of_new(deployment: Deployment, present: int, all_sizes: int) -> int:
+def new_replica_count(deployment: Deployment, present: int, all_sizes: int) -> int:
     """Return the size of the new ReplicaSet, which has `present` of the `all_sizes` pods."""
-    count = wanted(deployment)
+    count = desired_replicas(deployment)
     if not is_rolling(deployment):
         return count
-    room = most_pods(deployment) - all_sizes
+    room = max_replicas(deployment) - all_sizes
     return present + min(room, count - present) if room > 0 else present
 
 
-def rolled(deployment: Deployment, sets: Sets) -> Sequence[ReplicaSet]:
+def rolling_update(deployment: Deployment, sets: ReplicaSets) -> Sequence[ReplicaSet]:
     """Return the desired state of the ReplicaSets to update."""
-    new, count = sets.new, wanted(deployment)
+    new, count = sets.new, desired_replicas(deployment)
     assert new is not None
     if size(new) != count:
-        target = count if size(new) > count else size_of_new(deployment, size(new), total_size(sets.all))
+        target = count if size(new) > count else new_replica_count(deployment, size(new), total_replicas(sets.all))
         if target != size(new):
             return [resized(new, target, deployment)]
     return _shrunk(deployment, new, sets.active_old)
@@ -119,9 +119,9 @@ def rolled(deployment: Deployment, sets: Sets) -> Sequence[ReplicaSet]:
 
 def _shrunk(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> Sequence[ReplicaSet]:
     """Return the old ReplicaSets scaled down within maxUnavailable, removing unavailable pods first."""
-    least = wanted(deployment) - max_missing(deployment)
+    least = desired_replicas(deployment) - max_unavailable(deployment)
     waiting = size(new) - new.status.availableReplicas
-    removable = total_size([*old, new]) - least - waiting
+    removable = total_replicas([*old, new]) - least - waiting
     if not old or removable <= 0:
         return ()
     targets = _without_unhealthy(old, removable)
@@ -148,11 +148,11 @@ def _without_spare(present: Sequence[int], spare: int) -> list[int]:
     return sizes
 
 
-def emptied(deployment: Deployment, sets: Sets) -> Sequence[ReplicaSet]:
+def scale_down_all(deployment: Deployment, sets: ReplicaSets) -> Sequence[ReplicaSet]:
     """Return the old ReplicaSets that are still to be scaled down, with size 0."""
     return [resized(rs, 0, deployment) for rs in sets.active_old]
 
 
-def has_old_pods(sets: Sets, pods: Iterable[Pod]) -> bool:
+def has_old_pods(sets: ReplicaSets, pods: Iterable[Pod]) -> bool:
     """Whether an old ReplicaSet reports pods, or any of its pods, passed as `pods`, has not terminated."""
-    return total_pods(sets.old) > 0 or any(not is_terminal(pod) for pod in pods)
+    return total_actual_replicas(sets.old) > 0 or any(not is_terminal(pod) for pod in pods)

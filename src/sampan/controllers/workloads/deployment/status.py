@@ -9,21 +9,21 @@ from sampan.api.semantics.conditions import FALSE, TRUE, UNKNOWN, find_condition
 from sampan.api.times import format_time, parse_time
 from sampan.api.types.apps_v1 import Deployment, DeploymentCondition, DeploymentStatus, ReplicaSet
 from sampan.controllers.workloads.deployment.replicasets import (
-    Sets,
+    ReplicaSets,
     deadline_s,
-    max_missing,
+    desired_replicas,
+    max_unavailable,
+    total_actual_replicas,
     total_available,
-    total_pods,
-    total_size,
+    total_replicas,
     total_terminating,
-    wanted,
 )
 
 Conditions = list[DeploymentCondition]
 
 AVAILABLE, PROGRESSING, REPLICA_FAILURE = "Available", "Progressing", "ReplicaFailure"
 
-CREATED, FOUND, CREATE_ERROR = "NewReplicaSetCreated", "FoundNewReplicaSet", "ReplicaSetCreateError"
+CREATED, NEW_REPLICA_SET_FOUND, CREATE_ERROR = "NewReplicaSetCreated", "FoundNewReplicaSet", "ReplicaSetCreateError"
 UPDATED, COMPLETE, TIMED_OUT = "ReplicaSetUpdated", "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
 PAUSED, RESUMED = "DeploymentPaused", "DeploymentResumed"
 ENOUGH, TOO_FEW = "MinimumReplicasAvailable", "MinimumReplicasUnavailable"
@@ -53,9 +53,9 @@ def refreshed(conditions: Conditions, new: DeploymentCondition) -> Conditions:
     return [*without_condition(conditions, new.type), new]
 
 
-def failure_of(new: ReplicaSet | None, found: Iterable[ReplicaSet]) -> DeploymentCondition | None:
+def failure_of(new: ReplicaSet | None, replica_sets: Iterable[ReplicaSet]) -> DeploymentCondition | None:
     """Return the ReplicaFailure condition of a ReplicaSet, that of the new one first, or None."""
-    for rs in (*((new,) if new is not None else ()), *found):
+    for rs in (*((new,) if new is not None else ()), *replica_sets):
         for failure in rs.status.conditions:
             if failure.type == REPLICA_FAILURE:
                 stamp = failure.lastTransitionTime
@@ -70,21 +70,21 @@ def failure_of(new: ReplicaSet | None, found: Iterable[ReplicaSet]) -> Deploymen
     return None
 
 
-def counted(deployment: Deployment, sets: Sets, now: float) -> DeploymentStatus:
+def calculate_status(deployment: Deployment, sets: ReplicaSets, now: float) -> DeploymentStatus:
     """Return the status with the totals of the ReplicaSets and the Available condition."""
     all_sets = sets.all
     available = total_available(all_sets)
-    if available >= wanted(deployment) - max_missing(deployment):
+    if available >= desired_replicas(deployment) - max_unavailable(deployment):
         availability = (TRUE, ENOUGH, "Deployment has minimum availability.")
     else:
         availability = (FALSE, TOO_FEW, "Deployment does not have minimum availability.")
     return DeploymentStatus(
         observedGeneration=deployment.metadata.generation,
-        replicas=total_pods(all_sets),
+        replicas=total_actual_replicas(all_sets),
         updatedReplicas=sets.new.status.replicas if sets.new is not None else 0,
         readyReplicas=sum(rs.status.readyReplicas for rs in all_sets),
         availableReplicas=available,
-        unavailableReplicas=max(total_size(all_sets) - available, 0),
+        unavailableReplicas=max(total_replicas(all_sets) - available, 0),
         terminatingReplicas=total_terminating(all_sets),
         collisionCount=deployment.status.collisionCount,
         conditions=set_deployment_condition(
@@ -93,9 +93,9 @@ def counted(deployment: Deployment, sets: Sets, now: float) -> DeploymentStatus:
     )
 
 
-def rolled_out(deployment: Deployment, sets: Sets, now: float) -> DeploymentStatus:
+def rollout_status(deployment: Deployment, sets: ReplicaSets, now: float) -> DeploymentStatus:
     """Return the status with the Progressing and ReplicaFailure conditions."""
-    status = counted(deployment, sets, now)
+    status = calculate_status(deployment, sets, now)
     if deadline_s(deployment) is None:
         status.conditions = without_condition(status.conditions, PROGRESSING)
     elif not _is_settled(deployment, status):
@@ -135,7 +135,7 @@ def _subject(deployment: Deployment, new: ReplicaSet | None) -> str:
 
 def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
     """Whether all desired pods are updated and available, and there are no others."""
-    count = wanted(deployment)
+    count = desired_replicas(deployment)
     is_whole = status.updatedReplicas == status.replicas == status.availableReplicas == count
     return is_whole and status.observedGeneration >= deployment.metadata.generation
 

@@ -18,10 +18,17 @@ from sampan.controllers.ownership import (
     slow_start,
 )
 from sampan.controllers.ownership.pods import FIRST, FailureBackoff, is_namespace_ending
-from sampan.controllers.ownership.revisions import History, template_of
+from sampan.controllers.ownership.revisions import RevisionHistory, template_of
 from sampan.controllers.workloads.statefulset.identity import is_member
 from sampan.controllers.workloads.statefulset.members import Members
-from sampan.controllers.workloads.statefulset.replica_plan import Action, Plan, Step, View, decide, is_news
+from sampan.controllers.workloads.statefulset.replica_plan import (
+    Action,
+    ReplicaStep,
+    StatefulSetPlan,
+    StatefulSetView,
+    decide,
+    is_news,
+)
 from sampan.controllers.workloads.statefulset.revisions import RevisionFinder, SetRevisions
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
@@ -47,7 +54,7 @@ class StatefulSetController:
         self._clock, self._client = clock, client.of(StatefulSet)
         self._sets, self._pods = informers.of(StatefulSet).lister, informers.of(Pod).lister
         self._claiming = ClaimControl(owners=client.of(StatefulSet), objects=client.of(Pod))
-        history = History(client=client, owners=StatefulSet, lister=informers.of(ControllerRevision).lister)
+        history = RevisionHistory(client=client, owners=StatefulSet, lister=informers.of(ControllerRevision).lister)
         self._revisions = RevisionFinder(history=history)
         self._members = Members(
             client=client,
@@ -93,10 +100,10 @@ class StatefulSetController:
             raise failure
         return _soonest(plan.again_s, _available_s(sset, plan.status, pods, now))
 
-    def _view(self, sset: StatefulSet, revisions: SetRevisions, pods: Sequence[Pod], now: float) -> View:
+    def _view(self, sset: StatefulSet, revisions: SetRevisions, pods: Sequence[Pod], now: float) -> StatefulSetView:
         namespace = sset.metadata.namespace
         update = sset.spec.template
-        return View(
+        return StatefulSetView(
             sset=sset,
             current=revisions.current.metadata.name,
             current_template=update if revisions.current is revisions.update else template_of(revisions.current),
@@ -122,14 +129,14 @@ class StatefulSetController:
             return False
         return (fresh.uid, fresh.generation) == (meta.uid, meta.generation)
 
-    def _note_ended(self, plan: Plan, sset: StatefulSet) -> None:
+    def _note_ended(self, plan: StatefulSetPlan, sset: StatefulSet) -> None:
         for step in plan.steps:
             if step.action is Action.DELETE and is_terminal(step.pod):
                 self._failures.note(_failure_key(sset, step.pod.metadata.name), self._clock.monotonic())
 
     # -- effects -----------------------------------------------------------------------------------------------------
 
-    async def _carry_out(self, plan: Plan, sset: StatefulSet) -> Exception | None:
+    async def _carry_out(self, plan: StatefulSetPlan, sset: StatefulSet) -> Exception | None:
         """Carry out the steps up to the first error.
 
         All creations and deletions are expected, so that nothing else is decided before the cache shows them.
@@ -144,7 +151,7 @@ class StatefulSetController:
             [step.pod.metadata.uid for step in steps if step.action is Action.DELETE],
         )
 
-        async def carry_out(step: Step) -> None:
+        async def carry_out(step: ReplicaStep) -> None:
             await self._members.carry_out(step, sset)
             del pending[id(step)]
 
@@ -153,7 +160,7 @@ class StatefulSetController:
         finally:
             self._give_up(uid, [step for step in steps if id(step) in pending])
 
-    def _give_up(self, uid: str, steps: Sequence[Step]) -> None:
+    def _give_up(self, uid: str, steps: Sequence[ReplicaStep]) -> None:
         """Drop the expectations of steps that were not carried out."""
         for step in steps:
             if step.action is Action.CREATE:
@@ -170,7 +177,7 @@ class StatefulSetController:
             return
 
 
-async def _in_turn(plan: Plan, carry_out: Callable[[Step], Awaitable[None]]) -> Exception | None:
+async def _in_turn(plan: StatefulSetPlan, carry_out: Callable[[ReplicaStep], Awaitable[None]]) -> Exception | None:
     """Carry out the parts one after the other; stop at the first error and return it."""
     for part in plan.parts:
         failure = await (_in_batches if plan.is_parallel else _one_by_one)(part, carry_out)
@@ -179,11 +186,15 @@ async def _in_turn(plan: Plan, carry_out: Callable[[Step], Awaitable[None]]) -> 
     return None
 
 
-async def _in_batches(part: Sequence[Step], carry_out: Callable[[Step], Awaitable[None]]) -> Exception | None:
+async def _in_batches(
+    part: Sequence[ReplicaStep], carry_out: Callable[[ReplicaStep], Awaitable[None]]
+) -> Exception | None:
     return (await slow_start(len(part), FIRST, lambda at: carry_out(part[at]))).error
 
 
-async def _one_by_one(part: Sequence[Step], carry_out: Callable[[Step], Awaitable[None]]) -> Exception | None:
+async def _one_by_one(
+    part: Sequence[ReplicaStep], carry_out: Callable[[ReplicaStep], Awaitable[None]]
+) -> Exception | None:
     for step in part:
         try:
             await carry_out(step)

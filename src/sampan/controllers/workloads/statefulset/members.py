@@ -10,7 +10,7 @@ from sampan.controllers.workloads.statefulset.identity import (
     has_storage,
     ordinal_of,
 )
-from sampan.controllers.workloads.statefulset.replica_plan import Action, Step
+from sampan.controllers.workloads.statefulset.replica_plan import Action, ReplicaStep
 from sampan.controllers.workloads.statefulset.volume_claims import (
     has_other_controller,
     has_right_owners,
@@ -30,7 +30,7 @@ class Members:
         self._pods, self._claims = client.of(Pod), client.of(PersistentVolumeClaim)
         self._known_claims, self._events = known_claims, events
 
-    async def carry_out(self, step: Step, sset: StatefulSet) -> None:
+    async def carry_out(self, step: ReplicaStep, sset: StatefulSet) -> None:
         match step.action:
             case Action.CREATE:
                 await self._create(sset, step.pod)

@@ -45,13 +45,13 @@ class Action(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ReplicaStep:
     action: Action
     pod: Pod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class StatefulSetView:
     """The input of a decision."""
 
     sset: StatefulSet
@@ -70,16 +70,16 @@ class View:
 
 
 @dataclass(slots=True)
-class Plan:
+class StatefulSetPlan:
     status: StatefulSetStatus
-    parts: list[list[Step]] = field(default_factory=list)
+    parts: list[list[ReplicaStep]] = field(default_factory=list)
     """Parts are carried out in sequence. The steps of a part run in sequence, or in batches if `is_parallel`."""
     is_parallel: bool = False
     again_s: float | None = None
     """Seconds until the backoff of a terminated pod ends."""
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[ReplicaStep]:
         return [step for part in self.parts for step in part]
 
     @property
@@ -87,15 +87,15 @@ class Plan:
         return any(step.action is Action.DELETE and not is_terminal(step.pod) for step in self.steps)
 
 
-def decide(view: View) -> Plan:
+def decide(view: StatefulSetView) -> StatefulSetPlan:
     return _Deciding(view).plan()
 
 
 class _Deciding:
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: StatefulSetView) -> None:
         self.view, self.sset = view, view.sset
-        self.wanted = desired = ordinals(view.sset)
-        self.found = by_ordinal = {ordinal_of(pod): pod for pod in view.pods}
+        self.desired_ordinals = desired = ordinals(view.sset)
+        self.by_ordinal = by_ordinal = {ordinal_of(pod): pod for pod in view.pods}
         self.present = [by_ordinal[ordinal] for ordinal in sorted(by_ordinal) if ordinal in desired]
         """The existing pods with a desired ordinal, in order."""
         surplus = sorted((ordinal for ordinal in by_ordinal if ordinal >= 0 and ordinal not in desired), reverse=True)
@@ -103,8 +103,8 @@ class _Deciding:
         self.waits: list[float] = []
         self.is_parallel = view.sset.spec.podManagementPolicy == PARALLEL
 
-    def plan(self) -> Plan:
-        plan = Plan(status=self._status(), is_parallel=self.is_parallel)
+    def plan(self) -> StatefulSetPlan:
+        plan = StatefulSetPlan(status=self._status(), is_parallel=self.is_parallel)
         if self.sset.metadata.deletionTimestamp is None:
             plan.parts = [steps for steps in self._parts(plan.status) if steps]
             plan.again_s = min(self.waits, default=None)
@@ -120,17 +120,17 @@ class _Deciding:
 
     def _replicas(self) -> Iterator[Pod]:
         """Yield the desired pods in order; missing ones are built lazily."""
-        for ordinal in self.wanted:
-            yield self.found.get(ordinal) or self._missing(ordinal)
+        for ordinal in self.desired_ordinals:
+            yield self.by_ordinal.get(ordinal) or self._missing(ordinal)
 
-    def _parts(self, status: StatefulSetStatus) -> list[list[Step]]:
-        parts: list[list[Step]] = []
+    def _parts(self, status: StatefulSetStatus) -> list[list[ReplicaStep]]:
+        parts: list[list[ReplicaStep]] = []
         for pods, steps_for in (
             (self._replicas(), self._replica),
             (self.condemned, self._claims_of_condemned),
             (self.condemned, self._condemned),
         ):
-            part: list[Step] = []
+            part: list[ReplicaStep] = []
             parts.append(part)
             for pod in pods:
                 steps, is_end = steps_for(pod)
@@ -144,55 +144,55 @@ class _Deciding:
             status.currentReplicas -= 1
         return parts
 
-    def _replica(self, pod: Pod) -> tuple[list[Step], bool]:
+    def _replica(self, pod: Pod) -> tuple[list[ReplicaStep], bool]:
         """Return the steps for a desired pod, and whether its successors must wait."""
         if not _is_created(pod):
-            return ([] if self._has_stale_claim(pod) else [Step(Action.CREATE, pod)]), True
+            return ([] if self._has_stale_claim(pod) else [ReplicaStep(Action.CREATE, pod)]), True
         if is_terminal(pod):
             return self._ended(pod), True
-        steps: list[Step] = []
+        steps: list[ReplicaStep] = []
         if pod.status.phase == PENDING and self._lacks_claims(pod):
-            steps.append(Step(Action.ADD_CLAIMS, pod))
+            steps.append(ReplicaStep(Action.ADD_CLAIMS, pod))
         is_late = _is_leaving(pod) or not is_running_and_ready(pod) or not self._is_available(pod)
         if is_late and not self.is_parallel:
             if pod.status.phase == PENDING and not self._owns_claims(pod):
-                steps.append(Step(Action.OWN_CLAIMS, pod))
+                steps.append(ReplicaStep(Action.OWN_CLAIMS, pod))
             return steps, True
         if not (has_identity(self.sset, pod) and has_storage(self.sset, pod) and self._owns_claims(pod)):
-            steps.append(Step(Action.CORRECT, pod))
+            steps.append(ReplicaStep(Action.CORRECT, pod))
         return steps, False
 
-    def _ended(self, pod: Pod) -> list[Step]:
+    def _ended(self, pod: Pod) -> list[ReplicaStep]:
         if _is_leaving(pod):
             return []
         if (backoff_s := self.view.held_s(pod.metadata.name)) > 0:
             self.waits.append(backoff_s)
             return []
-        return [Step(Action.DELETE, pod)]
+        return [ReplicaStep(Action.DELETE, pod)]
 
-    def _claims_of_condemned(self, pod: Pod) -> tuple[list[Step], bool]:
-        return ([] if self._owns_claims(pod) else [Step(Action.OWN_CLAIMS, pod)]), False
+    def _claims_of_condemned(self, pod: Pod) -> tuple[list[ReplicaStep], bool]:
+        return ([] if self._owns_claims(pod) else [ReplicaStep(Action.OWN_CLAIMS, pod)]), False
 
-    def _condemned(self, pod: Pod) -> tuple[list[Step], bool]:
+    def _condemned(self, pod: Pod) -> tuple[list[ReplicaStep], bool]:
         if _is_leaving(pod):
             return [], True
         is_well = is_running_and_ready(pod) and self._is_available(pod)
         # A terminated pod never becomes available, so that it must not be waited for.
         may_go = is_well or is_terminal(pod) or self.is_parallel or pod is self._first_unavailable
-        return ([Step(Action.DELETE, pod)] if may_go else []), True
+        return ([ReplicaStep(Action.DELETE, pod)] if may_go else []), True
 
-    def _update(self) -> Step | None:
+    def _update(self) -> ReplicaStep | None:
         """Return the deletion of the highest outdated pod, provided that all above it are available."""
         strategy = self.sset.spec.updateStrategy
         if strategy.type == ON_DELETE:
             return None
         least = strategy.rollingUpdate.partition or 0 if strategy.rollingUpdate is not None else 0
-        for ordinal in reversed(self.wanted[least:]):
-            pod = self.found.get(ordinal)
+        for ordinal in reversed(self.desired_ordinals[least:]):
+            pod = self.by_ordinal.get(ordinal)
             if pod is None:
                 return None  # It is about to be created.
             if revision_of(pod) != self.view.update and not _is_leaving(pod):
-                return Step(Action.DELETE, pod)
+                return ReplicaStep(Action.DELETE, pod)
             if self._is_unavailable(pod):
                 return None
         return None
@@ -205,7 +205,7 @@ class _Deciding:
 
     def _is_kept_back(self, ordinal: int) -> bool:
         """Whether the ordinal is to keep the current revision: it is below the partition, or not reached yet."""
-        strategy, start = self.sset.spec.updateStrategy, self.wanted.start
+        strategy, start = self.sset.spec.updateStrategy, self.desired_ordinals.start
         if strategy.rollingUpdate is not None:
             return ordinal < start + (strategy.rollingUpdate.partition or 0)
         return strategy.type == ROLLING_UPDATE and ordinal < start + self.sset.status.currentReplicas
@@ -213,7 +213,7 @@ class _Deciding:
     @cached_property
     def _first_unavailable(self) -> Pod | None:
         """Return the first unavailable pod, with condemned ones last; None if there is none or a pod is missing."""
-        if len(self.present) < len(self.wanted):
+        if len(self.present) < len(self.desired_ordinals):
             return None
         return next((pod for pod in (*self.present, *reversed(self.condemned)) if self._is_unavailable(pod)), None)
 
@@ -296,10 +296,10 @@ def complete(sset: StatefulSet, status: StatefulSetStatus) -> None:
 
 
 def is_news(status: StatefulSetStatus, known: StatefulSetStatus) -> bool:
-    return status.observedGeneration > known.observedGeneration or _told(status) != _told(known)
+    return status.observedGeneration > known.observedGeneration or _reported(status) != _reported(known)
 
 
-def _told(status: StatefulSetStatus) -> tuple[object, ...]:
+def _reported(status: StatefulSetStatus) -> tuple[object, ...]:
     return (
         status.replicas,
         status.currentReplicas,

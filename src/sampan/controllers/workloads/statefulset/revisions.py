@@ -7,7 +7,7 @@ from sampan.api.labels import Selector
 from sampan.api.types.apps_v1 import ControllerRevision, StatefulSet
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.ownership import revisions
-from sampan.controllers.ownership.revisions import History
+from sampan.controllers.ownership.revisions import RevisionHistory
 from sampan.controllers.workloads.statefulset.identity import revision_of
 from sampan.machinery import errors
 
@@ -15,7 +15,7 @@ HASH_LABEL = "controller.kubernetes.io/hash"
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class TemplateMatch:
     """The revision in the history that has the set's template, if any."""
 
     latest: ControllerRevision | None = None
@@ -24,16 +24,16 @@ class Known:
     """Set if an older revision has the template, that is after a rollback."""
 
 
-def known(found: list[ControllerRevision], sset: StatefulSet) -> Known:
+def known(history: list[ControllerRevision], sset: StatefulSet) -> TemplateMatch:
     """Find the template in the history, which is sorted from oldest to newest."""
-    if not found:
-        return Known()
+    if not history:
+        return TemplateMatch()
     patch = revisions.template_patch(sset.spec.template)
-    equal = [revision for revision in found if revisions.is_equal(revision, patch)]
-    latest = found[-1]
+    equal = [revision for revision in history if revisions.is_equal(revision, patch)]
+    latest = history[-1]
     if equal:
-        return Known(latest=latest) if revisions.is_equal(latest, patch) else Known(older=equal[-1])
-    return Known(latest=latest) if revisions.is_alike(latest, sset.spec.template) else Known()
+        return TemplateMatch(latest=latest) if revisions.is_equal(latest, patch) else TemplateMatch(older=equal[-1])
+    return TemplateMatch(latest=latest) if revisions.is_alike(latest, sset.spec.template) else TemplateMatch()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class SetRevisions:
 
 
 class RevisionFinder:
-    def __init__(self, *, history: History) -> None:
+    def __init__(self, *, history: RevisionHistory) -> None:
         self._history = history
 
     async def find(self, sset: StatefulSet, selector: Selector) -> SetRevisions:
@@ -68,11 +68,11 @@ class RevisionFinder:
     async def truncate(self, surplus: list[ControllerRevision]) -> None:
         await self._history.delete(surplus)
 
-    async def _update(self, sset: StatefulSet, found: list[ControllerRevision]) -> tuple[ControllerRevision, int]:
-        matches, collisions = known(found, sset), sset.status.collisionCount or 0
+    async def _update(self, sset: StatefulSet, history: list[ControllerRevision]) -> tuple[ControllerRevision, int]:
+        matches, collisions = known(history, sset), sset.status.collisionCount or 0
         if matches.latest is not None:
             return matches.latest, collisions
-        number = revisions.next_number(found)
+        number = revisions.next_number(history)
         if matches.older is not None:
             return await self._history.renumber(matches.older, number), collisions
         return await self._create(sset, number, collisions)

@@ -3,8 +3,8 @@
 from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.storage_v1 import StorageClass
-from sampan.controllers.storage.plugins import Plugins, VolumeError, VolumePlugin, Wanted
-from sampan.controllers.storage.verdicts import Word
+from sampan.controllers.storage.binding_decisions import EventText
+from sampan.controllers.storage.plugins import Plugins, VolumeError, VolumeOptions, VolumePlugin
 from sampan.controllers.storage.writes import Writes
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
@@ -37,9 +37,9 @@ def volume_name(claim: PersistentVolumeClaim) -> str:
     return f"pvc-{claim.metadata.uid}"
 
 
-def provisioned(wanted: Wanted, special: PersistentVolumeSpec, maker: str) -> PersistentVolume:
+def provisioned(options: VolumeOptions, special: PersistentVolumeSpec, maker: str) -> PersistentVolume:
     """Return the PersistentVolume to create."""
-    claim, policy = wanted.claim, wanted.storage_class.reclaimPolicy or DELETE
+    claim, policy = options.claim, options.storage_class.reclaimPolicy or DELETE
     spec = copy_of(special)
     requests = claim.spec.resources.requests if claim.spec.resources is not None else {}
     spec.capacity = {STORAGE: requests.get(STORAGE, "0")}
@@ -49,29 +49,31 @@ def provisioned(wanted: Wanted, special: PersistentVolumeSpec, maker: str) -> Pe
     spec.storageClassName = class_of_claim(claim)
     spec.claimRef = reference_to(claim)
     meta = ObjectMeta(
-        name=wanted.name,
+        name=options.name,
         annotations={BOUND_BY_CONTROLLER: YES, PROVISIONED_BY: maker},
         finalizers=[DELETION_FINALIZER] if policy == DELETE else [],
     )
     return PersistentVolume(metadata=meta, spec=spec)
 
 
-class Provisioning:
+class Provisioner:
     def __init__(self, *, writes: Writes, plugins: Plugins, nodes: Lister[Node], activity: Activity) -> None:
         self._writes, self._plugins, self._nodes, self._activity = writes, plugins, nodes, activity
 
-    async def provision(self, claim: PersistentVolumeClaim, found: StorageClass | None) -> None:
+    async def provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass | None) -> None:
         """Provision a volume and record the outcome as an event; raise VolumeError if a retry may succeed."""
         try:
-            if found is None:
+            if storage_class is None:
                 raise VolumeError(f'storageclass.storage.k8s.io "{class_of_claim(claim)}" not found')
-            plugin = self._plugins.provisioner(found.provisioner)
+            plugin = self._plugins.provisioner(storage_class.provisioner)
         except VolumeError as error:
-            return self._writes.say(claim, Word(WARNING, FAILED, str(error)))
-        claim = await self._named(claim, found.provisioner)
+            return self._writes.say(claim, EventText(WARNING, FAILED, str(error)))
+        claim = await self._named(claim, storage_class.provisioner)
         if plugin is None:
-            return self._writes.say(claim, Word(NORMAL, "ExternalProvisioning", _EXTERNAL.format(found.provisioner)))
-        await self._make(claim, found, plugin)
+            return self._writes.say(
+                claim, EventText(NORMAL, "ExternalProvisioning", _EXTERNAL.format(storage_class.provisioner))
+            )
+        await self._make(claim, storage_class, plugin)
 
     async def _named(self, claim: PersistentVolumeClaim, provisioner: str) -> PersistentVolumeClaim:
         """Annotate the claim with its provisioner."""
@@ -81,43 +83,45 @@ class Provisioning:
         changed.metadata.annotations |= {BETA_STORAGE_PROVISIONER: provisioner, STORAGE_PROVISIONER: provisioner}
         return await self._writes.claims.update(changed)
 
-    async def _make(self, claim: PersistentVolumeClaim, found: StorageClass, plugin: VolumePlugin) -> None:
+    async def _make(self, claim: PersistentVolumeClaim, storage_class: StorageClass, plugin: VolumePlugin) -> None:
         if await self._exists(volume_name(claim)):
             return
         try:
-            request = self._wanted(claim, found, plugin)
+            request = self._options(claim, storage_class, plugin)
         except VolumeError as error:
-            self._writes.say(claim, Word(WARNING, FAILED, str(error)))
+            self._writes.say(claim, EventText(WARNING, FAILED, str(error)))
             raise
         try:
             with self._activity:
                 source = await plugin.provision(request)
         except VolumeError as error:
             await self._choose_again(claim)
-            failure = f'Failed to provision volume with StorageClass "{found.metadata.name}": {error}'
-            self._writes.say(claim, Word(WARNING, FAILED, failure))
+            failure = f'Failed to provision volume with StorageClass "{storage_class.metadata.name}": {error}'
+            self._writes.say(claim, EventText(WARNING, FAILED, failure))
             raise
         try:
             await self._writes.volumes.create(provisioned(request, source, plugin.name))
         except errors.AlreadyExists:
             return
         message = f"Successfully provisioned volume {request.name} using {plugin.name}"
-        self._writes.say(claim, Word(NORMAL, "ProvisioningSucceeded", message))
+        self._writes.say(claim, EventText(NORMAL, "ProvisioningSucceeded", message))
 
-    def _wanted(self, claim: PersistentVolumeClaim, found: StorageClass, plugin: VolumePlugin) -> Wanted:
+    def _options(
+        self, claim: PersistentVolumeClaim, storage_class: StorageClass, plugin: VolumePlugin
+    ) -> VolumeOptions:
         if claim.spec.dataSource is not None:
             reason = "is not a CSI plugin. Only CSI plugin can provision a claim with a datasource"
             raise VolumeError(f'plugin "{plugin.name}" {reason}')
-        if found.mountOptions:
-            options = " ".join(found.mountOptions)
-            reason = f'StorageClass "{found.metadata.name}" has mount options [{options}]'
+        if storage_class.mountOptions:
+            options = " ".join(storage_class.mountOptions)
+            reason = f'StorageClass "{storage_class.metadata.name}" has mount options [{options}]'
             raise VolumeError(f"Mount options are not supported by the provisioner but {reason}")
         node = None
         if (name := claim.metadata.annotations.get(SELECTED_NODE)) is not None:
             node = self._nodes.get(name)
             if node is None:
                 raise VolumeError(f'Failed to get target node: node "{name}" not found')
-        return Wanted(name=volume_name(claim), claim=claim, storage_class=found, node=node)
+        return VolumeOptions(name=volume_name(claim), claim=claim, storage_class=storage_class, node=node)
 
     async def _exists(self, name: str) -> bool:
         try:

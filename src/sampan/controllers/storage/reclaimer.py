@@ -1,8 +1,8 @@
 """Reclaiming of released volumes according to their reclaim policy."""
 
 from sampan.api.types.core_v1 import PersistentVolume
+from sampan.controllers.storage.binding_decisions import EventText
 from sampan.controllers.storage.plugins import Plugins, VolumeError
-from sampan.controllers.storage.verdicts import Word
 from sampan.controllers.storage.writes import Writes
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
@@ -11,11 +11,11 @@ from sampan.machinery.copies import copy_of
 from sampan.machinery.events import WARNING
 from sampan.machinery.volumes.words import DELETE, DELETION_FINALIZER, FAILED, RECYCLE, RELEASED, RETAIN
 
-_NO_RECYCLER = Word(WARNING, "VolumeFailedRecycle", "No recycler plugin found for the volume!")
-_UNKNOWN = Word(WARNING, "VolumeUnknownReclaimPolicy", "Volume has unrecognized PersistentVolumeReclaimPolicy")
+_NO_RECYCLER = EventText(WARNING, "VolumeFailedRecycle", "No recycler plugin found for the volume!")
+_UNKNOWN = EventText(WARNING, "VolumeUnknownReclaimPolicy", "Volume has unrecognized PersistentVolumeReclaimPolicy")
 
 
-class Reclaiming:
+class VolumeReclaimer:
     def __init__(self, *, writes: Writes, plugins: Plugins, activity: Activity) -> None:
         self._writes, self._plugins, self._activity = writes, plugins, activity
 
@@ -34,7 +34,7 @@ class Reclaiming:
         try:
             plugin = self._plugins.remover(volume)
         except VolumeError as error:
-            await self._writes.volume_in(volume, FAILED, Word(WARNING, "VolumeFailedDelete", str(error)))
+            await self._writes.volume_in(volume, FAILED, EventText(WARNING, "VolumeFailedDelete", str(error)))
             return
         if plugin is None:
             return
@@ -42,7 +42,7 @@ class Reclaiming:
             with self._activity:
                 await plugin.remove(volume)
         except VolumeError as error:
-            await self._writes.volume_in(volume, FAILED, Word(WARNING, "VolumeFailedDelete", str(error)))
+            await self._writes.volume_in(volume, FAILED, EventText(WARNING, "VolumeFailedDelete", str(error)))
             raise
         await self._forget(volume)
 

@@ -17,7 +17,7 @@ _MOST_INT32 = 2**31
 
 
 @dataclass(frozen=True, slots=True)
-class _Facts:
+class _DeletionRank:
     pod: Pod
     state: tuple[bool, int, bool]
     cost: int
@@ -44,13 +44,13 @@ def deletion_order(pods: Iterable[Pod], *, related: Iterable[Pod] = (), now: flo
     a logarithmic scale, and by UID if equal on it.
     """
     on_node = Counter(pod.spec.nodeName for pod in related if is_active(pod))
-    facts = [_facts(pod, deletion_cost(pod), on_node[pod.spec.nodeName]) for pod in pods]
-    return _sorted(facts, now)
+    ranks = [_rank(pod, deletion_cost(pod), on_node[pod.spec.nodeName]) for pod in pods]
+    return _sorted(ranks, now)
 
 
 def plain_order(pods: Iterable[Pod]) -> list[Pod]:
     """Sort the pods like `deletion_order`, but without cost, related pods and the logarithmic scale."""
-    return _sorted([_facts(pod, 0, 0) for pod in pods], None)
+    return _sorted([_rank(pod, 0, 0) for pod in pods], None)
 
 
 def first_to_go(pods: Sequence[Pod], count: int, *, related: Iterable[Pod] = (), now: float) -> Sequence[Pod]:
@@ -58,9 +58,9 @@ def first_to_go(pods: Sequence[Pod], count: int, *, related: Iterable[Pod] = (),
     return pods if count >= len(pods) else deletion_order(pods, related=related, now=now)[:count]
 
 
-def _facts(pod: Pod, cost: int, neighbours: int) -> _Facts:
+def _rank(pod: Pod, cost: int, neighbours: int) -> _DeletionRank:
     created = pod.metadata.creationTimestamp
-    return _Facts(
+    return _DeletionRank(
         pod=pod,
         state=(bool(pod.spec.nodeName), _PHASES.get(pod.status.phase, 0), is_ready(pod)),
         cost=cost,
@@ -71,31 +71,33 @@ def _facts(pod: Pod, cost: int, neighbours: int) -> _Facts:
     )
 
 
-def _sorted(found: list[_Facts], now: float | None) -> list[Pod]:
-    def compared(one: _Facts, other: _Facts) -> int:
-        return _compared(one, other, now)
+def _sorted(ranks: list[_DeletionRank], now: float | None) -> list[Pod]:
+    def compared(first: _DeletionRank, second: _DeletionRank) -> int:
+        return _compared(first, second, now)
 
-    return [facts.pod for facts in sorted(found, key=cmp_to_key(compared))]
+    return [rank.pod for rank in sorted(ranks, key=cmp_to_key(compared))]
 
 
-def _compared(one: _Facts, other: _Facts, now: float | None) -> int:
-    if one.state != other.state:
-        return -1 if one.state < other.state else 1
-    if one.cost != other.cost:
-        return one.cost - other.cost
-    if one.neighbours != other.neighbours:
-        return other.neighbours - one.neighbours
-    is_ready = one.state[2]
-    if is_ready and one.ready_since != other.ready_since:
-        return _later_first(one, other, one.ready_since, other.ready_since, now)
-    if one.restarts != other.restarts:
-        return -1 if one.restarts > other.restarts else 1
-    if one.created != other.created:
-        return _later_first(one, other, one.created, other.created, now)
+def _compared(first: _DeletionRank, second: _DeletionRank, now: float | None) -> int:
+    if first.state != second.state:
+        return -1 if first.state < second.state else 1
+    if first.cost != second.cost:
+        return first.cost - second.cost
+    if first.neighbours != second.neighbours:
+        return second.neighbours - first.neighbours
+    is_ready = first.state[2]
+    if is_ready and first.ready_since != second.ready_since:
+        return _later_first(first, second, first.ready_since, second.ready_since, now)
+    if first.restarts != second.restarts:
+        return -1 if first.restarts > second.restarts else 1
+    if first.created != second.created:
+        return _later_first(first, second, first.created, second.created, now)
     return 0
 
 
-def _later_first(one: _Facts, other: _Facts, mine: float | None, theirs: float | None, now: float | None) -> int:
+def _later_first(
+    first: _DeletionRank, second: _DeletionRank, mine: float | None, theirs: float | None, now: float | None
+) -> int:
     """Compare two times; the later one sorts first, and an unknown time counts as the latest."""
     if mine is None or theirs is None:
         return -1 if mine is None else 1
@@ -104,7 +106,7 @@ def _later_first(one: _Facts, other: _Facts, mine: float | None, theirs: float |
     difference = _scale(now - mine) - _scale(now - theirs)
     if difference:
         return difference
-    return -1 if one.pod.metadata.uid < other.pod.metadata.uid else 1
+    return -1 if first.pod.metadata.uid < second.pod.metadata.uid else 1
 
 
 def _scale(age_s: float) -> int:

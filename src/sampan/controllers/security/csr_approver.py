@@ -33,7 +33,7 @@ class UnreadableRequest(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedCertificate:
     """The subject and the subject alternative names of a request."""
 
     name: str
@@ -54,7 +54,7 @@ def read(request: CertificateSigningRequest) -> x509.CertificateSigningRequest:
         raise UnreadableRequest(f"unable to parse csr {request.metadata.name!r}: {error}") from None
 
 
-def asked_of(csr: x509.CertificateSigningRequest) -> Asked:
+def requested_of(csr: x509.CertificateSigningRequest) -> RequestedCertificate:
     from cryptography import x509
 
     from sampan.machinery.certificates import subject_common_name, subject_organizations
@@ -63,7 +63,7 @@ def asked_of(csr: x509.CertificateSigningRequest) -> Asked:
         names = csr.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         names = x509.SubjectAlternativeName([])
-    return Asked(
+    return RequestedCertificate(
         name=subject_common_name(csr.subject),
         organizations=subject_organizations(csr.subject),
         dns_names=names.get_values_for_type(x509.DNSName),
@@ -77,7 +77,7 @@ def has(request: CertificateSigningRequest, kind: str) -> bool:
     return any(condition.type == kind for condition in request.status.conditions)
 
 
-def client_fault(asked: Asked, usages: Sequence[str]) -> str:
+def client_error(requested: RequestedCertificate, usages: Sequence[str]) -> str:
     """Return the problem with a request for a client certificate of the API server, or an empty string."""
     for usage in usages:
         if usage not in (_SIGNATURE, _ENCIPHERMENT, _CLIENT):
@@ -85,53 +85,53 @@ def client_fault(asked: Asked, usages: Sequence[str]) -> str:
     return "" if _CLIENT in usages else f"missing required usage for client certificate: {_CLIENT}"
 
 
-def kubelet_client_fault(asked: Asked, usages: Sequence[str]) -> str:
-    if list(asked.organizations) != [_NODES]:
+def kubelet_client_error(requested: RequestedCertificate, usages: Sequence[str]) -> str:
+    if list(requested.organizations) != [_NODES]:
         return "subject organization is not system:nodes"
     for kind, names in (
-        ("DNS", asked.dns_names),
-        ("Email", asked.emails),
-        ("IP", asked.addresses),
-        ("URI", asked.uris),
+        ("DNS", requested.dns_names),
+        ("Email", requested.emails),
+        ("IP", requested.addresses),
+        ("URI", requested.uris),
     ):
         if names:
             return f"{kind} subjectAltNames are not allowed"
-    if not asked.name.startswith(_NODE):
+    if not requested.name.startswith(_NODE):
         return "subject common name does not begin with system:node:"
-    return _usages_fault(usages, _CLIENT)
+    return _usages_error(usages, _CLIENT)
 
 
-def kubelet_serving_fault(asked: Asked, usages: Sequence[str]) -> str:
-    if list(asked.organizations) != [_NODES]:
+def kubelet_serving_error(requested: RequestedCertificate, usages: Sequence[str]) -> str:
+    if list(requested.organizations) != [_NODES]:
         return "subject organization is not system:nodes"
-    if not asked.dns_names and not asked.addresses:
+    if not requested.dns_names and not requested.addresses:
         return "DNS or IP subjectAltName is required"
-    if asked.emails:
+    if requested.emails:
         return "Email subjectAltNames are not allowed"
-    if asked.uris:
+    if requested.uris:
         return "URI subjectAltNames are not allowed"
-    if error := _usages_fault(usages, _SERVER):
+    if error := _usages_error(usages, _SERVER):
         return error
-    return "" if asked.name.startswith(_NODE) else "subject common name does not begin with system:node:"
+    return "" if requested.name.startswith(_NODE) else "subject common name does not begin with system:node:"
 
 
-def _usages_fault(usages: Sequence[str], wanted: str) -> str:
+def _usages_error(usages: Sequence[str], required: str) -> str:
     """Return a message if the usages are not those required. Key encipherment is optional: only RSA keys need it."""
-    full = {_SIGNATURE, _ENCIPHERMENT, wanted}
+    full = {_SIGNATURE, _ENCIPHERMENT, required}
     if set(usages) in (full, full - {_ENCIPHERMENT}):
         return ""
     return f"usages did not match [{' '.join(sorted(full))}]"
 
 
-def no_fault(asked: Asked, usages: Sequence[str]) -> str:
+def no_error(requested: RequestedCertificate, usages: Sequence[str]) -> str:
     return ""
 
 
-SIGNERS: dict[str, Callable[[Asked, Sequence[str]], str]] = {
-    CLIENT: client_fault,
-    KUBELET_CLIENT: kubelet_client_fault,
-    KUBELET_SERVING: kubelet_serving_fault,
-    LEGACY: no_fault,
+SIGNERS: dict[str, Callable[[RequestedCertificate, Sequence[str]], str]] = {
+    CLIENT: client_error,
+    KUBELET_CLIENT: kubelet_client_error,
+    KUBELET_SERVING: kubelet_serving_error,
+    LEGACY: no_error,
 }
 """The validation function of each signer, which returns the problem with a request, or an empty string."""
 
@@ -161,26 +161,26 @@ def is_open(request: CertificateSigningRequest) -> bool:
     return not (request.status.certificate or has(request, APPROVED) or has(request, DENIED))
 
 
-def recognized(request: CertificateSigningRequest, asked: Asked) -> Iterator[Recognized]:
+def recognized(request: CertificateSigningRequest, requested: RequestedCertificate) -> Iterator[Recognized]:
     spec = request.spec
     if spec.signerName == KUBELET_CLIENT:
         own, other = _OWN, _ANY
-    elif spec.signerName == KUBELET_SERVING and _names_no_address(asked):
+    elif spec.signerName == KUBELET_SERVING and _names_no_address(requested):
         own, other = _OWN_SERVER, _ANY_SERVER
     else:
         return
-    if SIGNERS[spec.signerName](asked, spec.usages):
+    if SIGNERS[spec.signerName](requested, spec.usages):
         return
-    if spec.username == asked.name:
+    if spec.username == requested.name:
         yield own
     yield other
 
 
-def _names_no_address(asked: Asked) -> bool:
+def _names_no_address(requested: RequestedCertificate) -> bool:
     from sampan.machinery.certificates import kubelet_server_name
 
-    node = asked.name.removeprefix("system:node:")
-    return not asked.addresses and list(asked.dns_names) == [kubelet_server_name(node)]
+    node = requested.name.removeprefix("system:node:")
+    return not requested.addresses and list(requested.dns_names) == [kubelet_server_name(node)]
 
 
 def approved(request: CertificateSigningRequest, message: str) -> CertificateSigningRequest:
@@ -212,7 +212,7 @@ class CsrApprovingController:
         if request is None or not is_open(request):
             return
         try:
-            subject = asked_of(read(request))
+            subject = requested_of(read(request))
         except UnreadableRequest as error:
             log.warning("not approving certificate signing request %s: %s", key.name, error)
             return

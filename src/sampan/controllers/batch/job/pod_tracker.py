@@ -22,16 +22,16 @@ MOST_UNCOUNTED = 500
 
 
 @dataclass(slots=True)
-class Taken:
+class CountedPods:
     release: list[Pod]
     """The pods whose finalizers are to be removed."""
     is_full: bool
     """Whether further pods are left for the next sync."""
 
 
-def take(view: JobView, finished: JobCondition | None, status: JobStatus) -> Taken:
+def take(view: JobView, finished: JobCondition | None, status: JobStatus) -> CountedPods:
     """Record in the status the pods to be counted. `finished` is the condition that decides the outcome, or None."""
-    uncounted, new_indexes, batch = uncounted_of(status), set[int](), Taken([], False)
+    uncounted, new_indexes, batch = uncounted_of(status), set[int](), CountedPods([], False)
     known = {*uncounted.succeeded, *uncounted.failed}
     for pod in _in_order(view):
         if not _may_go(view, pod, finished):

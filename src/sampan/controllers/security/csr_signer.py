@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, cast
 from sampan.api import times
 from sampan.api.types.certificates_v1 import CertificateSigningRequest, CertificateSigningRequestCondition
 from sampan.controllers.descriptor import ControllerConfig, ControllerContext
-from sampan.controllers.security.csr_approving import (
+from sampan.controllers.security.csr_approver import (
     APPROVED,
     DENIED,
     FAILED,
     SIGNERS,
     UnreadableRequest,
-    asked_of,
     has,
     read,
+    requested_of,
 )
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
@@ -154,7 +154,7 @@ def is_due(request: CertificateSigningRequest) -> bool:
 def answered(request: CertificateSigningRequest, authority: Authority, now: float) -> CertificateSigningRequest:
     """Return a copy with the certificate, or with a Failed condition if the signer rejects the request."""
     csr, spec, result = read(request), request.spec, copy_of(request)
-    if error := SIGNERS[spec.signerName](asked_of(csr), spec.usages):
+    if error := SIGNERS[spec.signerName](requested_of(csr), spec.usages):
         condition = CertificateSigningRequestCondition(
             type=FAILED,
             status="True",

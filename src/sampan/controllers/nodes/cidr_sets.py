@@ -16,15 +16,15 @@ interval instead of block by block.
 """
 
 
-class RangeFull(Exception):
+class CidrRangeFull(Exception):
     """All blocks are allocated."""
 
 
-class RangeError(ValueError):
+class InvalidCidr(ValueError):
     """The configured CIDRs are invalid."""
 
 
-class Ranges:
+class CidrSets:
     """The blocks of one cluster CIDR.
 
     Blocks are allocated round-robin, so that a released block is not reused immediately. Any network that overlaps a
@@ -34,9 +34,11 @@ class Ranges:
     def __init__(self, cluster: Network, mask_size: int) -> None:
         bits = mask_size - cluster.prefixlen
         if bits < 0:
-            raise RangeError(f"the mask size of nodes, {mask_size}, is less than that of the cluster's range {cluster}")
+            raise InvalidCidr(
+                f"the mask size of nodes, {mask_size}, is less than that of the cluster's range {cluster}"
+            )
         if cluster.version == 6 and bits > _MOST_BITS:
-            raise RangeError(f"{cluster} has too many parts of mask size {mask_size}: at most {1 << _MOST_BITS}")
+            raise InvalidCidr(f"{cluster} has too many parts of mask size {mask_size}: at most {1 << _MOST_BITS}")
         self.cluster, self.mask_size = cluster, mask_size
         self._count = 1 << bits
         self._step = 1 << (cluster.max_prefixlen - mask_size)
@@ -55,7 +57,7 @@ class Ranges:
         return self._count - covered - sum(self._wide_end(index) is None for index in self._holders)
 
     def take(self) -> Network:
-        """Allocate and return the next free block; raise RangeFull if there is none."""
+        """Allocate and return the next free block; raise CidrRangeFull if there is none."""
         offset = 0
         while offset < self._count:
             index = (self._next + offset) % self._count
@@ -67,7 +69,7 @@ class Ranges:
                 self._holders[index] = 1
                 self._next = (index + 1) % self._count
                 return self._part(index)
-        raise RangeFull
+        raise CidrRangeFull
 
     def occupy(self, network: Network) -> None:
         touched = self._touched(network)
@@ -114,4 +116,4 @@ def network_of(text: str) -> Network:
     try:
         return ip_network(text, strict=False)
     except ValueError as error:
-        raise RangeError(f"invalid CIDR address: {text}") from error
+        raise InvalidCidr(f"invalid CIDR address: {text}") from error

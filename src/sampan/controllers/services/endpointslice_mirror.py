@@ -48,7 +48,7 @@ class Mirrored:
 
 
 @dataclass(slots=True)
-class Plan:
+class MirrorPlan:
     write: list[EndpointSlice] = field(default_factory=list)
     """Slices to create if they have no name, to update otherwise."""
     delete: list[EndpointSlice] = field(default_factory=list)
@@ -84,54 +84,54 @@ def mirrored(endpoints: Endpoints, most: int) -> Mirrored:
     return result
 
 
-def plan(endpoints: Endpoints, existing: Sequence[EndpointSlice], wanted: Mirrored) -> Plan:
+def plan(endpoints: Endpoints, existing: Sequence[EndpointSlice], desired: Mirrored) -> MirrorPlan:
     """Return the writes for one slice per address family and set of ports, reusing slices to be deleted."""
-    changes, spare = Plan(), dict[str, list[EndpointSlice]]()
+    changes, spare = MirrorPlan(), dict[str, list[EndpointSlice]]()
     first: dict[tuple[str, PortsKey], EndpointSlice] = {}
     for endpoint_slice in existing:
         key = (endpoint_slice.addressType, ports_key(endpoint_slice.ports or ()))
-        if key in first or key not in wanted.endpoints:
+        if key in first or key not in desired.endpoints:
             spare.setdefault(endpoint_slice.addressType, []).append(endpoint_slice)
         else:
             first[key] = endpoint_slice
-    for key, content in wanted.endpoints.items():
+    for key, content in desired.endpoints.items():
         kept = first.get(key)
         if kept is not None and _is_right(kept, endpoints, content):
             continue
         if kept is None and spare.get(key[0]):
             kept = spare[key[0]].pop(0)
-        changes.write.append(_slice(endpoints, kept, key[0], wanted.ports[key], content))
+        changes.write.append(_slice(endpoints, kept, key[0], desired.ports[key], content))
     changes.delete = [endpoint_slice for spares in spare.values() for endpoint_slice in spares]
     return changes
 
 
-def _is_right(found: EndpointSlice, endpoints: Endpoints, content: Sequence[Endpoint]) -> bool:
-    meta = _meta(endpoints, found)
-    present = {identity(endpoint): endpoint for endpoint in found.endpoints or ()}
+def _is_right(endpoint_slice: EndpointSlice, endpoints: Endpoints, content: Sequence[Endpoint]) -> bool:
+    meta = _meta(endpoints, endpoint_slice)
+    present = {identity(endpoint): endpoint for endpoint in endpoint_slice.endpoints or ()}
     return (
-        found.metadata.labels == meta.labels
-        and found.metadata.annotations == meta.annotations
-        and not any(owner.uid != endpoints.metadata.uid for owner in found.metadata.ownerReferences)
+        endpoint_slice.metadata.labels == meta.labels
+        and endpoint_slice.metadata.annotations == meta.annotations
+        and not any(owner.uid != endpoints.metadata.uid for owner in endpoint_slice.metadata.ownerReferences)
         and present == {identity(endpoint): endpoint for endpoint in content}
     )
 
 
 def _slice(
     endpoints: Endpoints,
-    found: EndpointSlice | None,
+    endpoint_slice: EndpointSlice | None,
     family: str,
     ports: list[EndpointPort],
     content: list[Endpoint],
 ) -> EndpointSlice:
-    return EndpointSlice(metadata=_meta(endpoints, found), addressType=family, ports=ports, endpoints=content)
+    return EndpointSlice(metadata=_meta(endpoints, endpoint_slice), addressType=family, ports=ports, endpoints=content)
 
 
-def _meta(endpoints: Endpoints, found: EndpointSlice | None) -> ObjectMeta:
+def _meta(endpoints: Endpoints, endpoint_slice: EndpointSlice | None) -> ObjectMeta:
     source = endpoints.metadata
     owner = OwnerReference(
         apiVersion="v1", kind="Endpoints", name=source.name, uid=source.uid, controller=True, blockOwnerDeletion=True
     )
-    base = found.metadata if found is not None else ObjectMeta(generateName=name_prefix(source.name))
+    base = endpoint_slice.metadata if endpoint_slice is not None else ObjectMeta(generateName=name_prefix(source.name))
     return msgspec.structs.replace(
         base,
         namespace=source.namespace,
@@ -163,12 +163,12 @@ def _endpoint(address: EndpointAddress, *, is_ready: bool) -> Endpoint:
     )
 
 
-def by_mirrored(found: Any) -> Iterable[Hashable]:
+def by_mirrored(obj: Any) -> Iterable[Hashable]:
     """Return the key of the Endpoints that a slice of this controller mirrors."""
-    labels = found.metadata.labels
+    labels = obj.metadata.labels
     if labels.get(MANAGED_BY) != MANAGER or not labels.get(SERVICE_NAME):
         return ()
-    return (Key(found.metadata.namespace, labels[SERVICE_NAME]),)
+    return (Key(obj.metadata.namespace, labels[SERVICE_NAME]),)
 
 
 class EndpointSliceMirroringController:
@@ -183,8 +183,8 @@ class EndpointSliceMirroringController:
         self._slices = self._informer.lister
         self._slices.add_index(by_mirrored)
         self.watches = (
-            Watch(resource_of(Endpoints), lambda found: (key_of(found),)),
-            Watch(resource_of(Service), lambda found: (key_of(found),)),
+            Watch(resource_of(Endpoints), lambda endpoints: (key_of(endpoints),)),
+            Watch(resource_of(Service), lambda endpoints: (key_of(endpoints),)),
             Watch(resource_of(EndpointSlice)),
         )
 
@@ -215,29 +215,29 @@ class EndpointSliceMirroringController:
         await self._carry_out(key, changes)
         return None
 
-    def _tell(self, source: Endpoints, wanted: Mirrored) -> None:
-        if wanted.invalid:
-            message = f"Skipped {wanted.invalid} invalid IP addresses when mirroring to EndpointSlices"
+    def _tell(self, source: Endpoints, desired: Mirrored) -> None:
+        if desired.invalid:
+            message = f"Skipped {desired.invalid} invalid IP addresses when mirroring to EndpointSlices"
             self._events.event(source, WARNING, "InvalidIPAddress", message)
-        if wanted.skipped:
+        if desired.skipped:
             message = (
                 f"A max of {self._most} addresses can be mirrored to EndpointSlices per Endpoints subset. "
-                f"{wanted.skipped + wanted.invalid} addresses were skipped"
+                f"{desired.skipped + desired.invalid} addresses were skipped"
             )
             self._events.event(source, WARNING, "TooManyAddressesToMirror", message)
 
-    async def _carry_out(self, key: Key, made: Plan) -> None:
-        async def write(found: EndpointSlice) -> None:
-            send = self._client.update if found.metadata.name else self._client.create
-            written = await send(found)
+    async def _carry_out(self, key: Key, plan: MirrorPlan) -> None:
+        async def write(endpoint_slice: EndpointSlice) -> None:
+            send = self._client.update if endpoint_slice.metadata.name else self._client.create
+            written = await send(endpoint_slice)
             self._writes.wrote(key, written, self._slices.by_key(key_of(written)))
 
-        failures = await for_each(made.write, write) + await for_each(made.delete, self._delete)
+        failures = await for_each(plan.write, write) + await for_each(plan.delete, self._delete)
         raise_first([error for error in failures if not _is_namespace_ending(error)])
 
-    async def _delete(self, found: EndpointSlice) -> None:
+    async def _delete(self, endpoint_slice: EndpointSlice) -> None:
         try:
-            await self._client.delete(found.metadata.name, found.metadata.namespace)
+            await self._client.delete(endpoint_slice.metadata.name, endpoint_slice.metadata.namespace)
         except errors.NotFound:
             return
 

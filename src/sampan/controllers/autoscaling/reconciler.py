@@ -11,7 +11,7 @@ from sampan.api.times import format_time
 from sampan.api.types.autoscaling_v1 import Scale
 from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscaler, MetricStatus
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.autoscaling.behavior import Changes, Recommendations, with_rules, without_rules
+from sampan.controllers.autoscaling.behavior import Recommendations, ScaleEvents, with_rules, without_rules
 from sampan.controllers.autoscaling.conditions import (
     ABLE,
     ACTIVE,
@@ -22,9 +22,9 @@ from sampan.controllers.autoscaling.conditions import (
 )
 from sampan.controllers.autoscaling.metrics import MetricsSource
 from sampan.controllers.autoscaling.pod_groups import Warmup
-from sampan.controllers.autoscaling.proposals import Asking, MetricFailure, Proposal
+from sampan.controllers.autoscaling.proposals import MetricEvaluator, MetricFailure, Proposal
 from sampan.controllers.autoscaling.replicas import Situation, Tolerances
-from sampan.controllers.autoscaling.target import Kinds, Target, UnknownKind
+from sampan.controllers.autoscaling.target import ScaleKinds, ScaleTarget, UnknownKind
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.copies import copy_of
@@ -50,7 +50,7 @@ class Memory:
     """The state that is kept for one autoscaler between evaluations."""
 
     recommendations: Recommendations
-    changes: Changes = field(default_factory=Changes)
+    changes: ScaleEvents = field(default_factory=ScaleEvents)
     selector: Selector = labels.NOTHING
     """Selects the pods of the scale target."""
     due: float = 0.0
@@ -61,7 +61,7 @@ class Means:
     """The collaborators of an evaluation."""
 
     client: Client
-    kinds: Kinds
+    kinds: ScaleKinds
     pods: Lister[Pod]
     events: EventRecorder
     source: MetricsSource
@@ -74,7 +74,7 @@ class _Stop(Exception):
     """The evaluation cannot continue. The status and the events already state the reason."""
 
 
-class Autoscaling:
+class AutoscalerReconciler:
     """One evaluation of one autoscaler, which changes `hpa` in place."""
 
     def __init__(
@@ -104,14 +104,16 @@ class Autoscaling:
 
     # -- scale target ------------------------------------------------------------------------------------------------
 
-    async def _target(self) -> tuple[Target, Scale]:
+    async def _target(self) -> tuple[ScaleTarget, Scale]:
         ref, hpa = self._hpa.spec.scaleTargetRef, self._hpa
         group = ref.apiVersion.partition("/")[0] if "/" in ref.apiVersion else ""
         try:
             if ref.apiVersion.count("/") > 1:
                 raise UnknownKind(f"unexpected GroupVersion string: {ref.apiVersion}")
             resource = await self._of.kinds.resource(group, ref.kind)
-            target = Target(client=self._of.client, resource=resource, namespace=hpa.metadata.namespace, name=ref.name)
+            target = ScaleTarget(
+                client=self._of.client, resource=resource, namespace=hpa.metadata.namespace, name=ref.name
+            )
             scale = await target.scale()
         except (UnknownKind, errors.ApiError, ConnectionFailed) as error:
             self._tell(WARNING, "FailedGetScale", str(error))
@@ -158,16 +160,16 @@ class Autoscaling:
         reason = f"{proposal.metric if desired else ''} above target" if desired > current else ""
         if desired < current:
             reason = "All metrics below target"
-        return self._followed(current, desired, least), reason
+        return self._apply_behavior(current, desired, least), reason
 
-    def _followed(self, current: int, wanted: int, least: int) -> int:
+    def _apply_behavior(self, current: int, recommended: int, least: int) -> int:
         """Return the recommendation after stabilization and limits, and set the conditions that explain it."""
         behavior, most, memory, now = self._hpa.spec.behavior, self._hpa.spec.maxReplicas, self._memory, self._monotonic
         if behavior is None:
-            stable = memory.recommendations.highest(wanted, now)
+            stable = memory.recommendations.highest(recommended, now)
             limited = without_rules(current, stable.replicas, least, most)
         else:
-            stable = memory.recommendations.settled(behavior, current, wanted, now)
+            stable = memory.recommendations.settled(behavior, current, recommended, now)
             limited = with_rules(
                 behavior, memory.changes, current=current, desired=stable.replicas, least=least, most=most, now=now
             )
@@ -187,7 +189,7 @@ class Autoscaling:
                 proposal = await asking.propose(spec)
             except MetricFailure as failure:
                 failures.append(failure)
-                self._tell(WARNING, failure.reason, failure.told)
+                self._tell(WARNING, failure.reason, failure.detail)
                 continue
             self._metrics[index] = proposal.status
             if best is None or best.replicas == 0 or proposal.replicas > best.replicas:
@@ -201,13 +203,13 @@ class Autoscaling:
     def _fail(self, current: int, failures: Sequence[MetricFailure], metrics: int) -> NoReturn:
         if failures:
             first = failures[0]
-            self._condition(ACTIVE, False, first.reason, _NO_COUNT.format(first.told))
+            self._condition(ACTIVE, False, first.reason, _NO_COUNT.format(first.detail))
             message = f"invalid metrics ({len(failures)} invalid out of {metrics}), first error is: {first}"
             self._tell(WARNING, "FailedComputeMetricsReplicas", message)
         self._set_status(current, self._hpa.status.desiredReplicas)
         raise _Stop
 
-    def _asking(self, scale: Scale, selector: Selector) -> Asking:
+    def _asking(self, scale: Scale, selector: Selector) -> MetricEvaluator:
         namespace = self._hpa.metadata.namespace
         situation = Situation(
             pods=self._of.pods.list(namespace, selector),
@@ -217,7 +219,7 @@ class Autoscaling:
             warmup=self._of.config.warmup,
             now=self._now,
         )
-        return Asking(self._of.source, namespace, selector, situation)
+        return MetricEvaluator(self._of.source, namespace, selector, situation)
 
     def _tolerances(self) -> Tolerances:
         behavior, usual = self._hpa.spec.behavior, self._of.config.tolerance
@@ -247,10 +249,10 @@ class Autoscaling:
             return self._refuse_selector(scale, "AmbiguousSelector", message, "AmbiguousSelector", message)
         return selector
 
-    def _refuse_selector(self, scale: Scale, event: str, told: str, reason: str, message: str) -> Selector:
-        self._tell(WARNING, event, told)
+    def _refuse_selector(self, scale: Scale, event: str, event_message: str, reason: str, message: str) -> Selector:
+        self._tell(WARNING, event, event_message)
         self._condition(ACTIVE, False, reason, message)
-        self._tell(WARNING, "FailedComputeMetricsReplicas", told)
+        self._tell(WARNING, "FailedComputeMetricsReplicas", event_message)
         self._set_status(scale.spec.replicas, self._hpa.status.desiredReplicas)
         raise _Stop
 

@@ -16,7 +16,7 @@ MISBOUND = "Two claims are bound to the same volume, this one is bound incorrect
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class EventText:
     """An event to record."""
 
     type: str
@@ -25,7 +25,7 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Bind:
+class BindClaim:
     volume: PersistentVolume
 
 
@@ -33,7 +33,7 @@ class Bind:
 class Wait:
     """The claim stays Pending."""
 
-    word: Word | None = None
+    word: EventText | None = None
     for_consumer: bool = False
     is_failure: bool = False
     """Whether the sync is to be retried."""
@@ -41,7 +41,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Lose:
-    word: Word
+    word: EventText
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,45 +54,45 @@ class Provision:
     pass
 
 
-ClaimVerdict = Bind | Wait | Lose | TakeClass | Provision
+ClaimDecision = BindClaim | Wait | Lose | TakeClass | Provision
 
 
 def on_new_claim(
     claim: PersistentVolumeClaim, match: PersistentVolume | None, default: StorageClass | None, *, waits: bool
-) -> ClaimVerdict:
+) -> ClaimDecision:
     """Decide about a claim without a volume. `match` is the best volume; `waits` if the class waits for a consumer."""
     if match is not None:
-        return Bind(match)
+        return BindClaim(match)
     if not names_class(claim) and default is not None:
         return TakeClass(default.metadata.name)
     if waits and not has_node(claim):
         return Wait(for_consumer=True)
-    return Provision() if class_of_claim(claim) else Wait(Word(NORMAL, "FailedBinding", NOTHING_SUITS))
+    return Provision() if class_of_claim(claim) else Wait(EventText(NORMAL, "FailedBinding", NOTHING_SUITS))
 
 
-def on_naming_claim(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -> ClaimVerdict:
+def on_naming_claim(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -> ClaimDecision:
     """Decide about a claim that names a volume but is not bound to it yet; `volume` is None if it does not exist."""
     if volume is None:
         return Wait()
     name = volume.metadata.name
     if volume.spec.claimRef is None:
         if reason := why_not(volume, claim):
-            return Wait(Word(WARNING, "VolumeMismatch", f'Cannot bind to requested volume "{name}": {reason}'))
-        return Bind(volume)
+            return Wait(EventText(WARNING, "VolumeMismatch", f'Cannot bind to requested volume "{name}": {reason}'))
+        return BindClaim(volume)
     if is_bound_to(volume, claim):
-        return Bind(volume)
-    word = Word(WARNING, "FailedBinding", f'volume "{name}" already bound to a different claim.')
+        return BindClaim(volume)
+    word = EventText(WARNING, "FailedBinding", f'volume "{name}" already bound to a different claim.')
     return Wait(word, is_failure=BOUND_BY_CONTROLLER in claim.metadata.annotations)
 
 
-def on_bound_claim(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -> ClaimVerdict:
+def on_bound_claim(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -> ClaimDecision:
     if not claim.spec.volumeName:
-        return Lose(Word(WARNING, "ClaimLost", NO_REFERENCE))
+        return Lose(EventText(WARNING, "ClaimLost", NO_REFERENCE))
     if volume is None:
-        return Lose(Word(WARNING, "ClaimLost", NO_VOLUME))
+        return Lose(EventText(WARNING, "ClaimLost", NO_VOLUME))
     if volume.spec.claimRef is None or volume.spec.claimRef.uid == claim.metadata.uid:
-        return Bind(volume)
-    return Lose(Word(WARNING, "ClaimMisbound", MISBOUND))
+        return BindClaim(volume)
+    return Lose(EventText(WARNING, "ClaimMisbound", MISBOUND))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +120,10 @@ class Unbind:
     pass
 
 
-VolumeVerdict = Offer | Keep | LookAtClaim | Reclaim | Unbind
+VolumeDecision = Offer | Keep | LookAtClaim | Reclaim | Unbind
 
 
-def on_volume(volume: PersistentVolume, claim: PersistentVolumeClaim | None) -> VolumeVerdict:
+def on_volume(volume: PersistentVolume, claim: PersistentVolumeClaim | None) -> VolumeDecision:
     """Decide about a volume. `claim` is the claim with the UID that the volume names, if it still exists."""
     if volume.spec.claimRef is None or not volume.spec.claimRef.uid:
         return Offer()
