@@ -1,4 +1,4 @@
-"""The controller manager: the same controllers over HTTP, beside others, after failures."""
+"""The controller manager over HTTP, beside others and after failures; and the values of --controllers."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -12,7 +12,7 @@ from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.http.server import HttpServer, Listener
 from sampan.apiserver.server import INSECURE_USER, ApiServer
 from sampan.controllers.descriptor import ControllerConfig
-from sampan.controllers.manager import ControllerManager, UnknownController
+from sampan.controllers.manager import ControllerManager, UnknownController, chosen, selected
 from sampan.machinery import errors
 from sampan.machinery.client import DELETED, Client, Selection
 from sampan.machinery.client.access import Access
@@ -107,3 +107,39 @@ async def test_a_manager_that_starts_late_catches_up() -> None:
             await c.clock.advance(60)
             with pytest.raises(errors.NotFound):
                 await c.client.of(Namespace).get("going")
+
+
+KNOWN = {"a-controller": True, "b-controller": True, "c-controller": False}
+ALIASES = {"b": "b-controller"}
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["*"], ["a-controller", "b-controller"]),
+        ([], []),
+        (["c-controller"], ["c-controller"]),
+        (["b", "a-controller"], ["a-controller", "b-controller"]),
+        (["*", "-a-controller"], ["b-controller"]),
+        (["*", "-b"], ["a-controller"]),
+        (["*", "c-controller"], ["a-controller", "b-controller", "c-controller"]),
+        (["a-controller", "-a-controller"], ["a-controller"]),
+        (["-a-controller", "a-controller", "*"], ["b-controller"]),
+    ],
+    ids=lambda value: ",".join(value) or "none",
+)
+def test_words(words: list[str], wanted: list[str]) -> None:
+    assert chosen(words, KNOWN, ALIASES) == wanted
+
+
+@pytest.mark.parametrize("word", ["d-controller", "-d-controller"])
+def test_a_name_that_there_is_not_is_an_error_that_names_it(word: str) -> None:
+    with pytest.raises(UnknownController, match='"d-controller" is not in the list of known controllers'):
+        chosen(["*", word], KNOWN, ALIASES)
+
+
+def test_the_table() -> None:
+    golden = ["serviceaccount-controller", "namespace-controller", "root-ca-certificate-publisher-controller"]
+    assert sorted(selected(golden)) == sorted(golden)
+    assert set(golden) <= set(selected(["*"]))
+    assert selected(["namespace"]) == ["namespace-controller"]

@@ -1,4 +1,4 @@
-"""Making and deleting pods, and what is told of it."""
+"""Creation and deletion of pods, slow-start batches, and the backoff of replacements."""
 
 import asyncio
 
@@ -7,7 +7,15 @@ import pytest
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Event, Namespace, ResourceQuota
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.controllers.ownership.pods import PodControl, is_namespace_ending, name_prefix, pod_from
+from sampan.controllers.ownership.pods import (
+    FailureBackoff,
+    PodControl,
+    all_at_once,
+    is_namespace_ending,
+    name_prefix,
+    pod_from,
+    slow_start,
+)
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.copies import copy_of
@@ -104,3 +112,72 @@ async def test_pods_without_labels_would_never_be_found_again() -> None:
         one.spec.template.metadata.labels = {}
         with pytest.raises(errors.BadRequest, match="no labels"):
             await said.control.create(one.spec.template, "default", one)
+
+
+def run(count: int, first: int, failing: frozenset[int] = frozenset()) -> tuple[int, str, list[int]]:
+    """Successes, the failure, and how many calls were under way together in each batch."""
+    batches: list[int] = []
+    under_way = 0
+
+    async def step(at: int) -> None:
+        nonlocal under_way
+        if under_way == 0:
+            batches.append(0)
+        under_way += 1
+        batches[-1] += 1
+        await asyncio.sleep(0)
+        under_way -= 1
+        if at in failing:
+            raise ValueError(f"call {at}")
+
+    async def main() -> tuple[int, str, list[int]]:
+        outcome = await slow_start(count, first, step)
+        return outcome.successes, str(outcome.error or ""), batches
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("count", "first", "failing", "wanted"),
+    [
+        (0, 1, set(), (0, "", [])),
+        (1, 1, set(), (1, "", [1])),
+        (10, 1, set(), (10, "", [1, 2, 4, 3])),
+        (10, 4, set(), (10, "", [4, 6])),
+        (10, 1, {0}, (0, "call 0", [1])),
+        (10, 1, {2}, (2, "call 2", [1, 2])),
+        (10, 1, {4, 6}, (5, "call 4", [1, 2, 4])),
+        (3, 9, {1}, (2, "call 1", [3])),
+    ],
+)
+def test_batches_double_until_one_fails(
+    count: int, first: int, failing: set[int], wanted: tuple[int, str, list[int]]
+) -> None:
+    assert run(count, first, frozenset(failing)) == wanted
+
+
+def test_all_at_once_tries_every_call() -> None:
+    seen: list[int] = []
+
+    async def step(at: int) -> None:
+        seen.append(at)
+        if at in (1, 2):
+            raise ValueError(f"call {at}")
+
+    assert str(asyncio.run(all_at_once(4, step))) == "call 1"
+    assert seen == [0, 1, 2, 3]
+    assert asyncio.run(all_at_once(0, step)) is None
+
+
+def test_failures_wait_longer_each_time() -> None:
+    backoff, now, waits = FailureBackoff(), 0.0, []
+    for _ in range(12):
+        assert backoff.held_s("k", now) == 0
+        backoff.note("k", now)
+        waits.append(backoff.held_s("k", now))
+        now += waits[-1]
+    assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900]
+    assert backoff.held_s("other", now) == 0
+    now += 1801
+    backoff.note("k", now)
+    assert backoff.held_s("k", now) == 1, "after a long rest it begins anew"

@@ -2,6 +2,7 @@
 
 import ipaddress
 from collections.abc import Sequence
+from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -15,6 +16,12 @@ from sampan.api.types.certificates_v1 import (
     CertificateSigningRequestSpec,
 )
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.controllers.descriptor import ControllerConfig
+from sampan.controllers.security.csr_approver import CsrApprovingController
+from sampan.controllers.security.csr_cleaner import CsrCleanerController
+from sampan.controllers.security.csr_signer import CsrSigningController
+from sampan.machinery.certificates import make_ca
+from tests.controllers.cluster import Cluster
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 
@@ -51,3 +58,15 @@ def request(
 
 def condition(kind: str, updated: str | None = None) -> CertificateSigningRequestCondition:
     return CertificateSigningRequestCondition(type=kind, status="True", reason="Test", lastUpdateTime=updated)
+
+
+APPROVING, SIGNING, CLEANER = CsrApprovingController.name, CsrSigningController.name, CsrCleanerController.name
+
+
+def config(folder: Path, c: Cluster) -> ControllerConfig:
+    ca = make_ca("test", now=c.clock.now())
+    (folder / "ca.crt").write_bytes(ca.certificate)
+    (folder / "ca.key").write_bytes(ca.key)
+    return ControllerConfig(
+        cluster_signing_cert_file=str(folder / "ca.crt"), cluster_signing_key_file=str(folder / "ca.key")
+    )

@@ -20,38 +20,25 @@ from sampan.controllers.security.csr_approver import (
     FAILED,
     KUBELET_CLIENT,
     SIGNERS,
-    CsrApprovingController,
 )
-from sampan.controllers.security.csr_cleaner import CsrCleanerController, left_s
+from sampan.controllers.security.csr_cleaner import left_s
 from sampan.controllers.security.csr_signer import (
     Authority,
     CannotSign,
-    CsrSigningController,
     authorities_of,
     lifetime_s,
     span,
 )
 from sampan.machinery import errors
-from sampan.machinery.certificates import make_ca
 from sampan.machinery.client import Client
 from sampan.machinery.copies import copy_of
 from tests.controllers.cluster import Cluster, cluster, second_run_writes_nothing
-from tests.controllers.security.requests import condition, pem, request
+from tests.controllers.security.requests import APPROVING, CLEANER, SIGNING, condition, config, pem, request
 
-APPROVING, SIGNING, CLEANER = CsrApprovingController.name, CsrSigningController.name, CsrCleanerController.name
 USES = ("digital signature", "client auth")
 NODE = UserInfo("system:node:n1", groups=("system:nodes", "system:authenticated"))
 JOINING = UserInfo("system:bootstrap:abcdef", groups=("system:bootstrappers", "system:authenticated"))
 DAY = 24 * 3600
-
-
-def config(folder: Path, c: Cluster) -> ControllerConfig:
-    ca = make_ca("test", now=c.clock.now())
-    (folder / "ca.crt").write_bytes(ca.certificate)
-    (folder / "ca.key").write_bytes(ca.key)
-    return ControllerConfig(
-        cluster_signing_cert_file=str(folder / "ca.crt"), cluster_signing_key_file=str(folder / "ca.key")
-    )
 
 
 async def approve(c: Cluster, name: str = "csr", kind: str = APPROVED) -> None:

@@ -4,12 +4,15 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from random import Random
+from typing import Any
 
+from sampan.api.types.core_v1 import Pod
 from sampan.controllers.manager import ControllerManager
-from sampan.machinery.client import Client
+from sampan.machinery.client import ADDED, DELETED, Client, Selection
 from sampan.machinery.client.codecs import ObjectCodec
 from sampan.machinery.client.transport import Events, Request, Response, Transport, WatchEvent
 from tests.controllers.cluster import CONFIG, Cluster
+from tests.controllers.workloads.stage import NAMESPACE
 
 
 class Lag:
@@ -71,3 +74,22 @@ async def lagging(cluster: Cluster, name: str, seed: int, *, pace: float = 1) ->
             task.cancel()
     finally:
         forget()
+
+
+@asynccontextmanager
+async def diary(cluster: Cluster) -> AsyncIterator[list[tuple[str, str, str]]]:
+    """What became of pods, as it happened: ADDED or DELETED, name, image."""
+    told: list[tuple[str, str, str]] = []
+
+    async def write() -> None:
+        async with cluster.client.of(Pod).watch(Selection(namespace=NAMESPACE)) as events:
+            async for batch in events:
+                for event in batch:
+                    if event.type in (ADDED, DELETED):
+                        pod: Any = event.object
+                        told.append((event.type, event.key.name, pod.spec.containers[0].image))
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(write())
+        yield told
+        task.cancel()

@@ -1,43 +1,22 @@
 """However late the caches are, no pod is made twice and none is deleted that should live."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from sampan.api.types.apps_v1 import DaemonSet, StatefulSet
-from sampan.api.types.core_v1 import Node, Pod
-from sampan.machinery.client import ADDED, DELETED, PatchType, Selection
+from sampan.api.types.core_v1 import Node
+from sampan.machinery.client import ADDED, DELETED, PatchType
 from tests.controllers.cluster import Cluster
 from tests.controllers.ownership.pod_cluster import pod_cluster
 from tests.controllers.workloads.daemonset.objects import daemon_set, node
-from tests.controllers.workloads.lag import Lag, lagging
+from tests.controllers.workloads.lag import Lag, diary, lagging
 from tests.controllers.workloads.stage import NAMESPACE, Stage
 from tests.controllers.workloads.statefulset.objects import stateful_set
 
 SEEDS = range(12)
 TWO = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "two"}]}}}}
-
-
-@asynccontextmanager
-async def diary(cluster: Cluster) -> AsyncIterator[list[tuple[str, str, str]]]:
-    """What became of pods, as it happened: ADDED or DELETED, name, image."""
-    told: list[tuple[str, str, str]] = []
-
-    async def write() -> None:
-        async with cluster.client.of(Pod).watch(Selection(namespace=NAMESPACE)) as events:
-            async for batch in events:
-                for event in batch:
-                    if event.type in (ADDED, DELETED):
-                        pod: Any = event.object
-                        told.append((event.type, event.key.name, pod.spec.containers[0].image))
-
-    async with asyncio.TaskGroup() as group:
-        task = group.create_task(write())
-        yield told
-        task.cancel()
 
 
 async def until_rest(cluster: Cluster, stage: Stage, *lags: Lag) -> None:

@@ -11,9 +11,8 @@ from sampan.machinery.client import ADDED, DELETED
 from tests.controllers.cluster import Cluster
 from tests.controllers.ownership.pod_cluster import pod_cluster
 from tests.controllers.workloads.acting import end, run
-from tests.controllers.workloads.deployment.test_controller import create, get, reason, set_image, sizes
-from tests.controllers.workloads.lag import Lag, lagging
-from tests.controllers.workloads.test_stale_caches import diary
+from tests.controllers.workloads.deployment.rollouts import create, get, reason, set_image, sizes
+from tests.controllers.workloads.lag import Lag, diary, lagging
 
 SEEDS = range(8)
 SURGE = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}

@@ -21,7 +21,7 @@ from sampan.machinery.certificates import KeyPair, Request, issue, life, make_ca
 from sampan.machinery.client import Client
 from sampan.machinery.copies import copy_of
 from tests.controllers.cluster import Cluster, cluster
-from tests.controllers.security.test_csr import APPROVING, SIGNING, config
+from tests.controllers.security.requests import APPROVING, SIGNING, config
 
 AUTHENTICATED = "system:authenticated"
 JOINING = UserInfo("system:bootstrap:abcdef", groups=("system:bootstrappers", AUTHENTICATED))

@@ -1,8 +1,5 @@
 """deployment-controller together with the replicaset-controller and the real API server."""
 
-from collections.abc import Sequence
-from typing import Any
-
 from sampan.api.codec import json as codec
 from sampan.api.semantics.conditions import find_condition
 from sampan.api.semantics.owners import controller_of
@@ -15,51 +12,15 @@ from tests.controllers.cluster import Cluster, second_run_writes_nothing
 from tests.controllers.ownership.pod_cluster import pod_cluster
 from tests.controllers.workloads.acting import active_of, end, play, play_out, pods_of, run
 from tests.controllers.workloads.deployment.objects import LABELS, template
+from tests.controllers.workloads.deployment.rollouts import create, get, patch, reason, set_image, sets, sizes
 
 NAMES = ("deployment-controller", "replicaset-controller")
-
-
-async def create(c: Cluster, replicas: int = 3, **spec: Any) -> Deployment:
-    value = {
-        "metadata": {"name": "web", "namespace": "default", "annotations": {"kubernetes.io/change-cause": "first"}},
-        "spec": {"replicas": replicas, "selector": {"matchLabels": LABELS}, "template": template(), **spec},
-    }
-    return await c.client.of(Deployment).create(codec.from_value(value, Deployment))
-
-
-async def get(c: Cluster) -> Deployment:
-    await c.clock.settle()
-    return await c.client.of(Deployment).get("web", "default")
-
-
-async def patch(c: Cluster, **spec: Any) -> None:
-    await c.client.of(Deployment).patch("web", {"spec": spec}, "default")
-
-
-async def set_image(c: Cluster, image: str) -> None:
-    await patch(c, template={"spec": {"containers": [{"name": "c", "image": image}]}})
-
-
-async def sets(c: Cluster) -> Sequence[ReplicaSet]:
-    """The oldest version first."""
-    await c.clock.settle()
-    found = (await c.client.of(ReplicaSet).list_all()).items
-    return sorted(found, key=lambda rs: int(rs.metadata.annotations.get(REVISION, "0")))
-
-
-async def sizes(c: Cluster) -> list[int | None]:
-    return [rs.spec.replicas for rs in await sets(c)]
 
 
 async def told(c: Cluster) -> list[str]:
     await c.clock.settle()
     events = (await c.client.of(Event).list_all()).items
     return [f"{found.reason}: {found.message}" for found in events if found.involvedObject.kind == "Deployment"]
-
-
-async def reason(c: Cluster, type: str = "Progressing") -> str:
-    found = find_condition((await get(c)).status.conditions, type)
-    return found.reason if found else ""
 
 
 async def test_a_deployment_comes_up() -> None:

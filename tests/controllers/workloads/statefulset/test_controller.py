@@ -3,8 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any
 
 from sampan.api.types.apps_v1 import ControllerRevision, StatefulSet
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
@@ -12,45 +10,11 @@ from sampan.controllers.workloads.statefulset.controller import StatefulSetContr
 from sampan.controllers.workloads.statefulset.identity import INDEX_LABEL, POD_NAME_LABEL, revision_of
 from sampan.machinery.client import PatchType
 from sampan.machinery.copies import copy_of
-from tests.controllers.cluster import Cluster, second_run_writes_nothing
+from tests.controllers.cluster import second_run_writes_nothing
 from tests.controllers.ownership.pod_cluster import pod_cluster
 from tests.controllers.workloads.stage import NAMESPACE, Stage
 from tests.controllers.workloads.statefulset.objects import LABELS, stateful_set
-
-
-@dataclass(slots=True)
-class Scene:
-    cluster: Cluster
-    stage: Stage
-
-    async def create(self, *args: Any, **said: Any) -> StatefulSet:
-        made = await self.cluster.client.of(StatefulSet).create(stateful_set(*args, **said))
-        await self.cluster.clock.settle()
-        return made
-
-    async def set(self) -> StatefulSet:
-        await self.cluster.clock.settle()
-        return await self.cluster.client.of(StatefulSet).get("web", NAMESPACE)
-
-    async def patch(self, spec: dict[str, Any]) -> None:
-        await self.cluster.client.of(StatefulSet).patch("web", {"spec": spec}, NAMESPACE, type=PatchType.STRATEGIC)
-        await self.cluster.clock.settle()
-
-    async def use(self, image: str) -> None:
-        await self.patch({"template": {"spec": {"containers": [{"name": "c", "image": image}]}}})
-
-    async def images(self) -> dict[str, str]:
-        return {name: (pod.spec.containers or [])[0].image for name, pod in (await self.stage.pods()).items()}
-
-    async def revisions(self) -> dict[int, ControllerRevision]:
-        found = (await self.cluster.client.of(ControllerRevision).list()).items
-        return {revision.revision: revision for revision in sorted(found, key=lambda one: one.revision)}
-
-    async def claims(self) -> dict[str, PersistentVolumeClaim]:
-        await self.cluster.clock.settle()
-        return {
-            claim.metadata.name: claim for claim in (await self.cluster.client.of(PersistentVolumeClaim).list()).items
-        }
+from tests.controllers.workloads.statefulset.scene import Scene
 
 
 def played(play: Callable[[Scene], Awaitable[None]]) -> None:

@@ -14,7 +14,7 @@ from tests.controllers.ownership.objects import reference
 from tests.controllers.ownership.pod_cluster import pod_cluster
 from tests.controllers.workloads.stage import NAMESPACE, Stage
 from tests.controllers.workloads.statefulset.objects import member, stateful_set
-from tests.controllers.workloads.statefulset.test_controller import Scene
+from tests.controllers.workloads.statefulset.scene import Scene
 
 OTHERS = ("garbage-collector-controller", "persistentvolumeclaim-protection-controller")
 

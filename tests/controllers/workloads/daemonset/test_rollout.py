@@ -1,4 +1,4 @@
-"""What comes and goes: one pod on each node, and updates."""
+"""Which pods of a DaemonSet are created and deleted."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,11 +1,29 @@
-"""Sets of indexes, against plain sets."""
+"""The pods of a job: completion indexes, and the backoff in which failed pods are replaced."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.controllers.batch.job.pod_state import Indexes, completion_index
+from sampan.controllers.batch.job.pod_state import Failures, Indexes, completion_index
 from tests.controllers.batch.job.pods import pod
+
+NOW = 1_767_225_600.0
+
+
+@pytest.mark.parametrize(
+    ("failures", "expected"),
+    [
+        pytest.param(Failures(), 0, id="none"),
+        pytest.param(Failures(1, NOW), 10, id="just now"),
+        pytest.param(Failures(3, NOW - 5), 35, id="a while ago"),
+        pytest.param(Failures(1, NOW - 3600), 0, id="the clock was set forward"),
+        pytest.param(Failures(1, NOW + 5), 15, id="the node's clock is a little ahead"),
+        pytest.param(Failures(1, NOW + 3600), 0, id="the clock was set back"),
+    ],
+)
+def test_waits(failures: Failures, expected: float) -> None:
+    assert failures.wait_s(NOW) == expected
+
 
 sets = st.sets(st.integers(0, 30))
 

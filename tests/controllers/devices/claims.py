@@ -1,0 +1,65 @@
+"""Pods with resource claims in a cluster."""
+
+from typing import Any
+
+from sampan.api.codec import json as codec
+from sampan.api.types.core_v1 import Pod
+from sampan.api.types.resource_v1 import ResourceClaim, ResourceClaimTemplate
+from sampan.controllers.devices.resource_claims import FINALIZER
+from tests.controllers.cluster import Cluster
+
+DEVICES = {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}
+
+
+ALLOCATION: dict[str, Any] = {
+    "devices": {"results": [{"request": "gpu", "driver": "d.example", "pool": "p", "device": "0"}]}
+}
+
+
+def claiming(name: str = "p", *, node: str = "", claim: str = "", template: str = "") -> Pod:
+    said = {"resourceClaimName": claim} if claim else {"resourceClaimTemplateName": template or "t"}
+    spec: dict[str, Any] = {
+        "containers": [{"name": "c", "image": "i", "resources": {"claims": [{"name": "gpu"}]}}],
+        "resourceClaims": [{"name": "gpu", **said}],
+    }
+    if node:
+        spec["nodeName"] = node
+    return codec.from_value({"metadata": {"name": name, "namespace": "default"}, "spec": spec}, Pod)
+
+
+def template() -> ResourceClaimTemplate:
+    value = {"metadata": {"name": "t", "namespace": "default"}, "spec": {"spec": {"devices": DEVICES}}}
+    return codec.from_value(value, ResourceClaimTemplate)
+
+
+def claim(name: str = "c") -> ResourceClaim:
+    return codec.from_value(
+        {"metadata": {"name": name, "namespace": "default"}, "spec": {"devices": DEVICES}}, ResourceClaim
+    )
+
+
+class Stage:
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.pods, self.claims = cluster.client.of(Pod), cluster.client.of(ResourceClaim)
+
+    async def settle(self) -> None:
+        await self.cluster.clock.advance(1)
+
+    async def allocate(self, name: str, *pods: Pod, results: list[Any] | None = None) -> None:
+        """As the scheduler does it."""
+        await self.claims.patch(name, {"metadata": {"finalizers": [FINALIZER]}}, "default")
+        found = await self.claims.get(name, "default")
+        consumers = [{"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid} for pod in pods]
+        allocation = {"devices": {"results": results}} if results else ALLOCATION
+        value = {"allocation": allocation, "reservedFor": consumers}
+        found = codec.from_value({**codec.to_value(found), "status": value}, ResourceClaim)
+        await self.claims.update_status(found)
+        await self.settle()
+
+    async def get(self, name: str) -> ResourceClaim:
+        return await self.claims.get(name, "default")
+
+    async def finish(self, name: str) -> None:
+        await self.pods.patch(name, {"status": {"phase": "Succeeded"}}, "default", subresource="status")
+        await self.settle()

@@ -1,0 +1,46 @@
+"""A StatefulSet with its pods and claims in a cluster."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sampan.api.types.apps_v1 import ControllerRevision, StatefulSet
+from sampan.api.types.core_v1 import PersistentVolumeClaim
+from sampan.machinery.client import PatchType
+from tests.controllers.cluster import Cluster
+from tests.controllers.workloads.stage import NAMESPACE, Stage
+from tests.controllers.workloads.statefulset.objects import stateful_set
+
+
+@dataclass(slots=True)
+class Scene:
+    cluster: Cluster
+    stage: Stage
+
+    async def create(self, *args: Any, **said: Any) -> StatefulSet:
+        made = await self.cluster.client.of(StatefulSet).create(stateful_set(*args, **said))
+        await self.cluster.clock.settle()
+        return made
+
+    async def set(self) -> StatefulSet:
+        await self.cluster.clock.settle()
+        return await self.cluster.client.of(StatefulSet).get("web", NAMESPACE)
+
+    async def patch(self, spec: dict[str, Any]) -> None:
+        await self.cluster.client.of(StatefulSet).patch("web", {"spec": spec}, NAMESPACE, type=PatchType.STRATEGIC)
+        await self.cluster.clock.settle()
+
+    async def use(self, image: str) -> None:
+        await self.patch({"template": {"spec": {"containers": [{"name": "c", "image": image}]}}})
+
+    async def images(self) -> dict[str, str]:
+        return {name: (pod.spec.containers or [])[0].image for name, pod in (await self.stage.pods()).items()}
+
+    async def revisions(self) -> dict[int, ControllerRevision]:
+        found = (await self.cluster.client.of(ControllerRevision).list()).items
+        return {revision.revision: revision for revision in sorted(found, key=lambda one: one.revision)}
+
+    async def claims(self) -> dict[str, PersistentVolumeClaim]:
+        await self.cluster.clock.settle()
+        return {
+            claim.metadata.name: claim for claim in (await self.cluster.client.of(PersistentVolumeClaim).list()).items
+        }
