@@ -32,7 +32,7 @@ def _resident_mb() -> float:
 
 def _remembered_mb() -> float:
     graph = Graph(lambda node: None)
-    graph.learn({("v1", "Pod"): PODS})
+    graph.set_kinds({("v1", "Pod"): PODS})
     nodes, before = graph.nodes(PODS), _resident_mb()
     for at in range(OWNED):
         owner = at // EACH

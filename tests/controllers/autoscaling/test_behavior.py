@@ -92,7 +92,7 @@ def test_changes_are_kept_as_long_as_a_rule_asks_for_them() -> None:
 
 def test_fewer_replicas_wait_for_the_window_to_pass() -> None:
     known = Recommendations(300)
-    known.begin(10, 0)
+    known.seed(10, 0)
     assert known.highest(4, 15)[:2] == (10, "ScaleDownStabilized")
     assert known.highest(4, 300)[:2] == (10, "ScaleDownStabilized")
     assert known.highest(4, 301)[:2] == (4, "ReadyForNewScale")
@@ -103,7 +103,7 @@ def test_windows_of_a_behavior() -> None:
         Recommendations(300),
         behavior({"stabilizationWindowSeconds": 60}, {"stabilizationWindowSeconds": 60}),
     )
-    known.begin(5, 0)
+    known.seed(5, 0)
     assert known.settled(rules, 5, 9, 30)[:2] == (5, "ScaleUpStabilized")
     assert known.settled(rules, 5, 9, 60)[:2] == (9, "ReadyForNewScale")
     assert known.settled(rules, 9, 2, 75)[:2] == (9, "ScaleDownStabilized")

@@ -12,10 +12,10 @@ from sampan.controllers.garbage.decisions import (
     Release,
     Removal,
     decide,
-    striking,
-    striking_by_merge,
-    unblocking,
-    unblocking_by_merge,
+    remove_owners_merge_patch,
+    remove_owners_patch,
+    unblock_merge_patch,
+    unblock_patch,
     without,
 )
 from sampan.controllers.garbage.ownership import OWNERSHIP, Metadata, Owned, OwnerRef
@@ -66,7 +66,7 @@ def test_finalizers_that_are_there_are_honoured(finalizers: tuple[str, ...], exp
 
 
 def test_patches() -> None:
-    assert striking("u", ["a", "b"]) == {
+    assert remove_owners_patch("u", ["a", "b"]) == {
         "metadata": {
             "ownerReferences": [{"$patch": "delete", "uid": "a"}, {"$patch": "delete", "uid": "b"}],
             "uid": "u",
@@ -74,11 +74,13 @@ def test_patches() -> None:
     }
     one, two = OwnerReference(uid="a", blockOwnerDeletion=True, controller=True), OwnerReference(uid="b")
     meta = ObjectMeta(resourceVersion="7", ownerReferences=[one, two])
-    assert striking_by_merge(meta, ["a"]) == {"metadata": {"resourceVersion": "7", "ownerReferences": [two]}}
-    assert striking_by_merge(meta, ["a", "b"]) == {"metadata": {"resourceVersion": "7", "ownerReferences": None}}
-    (told,) = unblocking("u", [ref("a", True), ref("b")])["metadata"]["ownerReferences"]
+    assert remove_owners_merge_patch(meta, ["a"]) == {"metadata": {"resourceVersion": "7", "ownerReferences": [two]}}
+    assert remove_owners_merge_patch(meta, ["a", "b"]) == {
+        "metadata": {"resourceVersion": "7", "ownerReferences": None}
+    }
+    (told,) = unblock_patch("u", [ref("a", True), ref("b")])["metadata"]["ownerReferences"]
     assert (told["uid"], told["blockOwnerDeletion"]) == ("a", False)
-    refs = unblocking_by_merge(meta)["metadata"]["ownerReferences"]
+    refs = unblock_merge_patch(meta)["metadata"]["ownerReferences"]
     assert [(ref.controller, ref.blockOwnerDeletion) for ref in refs] == [(True, False), (None, False)]
     assert without(owned([], "a", "b"), "a") == {"metadata": {"resourceVersion": "7", "finalizers": ["b"]}}
     assert without(owned([], "a"), "a") == {"metadata": {"resourceVersion": "7", "finalizers": None}}

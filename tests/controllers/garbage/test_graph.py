@@ -28,7 +28,7 @@ class Looks:
     def __init__(self) -> None:
         self.seen: list[GraphNode] = []
         self.graph = Graph(self.seen.append)
-        self.graph.learn(KINDS)
+        self.graph.set_kinds(KINDS)
         self.maps = self.graph.nodes(MAPS)
 
     def taken(self) -> list[str]:
@@ -87,10 +87,10 @@ def test_an_owner_that_waits_is_looked_at_with_its_dependents_and_when_one_goes(
 
 def test_kinds_that_come_later() -> None:
     looks = Looks()
-    looks.graph.learn({})
+    looks.graph.set_kinds({})
     looks.graph.put(looks.maps, B, owned("2", ref("a", "1")))
     assert looks.taken() == []
-    looks.graph.learn(KINDS)
+    looks.graph.set_kinds(KINDS)
     assert looks.taken() == ["a?"]
 
 

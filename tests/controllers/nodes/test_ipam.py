@@ -112,7 +112,7 @@ def test_whatever_happens_no_range_is_given_to_two(steps: list[tuple[str, int, i
     for what, node, value in steps:
         if what == "give" and node not in held:
             try:
-                given = str(allocation.give(f"n{node}", f"uid{node}")[0])
+                given = str(allocation.allocate(f"n{node}", f"uid{node}")[0])
             except CidrRangeFull:
                 assert len({ip_network(cidr) for cidr in held.values()}) >= 10
                 continue

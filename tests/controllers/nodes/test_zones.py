@@ -100,13 +100,13 @@ def test_all_lost_is_taken_for_our_own_fault() -> None:
     zones, a, b = Zones(RATES), ("", "a"), ("", "b")
     for name, zone in (("n1", "a"), ("n2", "b")):
         zones.queue(node(name, zone), 0).add(name)
-    assert zones.judge({a: [True], b: [True]}, 0) is ZoneTransition.NONE
-    assert zones.judge({a: [False], b: [True]}, 5) is ZoneTransition.NONE
+    assert zones.update_states({a: [True], b: [True]}, 0) is ZoneTransition.NONE
+    assert zones.update_states({a: [False], b: [True]}, 5) is ZoneTransition.NONE
     assert (zones.state(a), zones.state(b)) == (ZoneState.FULL, ZoneState.NORMAL)
     assert zones.queue(node("n1", "a"), 5).next_in_s(5) == 0, "one zone alone is evicted as ever"
-    assert zones.judge({a: [False], b: [False]}, 10) is ZoneTransition.LOST_ALL
+    assert zones.update_states({a: [False], b: [False]}, 10) is ZoneTransition.LOST_ALL
     assert [queue.next_in_s(10) for queue in zones.queues()] == [None, None]
-    assert zones.judge({a: [False], b: [False]}, 15) is ZoneTransition.NONE
-    assert zones.judge({a: [False], b: [True]}, 20) is ZoneTransition.FOUND_SOME
+    assert zones.update_states({a: [False], b: [False]}, 15) is ZoneTransition.NONE
+    assert zones.update_states({a: [False], b: [True]}, 20) is ZoneTransition.FOUND_SOME
     assert zones.queue(node("n1", "a"), 20).next_in_s(20) == pytest.approx(10)
-    assert zones.judge({}, 25) is ZoneTransition.NONE
+    assert zones.update_states({}, 25) is ZoneTransition.NONE

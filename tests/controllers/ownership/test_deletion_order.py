@@ -12,8 +12,8 @@ from sampan.controllers.ownership.deletion_order import (
     DELETION_COST,
     deletion_cost,
     deletion_order,
-    first_to_go,
     plain_order,
+    pods_to_delete,
 )
 from tests.controllers.ownership.objects import NOW, pod
 
@@ -65,8 +65,8 @@ def test_the_plain_order_knows_no_cost_and_no_scale() -> None:
 
 def test_all_are_taken_as_they_are() -> None:
     pods = [pod("b", node="n"), pod("a")]
-    assert names(first_to_go(pods, 2, now=NOW)) == ["b", "a"]
-    assert names(first_to_go(pods, 1, now=NOW)) == ["a"]
+    assert names(pods_to_delete(pods, 2, now=NOW)) == ["b", "a"]
+    assert names(pods_to_delete(pods, 1, now=NOW)) == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from sampan.controllers.ownership.pods import (
     FailureBackoff,
     PodControl,
     all_at_once,
-    is_namespace_ending,
+    is_namespace_terminating,
     name_prefix,
     pod_from,
     slow_start,
@@ -102,7 +102,7 @@ async def test_nothing_is_told_of_a_namespace_that_ends() -> None:
         one, said = owner(uid="u", namespace="ends"), Told(c)
         with pytest.raises(errors.Forbidden) as refusal:
             await said.control.create(one.spec.template, "ends", one)
-        assert is_namespace_ending(refusal.value)
+        assert is_namespace_terminating(refusal.value)
         assert await said.told() == []
 
 

@@ -126,7 +126,7 @@ def test_stale_targets(found: Pod, expected: float | None) -> None:
 
 
 def test_taking_back() -> None:
-    changed = budgets.taken_back(target(200), STAMP)
+    changed = budgets.without_disruption_target(target(200), STAMP)
     condition = changed.status.conditions[1]
     assert (condition.status, condition.reason, condition.lastTransitionTime) == ("False", "", STAMP)
     assert condition.observedGeneration == 3

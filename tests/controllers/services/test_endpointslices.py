@@ -10,7 +10,7 @@ from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Node, Pod, Service
 from sampan.api.types.discovery_v1 import Endpoint, EndpointPort, EndpointSlice
 from sampan.controllers.descriptor import ControllerConfig
-from sampan.controllers.services.slice_content import Packing, PortGroup, identity, pack, ports_key, wanted_endpoints
+from sampan.controllers.services.slice_content import Packing, PortGroup, desired_endpoints, identity, pack, ports_key
 from sampan.machinery.client import Delete, PatchType
 from tests.controllers.cluster import cluster, second_run_writes_nothing
 from tests.controllers.nodes.fleet import node_value
@@ -21,7 +21,7 @@ NODE = codec.from_value(node_value("n", zone="z1"), Node)
 
 
 def only(service: Service, made: Pod, family: str = "IPv4") -> Endpoint | None:
-    found = wanted_endpoints(service, [made], family, lambda name: NODE if name == "n" else None)
+    found = desired_endpoints(service, [made], family, lambda name: NODE if name == "n" else None)
     listed = [one for group in found.groups.values() for one in group.endpoints.values()]
     return listed[0] if listed else None
 
@@ -80,7 +80,7 @@ def test_pods_on_nodes_that_are_not_there_wait() -> None:
     published = only(service(publishNotReadyAddresses=True), lost)
     assert published is not None
     assert published.zone is None
-    found = wanted_endpoints(service(), [lost], "IPv4", lambda name: None)
+    found = desired_endpoints(service(), [lost], "IPv4", lambda name: None)
     assert found.missing_nodes == {"elsewhere"}
 
 
@@ -91,7 +91,7 @@ def test_named_ports_differ_by_pod() -> None:
         pod("b", "10.1.0.2", ports=[{"name": "web", "containerPort": 9090, "protocol": "TCP"}]),
         pod("c", "10.1.0.3", ports=[{"name": "web", "containerPort": 9090, "protocol": "UDP"}]),
     ]
-    found = wanted_endpoints(wanted, pods, "IPv4", lambda name: NODE)
+    found = desired_endpoints(wanted, pods, "IPv4", lambda name: NODE)
     assert {key: len(group.endpoints) for key, group in found.groups.items()} == {
         (("http", 8080, "TCP", ""),): 1,
         (("http", 9090, "TCP", ""),): 1,

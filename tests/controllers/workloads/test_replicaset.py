@@ -13,7 +13,7 @@ from sampan.controllers.workloads.replicaset import (
     REPLICA_SET,
     REPLICATION_CONTROLLER,
     ReplicaSetController,
-    next_look_s,
+    next_sync_s,
     plan,
     status_of,
 )
@@ -268,8 +268,8 @@ def test_the_counts() -> None:
     found = status_of(REPLICA_SET, made(), PODS, 2, None, NOW)
     assert (found.replicas, found.fullyLabeledReplicas, found.readyReplicas, found.availableReplicas) == (5, 4, 2, 1)
     assert (found.terminatingReplicas, found.observedGeneration, found.conditions) == (2, 4, [])
-    assert next_look_s(PODS, 5, NOW) == 1
-    assert next_look_s(PODS, 0, NOW) is None
+    assert next_sync_s(PODS, 5, NOW) == 1
+    assert next_sync_s(PODS, 0, NOW) is None
 
 
 def test_a_replication_controller_counts_no_terminating_pods() -> None:

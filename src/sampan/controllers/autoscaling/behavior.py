@@ -36,7 +36,7 @@ class Recommendations:
     window_s: float
     recent: list[_Recommendation] = field(default_factory=list)
 
-    def begin(self, current: int, now: float) -> None:
+    def seed(self, current: int, now: float) -> None:
         """Seed the window with the current replicas the first time that the autoscaler is evaluated."""
         if not self.recent:
             self.recent.append(_Recommendation(now, current))
@@ -47,7 +47,7 @@ class Recommendations:
         replicas = max(
             (desired, *(recommendation.replicas for recommendation in self.recent if recommendation.time >= cutoff))
         )
-        self._keep(desired, now, cutoff)
+        self._record(desired, now, cutoff)
         return Stabilized(replicas, *(_READY if replicas == desired else _HIGHEST))
 
     def settled(self, behavior: HorizontalPodAutoscalerBehavior, current: int, desired: int, now: float) -> Stabilized:
@@ -60,13 +60,13 @@ class Recommendations:
         highest = max(
             (desired, *(recommendation.replicas for recommendation in self.recent if recommendation.time > down))
         )
-        self._keep(desired, now, min(up, down))
+        self._record(desired, now, min(up, down))
         replicas = min(max(current, lowest), highest)
         if replicas == desired:
             return Stabilized(replicas, *_READY)
         return Stabilized(replicas, *(_LOWEST if desired >= current else _HIGHEST))
 
-    def _keep(self, desired: int, now: float, cutoff: float) -> None:
+    def _record(self, desired: int, now: float, cutoff: float) -> None:
         self.recent = [recommendation for recommendation in self.recent if recommendation.time >= cutoff]
         self.recent.append(_Recommendation(now, desired))
 
@@ -115,7 +115,7 @@ class ScaleEvents:
         kept[:] = [change for change in kept if change.time >= now - longest_s]
         kept.append(ScaleEvent(now, abs(after - before)))
 
-    def at_start(self, current: int, period_s: int, now: float) -> int:
+    def replicas_at_start(self, current: int, period_s: int, now: float) -> int:
         """Return the number of replicas at the start of the period."""
         return current - _within(self.up, period_s, now) + _within(self.down, period_s, now)
 
@@ -153,7 +153,7 @@ def with_rules(
 
 def _up_limit(rules: HPAScalingRules | None, changes: ScaleEvents, current: int, now: float) -> int:
     def most(policy: HPAScalingPolicy) -> int:
-        start = changes.at_start(current, policy.periodSeconds, now)
+        start = changes.replicas_at_start(current, policy.periodSeconds, now)
         if policy.type == "Pods":
             return start + policy.value
         return math.ceil(start * (1 + policy.value / 100))
@@ -163,7 +163,7 @@ def _up_limit(rules: HPAScalingRules | None, changes: ScaleEvents, current: int,
 
 def _down_limit(rules: HPAScalingRules | None, changes: ScaleEvents, current: int, now: float) -> int:
     def least(policy: HPAScalingPolicy) -> int:
-        start = changes.at_start(current, policy.periodSeconds, now)
+        start = changes.replicas_at_start(current, policy.periodSeconds, now)
         if policy.type == "Pods":
             return start - policy.value
         return int(start * (1 - policy.value / 100))

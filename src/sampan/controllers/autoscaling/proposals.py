@@ -69,14 +69,14 @@ class MetricEvaluator:
 
     async def propose(self, spec: MetricSpec) -> Proposal:
         """Return the proposal of one metric; raise MetricFailure if it cannot be evaluated."""
-        question, reason, prefix = self._question(spec)
+        question, reason, prefix = self._evaluation(spec)
         try:
             return await question
         except MetricsUnavailable as error:
             message = error.detail if isinstance(error, _Wrapped) else str(error)
             raise MetricFailure(f"{prefix}: {error}", reason=reason, detail=message) from error
 
-    def _question(self, spec: MetricSpec) -> tuple[Awaitable[Proposal], str, str]:
+    def _evaluation(self, spec: MetricSpec) -> tuple[Awaitable[Proposal], str, str]:
         """Return the awaitable evaluation, and the reason and message prefix in case it fails."""
         if (resource := spec.resource) is not None:
             prefix = f"failed to get {resource.name} resource metric value"

@@ -89,7 +89,7 @@ class AutoscalerReconciler:
         try:
             target, scale = await self._target()
             current = scale.spec.replicas
-            self._memory.recommendations.begin(current, self._monotonic)
+            self._memory.recommendations.seed(current, self._monotonic)
             desired, reason = await self._desired(scale)
         except _Stop:
             return
@@ -116,7 +116,7 @@ class AutoscalerReconciler:
             )
             scale = await target.scale()
         except (UnknownKind, errors.ApiError, ConnectionFailed) as error:
-            self._tell(WARNING, "FailedGetScale", str(error))
+            self._record_event(WARNING, "FailedGetScale", str(error))
             self._condition(ABLE, False, "FailedGetScale", _NO_SCALE.format(error))
             raise _Stop from None
         message = "the HPA controller was able to get the target's current scale"
@@ -126,12 +126,12 @@ class AutoscalerReconciler:
     def _scaled(self, current: int, desired: int, reason: str) -> None:
         message = f"the HPA controller was able to update the target scale to {desired}"
         self._condition(ABLE, True, "SucceededRescale", message)
-        self._tell(NORMAL, "SuccessfulRescale", f"New size: {desired}; reason: {reason}")
+        self._record_event(NORMAL, "SuccessfulRescale", f"New size: {desired}; reason: {reason}")
         self._memory.changes.note(self._hpa.spec.behavior, current, desired, self._monotonic)
         remove_condition(self._hpa.status, SCALED_TO_ZERO)
 
     def _not_scaled(self, current: int, desired: int, reason: str, error: Exception) -> None:
-        self._tell(WARNING, "FailedRescale", f"New size: {desired}; reason: {reason}; error: {error}")
+        self._record_event(WARNING, "FailedRescale", f"New size: {desired}; reason: {reason}; error: {error}")
         message = f"the HPA controller was unable to update the target scale: {error}"
         self._condition(ABLE, False, "FailedUpdateScale", message)
         self._set_status(current, self._hpa.status.desiredReplicas)
@@ -180,7 +180,7 @@ class AutoscalerReconciler:
     async def _proposal(self, scale: Scale) -> Proposal:
         """Return the highest of the proposals of all metrics."""
         current, specs = scale.spec.replicas, self._hpa.spec.metrics
-        asking = self._asking(scale, self._selector(scale))
+        asking = self._evaluator(scale, self._selector(scale))
         self._metrics = [MetricStatus() for _ in specs]
         failures: list[MetricFailure] = []
         best: Proposal | None = None
@@ -189,7 +189,7 @@ class AutoscalerReconciler:
                 proposal = await asking.propose(spec)
             except MetricFailure as failure:
                 failures.append(failure)
-                self._tell(WARNING, failure.reason, failure.detail)
+                self._record_event(WARNING, failure.reason, failure.detail)
                 continue
             self._metrics[index] = proposal.status
             if best is None or best.replicas == 0 or proposal.replicas > best.replicas:
@@ -205,11 +205,11 @@ class AutoscalerReconciler:
             first = failures[0]
             self._condition(ACTIVE, False, first.reason, _NO_COUNT.format(first.detail))
             message = f"invalid metrics ({len(failures)} invalid out of {metrics}), first error is: {first}"
-            self._tell(WARNING, "FailedComputeMetricsReplicas", message)
+            self._record_event(WARNING, "FailedComputeMetricsReplicas", message)
         self._set_status(current, self._hpa.status.desiredReplicas)
         raise _Stop
 
-    def _asking(self, scale: Scale, selector: Selector) -> MetricEvaluator:
+    def _evaluator(self, scale: Scale, selector: Selector) -> MetricEvaluator:
         namespace = self._hpa.metadata.namespace
         situation = Situation(
             pods=self._of.pods.list(namespace, selector),
@@ -250,9 +250,9 @@ class AutoscalerReconciler:
         return selector
 
     def _refuse_selector(self, scale: Scale, event: str, event_message: str, reason: str, message: str) -> Selector:
-        self._tell(WARNING, event, event_message)
+        self._record_event(WARNING, event, event_message)
         self._condition(ACTIVE, False, reason, message)
-        self._tell(WARNING, "FailedComputeMetricsReplicas", event_message)
+        self._record_event(WARNING, "FailedComputeMetricsReplicas", event_message)
         self._set_status(scale.spec.replicas, self._hpa.status.desiredReplicas)
         raise _Stop
 
@@ -266,5 +266,5 @@ class AutoscalerReconciler:
     def _condition(self, type: str, is_true: bool, reason: str, message: str) -> None:
         set_condition(self._hpa.status, type, is_true, reason, message, self._now)
 
-    def _tell(self, type: str, reason: str, message: str) -> None:
+    def _record_event(self, type: str, reason: str, message: str) -> None:
         self._of.events.event(self._hpa, type, reason, message)

@@ -31,7 +31,7 @@ def left_s(job: Job | None, now: float) -> float | None:
     return parse_time(finished.lastTransitionTime) + job.spec.ttlSecondsAfterFinished - now
 
 
-def _mortal(job: Any) -> Iterable[Hashable]:
+def _expiring_keys(job: Any) -> Iterable[Hashable]:
     return (key_of(job),) if job.spec.ttlSecondsAfterFinished is not None and is_finished(job) else ()
 
 
@@ -40,7 +40,7 @@ class TtlAfterFinishedController:
 
     def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock) -> None:
         self._client, self._jobs, self._clock = client.of(Job), informers.of(Job).lister, clock
-        self.watches = (Watch(resource_of(Job), _mortal),)
+        self.watches = (Watch(resource_of(Job), _expiring_keys),)
 
     async def reconcile(self, key: Key) -> float | None:
         remaining_s = left_s(self._jobs.by_key(key), self._clock.now())

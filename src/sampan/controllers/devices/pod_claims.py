@@ -95,8 +95,8 @@ def base_name(pod: str, claim: str) -> str:
     full = f"{pod}-{claim}-"
     if len(full) <= _LONGEST_BASE:
         return full
-    return f"{_cut(pod, len(full))}-{_cut(claim, len(full))}"
+    return f"{_shorten(pod, len(full))}-{_shorten(claim, len(full))}"
 
 
-def _cut(name: str, total: int) -> str:
+def _shorten(name: str, total: int) -> str:
     return name[: len(name) * _LONGEST_BASE // total]

@@ -195,7 +195,7 @@ class ResourceClaimController:
         if len(consumers) < len(reserved_for):
             claim = await self._release(claim, consumers)
         elif not consumers and claim.metadata.deletionTimestamp is not None and FINALIZER in claim.metadata.finalizers:
-            claim = await self._let_go(claim)
+            claim = await self._deallocate(claim)
         if not consumers and self._has_done_owner(claim):
             try:
                 await self._claims_client.delete(claim.metadata.name, claim.metadata.namespace)
@@ -225,7 +225,7 @@ class ResourceClaimController:
             claim = await self._without_finalizer(claim)
         return claim
 
-    async def _let_go(self, claim: ResourceClaim) -> ResourceClaim:
+    async def _deallocate(self, claim: ResourceClaim) -> ResourceClaim:
         if claim.status.allocation is not None:
             claim = await self._update_status(claim, allocation=None)
         return await self._without_finalizer(claim)

@@ -26,7 +26,7 @@ from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import Key, key_of
 
 
-def drives_out(slice: ResourceSlice) -> bool:
+def has_no_execute_taint(slice: ResourceSlice) -> bool:
     return any(taint.effect == NO_EXECUTE for device in slice.spec.devices for taint in device.taints)
 
 
@@ -103,7 +103,7 @@ class DeviceTaintEvictionController:
         )
 
     def _users(self, slice: ResourceSlice) -> Iterable[Hashable]:
-        if not drives_out(slice):
+        if not has_no_execute_taint(slice):
             return ()
         claims = self._claims.find(by_pool, (slice.spec.driver, slice.spec.pool.name))
         return [key for claim in claims for key in _consumers(claim)]
@@ -118,7 +118,7 @@ class DeviceTaintEvictionController:
         at, now = self._leaves_at(pod), self._clock.now()
         if at is None:
             if self._planned.pop(key, None) is not None:
-                self._say(pod, "Cancelling deletion")
+                self._record_event(pod, "Cancelling deletion")
             return None
         self._planned[key] = _Planned(pod.metadata.uid, is_done=at <= now and await self._evict(key, pod.metadata.uid))
         return at - now if at > now else None
@@ -152,7 +152,7 @@ class DeviceTaintEvictionController:
             pod = await self._client.get(key.name, key.namespace)
             if pod.metadata.uid != uid or pod.metadata.deletionTimestamp is not None:
                 return True
-            self._say(pod, "Marking for deletion")
+            self._record_event(pod, "Marking for deletion")
             patch = pod_condition_patch(
                 pod,
                 DISRUPTION_TARGET,
@@ -168,7 +168,7 @@ class DeviceTaintEvictionController:
             return True
         return True
 
-    def _say(self, pod: Pod, message: str) -> None:
+    def _record_event(self, pod: Pod, message: str) -> None:
         meta = pod.metadata
         reference = ObjectReference(apiVersion="v1", kind="Pod", name=meta.name, namespace=meta.namespace, uid=meta.uid)
         self._events.event(reference, NORMAL, EVICTION, message)

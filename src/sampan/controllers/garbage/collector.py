@@ -15,10 +15,10 @@ from sampan.controllers.garbage.decisions import (
     Release,
     Removal,
     decide,
-    striking,
-    striking_by_merge,
-    unblocking,
-    unblocking_by_merge,
+    remove_owners_merge_patch,
+    remove_owners_patch,
+    unblock_merge_patch,
+    unblock_patch,
 )
 from sampan.controllers.garbage.graph import Graph, GraphNode
 from sampan.controllers.garbage.monitors import ResourceMonitors, catalog_of
@@ -66,7 +66,7 @@ class GarbageCollectorController:
     ) -> None:
         self._objects, self._discover, self._events, self._clock = Objects(client), discover, events, clock
         self._definitions = informers.informer(resource_of(CustomResourceDefinition), metadata_only=True).lister
-        self.graph = Graph(self._look)
+        self.graph = Graph(self._enqueue)
         self._monitors = ResourceMonitors(graph=self.graph, objects=self._objects, informers=informers)
         self._absent = AbsentOwners()
         self._add: Callable[[Hashable], None] = lambda key: None
@@ -82,17 +82,17 @@ class GarbageCollectorController:
         self._add = add
         add(WHAT_IS_SERVED)
 
-    def _look(self, node: GraphNode) -> None:
+    def _enqueue(self, node: GraphNode) -> None:
         self._add(node)
 
     async def reconcile(self, key: Any) -> float | None:
         if key == WHAT_IS_SERVED:
-            return await self._read_what_is_served()
+            return await self._discover_resources()
         await self._monitors.complete(_PATIENCE_S)
         node: GraphNode = key
         if node.is_virtual:
             return await self._verify(node)
-        if node.lets_go:
+        if node.orphans_dependents:
             await self._orphan(node)
         elif node.waits_for_dependents:
             await self._finish(node)
@@ -102,7 +102,7 @@ class GarbageCollectorController:
 
     # -- discovery ---------------------------------------------------------------------------------------------------
 
-    async def _read_what_is_served(self) -> float | None:
+    async def _discover_resources(self) -> float | None:
         self._read_at = self._clock.monotonic()
         served, failure = await self._discover()
         catalog = catalog_of(served)
@@ -111,7 +111,7 @@ class GarbageCollectorController:
         monitored = dict(catalog.monitored)
         if failure:  # Resources of groups whose discovery failed continue to be watched.
             monitored = {**self._monitors.monitored, **monitored}
-        self.graph.learn(catalog.by_kind)
+        self.graph.set_kinds(catalog.by_kind)
         self._monitors.follow(monitored)
         if failure:
             return _READ_AGAIN_S
@@ -172,15 +172,15 @@ class GarbageCollectorController:
 
     async def _carry_out(self, decision: GarbageDecision, node: GraphNode, obj: Owned) -> None:
         if isinstance(decision, Release):
-            await self._strike(node, decision.uids)
+            await self._remove_owners(node, decision.uids)
         elif isinstance(decision, Removal):
             await self._remove(node, obj, decision)
 
     async def _remove(self, node: GraphNode, obj: Owned, removal: Removal) -> None:
         resource, key = node.kind.resource, node.key
         if removal.unblocks:
-            patch = unblocking(node.uid, obj.owners)
-            await self._objects.patch(resource, key, patch, unblocking_by_merge)
+            patch = unblock_patch(node.uid, obj.owners)
+            await self._objects.patch(resource, key, patch, unblock_merge_patch)
             fresh = await self._objects.read(resource, key)
             if fresh is None or fresh.metadata.uid != node.uid:
                 return self.graph.remove_node(node)
@@ -201,7 +201,7 @@ class GarbageCollectorController:
         return owners
 
     async def _owner(self, node: GraphNode, ref: OwnerRef) -> Owned | None:
-        resource = self.graph.meant_by(ref)
+        resource = self.graph.resource_of_owner(ref)
         if resource is None:
             raise _Unknown
         if resource.namespaced and not node.key.namespace:
@@ -223,7 +223,7 @@ class GarbageCollectorController:
         """Remove the foregroundDeletion finalizer once no blocking dependent is left."""
         blocking = node.blocking()
         if not blocking:
-            return await self._objects.take_off(node.kind.resource, node.key, node.uid, FOREGROUND)
+            return await self._objects.remove_finalizer(node.kind.resource, node.key, node.uid, FOREGROUND)
         for dependent in blocking:
             if not dependent.waits_for_dependents:
                 self._add(dependent)
@@ -232,22 +232,22 @@ class GarbageCollectorController:
         """Remove the owner reference from all dependents, then the orphan finalizer from the owner."""
         limit = asyncio.Semaphore(_TOGETHER)
 
-        async def strike(dependent: GraphNode) -> None:
+        async def remove_owner(dependent: GraphNode) -> None:
             async with limit:
-                await self._strike(dependent, [node.uid])
+                await self._remove_owners(dependent, [node.uid])
 
         async with asyncio.TaskGroup() as group:
             for dependent in list(node.dependents or ()):
-                group.create_task(strike(dependent))
-        await self._objects.take_off(node.kind.resource, node.key, node.uid, ORPHAN)
+                group.create_task(remove_owner(dependent))
+        await self._objects.remove_finalizer(node.kind.resource, node.key, node.uid, ORPHAN)
 
-    async def _strike(self, node: GraphNode, owners: Sequence[str]) -> None:
+    async def _remove_owners(self, node: GraphNode, owners: Sequence[str]) -> None:
         try:
             await self._objects.patch(
                 node.kind.resource,
                 node.key,
-                striking(node.uid, owners),
-                lambda meta: striking_by_merge(meta, owners),
+                remove_owners_patch(node.uid, owners),
+                lambda meta: remove_owners_merge_patch(meta, owners),
             )
         except errors.NotFound:
             return

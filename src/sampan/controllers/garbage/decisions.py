@@ -53,28 +53,28 @@ def decide(obj: Owned, owners: Owners, *, has_dependents: bool, dependent_waits:
         return Release(uids) if uids else None
     if owners.waiting and has_dependents:
         return Removal(Propagation.FOREGROUND, unblocks=dependent_waits)
-    return Removal(_as_it_says(obj))
+    return Removal(_requested_propagation(obj))
 
 
-def _as_it_says(obj: Owned) -> Propagation:
+def _requested_propagation(obj: Owned) -> Propagation:
     """Return the propagation policy requested by the finalizers that the object already has."""
     if obj.has(ORPHAN):
         return Propagation.ORPHAN
     return Propagation.FOREGROUND if obj.has(FOREGROUND) else Propagation.BACKGROUND
 
 
-def striking(uid: str, owners: Collection[str]) -> Mapping[str, Any]:
+def remove_owners_patch(uid: str, owners: Collection[str]) -> Mapping[str, Any]:
     """Return the strategic merge patch that removes these owner references from the object with this UID."""
     struck = [{"$patch": "delete", "uid": owner} for owner in owners]
     return {"metadata": {"ownerReferences": struck, "uid": uid}}
 
 
-def striking_by_merge(meta: Any, owners: Collection[str]) -> Mapping[str, Any]:
+def remove_owners_merge_patch(meta: Any, owners: Collection[str]) -> Mapping[str, Any]:
     """Return the JSON merge patch that removes these owner references from the live object."""
     return _merge(meta, [ref for ref in meta.ownerReferences if ref.uid not in owners])
 
 
-def unblocking(uid: str, owners: Iterable[OwnerRef]) -> Mapping[str, Any]:
+def unblock_patch(uid: str, owners: Iterable[OwnerRef]) -> Mapping[str, Any]:
     """Return the strategic merge patch that clears blockOwnerDeletion in all owner references."""
     refs = [
         {"apiVersion": ref.apiVersion, "kind": ref.kind, "name": ref.name, "uid": ref.uid, "blockOwnerDeletion": False}
@@ -84,7 +84,7 @@ def unblocking(uid: str, owners: Iterable[OwnerRef]) -> Mapping[str, Any]:
     return {"metadata": {"ownerReferences": refs, "uid": uid}}
 
 
-def unblocking_by_merge(meta: Any) -> Mapping[str, Any]:
+def unblock_merge_patch(meta: Any) -> Mapping[str, Any]:
     return _merge(meta, [msgspec.structs.replace(ref, blockOwnerDeletion=False) for ref in meta.ownerReferences])
 
 

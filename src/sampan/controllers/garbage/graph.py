@@ -29,7 +29,7 @@ class GraphNode(msgspec.Struct, eq=False, gc=False):
     is_virtual: bool = False
     is_deleted: bool = False
     waits_for_dependents: bool = False
-    lets_go: bool = False
+    orphans_dependents: bool = False
 
     def __str__(self) -> str:
         return f"{self.kind.resource.qualified} {self.key}"
@@ -37,7 +37,7 @@ class GraphNode(msgspec.Struct, eq=False, gc=False):
     @property
     def matters(self) -> bool:
         """Whether the node must be kept in the graph."""
-        return bool(self.owners or self.dependents or self.waits_for_dependents or self.lets_go)
+        return bool(self.owners or self.dependents or self.waits_for_dependents or self.orphans_dependents)
 
     def blocking(self) -> list[GraphNode]:
         """Return the dependents whose owner reference blocks the deletion of this node."""
@@ -80,7 +80,7 @@ class Nodes:
 
 class Graph:
     def __init__(self, look: Callable[[GraphNode], None]) -> None:
-        self._look = look
+        self._enqueue = look
         self._kinds: Mapping[OwnerKind, Resource] = {}
         self._nodes: dict[tuple[str, str], Nodes] = {}
         self._unknown: dict[OwnerKind, set[GraphNode]] = {}
@@ -88,7 +88,7 @@ class Graph:
 
     # -- objects -----------------------------------------------------------------------------------------------------
 
-    def learn(self, kinds: Mapping[OwnerKind, Resource]) -> None:
+    def set_kinds(self, kinds: Mapping[OwnerKind, Resource]) -> None:
         """Replace the kinds that owner references can resolve to, and link dependents that waited for them."""
         self._kinds = kinds
         for kind in [kind for kind in self._unknown if kind in kinds]:
@@ -126,7 +126,7 @@ class Graph:
         if node is not None:
             self.remove_node(node)
         for owner in list(nodes.virtual.get(key, {}).values()):
-            self._look(owner)
+            self._enqueue(owner)
 
     def remove_node(self, node: GraphNode) -> None:
         """Process that the object with exactly this UID is deleted, or never existed."""
@@ -137,10 +137,10 @@ class Graph:
             nodes.take_virtual(node.key, node.uid)
         self._unlink(node, node.owners)
         for dependent in list(node.dependents or ()):
-            self._look(dependent)
+            self._enqueue(dependent)
         node.dependents = None
 
-    def meant_by(self, ref: OwnerRef) -> Resource | None:
+    def resource_of_owner(self, ref: OwnerRef) -> Resource | None:
         """Return the resource of an owner reference, or None if its kind is not served."""
         return self._kinds.get((ref.apiVersion, ref.kind))
 
@@ -152,9 +152,9 @@ class Graph:
     def _newly_seen(self, nodes: Nodes, key: Key, obj: Owned) -> GraphNode | None:
         node = nodes.take_virtual(key, obj.metadata.uid)
         for owner in list(nodes.virtual.get(key, {}).values()):
-            self._look(owner)  # Another object has that name, so that the virtual owner may not exist.
+            self._enqueue(owner)  # Another object has that name, so that the virtual owner may not exist.
         if node is None:
-            if not (obj.owners or obj.waits_for_dependents or obj.lets_go):
+            if not (obj.owners or obj.waits_for_dependents or obj.orphans_dependents):
                 return None
             node = GraphNode(nodes, key, obj.metadata.uid)
         node.is_virtual = False
@@ -165,15 +165,15 @@ class Graph:
         if obj.owners != node.owners:
             self._change_owners(node, obj.owners)
         node.is_deleted = obj.is_deleted
-        waited, let_go = node.waits_for_dependents, node.lets_go
-        node.waits_for_dependents, node.lets_go = obj.waits_for_dependents, obj.lets_go
-        if node.lets_go:
+        waited, let_go = node.waits_for_dependents, node.orphans_dependents
+        node.waits_for_dependents, node.orphans_dependents = obj.waits_for_dependents, obj.orphans_dependents
+        if node.orphans_dependents:
             if not let_go:
-                self._look(node)
+                self._enqueue(node)
         elif node.waits_for_dependents and not (waited and not let_go):
             for dependent in node.dependents or ():
-                self._look(dependent)
-            self._look(node)
+                self._enqueue(dependent)
+            self._enqueue(node)
 
     def _change_owners(self, node: GraphNode, owners: tuple[OwnerRef, ...]) -> None:
         before = node.owners
@@ -187,7 +187,7 @@ class Graph:
             if resource is None:
                 self._unknown.setdefault((ref.apiVersion, ref.kind), set()).add(node)
             elif resource.namespaced and not node.key.namespace:
-                self._look(node)  # A cluster-scoped object cannot have a namespaced owner.
+                self._enqueue(node)  # A cluster-scoped object cannot have a namespaced owner.
             else:
                 self._join(node, self._owner(ref, resource, node))
 
@@ -198,7 +198,7 @@ class Graph:
         if owner is None:
             owner = GraphNode(nodes, key, ref.uid, is_virtual=True)
             nodes.virtual.setdefault(key, {})[ref.uid] = owner
-            self._look(owner)
+            self._enqueue(owner)
         return owner
 
     def _join(self, node: GraphNode, owner: GraphNode) -> None:
@@ -210,7 +210,7 @@ class Graph:
             owner.dependents = set()
         owner.dependents.add(node)
         if owner.waits_for_dependents:
-            self._look(node)
+            self._enqueue(node)
 
     def _unlink(self, node: GraphNode, owners: Iterable[OwnerRef]) -> None:
         for ref in owners:
@@ -229,7 +229,7 @@ class Graph:
             owner.dependents.discard(node)
             owner.dependents = owner.dependents or None
         if owner.waits_for_dependents:
-            self._look(owner)
+            self._enqueue(owner)
         elif not owner.matters:
             if owner.is_virtual:
                 owner.kind.take_virtual(owner.key, owner.uid)

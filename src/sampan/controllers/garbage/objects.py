@@ -54,10 +54,10 @@ class Objects:
                 return False
             if live.metadata.uid != obj.metadata.uid or live.owners != obj.owners:
                 raise
-            return await self._whatever_its_version(resource, key, obj, propagation)
+            return await self._delete_any_version(resource, key, obj, propagation)
         return True
 
-    async def _whatever_its_version(self, resource: Resource, key: Key, obj: Owned, propagation: Propagation) -> bool:
+    async def _delete_any_version(self, resource: Resource, key: Key, obj: Owned, propagation: Propagation) -> bool:
         try:
             await self._delete(resource, key, obj, propagation, "")
         except errors.NotFound:
@@ -79,7 +79,7 @@ class Objects:
             merged = by_merge(current.metadata)
             await self.of(resource).patch(key.name, merged, key.namespace, type=PatchType.MERGE)
 
-    async def take_off(self, resource: Resource, key: Key, uid: str, finalizer: str) -> None:
+    async def remove_finalizer(self, resource: Resource, key: Key, uid: str, finalizer: str) -> None:
         """Remove a finalizer from the object with exactly this UID, retrying on conflict."""
         for attempt in range(_ATTEMPTS):
             obj = await self.read(resource, key)

@@ -71,7 +71,7 @@ class Owned(msgspec.Struct, gc=False):
         return self.is_deleted and self.has(FOREGROUND)
 
     @property
-    def lets_go(self) -> bool:
+    def orphans_dependents(self) -> bool:
         """Whether the object is being deleted and its dependents are to be orphaned."""
         return self.is_deleted and self.has(ORPHAN)
 

@@ -31,7 +31,7 @@ _ALL_IS_WELL = {
 }
 
 
-def troubles(outcome: DeletionResult) -> dict[str, ConditionText]:
+def failure_conditions(outcome: DeletionResult) -> dict[str, ConditionText]:
     """Return the conditions that are true."""
     result = {}
     if outcome.discovery_failure:
@@ -56,7 +56,7 @@ def updated(
     conditions: Sequence[NamespaceCondition], outcome: DeletionResult, now: str
 ) -> list[NamespaceCondition] | None:
     """Return the new conditions, or None if nothing changes. lastTransitionTime changes only with the status."""
-    held = troubles(outcome)
+    held = failure_conditions(outcome)
     by_type = {condition.type: condition for condition in conditions}
     for type, well in _ALL_IS_WELL.items():
         status, word = (TRUE, held[type]) if type in held else (FALSE, well)

@@ -55,7 +55,7 @@ class NamespaceController:
                 return self._settle_s - deleted_for_s
             namespace = await self._mark(namespace)
             outcome = await self._empty(key, deleted_for_s)
-            namespace = await self._tell(namespace, outcome)
+            namespace = await self._write_conditions(namespace, outcome)
             if not outcome.is_empty:
                 return self._look_again_s(outcome, deleted_for_s)
             await self._finalize(namespace)
@@ -116,7 +116,7 @@ class NamespaceController:
             except errors.NotFound:
                 continue
 
-    async def _tell(self, namespace: Namespace, outcome: DeletionResult) -> Namespace:
+    async def _write_conditions(self, namespace: Namespace, outcome: DeletionResult) -> Namespace:
         desired = conditions.updated(namespace.status.conditions, outcome, times.format_time(self._clock.now()))
         if desired is None:
             return namespace

@@ -54,7 +54,7 @@ class CidrSets:
         for first, last in sorted(self._wide):
             covered += max(last - max(first, end + 1) + 1, 0)
             end = max(end, last)
-        return self._count - covered - sum(self._wide_end(index) is None for index in self._holders)
+        return self._count - covered - sum(self._last_wide_block(index) is None for index in self._holders)
 
     def take(self) -> Network:
         """Allocate and return the next free block; raise CidrRangeFull if there is none."""
@@ -63,7 +63,7 @@ class CidrSets:
             index = (self._next + offset) % self._count
             if index in self._holders:
                 offset += 1
-            elif (end := self._wide_end(index)) is not None:
+            elif (end := self._last_wide_block(index)) is not None:
                 offset += end - index + 1
             else:
                 self._holders[index] = 1
@@ -72,7 +72,7 @@ class CidrSets:
         raise CidrRangeFull
 
     def occupy(self, network: Network) -> None:
-        touched = self._touched(network)
+        touched = self._blocks_of(network)
         if len(touched) > _WIDE:
             span = touched[0], touched[-1]
             self._wide[span] = self._wide.get(span, 0) + 1
@@ -81,14 +81,14 @@ class CidrSets:
             self._holders[index] = self._holders.get(index, 0) + 1
 
     def release(self, network: Network) -> None:
-        touched = self._touched(network)
+        touched = self._blocks_of(network)
         if len(touched) > _WIDE:
-            _let_go(self._wide, (touched[0], touched[-1]))
+            _release(self._wide, (touched[0], touched[-1]))
             return
         for index in touched:
-            _let_go(self._holders, index)
+            _release(self._holders, index)
 
-    def _wide_end(self, index: int) -> int | None:
+    def _last_wide_block(self, index: int) -> int | None:
         """Return the last block of the intervals that contain this block, or None if there are none."""
         return max((last for first, last in self._wide if first <= index <= last), default=None)
 
@@ -96,7 +96,7 @@ class CidrSets:
         network: Network = type(self.cluster)((self._base + index * self._step, self.mask_size))
         return network
 
-    def _touched(self, network: Network) -> range:
+    def _blocks_of(self, network: Network) -> range:
         if network.version != self.cluster.version or not network.overlaps(self.cluster):
             return range(0)
         first = max(int(network.network_address), self._base) - self._base
@@ -104,7 +104,7 @@ class CidrSets:
         return range(first // self._step, last // self._step + 1)
 
 
-def _let_go(holders: dict[K, int], key: K) -> None:
+def _release(holders: dict[K, int], key: K) -> None:
     remaining = holders.get(key, 0) - 1
     if remaining > 0:
         holders[key] = remaining

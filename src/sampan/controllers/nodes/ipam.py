@@ -42,7 +42,7 @@ class Allocation:
         for network in networks:
             self._for_each_range("release", network)
 
-    def give(self, name: str, uid: str) -> tuple[Network, ...]:
+    def allocate(self, name: str, uid: str) -> tuple[Network, ...]:
         """Return networks for a node without pod CIDRs; the same ones again until they are recorded.
 
         Raise CidrRangeFull if the cluster CIDR of one family is exhausted.
@@ -108,7 +108,7 @@ class NodeIpamController:
         if node.spec.podCIDRs or node.metadata.deletionTimestamp:
             return None
         try:
-            cidrs = [str(network) for network in self._allocation.give(key, node.metadata.uid)]
+            cidrs = [str(network) for network in self._allocation.allocate(key, node.metadata.uid)]
         except CidrRangeFull:
             self._events.event(node, NORMAL, "CIDRNotAvailable", f"Node {key} status is now: CIDRNotAvailable")
             return _FULL_S

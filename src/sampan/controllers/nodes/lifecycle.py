@@ -104,13 +104,13 @@ class NodeLifecycleController:
         now = self._clock.monotonic()
         if now >= self._next_look:
             self._next_look = now + self._config.node_monitor_period_s
-            await self._look(now)
+            await self._monitor_nodes(now)
         waits = [await self._taint_next(queue, now) for queue in self._zones.queues()]
         return min(self._next_look - now, *(wait for wait in waits if wait is not None), 1e9)
 
-    async def _look(self, now: float) -> None:
+    async def _monitor_nodes(self, now: float) -> None:
         nodes = list(self._nodes)
-        self._note_comings_and_goings(nodes)
+        self._track_nodes(nodes)
         observations: list[_NodeCheck] = []
         for node in nodes:
             if not self._update_health(node, now):
@@ -122,20 +122,24 @@ class NodeLifecycleController:
         for observation in observations:
             if EXCLUDED not in observation.node.metadata.labels:
                 tally.setdefault(zone_of(observation.node), []).append(observation.status == TRUE)
-        for error in await for_each(filter(self._concerns_us, observations), self._judge):
+        for error in await for_each(filter(self._needs_processing, observations), self._process_node):
             log.warning("%s: %s; retrying at the next sync", self.name, error)
-        await self._heed(self._zones.judge(tally, now), nodes, now)
+        await self._apply_transition(self._zones.update_states(tally, now), nodes, now)
 
-    def _note_comings_and_goings(self, nodes: Sequence[Node]) -> None:
+    def _track_nodes(self, nodes: Sequence[Node]) -> None:
         present = {node.metadata.name: node.metadata.uid for node in nodes}
         for name, uid in present.items():
             if self._known.get(name) != uid:
                 self._forget(name)
             if name not in self._known:
-                self._say(name, uid, "RegisteredNode", f"Node {name} event: Registered Node {name} in Controller")
+                self._record_event(
+                    name, uid, "RegisteredNode", f"Node {name} event: Registered Node {name} in Controller"
+                )
         for name, uid in self._known.items():
             if name not in present:
-                self._say(name, uid, "RemovingNode", f"Node {name} event: Removing Node {name} from Controller")
+                self._record_event(
+                    name, uid, "RemovingNode", f"Node {name} event: Removing Node {name} from Controller"
+                )
                 self._forget(name)
         self._known = present
 
@@ -182,14 +186,14 @@ class NodeLifecycleController:
         except errors.NotFound:
             return None
 
-    def _concerns_us(self, check: _NodeCheck) -> bool:
+    def _needs_processing(self, check: _NodeCheck) -> bool:
         """Whether the node needs processing: not if it stayed healthy, nor while its first status is still to come."""
         is_well = check.status == TRUE and not check.node.spec.taints and check.node.metadata.name not in self._marked
         return bool(check.status) and not is_well
 
     # -- processing of a node ----------------------------------------------------------------------------------------
 
-    async def _judge(self, check: _NodeCheck) -> None:
+    async def _process_node(self, check: _NodeCheck) -> None:
         node, name = check.node, check.node.metadata.name
         await self._queue_for_taint(node, check.status)
         if check.status == TRUE:
@@ -199,7 +203,7 @@ class NodeLifecycleController:
             came_so = check.before != TRUE
             self._marked[name] = {pod.metadata.uid for pod in self._pods.find(by_node, name)} if came_so else set()
         if check.before == TRUE:
-            self._say(name, node.metadata.uid, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+            self._record_event(name, node.metadata.uid, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
         await self._mark_pods(name)
 
     async def _queue_for_taint(self, node: Node, status: str) -> None:
@@ -242,7 +246,7 @@ class NodeLifecycleController:
             return
         self._events.event(pod, WARNING, "NodeNotReady", "Node is not ready")
 
-    async def _heed(self, change: ZoneTransition, nodes: Sequence[Node], now: float) -> None:
+    async def _apply_transition(self, change: ZoneTransition, nodes: Sequence[Node], now: float) -> None:
         if change is ZoneTransition.LOST_ALL:
             log.info("all nodes are NotReady: stopped evictions until a node becomes Ready")
             for node in nodes:
@@ -268,7 +272,7 @@ class NodeLifecycleController:
         wait_s = queue.next_in_s(now)
         return max(wait_s, _RETRY_S) if wait_s is not None else None
 
-    def _say(self, name: str, uid: str, reason: str, message: str) -> None:
+    def _record_event(self, name: str, uid: str, reason: str, message: str) -> None:
         reference = ObjectReference(kind="Node", apiVersion="v1", name=name, uid=uid)
         self._events.event(reference, NORMAL, reason, message)
 

@@ -82,7 +82,9 @@ class RouteController:
                 raise
 
         failures = await for_each(changes.delete, self._routes.delete) + await for_each(changes.create, create)
-        failures += await for_each(nodes, lambda node: self._tell(node, has_routes=node.metadata.name not in failed))
+        failures += await for_each(
+            nodes, lambda node: self._set_network_condition(node, has_routes=node.metadata.name not in failed)
+        )
         for error in failures:
             log.warning("%s: %s; retrying in %g s", self.name, error, self._period_s)
         return self._period_s
@@ -99,7 +101,7 @@ class RouteController:
             self._events.event(reference, WARNING, "FailedToCreateRoute", message)
             raise
 
-    async def _tell(self, node: Node, *, has_routes: bool) -> None:
+    async def _set_network_condition(self, node: Node, *, has_routes: bool) -> None:
         """Set the NetworkUnavailable condition of the node. It is true for a node without pod CIDRs."""
         if not node.spec.podCIDRs:
             has_routes = False

@@ -95,7 +95,7 @@ class TaintEvictionController:
         previous = self._known.get(key, {})
         changes = self._plan(key, node, previous, now)
         for cancelled in changes.cancelled:
-            self._say(cancelled, f"Cancelling deletion of Pod {cancelled}")
+            self._record_event(cancelled, f"Cancelling deletion of Pod {cancelled}")
         is_tainted = node is not None and any(taint.effect == NO_EXECUTE for taint in node.spec.taints)
         if is_tainted or changes.evictions:
             self._known[key] = changes.evictions
@@ -112,7 +112,7 @@ class TaintEvictionController:
         return EvictionPlan({key: eviction for key, eviction in known.items() if key in present})
 
     async def _evict(self, key: Key, evictions: dict[Key, Eviction]) -> None:
-        self._say(key, f"Marking for deletion Pod {key}")
+        self._record_event(key, f"Marking for deletion Pod {key}")
         try:
             pod = await self._client_pods.get(key.name, key.namespace)
             patch = pod_condition_patch(
@@ -131,6 +131,6 @@ class TaintEvictionController:
             pass
         evictions[key] = replace(evictions[key], is_done=True)
 
-    def _say(self, key: Key, message: str) -> None:
+    def _record_event(self, key: Key, message: str) -> None:
         reference = ObjectReference(kind="Pod", apiVersion="v1", name=key.name, namespace=key.namespace)
         self._events.event(reference, NORMAL, REASON, message)

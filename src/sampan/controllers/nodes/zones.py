@@ -141,7 +141,7 @@ class Zones:
     def queues(self) -> Iterable[ZoneQueue]:
         return [zone.queue for zone in self._zones.values()]
 
-    def judge(self, health: Mapping[tuple[str, str], Sequence[bool]], now: float) -> ZoneTransition:
+    def update_states(self, health: Mapping[tuple[str, str], Sequence[bool]], now: float) -> ZoneTransition:
         """Update the states and rates from the readiness of the nodes in each zone.
 
         If all zones are fully disrupted, the cause is more likely on the side of the control plane, and evictions stop.

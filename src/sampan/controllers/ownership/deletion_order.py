@@ -53,7 +53,7 @@ def plain_order(pods: Iterable[Pod]) -> list[Pod]:
     return _sorted([_rank(pod, 0, 0) for pod in pods], None)
 
 
-def first_to_go(pods: Sequence[Pod], count: int, *, related: Iterable[Pod] = (), now: float) -> Sequence[Pod]:
+def pods_to_delete(pods: Sequence[Pod], count: int, *, related: Iterable[Pod] = (), now: float) -> Sequence[Pod]:
     """Return the `count` pods to delete first."""
     return pods if count >= len(pods) else deletion_order(pods, related=related, now=now)[:count]
 

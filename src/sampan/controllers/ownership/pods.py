@@ -143,7 +143,7 @@ def pod_from(
     )
 
 
-def is_namespace_ending(error: BaseException) -> bool:
+def is_namespace_terminating(error: BaseException) -> bool:
     """Whether the create was rejected because the namespace is terminating, which is not reported as an event."""
     return isinstance(error, errors.ApiError) and error.has_cause(TERMINATING_CAUSE)
 
@@ -162,7 +162,7 @@ class PodControl:
         try:
             created = await self._pods.create(pod, namespace)
         except errors.ApiError as error:
-            if not is_namespace_ending(error):
+            if not is_namespace_terminating(error):
                 self._events.event(owner, WARNING, FAILED_CREATE, f"Error creating: {error}")
             raise
         self._events.event(owner, NORMAL, SUCCESSFUL_CREATE, f"Created pod: {created.metadata.name}")

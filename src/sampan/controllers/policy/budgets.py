@@ -134,7 +134,7 @@ def stale_in_s(pod: Pod, now: float) -> float | None:
     return max(0.0, since + EXPIRY_S - now)
 
 
-def taken_back(pod: Pod, now: str) -> Pod:
+def without_disruption_target(pod: Pod, now: str) -> Pod:
     changed = copy_of(pod)
     generation = pod.metadata.generation
     cleared = PodCondition(type=TARGET, status="False", lastTransitionTime=now, observedGeneration=generation)

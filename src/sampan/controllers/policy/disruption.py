@@ -153,7 +153,7 @@ class DisruptionController:
         return stale_in_s
 
     async def _take_back(self, pod: Pod) -> None:
-        changed = budgets.taken_back(pod, times.format_time(self._clock.now()))
+        changed = budgets.without_disruption_target(pod, times.format_time(self._clock.now()))
         try:
             await self._pods.update_status(changed)
         except errors.NotFound:

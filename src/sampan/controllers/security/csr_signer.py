@@ -151,7 +151,7 @@ def is_due(request: CertificateSigningRequest) -> bool:
     return has(request, APPROVED) and not has(request, DENIED) and not failed
 
 
-def answered(request: CertificateSigningRequest, authority: Authority, now: float) -> CertificateSigningRequest:
+def signed_or_failed(request: CertificateSigningRequest, authority: Authority, now: float) -> CertificateSigningRequest:
     """Return a copy with the certificate, or with a Failed condition if the signer rejects the request."""
     csr, spec, result = read(request), request.spec, copy_of(request)
     if error := SIGNERS[spec.signerName](requested_of(csr), spec.usages):
@@ -188,7 +188,7 @@ class CsrSigningController:
         if authority is None:
             return
         try:
-            await self._requests.update_status(answered(request, authority, self._clock.now()))
+            await self._requests.update_status(signed_or_failed(request, authority, self._clock.now()))
         except UnreadableRequest as error:
             log.warning("not signing certificate signing request %s: %s", key.name, error)
         except errors.NotFound:

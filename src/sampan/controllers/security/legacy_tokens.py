@@ -75,7 +75,7 @@ class LegacyTokenCleanerController:
         since = await self._tracked_since()
         if since is not None and now >= since + self._unused_s:
             for secret in list(self._known):
-                await self._look(secret, now)
+                await self._check_token(secret, now)
         return _SYNC_S
 
     async def _tracked_since(self) -> float | None:
@@ -87,7 +87,7 @@ class LegacyTokenCleanerController:
         began = read_day(tracking.data.get("since", ""))
         return began + timedelta(days=1).total_seconds() if began is not None else None
 
-    async def _look(self, secret: Secret, now: float) -> None:
+    async def _check_token(self, secret: Secret, now: float) -> None:
         meta, since = secret.metadata, now - self._unused_s
         account = self._accounts.get(meta.annotations.get(NAME_KEY, ""), meta.namespace)
         if not is_unused(secret, since) or not is_made_for(secret, account):

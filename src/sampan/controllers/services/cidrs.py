@@ -94,18 +94,18 @@ class ServiceCidrController:
         if service_cidr is None:
             return None
         if service_cidr.metadata.deletionTimestamp:
-            return await self._end(service_cidr, times.parse_time(service_cidr.metadata.deletionTimestamp))
+            return await self._finalize(service_cidr, times.parse_time(service_cidr.metadata.deletionTimestamp))
         if FINALIZER not in service_cidr.metadata.finalizers:
             await self._patch(service_cidr, {"finalizers": [FINALIZER]})
         try:
-            await self._say(service_cidr, READY)
+            await self._set_condition(service_cidr, READY)
         except errors.ApiError:
             message = "The ServiceCIDR Status can not be set to Ready=True"
             self._events.event(service_cidr, WARNING, "KubernetesServiceCIDRError", message)
             raise
         return None
 
-    async def _end(self, service_cidr: ServiceCIDR, since: float) -> float | None:
+    async def _finalize(self, service_cidr: ServiceCIDR, since: float) -> float | None:
         if FINALIZER not in service_cidr.metadata.finalizers:
             return None
         others = [other for other in self._cidrs if other.metadata.name != service_cidr.metadata.name]
@@ -113,7 +113,7 @@ class ServiceCidrController:
             address.metadata.name for address in self._addresses if address.metadata.labels.get(MANAGED_BY) == ALLOCATOR
         ]
         if is_needed(service_cidr, others, ours):
-            await self._say(service_cidr, BLOCKED)
+            await self._set_condition(service_cidr, BLOCKED)
             return None
         if (left_s := since + GRACE_S - self._clock.now()) > 0:
             return left_s
@@ -126,7 +126,7 @@ class ServiceCidrController:
         except errors.NotFound:
             return
 
-    async def _say(self, service_cidr: ServiceCIDR, desired: Condition) -> None:
+    async def _set_condition(self, service_cidr: ServiceCIDR, desired: Condition) -> None:
         now = find_condition(service_cidr.status.conditions, desired.type)
         if now is not None and (now.status, now.reason, now.message) == (
             desired.status,

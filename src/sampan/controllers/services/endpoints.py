@@ -129,12 +129,14 @@ class EndpointsController:
                 return
             details = f"{endpoints.metadata.namespace}/{endpoints.metadata.name}: {error}"
             if is_new:
-                self._say(endpoints, "FailedToCreateEndpoint", f"Failed to create endpoint for service {details}")
+                self._record_event(
+                    endpoints, "FailedToCreateEndpoint", f"Failed to create endpoint for service {details}"
+                )
             else:
-                self._say(endpoints, "FailedToUpdateEndpoint", f"Failed to update endpoint {details}")
+                self._record_event(endpoints, "FailedToUpdateEndpoint", f"Failed to update endpoint {details}")
             raise
 
-    def _say(self, about: Endpoints, reason: str, message: str) -> None:
+    def _record_event(self, about: Endpoints, reason: str, message: str) -> None:
         self._events.event(about, WARNING, reason, message)
 
 

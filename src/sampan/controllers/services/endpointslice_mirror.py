@@ -211,11 +211,11 @@ class EndpointSliceMirroringController:
         desired = mirrored(source, self._most)
         changes = plan(source, existing, desired)
         if changes.write or changes.delete:
-            self._tell(source, desired)
+            self._record_skipped(source, desired)
         await self._carry_out(key, changes)
         return None
 
-    def _tell(self, source: Endpoints, desired: Mirrored) -> None:
+    def _record_skipped(self, source: Endpoints, desired: Mirrored) -> None:
         if desired.invalid:
             message = f"Skipped {desired.invalid} invalid IP addresses when mirroring to EndpointSlices"
             self._events.event(source, WARNING, "InvalidIPAddress", message)
@@ -233,7 +233,7 @@ class EndpointSliceMirroringController:
             self._writes.wrote(key, written, self._slices.by_key(key_of(written)))
 
         failures = await for_each(plan.write, write) + await for_each(plan.delete, self._delete)
-        raise_first([error for error in failures if not _is_namespace_ending(error)])
+        raise_first([error for error in failures if not _is_namespace_terminating(error)])
 
     async def _delete(self, endpoint_slice: EndpointSlice) -> None:
         try:
@@ -242,7 +242,7 @@ class EndpointSliceMirroringController:
             return
 
 
-def _is_namespace_ending(error: Exception) -> bool:
+def _is_namespace_terminating(error: Exception) -> bool:
     return isinstance(error, errors.ApiError) and error.has_cause(TERMINATING_CAUSE)
 
 

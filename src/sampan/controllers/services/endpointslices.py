@@ -13,7 +13,7 @@ from sampan.controllers.fan_out import for_each, raise_first
 from sampan.controllers.namespaces import TERMINATING_CAUSE
 from sampan.controllers.services.pod_feed import Add, PodFeed, TriggerTimes
 from sampan.controllers.services.pods import pods_of, takes_pods
-from sampan.controllers.services.slice_content import Content, Packing, families_of, pack, wanted_endpoints
+from sampan.controllers.services.slice_content import Content, Packing, desired_endpoints, families_of, pack
 from sampan.controllers.services.slice_objects import (
     MANAGED_BY,
     MANAGER,
@@ -141,7 +141,7 @@ class EndpointSliceController:
         ]
         packings: dict[str, Packing] = {}
         for family in families_of(service):
-            desired = wanted_endpoints(service, pods, family, self._nodes.get)
+            desired = desired_endpoints(service, pods, family, self._nodes.get)
             for name in desired.missing_nodes:
                 self._awaiting.setdefault(name, set()).add(key)
             ours = [endpoint_slice for endpoint_slice in existing if endpoint_slice.addressType == family]
@@ -165,10 +165,10 @@ class EndpointSliceController:
                 return
 
         failures = await for_each(plan.write, write) + await for_each(plan.delete, delete)
-        raise_first([error for error in failures if not _is_namespace_ending(error)])
+        raise_first([error for error in failures if not _is_namespace_terminating(error)])
 
 
-def _is_namespace_ending(error: Exception) -> bool:
+def _is_namespace_terminating(error: Exception) -> bool:
     return isinstance(error, errors.ApiError) and error.has_cause(TERMINATING_CAUSE)
 
 

@@ -120,16 +120,16 @@ class LoadBalancerController:
             return
         try:
             if wants_load_balancer(service):
-                await self._keep(key, service)
+                await self._ensure_balancer(key, service)
             elif FINALIZER in service.metadata.finalizers:
-                await self._give_back(key, service)
+                await self._delete_balancer(key, service)
         except errors.Conflict:
             raise
         except Exception as error:
-            self._say(service, WARNING, "SyncLoadBalancerFailed", f"Error syncing load balancer: {error}")
+            self._record_event(service, WARNING, "SyncLoadBalancerFailed", f"Error syncing load balancer: {error}")
             raise
 
-    async def _keep(self, key: Key, service: Service) -> None:
+    async def _ensure_balancer(self, key: Key, service: Service) -> None:
         nodes = [node for node in self._nodes if is_host(node)]
         desired = RequestedBalancer(
             service.metadata.uid, spec_of(service), frozenset(node.metadata.name for node in nodes)
@@ -150,11 +150,13 @@ class LoadBalancerController:
         changes.
         """
         if not is_resumed:
-            self._say(service, NORMAL, "EnsuringLoadBalancer", "Ensuring load balancer")
+            self._record_event(service, NORMAL, "EnsuringLoadBalancer", "Ensuring load balancer")
         if FINALIZER not in service.metadata.finalizers:
             service = await self._finalizers(service, [*service.metadata.finalizers, FINALIZER])
         if not nodes:
-            self._say(service, WARNING, "UnAvailableLoadBalancer", "There are no available nodes for LoadBalancer")
+            self._record_event(
+                service, WARNING, "UnAvailableLoadBalancer", "There are no available nodes for LoadBalancer"
+            )
         try:
             status = await self._balancers.ensure(copy_of(service), nodes)
         except Exception as error:
@@ -163,24 +165,26 @@ class LoadBalancerController:
         if is_new:
             await self._write_status(service, status)
         if is_new or not is_resumed:
-            self._say(service, NORMAL, "EnsuredLoadBalancer", "Ensured load balancer")
+            self._record_event(service, NORMAL, "EnsuredLoadBalancer", "Ensured load balancer")
 
     async def _update(self, service: Service, nodes: Sequence[Node]) -> None:
         if not nodes:
-            self._say(service, WARNING, "UnAvailableLoadBalancer", "There are no available nodes for LoadBalancer")
+            self._record_event(
+                service, WARNING, "UnAvailableLoadBalancer", "There are no available nodes for LoadBalancer"
+            )
         try:
             await self._balancers.update(copy_of(service), nodes)
         except Exception as error:
             names = " ".join(node.metadata.name for node in nodes[:50])
             message = f"Error updating load balancer with new hosts [{names}] [node names limited, total number of "
             message += f"nodes: {len(nodes)}], error: {error}"
-            self._say(service, WARNING, "UpdateLoadBalancerFailed", message)
+            self._record_event(service, WARNING, "UpdateLoadBalancerFailed", message)
             raise
-        self._say(service, NORMAL, "UpdatedLoadBalancer", "Updated load balancer with new hosts")
+        self._record_event(service, NORMAL, "UpdatedLoadBalancer", "Updated load balancer with new hosts")
 
-    async def _give_back(self, key: Key, service: Service) -> None:
+    async def _delete_balancer(self, key: Key, service: Service) -> None:
         if await self._balancers.get(copy_of(service)) is not None:
-            self._say(service, NORMAL, "DeletingLoadBalancer", "Deleting load balancer")
+            self._record_event(service, NORMAL, "DeletingLoadBalancer", "Deleting load balancer")
             try:
                 await self._balancers.delete(copy_of(service))
             except Exception as error:
@@ -191,7 +195,7 @@ class LoadBalancerController:
         await self._finalizers(
             service, [finalizer for finalizer in service.metadata.finalizers if finalizer != FINALIZER]
         )
-        self._say(service, NORMAL, "DeletedLoadBalancer", "Deleted load balancer")
+        self._record_event(service, NORMAL, "DeletedLoadBalancer", "Deleted load balancer")
 
     async def _write_status(self, service: Service, status: LoadBalancerStatus) -> Service:
         return await self._patch(service, {"status": {"loadBalancer": msgspec.to_builtins(status) or None}})
@@ -210,7 +214,7 @@ class LoadBalancerController:
         except errors.NotFound:
             return service
 
-    def _say(self, service: Service, type: str, reason: str, message: str) -> None:
+    def _record_event(self, service: Service, type: str, reason: str, message: str) -> None:
         self._events.event(service, type, reason, message)
 
 

@@ -52,7 +52,7 @@ def families_of(service: Service) -> Sequence[str]:
     return (IPV6,) if ":" in service.spec.clusterIP else (IPV4,)
 
 
-def wanted_endpoints(
+def desired_endpoints(
     service: Service, pods: Iterable[Pod], family: str, node_of: Callable[[str], Node | None]
 ) -> DesiredEndpoints:
     desired = DesiredEndpoints()
@@ -151,11 +151,11 @@ def pack(existing: Sequence[EndpointSlice], groups: Mapping[PortsKey, PortGroup]
         packing += _pack_group(by_ports.pop(key, ()), group, most)
     packing.unneeded += [endpoint_slice for slices in by_ports.values() for endpoint_slice in slices]
     if not (packing.same or packing.changed or packing.new):
-        _keep_a_place(packing)
+        _keep_placeholder(packing)
     return _recycled(packing)
 
 
-def _keep_a_place(packing: Packing) -> None:
+def _keep_placeholder(packing: Packing) -> None:
     placeholder = next(
         (candidate for candidate in packing.unneeded if not candidate.endpoints and not candidate.ports), None
     )

@@ -86,7 +86,7 @@ class AttachDetachController:
         attached = self._attached(key)
         plan = attachments.plan(node, desired, attached, self._waiting_s(key, desired, attached))
         if node is not None:
-            self._tell(plan, node, desired, attached)
+            self._record_events(plan, node, desired, attached)
             await self._report(plan, node)
         for attachment in plan.detach:
             await self._detach(attachment)
@@ -173,7 +173,7 @@ class AttachDetachController:
         except errors.NotFound:
             return
 
-    def _tell(
+    def _record_events(
         self,
         plan: AttachDetachPlan,
         node: Node,
@@ -183,18 +183,20 @@ class AttachDetachController:
         before = {volume.name for volume in node.status.volumesAttached}
         for volume in plan.report:
             if volume.name not in before and volume.name in desired_volumes:
-                self._say(
+                self._record_event(
                     desired_volumes[volume.name], NORMAL, "SuccessfulAttachVolume", "AttachVolume.Attach succeeded", ""
                 )
         for name, attachment in attached.items():
             error = attachment.status.attachError
             if error is not None and name in desired_volumes and self._is_news(node, name, error.message):
                 text = f": {error.message}"
-                self._say(desired_volumes[name], WARNING, "FailedAttachVolume", "AttachVolume.Attach failed", text)
+                self._record_event(
+                    desired_volumes[name], WARNING, "FailedAttachVolume", "AttachVolume.Attach failed", text
+                )
         for request in plan.blocked:
             self._tell_blocked(request, node)
 
-    def _say(self, want: DesiredAttachment, type: str, reason: str, start: str, end: str) -> None:
+    def _record_event(self, want: DesiredAttachment, type: str, reason: str, start: str, end: str) -> None:
         for pod in want.pods:
             self._events.event(pod, type, reason, f'{start} for volume "{want.volume.metadata.name}" {end}')
 

@@ -154,7 +154,7 @@ class PersistentVolumeBinderController:
                 await self._provisioning.provision(claim, self._classes.get(class_of_claim(claim)))
             case binding_decisions.Lose(word):
                 if claim.status.phase != LOST:
-                    self._writes.say(await self._writes.claim_in(claim, LOST), word)
+                    self._writes.record_event(await self._writes.claim_in(claim, LOST), word)
             case binding_decisions.Wait():
                 await self._wait(claim, decision)
 
@@ -195,7 +195,7 @@ class PersistentVolumeBinderController:
     async def _wait(self, claim: PersistentVolumeClaim, decision: binding_decisions.Wait) -> None:
         word = self._of_consumer(claim) if decision.for_consumer else decision.word
         if word is not None:
-            self._writes.say(claim, word)
+            self._writes.record_event(claim, word)
         if decision.is_failure:
             raise _Unavailable(word.message if word is not None else "")
         await self._writes.claim_in(claim, PENDING)
@@ -215,7 +215,7 @@ class PersistentVolumeBinderController:
         if volume is None or name in self._unavailable:
             return
         if volume.spec.persistentVolumeReclaimPolicy != DELETE:
-            volume = await self._reclaiming.let_go(volume)
+            volume = await self._reclaiming.remove_deletion_finalizer(volume)
         claim = await self._claim_of(volume)
         match binding_decisions.on_volume(volume, claim):
             case binding_decisions.Offer():
@@ -251,8 +251,8 @@ class PersistentVolumeBinderController:
         start, end = "Cannot bind PersistentVolume", "due to incompatible volumeMode."
         of_volume = f'{start} to requested PersistentVolumeClaim "{claim.metadata.name}" {end}'
         of_claim = f'{start} "{volume.metadata.name}" to requested PersistentVolumeClaim {end}'
-        self._writes.say(volume, EventText(WARNING, "VolumeMismatch", of_volume))
-        self._writes.say(claim, EventText(WARNING, "VolumeMismatch", of_claim))
+        self._writes.record_event(volume, EventText(WARNING, "VolumeMismatch", of_volume))
+        self._writes.record_event(claim, EventText(WARNING, "VolumeMismatch", of_claim))
 
 
 def make(context: ControllerContext) -> PersistentVolumeBinderController:

@@ -67,10 +67,10 @@ class Provisioner:
                 raise VolumeError(f'storageclass.storage.k8s.io "{class_of_claim(claim)}" not found')
             plugin = self._plugins.provisioner(storage_class.provisioner)
         except VolumeError as error:
-            return self._writes.say(claim, EventText(WARNING, FAILED, str(error)))
+            return self._writes.record_event(claim, EventText(WARNING, FAILED, str(error)))
         claim = await self._named(claim, storage_class.provisioner)
         if plugin is None:
-            return self._writes.say(
+            return self._writes.record_event(
                 claim, EventText(NORMAL, "ExternalProvisioning", _EXTERNAL.format(storage_class.provisioner))
             )
         await self._make(claim, storage_class, plugin)
@@ -89,7 +89,7 @@ class Provisioner:
         try:
             request = self._options(claim, storage_class, plugin)
         except VolumeError as error:
-            self._writes.say(claim, EventText(WARNING, FAILED, str(error)))
+            self._writes.record_event(claim, EventText(WARNING, FAILED, str(error)))
             raise
         try:
             with self._activity:
@@ -97,14 +97,14 @@ class Provisioner:
         except VolumeError as error:
             await self._choose_again(claim)
             failure = f'Failed to provision volume with StorageClass "{storage_class.metadata.name}": {error}'
-            self._writes.say(claim, EventText(WARNING, FAILED, failure))
+            self._writes.record_event(claim, EventText(WARNING, FAILED, failure))
             raise
         try:
             await self._writes.volumes.create(provisioned(request, source, plugin.name))
         except errors.AlreadyExists:
             return
         message = f"Successfully provisioned volume {request.name} using {plugin.name}"
-        self._writes.say(claim, EventText(NORMAL, "ProvisioningSucceeded", message))
+        self._writes.record_event(claim, EventText(NORMAL, "ProvisioningSucceeded", message))
 
     def _options(
         self, claim: PersistentVolumeClaim, storage_class: StorageClass, plugin: VolumePlugin

@@ -49,14 +49,14 @@ class VolumeReclaimer:
     async def _forget(self, volume: PersistentVolume) -> None:
         """Delete the PersistentVolume after its storage was deleted."""
         try:
-            volume = await self.let_go(volume)
+            volume = await self.remove_deletion_finalizer(volume)
             if volume.metadata.deletionTimestamp is None:
                 options = Delete(uid=volume.metadata.uid)
                 await self._writes.volumes.delete(volume.metadata.name, options=options)
         except errors.NotFound:
             return
 
-    async def let_go(self, volume: PersistentVolume) -> PersistentVolume:
+    async def remove_deletion_finalizer(self, volume: PersistentVolume) -> PersistentVolume:
         """Remove the finalizer that delays the deletion of the PersistentVolume until its storage is deleted."""
         if DELETION_FINALIZER not in volume.metadata.finalizers:
             return volume

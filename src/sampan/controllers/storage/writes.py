@@ -38,8 +38,8 @@ class Writes:
             return volume
         volume = await self.volumes.update_status(changed)
         if word is not None:
-            self.say(volume, word)
+            self.record_event(volume, word)
         return volume
 
-    def say(self, obj: PersistentVolume | PersistentVolumeClaim, word: EventText) -> None:
+    def record_event(self, obj: PersistentVolume | PersistentVolumeClaim, word: EventText) -> None:
         self._events.event(obj, word.type, word.reason, word.message)

@@ -29,8 +29,8 @@ from sampan.controllers.ownership import (
     slow_start,
 )
 from sampan.controllers.ownership.adoption import by_controller_or_orphan, selector_or_nothing
-from sampan.controllers.ownership.deletion_order import first_to_go
-from sampan.controllers.ownership.pods import BURST, FIRST, all_at_once, is_namespace_ending
+from sampan.controllers.ownership.deletion_order import pods_to_delete
+from sampan.controllers.ownership.pods import BURST, FIRST, all_at_once, is_namespace_terminating
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
@@ -52,7 +52,7 @@ class ReplicaKind:
     """Whether the status counts terminating pods."""
 
 
-def wanted_replicas(owner: Any) -> int:
+def desired_replicas(owner: Any) -> int:
     """Return the desired number of pods; 1 if unset, which is the API default."""
     replicas: int | None = owner.spec.replicas
     return 1 if replicas is None else replicas
@@ -102,7 +102,7 @@ def plan(active: Sequence[Pod], desired: int, related: Callable[[], Iterable[Pod
     if surplus < 0:
         return ReplicaPlan(creations=min(-surplus, BURST))
     if surplus > 0:
-        return ReplicaPlan(deletions=first_to_go(active, min(surplus, BURST), related=related(), now=now))
+        return ReplicaPlan(deletions=pods_to_delete(active, min(surplus, BURST), related=related(), now=now))
     return NOTHING
 
 
@@ -142,15 +142,17 @@ class ReplicaController:
             # The watch events of the pods trigger the next sync.
             return self._expectations.expires_in(owner.metadata.uid)
         now = self._clock.now()
-        terminating = sum(1 for pod in pods if self._is_leaving(owner, pod) and selector.matches(pod.metadata.labels))
-        await self._tell(owner, status_of(self.kind, owner, active, terminating, failure, now))
+        terminating = sum(
+            1 for pod in pods if self._is_terminating(owner, pod) and selector.matches(pod.metadata.labels)
+        )
+        await self._update_status(owner, status_of(self.kind, owner, active, terminating, failure, now))
         if failure is not None:
             raise failure
         return _soonest(
-            next_look_s(active, owner.spec.minReadySeconds, now), self._expectations.expires_in(owner.metadata.uid)
+            next_sync_s(active, owner.spec.minReadySeconds, now), self._expectations.expires_in(owner.metadata.uid)
         )
 
-    def _is_leaving(self, owner: Any, pod: Pod) -> bool:
+    def _is_terminating(self, owner: Any, pod: Pod) -> bool:
         if not is_terminating(pod):
             return False
         reference = controller_of(pod)
@@ -168,7 +170,7 @@ class ReplicaController:
     def _plan(self, owner: Any, active: Sequence[Pod]) -> ReplicaPlan:
         if owner.metadata.deletionTimestamp is not None or not self._expectations.satisfied(owner.metadata.uid):
             return NOTHING
-        return plan(active, wanted_replicas(owner), lambda: self._related(owner), self._clock.now())
+        return plan(active, desired_replicas(owner), lambda: self._related(owner), self._clock.now())
 
     def _related(self, owner: Any) -> Iterable[Pod]:
         """Return the pods of all ReplicaSets of the same Deployment."""
@@ -184,7 +186,7 @@ class ReplicaController:
         outcome = await slow_start(count, FIRST, lambda _: self._control.create(owner.spec.template, namespace, owner))
         self._expectations.created(uid, count - outcome.successes)
         failure = outcome.error
-        if failure is not None and is_namespace_ending(failure):
+        if failure is not None and is_namespace_terminating(failure):
             failure = None
         return outcome.successes > 0, failure
 
@@ -202,7 +204,7 @@ class ReplicaController:
 
         return True, await all_at_once(len(pods), delete)
 
-    async def _tell(self, owner: Any, status: Any) -> None:
+    async def _update_status(self, owner: Any, status: Any) -> None:
         if status == owner.status:
             return
         try:
@@ -255,7 +257,7 @@ def _conditions(kind: ReplicaKind, owner: Any, active: int, failure: Exception |
         return present
     if failure is None:
         return without_condition(present, REPLICA_FAILURE)
-    is_short = active < wanted_replicas(owner)
+    is_short = active < desired_replicas(owner)
     failed = kind.condition(
         type=REPLICA_FAILURE,
         status="True",
@@ -266,7 +268,7 @@ def _conditions(kind: ReplicaKind, owner: Any, active: int, failure: Exception |
     return [*present, failed]
 
 
-def next_look_s(active: Sequence[Pod], min_ready_seconds: int, now: float) -> float | None:
+def next_sync_s(active: Sequence[Pod], min_ready_seconds: int, now: float) -> float | None:
     """Return the seconds until a ready pod becomes available."""
     waits = (available_in_s(pod, min_ready_seconds, now) for pod in active)
     return min((wait for wait in waits if wait is not None), default=None)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sampan.api.times import format_time
-from sampan.controllers.batch.cronjob.decision import SCHEDULED, decide, job_for, kept_too_long, zone_of
+from sampan.controllers.batch.cronjob.decision import SCHEDULED, decide, job_for, jobs_over_history_limits, zone_of
 from tests.controllers.batch.cronjob.crons import START, cron, ended
 
 RUNNING = [{"name": "tick-1", "namespace": "default", "uid": "x"}]
@@ -57,5 +57,5 @@ def test_the_job_has_the_template_and_its_time() -> None:
 def test_the_oldest_finished_jobs_go() -> None:
     spec = cron(successfulJobsHistoryLimit=1, failedJobsHistoryLimit=0)
     jobs = [ended("new", 30), ended("old", 10), ended("older", 5), ended("bad", 20, "Failed"), ended("on", 1, "")]
-    assert [job.metadata.name for job in kept_too_long(spec, jobs)] == ["older", "old", "bad"]
-    assert kept_too_long(cron(), jobs) == []
+    assert [job.metadata.name for job in jobs_over_history_limits(spec, jobs)] == ["older", "old", "bad"]
+    assert jobs_over_history_limits(cron(), jobs) == []

@@ -8,7 +8,7 @@ from sampan.api.times import format_time
 from sampan.api.types.batch_v1 import Job
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.batch.job.pod_state import COMPLETION_INDEX, FAILURES, TRACKING, Failures
-from sampan.controllers.batch.job.view import JobView, look
+from sampan.controllers.batch.job.view import JobView, view_of
 
 NOW = 1_767_225_600.0
 
@@ -58,4 +58,4 @@ def pod(
 
 
 def view(job: Job, *pods: Pod, failures: Failures = Failures(), released: Sequence[str] = ()) -> JobView:  # noqa: B008
-    return look(job, pods, released=set(released), failures=failures, now=NOW)
+    return view_of(job, pods, released=set(released), failures=failures, now=NOW)

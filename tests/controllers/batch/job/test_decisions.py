@@ -10,7 +10,7 @@ from sampan.api.types.core_v1 import Pod
 from sampan.controllers.batch.job.finish import finish_condition, is_complete
 from sampan.controllers.batch.job.parallelism import pods_wanted
 from sampan.controllers.batch.job.pod_state import Failures, Indexes, after, finish_time
-from sampan.controllers.batch.job.policies import Match, judge, met
+from sampan.controllers.batch.job.policies import Match, match_failure_policy, met
 from tests.controllers.batch.job.pods import NOW, indexed, job, pod, view
 
 FAIL_42 = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}
@@ -40,7 +40,7 @@ EVICTED = {"type": "DisruptionTarget", "status": "True"}
     ],
 )
 def test_what_the_failure_policy_says(rules: list[dict[str, Any]], failed: Pod, expected: Match) -> None:
-    assert judge(codec.from_value({"rules": rules}, PodFailurePolicy), failed) == expected
+    assert match_failure_policy(codec.from_value({"rules": rules}, PodFailurePolicy), failed) == expected
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def copied(status: JobStatus) -> JobStatus:
 
 
 class Round:
-    """A look that may end before its last write, and whose releases may fail."""
+    """A sync that may end before its last write, and whose releases may fail."""
 
     def __init__(self, made: Job, pods: list[Pod]) -> None:
         self.job, self.pods = made, pods

@@ -90,9 +90,9 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], NodeEligibility]] = [
 def test_where_pods_belong(spec: dict[str, Any], said: dict[str, Any], wanted: NodeEligibility) -> None:
     placement = Placement(daemon_set(spec=spec).spec.template.spec)
     one = node("n", **said)
-    assert placement.judge(one) == wanted
-    assert placement.judge(one) is placement.judge(one), "looked at once"
-    assert placement.judge(node("n", taints=("x:NoExecute",))).runs is (
+    assert placement.eligibility_of(one) == wanted
+    assert placement.eligibility_of(one) is placement.eligibility_of(one), "looked at once"
+    assert placement.eligibility_of(node("n", taints=("x:NoExecute",))).runs is (
         spec.get("tolerations") == [{"operator": "Exists"}]
     )
 

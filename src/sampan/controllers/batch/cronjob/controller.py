@@ -10,10 +10,10 @@ from sampan.api.semantics.owners import controller_of, is_controlled_by
 from sampan.api.times import format_time, parse_time
 from sampan.api.types.batch_v1 import CronJob, Job
 from sampan.api.types.core_v1 import ObjectReference
-from sampan.controllers.batch.cronjob.decision import decide, job_for, kept_too_long, next_of, zone_of
+from sampan.controllers.batch.cronjob.decision import decide, job_for, jobs_over_history_limits, next_of, zone_of
 from sampan.controllers.batch.cronjob.due import wait_s
 from sampan.controllers.batch.job.conditions import finished_condition, has_succeeded
-from sampan.controllers.ownership.pods import is_namespace_ending
+from sampan.controllers.ownership.pods import is_namespace_terminating
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, resource_of
 from sampan.machinery.clock import Clock
@@ -154,7 +154,7 @@ class CronJobController:
             if not is_controlled_by(created, cron) or _is_listed(cron, created):
                 return False
         except errors.ApiError as error:
-            if not is_namespace_ending(error):
+            if not is_namespace_terminating(error):
                 self._events.event(cron, WARNING, "FailedCreate", f"Error creating job: {error}")
             raise
         else:
@@ -173,7 +173,7 @@ class CronJobController:
             await self._delete(cron, job)
 
     async def _clean_up(self, cron: CronJob, jobs: Sequence[Job]) -> None:
-        for job in kept_too_long(cron, jobs):
+        for job in jobs_over_history_limits(cron, jobs):
             try:
                 await self._delete(cron, job)
             except errors.ApiError:

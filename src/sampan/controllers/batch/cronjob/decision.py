@@ -38,7 +38,7 @@ def job_for(cron: CronJob, time: float, zone: tzinfo) -> Job:
     )
 
 
-def kept_too_long(cron: CronJob, jobs: Sequence[Job]) -> list[Job]:
+def jobs_over_history_limits(cron: CronJob, jobs: Sequence[Job]) -> list[Job]:
     """Return the finished jobs that exceed the history limits, oldest first."""
     done = [job for job in jobs if is_finished(job)]
     succeeded = [job for job in done if has_succeeded(job)]

@@ -25,7 +25,7 @@ from sampan.controllers.batch.job.pod_state import (
     is_tracked,
 )
 from sampan.controllers.batch.job.sync import JobStatusWriter, JobSync
-from sampan.controllers.batch.job.view import look
+from sampan.controllers.batch.job.view import view_of
 from sampan.controllers.ownership import (
     ClaimControl,
     Expectations,
@@ -127,7 +127,7 @@ class JobController:
             job.status.startTime = format_time(now)
         released = {pod.metadata.uid for pod in pods if self._writes.is_stale(pod)}
         failures = memory.failures if memory is not None else Failures()
-        view = look(job, pods, released=released, failures=failures, now=now)
+        view = view_of(job, pods, released=released, failures=failures, now=now)
         sync = JobSync(view=view, is_caught_up=is_caught_up, changes=self._changes, writer=writer, events=self._events)
         try:
             again_s = await sync.run()

@@ -25,7 +25,7 @@ from sampan.controllers.batch.job.conditions import (
     find_true,
 )
 from sampan.controllers.batch.job.pod_state import completions_of, has_failed, is_indexed, is_suspended
-from sampan.controllers.batch.job.policies import judge, met
+from sampan.controllers.batch.job.policies import match_failure_policy, met
 from sampan.controllers.batch.job.view import JobView
 
 _BACKOFF_MESSAGE = "Job has reached the specified backoff limit"
@@ -96,7 +96,7 @@ def _index_reason(view: JobView) -> tuple[str, str] | None:
 def _policy_message(job: Job, pods: Sequence[Pod]) -> str | None:
     if job.spec.podFailurePolicy is None:
         return None
-    messages = (judge(job.spec.podFailurePolicy, pod).message for pod in pods if has_failed(pod, job))
+    messages = (match_failure_policy(job.spec.podFailurePolicy, pod).message for pod in pods if has_failed(pod, job))
     return next(filter(None, messages), None)
 
 

@@ -38,9 +38,9 @@ class PodPlan:
 def pods_wanted(view: JobView) -> PodPlan:
     job, active = view.job, len(view.active)
     if is_suspended(job):
-        return PodPlan(remove=_first_to_go(job, view.active, active))
+        return PodPlan(remove=_pods_to_delete(job, view.active, active))
     desired = _active_wanted(view)
-    remove = _first_to_go(job, view.active, max(active - desired, 0))[:MOST_AT_ONCE]
+    remove = _pods_to_delete(job, view.active, max(active - desired, 0))[:MOST_AT_ONCE]
     if remove:
         return PodPlan(remove=remove)
     waited_for = view.terminating if replaces_only_failed(job) else 0
@@ -83,9 +83,9 @@ def _next_indexes(view: JobView, count: int) -> list[int]:
     return list(islice(unavailable.missing(completions_of(view.job)), count))
 
 
-def _first_to_go(job: Job, pods: Sequence[Pod], count: int) -> list[Pod]:
+def _pods_to_delete(job: Job, pods: Sequence[Pod], count: int) -> list[Pod]:
     """Return at least `count` pods to delete, including pods with an invalid or duplicate completion index."""
-    extra = _superfluous(job, pods) if is_indexed(job) else []
+    extra = _surplus_indexed_pods(job, pods) if is_indexed(job) else []
     remaining = count - len(extra)
     if remaining <= 0:
         return extra
@@ -93,7 +93,7 @@ def _first_to_go(job: Job, pods: Sequence[Pod], count: int) -> list[Pod]:
     return extra + plain_order(pod for pod in pods if pod.metadata.uid not in uids)[:remaining]
 
 
-def _superfluous(job: Job, pods: Sequence[Pod]) -> list[Pod]:
+def _surplus_indexed_pods(job: Job, pods: Sequence[Pod]) -> list[Pod]:
     superfluous: list[Pod] = []
     by_index: dict[int, list[Pod]] = {}
     for pod in pods:

@@ -20,10 +20,10 @@ from sampan.controllers.batch.job.pod_state import (
     ignored_before,
     is_tracked,
 )
-from sampan.controllers.batch.job.policies import judge
+from sampan.controllers.batch.job.policies import match_failure_policy
 from sampan.controllers.batch.job.view import JobView
 from sampan.controllers.ownership import Expectations, PodControl, slow_start
-from sampan.controllers.ownership.pods import FIRST, all_at_once, is_namespace_ending, pod_from
+from sampan.controllers.ownership.pods import FIRST, all_at_once, is_namespace_terminating, pod_from
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.own_writes import OwnWrites
@@ -72,7 +72,7 @@ def _with_index(container: Container) -> Container:
 def _failure_counts(job: Job, replaced: Pod | None) -> dict[str, Any]:
     counted, ignored = 0, 0
     if replaced is not None:
-        is_counted = judge(job.spec.podFailurePolicy, replaced).is_counted
+        is_counted = match_failure_policy(job.spec.podFailurePolicy, replaced).is_counted
         counted, ignored = failures_before(replaced) + is_counted, ignored_before(replaced) + (not is_counted)
     return {FAILURES: str(counted)} | ({IGNORED_FAILURES: str(ignored)} if ignored else {})
 
@@ -179,5 +179,5 @@ class PodChanges:
         effect.active += outcome.successes
         if missing := len(indexes) - outcome.successes:
             self._expectations.created(job.metadata.uid, missing)
-        if outcome.error is not None and not is_namespace_ending(outcome.error):
+        if outcome.error is not None and not is_namespace_terminating(outcome.error):
             effect.error = outcome.error

@@ -14,7 +14,7 @@ from sampan.controllers.batch.job.pod_state import (
     has_limit_per_index,
     is_indexed,
 )
-from sampan.controllers.batch.job.policies import judge
+from sampan.controllers.batch.job.policies import match_failure_policy
 from sampan.controllers.batch.job.view import JobView, has_valid_index
 
 MOST_UNCOUNTED = 500
@@ -105,7 +105,7 @@ def _counts_as_failed(view: JobView, pod: Pod, finished: JobCondition | None) ->
     job = view.job
     if not has_failed(pod, job) and (finished is None or finished.type == SUCCESS_MET):
         return False
-    return has_valid_index(job, pod) and judge(job.spec.podFailurePolicy, pod).is_counted
+    return has_valid_index(job, pod) and match_failure_policy(job.spec.podFailurePolicy, pod).is_counted
 
 
 def _enter_indexes(view: JobView, new: set[int], status: JobStatus) -> None:

@@ -34,18 +34,18 @@ class Match:
 _NONE = Match()
 
 
-def judge(policy: PodFailurePolicy | None, pod: Pod) -> Match:
+def match_failure_policy(policy: PodFailurePolicy | None, pod: Pod) -> Match:
     if policy is None:
         return _NONE
     for index, rule in enumerate(policy.rules or ()):
-        reason = _why(rule, pod) if rule.action in _ACTIONS else None
+        reason = _match_message(rule, pod) if rule.action in _ACTIONS else None
         if reason is not None:
             message = f"{reason} matching {rule.action} rule at index {index}" if rule.action == FAIL_JOB else ""
             return Match(rule.action, message)
     return _NONE
 
 
-def _why(rule: PodFailurePolicyRule, pod: Pod) -> str | None:
+def _match_message(rule: PodFailurePolicyRule, pod: Pod) -> str | None:
     """Return how the rule matches the pod, or None if it does not."""
     name = f"{pod.metadata.namespace}/{pod.metadata.name}"
     if rule.onExitCodes is not None:

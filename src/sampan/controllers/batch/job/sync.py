@@ -57,7 +57,7 @@ class JobSync:
 
     async def run(self) -> float | None:
         self._finished = finish_condition(self._view)
-        effect = await (self._manage() if self._finished is None else self._end())
+        effect = await (self._manage() if self._finished is None else self._terminate_pods())
         status = self._status
         status.active, status.ready, status.terminating = effect.active, effect.ready, effect.terminating
         await self._count(effect)
@@ -66,7 +66,7 @@ class JobSync:
         waits = (self._wait_s, deadline_s(self._writer.job, self._view.now))
         return min((wait for wait in waits if wait is not None and wait > 0), default=None)
 
-    async def _end(self) -> Effect:
+    async def _terminate_pods(self) -> Effect:
         effect = await self._changes.end(self._view)
         if effect.active or not self._is_caught_up:
             self._finished = None  # Some pods may not have been deleted yet.
@@ -101,7 +101,7 @@ class JobSync:
         uncounted = {pod.metadata.uid for pod in self._view.tracked}
         settle(self._status, uncounted)
         batch = take(self._view, self._finished, self._status)
-        finished = self._seal()
+        finished = self._set_interim_condition()
         await self._writer.write()
         self.has_named = True
         error = await self._release(batch.release, uncounted)
@@ -114,7 +114,7 @@ class JobSync:
         else:
             await self._writer.write()
 
-    def _seal(self) -> JobCondition | None:
+    def _set_interim_condition(self) -> JobCondition | None:
         """Publish the interim condition, which precedes the termination of the pods; return the terminal condition."""
         if self._finished is None:
             return None
@@ -133,9 +133,9 @@ class JobSync:
         if finished.type == COMPLETE:
             status.completionTime = finished.lastTransitionTime
         await self._writer.write()
-        self._tell(finished)
+        self._record_finish_event(finished)
 
-    def _tell(self, finished: JobCondition) -> None:
+    def _record_finish_event(self, finished: JobCondition) -> None:
         job = self._writer.job
         if finished.type != COMPLETE:
             self._events.event(job, WARNING, finished.reason, finished.message)

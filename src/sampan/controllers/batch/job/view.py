@@ -20,7 +20,7 @@ from sampan.controllers.batch.job.pod_state import (
     is_indexed,
     is_tracked,
 )
-from sampan.controllers.batch.job.policies import FAIL_INDEX, judge
+from sampan.controllers.batch.job.policies import FAIL_INDEX, match_failure_policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class JobView:
     """The last failed pod per index. It is kept until its replacement has taken over the failure count."""
 
 
-def look(job: Job, pods: Sequence[Pod], *, released: Set[str], failures: Failures, now: float) -> JobView:
+def view_of(job: Job, pods: Sequence[Pod], *, released: Set[str], failures: Failures, now: float) -> JobView:
     """Return the view of a job.
 
     `released` are the UIDs of pods whose finalizer was removed although the cached pods may still show it; `failures`
@@ -59,7 +59,7 @@ def look(job: Job, pods: Sequence[Pod], *, released: Set[str], failures: Failure
     waiting = job.status.uncountedTerminatedPods or UncountedTerminatedPods()
     succeeded = _new(valid, waiting.succeeded, lambda pod: pod.status.phase == SUCCEEDED)
     failed = _new(valid, waiting.failed, lambda pod: has_failed(pod, job))
-    counted_failed = sum(judge(job.spec.podFailurePolicy, pod).is_counted for pod in failed)
+    counted_failed = sum(match_failure_policy(job.spec.podFailurePolicy, pod).is_counted for pod in failed)
     counted, done, lost = _indexes(job, pods)
     return JobView(
         job=job,
@@ -114,7 +114,7 @@ def _indexes(job: Job, pods: Sequence[Pod]) -> tuple[Indexes, Indexes, Indexes |
 def _fails_index(job: Job, pod: Pod) -> bool:
     if not has_failed(pod, job):
         return False
-    match = judge(job.spec.podFailurePolicy, pod)
+    match = match_failure_policy(job.spec.podFailurePolicy, pod)
     limit = job.spec.backoffLimitPerIndex or 0
     return match.action == FAIL_INDEX or (match.is_counted and failures_before(pod) >= limit)
 

@@ -19,7 +19,7 @@ from sampan.controllers.ownership import (
     claim,
     slow_start,
 )
-from sampan.controllers.ownership.pods import FIRST, FailureBackoff, all_at_once, is_namespace_ending
+from sampan.controllers.ownership.pods import FIRST, FailureBackoff, all_at_once, is_namespace_terminating
 from sampan.controllers.ownership.revisions import RevisionHistory
 from sampan.controllers.workloads.daemonset.history import DaemonHistory, RevisionKeys
 from sampan.controllers.workloads.daemonset.nodes import Placements, daemon_template, pinned, template_generation
@@ -161,7 +161,7 @@ class DaemonSetController:
 
         outcome = await slow_start(len(nodes), FIRST, create)
         self._expectations.created(daemon_set.metadata.uid, len(nodes) - outcome.successes)
-        return None if outcome.error is None or is_namespace_ending(outcome.error) else outcome.error
+        return None if outcome.error is None or is_namespace_terminating(outcome.error) else outcome.error
 
     async def _delete(self, daemon_set: DaemonSet, pods: Sequence[Pod]) -> Exception | None:
         async def delete(at: int) -> None:

@@ -134,27 +134,27 @@ class Placement:
         self._node_name = spec.nodeName
         self._affinity = RequiredNodeAffinity(spec)
         self._tolerations = daemon_tolerations(spec)
-        self._judged: dict[str, tuple[Node, NodeEligibility]] = {}
+        self._cached_eligibility: dict[str, tuple[Node, NodeEligibility]] = {}
 
-    def judge(self, node: Node) -> NodeEligibility:
+    def eligibility_of(self, node: Node) -> NodeEligibility:
         name = node.metadata.name
-        cached = self._judged.get(name)
+        cached = self._cached_eligibility.get(name)
         if cached is not None and cached[0] is node:
             return cached[1]
-        eligibility = self._eligibility_of(node)
-        self._judged[name] = (node, eligibility)
+        eligibility = self._evaluate(node)
+        self._cached_eligibility[name] = (node, eligibility)
         return eligibility
 
     def known(self, name: str) -> NodeEligibility | None:
         """Return the last decision about the node, if any."""
-        cached = self._judged.get(name)
+        cached = self._cached_eligibility.get(name)
         return cached[1] if cached is not None else None
 
     def forget(self, name: str) -> bool:
         """Forget a deleted node; return whether a decision about it was cached."""
-        return self._judged.pop(name, None) is not None
+        return self._cached_eligibility.pop(name, None) is not None
 
-    def _eligibility_of(self, node: Node) -> NodeEligibility:
+    def _evaluate(self, node: Node) -> NodeEligibility:
         if self._node_name not in ("", node.metadata.name) or not self._affinity.matches(node):
             return _NO
         effects = {
@@ -199,5 +199,5 @@ class Placements:
     def _is_news(self, daemon_set: DaemonSet, node: Node) -> bool:
         placement = self.of(daemon_set)
         before = placement.known(node.metadata.name)
-        now = placement.judge(node)
+        now = placement.eligibility_of(node)
         return now.stays if before is None else now != before

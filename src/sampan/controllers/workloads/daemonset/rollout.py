@@ -31,7 +31,7 @@ def manage(view: DaemonSetView, held_s: Callable[[str], float]) -> DaemonPodChan
 def _on_node(
     view: DaemonSetView, node: Node, surges: bool, held_s: Callable[[str], float], changes: DaemonPodChanges
 ) -> None:
-    eligibility, name = view.placement.judge(node), node.metadata.name
+    eligibility, name = view.placement.eligibility_of(node), node.metadata.name
     pods = view.pods.get(name, ())
     if eligibility.runs and not pods:
         changes.nodes.append(name)
@@ -110,7 +110,7 @@ def _pods_by_node(view: DaemonSetView) -> dict[str, Sequence[Pod]]:
     """Return the pods by node, including nodes whose pod is missing, sorted by node name."""
     pods = dict(view.pods)
     for node in view.nodes:
-        if view.placement.judge(node).runs:
+        if view.placement.eligibility_of(node).runs:
             pods.setdefault(node.metadata.name, ())
     return dict(sorted(pods.items()))
 
@@ -149,7 +149,7 @@ class _Surging:
             if pair is None:
                 self._surges += 1
             else:
-                self._look(node, *pair)
+                self._classify(node, *pair)
         # Available pods on ineligible nodes are deleted only if enough pods are available elsewhere.
         spare = max(self._available - self._desired, 0)
         surge_budget = max(self._most - self._surges, 0)
@@ -157,7 +157,7 @@ class _Surging:
             nodes=self._allowed + self._candidates[:surge_budget], pods=self._replaced + self._unwanted[:spare]
         )
 
-    def _look(self, node: str, new: Pod | None, old: Pod | None) -> None:
+    def _classify(self, node: str, new: Pod | None, old: Pod | None) -> None:
         counted = old or new
         self._available += counted is not None and self._view.is_available(counted)
         if old is None:
@@ -173,7 +173,7 @@ class _Surging:
         present, is_available = self._nodes.get(node), self._view.is_available(old)
         if present is None:
             return
-        if not self._view.placement.judge(present).runs:
+        if not self._view.placement.eligibility_of(present).runs:
             (self._unwanted if is_available else self._replaced).append(old)
         else:
             (self._candidates if is_available else self._allowed).append(node)

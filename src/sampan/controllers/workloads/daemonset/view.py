@@ -38,7 +38,7 @@ class DaemonSetView:
 
     def desired(self) -> int:
         """Return the number of nodes that should have a pod."""
-        return sum(self.placement.judge(node).runs for node in self.nodes)
+        return sum(self.placement.eligibility_of(node).runs for node in self.nodes)
 
 
 @dataclass(slots=True)
@@ -100,7 +100,7 @@ def counted(view: DaemonSetView, *, has_acted: bool) -> DaemonSetStatus:
         conditions=present.conditions,
     )
     for node in view.nodes:
-        runs, pods = view.placement.judge(node).runs, view.pods.get(node.metadata.name)
+        runs, pods = view.placement.eligibility_of(node).runs, view.pods.get(node.metadata.name)
         if not runs:
             status.numberMisscheduled += bool(pods)
             continue

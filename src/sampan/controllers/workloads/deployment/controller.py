@@ -12,7 +12,7 @@ from sampan.api.types.apps_v1 import Deployment, ReplicaSet
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.ownership import ClaimControl, Expectations, OwnerIndex, candidates, claim
 from sampan.controllers.ownership.adoption import by_controller_or_orphan, selector_or_nothing
-from sampan.controllers.ownership.pods import is_namespace_ending
+from sampan.controllers.ownership.pods import is_namespace_terminating
 from sampan.controllers.workloads.deployment.decision import RolloutStep, decide
 from sampan.controllers.workloads.deployment.replicasets import RECREATE, deadline_s, is_same_template, size
 from sampan.controllers.workloads.deployment.rollback import Rollback
@@ -106,7 +106,7 @@ class DeploymentController:
             await self._change(deployment, before[rs.metadata.uid], rs)
         for rs in step.deletions:
             await self._delete(rs)
-        return await self._tell(deployment, step)
+        return await self._write_status(deployment, step)
 
     async def _create(self, deployment: Deployment, new: ReplicaSet) -> bool:
         """Create the ReplicaSet and return whether that succeeded."""
@@ -120,11 +120,11 @@ class DeploymentController:
             return False
         self._writes.wrote(created)
         if size(new) > 0:
-            self._say(deployment, f"Scaled up replica set {new.metadata.name} from 0 to {size(new)}")
+            self._record_event(deployment, f"Scaled up replica set {new.metadata.name} from 0 to {size(new)}")
         return True
 
     async def _not_created(self, deployment: Deployment, new: ReplicaSet, error: errors.ApiError) -> None:
-        if is_namespace_ending(error):
+        if is_namespace_terminating(error):
             return
         if isinstance(error, errors.AlreadyExists):
             return await self._collided(deployment, new)
@@ -152,7 +152,9 @@ class DeploymentController:
         if size(before) != size(after):
             direction = "up" if size(after) > size(before) else "down"
             name = after.metadata.name
-            self._say(deployment, f"Scaled {direction} replica set {name} from {size(before)} to {size(after)}")
+            self._record_event(
+                deployment, f"Scaled {direction} replica set {name} from {size(before)} to {size(after)}"
+            )
 
     async def _delete(self, rs: ReplicaSet) -> None:
         try:
@@ -160,7 +162,7 @@ class DeploymentController:
         except errors.NotFound:
             return
 
-    async def _tell(self, deployment: Deployment, step: RolloutStep) -> float | None:
+    async def _write_status(self, deployment: Deployment, step: RolloutStep) -> float | None:
         after = step.deployment
         if after.status == deployment.status and after.metadata.annotations == deployment.metadata.annotations:
             return step.again_s
@@ -186,5 +188,5 @@ class DeploymentController:
             status = msgspec.structs.replace(deployment.status, observedGeneration=generation)
             await self._write(msgspec.structs.replace(deployment, status=status))
 
-    def _say(self, deployment: Deployment, message: str) -> None:
+    def _record_event(self, deployment: Deployment, message: str) -> None:
         self._events.event(deployment, NORMAL, SCALING, message)

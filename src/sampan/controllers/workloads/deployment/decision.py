@@ -128,12 +128,12 @@ def _step(deployment: Deployment, sets: ReplicaSets, pods_of: PodsOf, now: float
 
 
 def _scaled(deployment: Deployment, sets: ReplicaSets, now: float, deletions: Sequence[ReplicaSet]) -> RolloutStep:
-    changes = _real(sets, scale_proportionally(deployment, sets))
+    changes = _only_changed(sets, scale_proportionally(deployment, sets))
     updated = _with_status(deployment, calculate_status(deployment, sets, now))
     return RolloutStep(deployment=updated, changes=changes, deletions=deletions)
 
 
-def _real(sets: ReplicaSets, changes: Iterable[ReplicaSet]) -> list[ReplicaSet]:
+def _only_changed(sets: ReplicaSets, changes: Iterable[ReplicaSet]) -> list[ReplicaSet]:
     """Return only the ReplicaSets that really change."""
     present = {id(rs) for rs in sets.all}
     return [rs for rs in changes if id(rs) not in present]

@@ -17,7 +17,7 @@ from sampan.controllers.ownership import (
     claim,
     slow_start,
 )
-from sampan.controllers.ownership.pods import FIRST, FailureBackoff, is_namespace_ending
+from sampan.controllers.ownership.pods import FIRST, FailureBackoff, is_namespace_terminating
 from sampan.controllers.ownership.revisions import RevisionHistory, template_of
 from sampan.controllers.workloads.statefulset.identity import is_member
 from sampan.controllers.workloads.statefulset.members import Members
@@ -27,7 +27,7 @@ from sampan.controllers.workloads.statefulset.replica_plan import (
     StatefulSetPlan,
     StatefulSetView,
     decide,
-    is_news,
+    is_status_changed,
 )
 from sampan.controllers.workloads.statefulset.revisions import RevisionFinder, SetRevisions
 from sampan.machinery import errors
@@ -90,13 +90,13 @@ class StatefulSetController:
     async def _sync(self, sset: StatefulSet, revisions: SetRevisions, pods: Sequence[Pod]) -> float | None:
         now = self._clock.now()
         plan = decide(self._view(sset, revisions, pods, now))
-        if plan.ends_what_lives and not await self._is_present(sset):
+        if plan.deletes_running_pods and not await self._is_present(sset):
             return None  # The cache is stale; the pending watch event triggers another sync.
         self._note_ended(plan, sset)
         failure = await self._carry_out(plan, sset)
         await self._write_status(sset, plan.status)
         await self._revisions.truncate(revisions.surplus(sset, pods))
-        if failure is not None and not is_namespace_ending(failure):
+        if failure is not None and not is_namespace_terminating(failure):
             raise failure
         return _soonest(plan.again_s, _available_s(sset, plan.status, pods, now))
 
@@ -158,9 +158,9 @@ class StatefulSetController:
         try:
             return await _in_turn(plan, carry_out)
         finally:
-            self._give_up(uid, [step for step in steps if id(step) in pending])
+            self._drop_expectations(uid, [step for step in steps if id(step) in pending])
 
-    def _give_up(self, uid: str, steps: Sequence[ReplicaStep]) -> None:
+    def _drop_expectations(self, uid: str, steps: Sequence[ReplicaStep]) -> None:
         """Drop the expectations of steps that were not carried out."""
         for step in steps:
             if step.action is Action.CREATE:
@@ -169,7 +169,7 @@ class StatefulSetController:
                 self._expectations.deleted(uid, step.pod.metadata.uid)
 
     async def _write_status(self, sset: StatefulSet, status: StatefulSetStatus) -> None:
-        if not is_news(status, sset.status):
+        if not is_status_changed(status, sset.status):
             return
         try:
             self._writes.wrote(await self._client.update_status(replace(sset, status=status)))

@@ -89,7 +89,7 @@ def new_pod(sset: StatefulSet, template: PodTemplateSpec, revision: str, ordinal
     """Return the pod to create for the ordinal."""
     pod = pod_from(template, sset, name=pod_name(sset, ordinal), spec=copy_of(template.spec))
     pod.metadata.generateName = name_prefix(sset.metadata.name)
-    _identify(pod, ordinal)
+    _set_identity_labels(pod, ordinal)
     pod.metadata.labels[REVISION_LABEL] = revision
     pod.spec.hostname, pod.spec.subdomain = pod.metadata.name, sset.spec.serviceName
     _use_claims(sset, pod, ordinal)
@@ -99,13 +99,13 @@ def new_pod(sset: StatefulSet, template: PodTemplateSpec, revision: str, ordinal
 def corrected(sset: StatefulSet, pod: Pod) -> Pod:
     """Return a copy of the pod with the identity and storage that it should have."""
     fixed, ordinal = copy_of(pod), ordinal_of(pod)
-    _identify(fixed, ordinal)
+    _set_identity_labels(fixed, ordinal)
     if not has_storage(sset, pod):
         _use_claims(sset, fixed, ordinal)
     return fixed
 
 
-def _identify(pod: Pod, ordinal: int) -> None:
+def _set_identity_labels(pod: Pod, ordinal: int) -> None:
     pod.metadata.labels[POD_NAME_LABEL] = pod.metadata.name
     pod.metadata.labels[INDEX_LABEL] = str(ordinal)
 

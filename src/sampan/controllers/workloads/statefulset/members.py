@@ -2,7 +2,7 @@
 
 from sampan.api.types.apps_v1 import StatefulSet
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
-from sampan.controllers.ownership.pods import is_namespace_ending
+from sampan.controllers.ownership.pods import is_namespace_terminating
 from sampan.controllers.workloads.statefulset.identity import (
     claim_name,
     corrected,
@@ -97,7 +97,7 @@ class Members:
         except errors.AlreadyExists:
             return
         except errors.ApiError as error:
-            if not is_namespace_ending(error):
+            if not is_namespace_terminating(error):
                 self._tell_claim(sset, pod, claim, error)
             raise
         self._tell_claim(sset, pod, claim)
@@ -116,7 +116,7 @@ class Members:
         done, message = verb.title(), f"{verb.title()} Pod {pod.metadata.name} in StatefulSet {sset.metadata.name}"
         if error is None:
             self._events.event(sset, NORMAL, f"Successful{done}", f"{message} successful")
-        elif not is_namespace_ending(error):
+        elif not is_namespace_terminating(error):
             self._events.event(sset, WARNING, f"Failed{done}", f"{message} failed error: {error}")
 
     def _tell_claim(

@@ -83,15 +83,15 @@ class StatefulSetPlan:
         return [step for part in self.parts for step in part]
 
     @property
-    def ends_what_lives(self) -> bool:
+    def deletes_running_pods(self) -> bool:
         return any(step.action is Action.DELETE and not is_terminal(step.pod) for step in self.steps)
 
 
 def decide(view: StatefulSetView) -> StatefulSetPlan:
-    return _Deciding(view).plan()
+    return _Planner(view).plan()
 
 
-class _Deciding:
+class _Planner:
     def __init__(self, view: StatefulSetView) -> None:
         self.view, self.sset = view, view.sset
         self.desired_ordinals = desired = ordinals(view.sset)
@@ -295,7 +295,7 @@ def complete(sset: StatefulSet, status: StatefulSetStatus) -> None:
         status.currentRevision = status.updateRevision
 
 
-def is_news(status: StatefulSetStatus, known: StatefulSetStatus) -> bool:
+def is_status_changed(status: StatefulSetStatus, known: StatefulSetStatus) -> bool:
     return status.observedGeneration > known.observedGeneration or _reported(status) != _reported(known)
 
 

@@ -36,7 +36,7 @@ def is_deleted_when_scaled(sset: StatefulSet) -> bool:
     return policy is not None and policy.whenScaled == DELETE
 
 
-def wanted_owner(sset: StatefulSet, pod: Pod) -> StatefulSet | Pod | None:
+def desired_owner(sset: StatefulSet, pod: Pod) -> StatefulSet | Pod | None:
     is_condemned = ordinal_of(pod) not in ordinals(sset)
     if is_condemned and is_deleted_when_scaled(sset):
         return pod
@@ -56,7 +56,7 @@ def has_right_owners(claim: PersistentVolumeClaim, sset: StatefulSet, pod: Pod) 
         return not present
     if any(reference.uid in ours and not reference.controller for reference in claim.metadata.ownerReferences):
         return False
-    owner = wanted_owner(sset, pod)
+    owner = desired_owner(sset, pod)
     return present == ({owner.metadata.uid} if owner is not None else set())
 
 
@@ -68,7 +68,7 @@ def with_owners(claim: PersistentVolumeClaim, sset: StatefulSet, pod: Pod) -> Pe
         for reference in claim.metadata.ownerReferences
         if not _names(reference, sset) and not _names(reference, pod)
     ]
-    owner = wanted_owner(sset, pod)
+    owner = desired_owner(sset, pod)
     if owner is not None and not has_other_controller(claim, sset, pod):
         references.append(new_controller_ref(owner))
     fixed.metadata.ownerReferences = references
