@@ -13,7 +13,7 @@ MARKED: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 def test_nothing_expected_is_satisfied() -> None:
     expectations = Expectations(clock=VirtualClock())
-    assert expectations.satisfied("o")
+    assert expectations.is_satisfied("o")
     assert expectations.expires_in("o") is None
 
 
@@ -21,16 +21,16 @@ def test_creations_are_counted_and_deletions_known_by_uid() -> None:
     expectations = Expectations(clock=VirtualClock())
     expectations.expect("o", creations=2)
     expectations.created("o")
-    assert not expectations.satisfied("o")
+    assert not expectations.is_satisfied("o")
     expectations.created("o")
-    assert expectations.satisfied("o")
+    assert expectations.is_satisfied("o")
 
     expectations.expect("o", deletions=["a", "b"])
     expectations.deleted("o", "a")
     expectations.deleted("o", "a")
-    assert not expectations.satisfied("o")
+    assert not expectations.is_satisfied("o")
     expectations.deleted("o", "b")
-    assert expectations.satisfied("o")
+    assert expectations.is_satisfied("o")
 
 
 async def test_what_is_not_seen_is_given_up() -> None:
@@ -38,11 +38,11 @@ async def test_what_is_not_seen_is_given_up() -> None:
     expectations = Expectations(clock=clock)
     expectations.expect("o", creations=1)
     await clock.advance(EXPIRY_S)
-    assert not expectations.satisfied("o")
+    assert not expectations.is_satisfied("o")
     again_s = expectations.expires_in("o")
     assert again_s is not None
     await clock.advance(again_s)
-    assert expectations.satisfied("o")
+    assert expectations.is_satisfied("o")
 
 
 @pytest.mark.parametrize(
@@ -63,15 +63,15 @@ def test_what_a_change_takes_off(old: Any, new: Any, creations: int, deletions: 
     expectations.expect("o", creations=1, deletions=["uid-a"])
     expectations.observe(old, new)
     for left in deletions:
-        assert not expectations.satisfied("o")
+        assert not expectations.is_satisfied("o")
         expectations.deleted("o", left)
-    assert expectations.satisfied("o") is (creations == 0)
+    assert expectations.is_satisfied("o") is (creations == 0)
 
 
 def test_an_owner_that_goes_is_forgotten() -> None:
     expectations = Expectations(clock=VirtualClock())
     expectations.expect("owner-uid", creations=1)
     expectations._observe_owner(owner(), owner())
-    assert not expectations.satisfied("owner-uid")
+    assert not expectations.is_satisfied("owner-uid")
     expectations._observe_owner(owner(), None)
-    assert expectations.satisfied("owner-uid")
+    assert expectations.is_satisfied("owner-uid")

@@ -51,21 +51,20 @@ class Expectations:
         if expected is not None:
             expected.deletions.discard(uid)
 
-    def satisfied(self, key: Hashable) -> bool:
+    def is_satisfied(self, key: Hashable) -> bool:
+        """Whether the owner may act: everything expected was observed, or the expectations have expired."""
         expected = self._expected.get(key)
-        if expected is None:
-            return True
-        if expected.is_met or self._clock.monotonic() - expected.since > EXPIRY_S:
-            del self._expected[key]
-            return True
-        return False
+        return expected is None or expected.is_met or self._has_expired(expected)
 
     def expires_in(self, key: Hashable) -> float | None:
         """Return the seconds until the expectations expire, or None if none are left."""
         expected = self._expected.get(key)
-        if expected is None or expected.is_met:
+        if expected is None or expected.is_met or self._has_expired(expected):
             return None
-        return max(expected.since + EXPIRY_S - self._clock.monotonic(), 0) + 0.001
+        return expected.since + EXPIRY_S - self._clock.monotonic() + 0.001
+
+    def _has_expired(self, expected: _Expected) -> bool:
+        return self._clock.monotonic() - expected.since > EXPIRY_S
 
     def forget(self, key: Hashable) -> None:
         self._expected.pop(key, None)

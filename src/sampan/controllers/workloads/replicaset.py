@@ -168,7 +168,7 @@ class ReplicaController:
         return False, None
 
     def _plan(self, owner: Any, active: Sequence[Pod]) -> ReplicaPlan:
-        if owner.metadata.deletionTimestamp is not None or not self._expectations.satisfied(owner.metadata.uid):
+        if owner.metadata.deletionTimestamp is not None or not self._expectations.is_satisfied(owner.metadata.uid):
             return NOTHING
         return plan(active, desired_replicas(owner), lambda: self._related(owner), self._clock.now())
 

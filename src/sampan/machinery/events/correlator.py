@@ -88,7 +88,7 @@ class Correlator:
         """Return what to do with the event, or None to drop it."""
         event, key = self._combined(event, now)
         event, is_update = self._counted(event, key)
-        if not self._is_heard(event, now):
+        if not self._take_token(event, now):
             return None
         return Verdict(event, is_update, key)
 
@@ -118,7 +118,8 @@ class Correlator:
         self._seen.put(key, _Seen(event.count, event.metadata.name, event.firstTimestamp))
         return event, last is not None
 
-    def _is_heard(self, event: Event, now: float) -> bool:
+    def _take_token(self, event: Event, now: float) -> bool:
+        """Take a token of the bucket of the source and object of the event; return whether there was one."""
         config, key = self._config, _about(event)
         bucket = self._buckets.get(key) or _Bucket(config.burst, now)
         self._buckets.put(key, bucket)

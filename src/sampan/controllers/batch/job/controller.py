@@ -119,7 +119,7 @@ class JobController:
         memory = self._known.get(uid)
         if (pause_s := _pause_s(shared, memory, self._clock.monotonic())) > 0:
             return pause_s
-        is_caught_up = self._expectations.satisfied(uid)
+        is_caught_up = self._expectations.is_satisfied(uid)
         pods = await self._claimed(shared)
         job = msgspec.structs.replace(shared, status=copy_of(shared.status))
         writer = JobStatusWriter(job=job, present=shared.status, jobs=self._job_client, writes=self._writes)

@@ -94,7 +94,7 @@ class DaemonSetController:
         revisions = await self._history.find(daemon_set, selector, pods)
         uid = daemon_set.metadata.uid
         view = self._view(daemon_set, pods, revisions.hash)
-        if not self._expectations.satisfied(uid):
+        if not self._expectations.is_satisfied(uid):
             return _soonest(await self._report(view, has_acted=False), self._expectations.expires_in(uid))
         changes = self._decide(view)
         failure = await self._carry_out(view, changes)

@@ -67,7 +67,7 @@ class DeploymentController:
         if deployment is None or self._writes.is_stale(deployment):
             return None
         uid = deployment.metadata.uid
-        if not self._expectations.satisfied(uid):
+        if not self._expectations.is_satisfied(uid):
             return self._expectations.expires_in(uid)
         selector = selector_or_nothing(deployment.spec.selector)
         if selector.is_nothing:

@@ -78,7 +78,7 @@ class StatefulSetController:
         if sset is None or self._writes.is_stale(sset):
             return None
         uid = sset.metadata.uid
-        if not self._expectations.satisfied(uid):
+        if not self._expectations.is_satisfied(uid):
             return self._expectations.expires_in(uid)
         selector = _selector(sset)
         revisions = await self._revisions.find(sset, selector)
