@@ -1,7 +1,8 @@
 """NodeDeclaredFeatureValidator: rejects pod updates that need features which the pod's node does not declare."""
 
 from sampan.api.resource import Resource
-from sampan.api.types.core_v1 import Container, Node, Pod
+from sampan.api.semantics.pods import is_sidecar
+from sampan.api.types.core_v1 import Node, Pod
 from sampan.apiserver.admission import lookup
 from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 
@@ -37,10 +38,6 @@ def needed(pod: Pod, old: Pod) -> list[str]:
     """Return the features that a node must declare for the update."""
     features = [POD_LEVEL] if pod.spec.resources != old.spec.resources else []
     pairs = zip(old.spec.initContainers, pod.spec.initContainers, strict=False)
-    if any(was.resources != now.resources for was, now in pairs if not _is_sidecar(was)):
+    if any(was.resources != now.resources for was, now in pairs if not is_sidecar(was)):
         features.append(INIT_CONTAINERS)
     return features
-
-
-def _is_sidecar(container: Container) -> bool:
-    return container.restartPolicy == "Always"

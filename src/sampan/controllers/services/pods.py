@@ -5,7 +5,7 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any, Final
 
-from sampan.api.semantics.pods import is_ready
+from sampan.api.semantics.pods import is_ready, is_sidecar
 from sampan.api.types.core_v1 import ContainerPort, Pod, Service, ServicePort
 from sampan.machinery.informer import Lister
 from sampan.machinery.object_key import Key, key_of
@@ -93,7 +93,7 @@ def _ports(pod: Pod) -> Iterator[ContainerPort]:
     for container in pod.spec.containers or ():
         yield from container.ports
     for container in pod.spec.initContainers:
-        if container.restartPolicy == "Always":
+        if is_sidecar(container):
             yield from container.ports
 
 

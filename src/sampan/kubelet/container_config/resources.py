@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from sampan.api import quantity
 from sampan.api.semantics.pod_qos import BEST_EFFORT, GUARANTEED, qos_class
+from sampan.api.semantics.pods import is_sidecar
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.runtimes.config import Resources
 
@@ -56,7 +57,7 @@ def oom_score_adjust(pod: Pod, container: Container, node_memory: int) -> int:
         case value if value == BEST_EFFORT:
             return _FIRST
     request = _value(container.resources.requests.get("memory"))
-    if container.restartPolicy == "Always" and container in pod.spec.initContainers:
+    if is_sidecar(container) and container in pod.spec.initContainers:
         request = max(
             request, min((_memory(main_container) for main_container in pod.spec.containers or ()), default=0)
         )

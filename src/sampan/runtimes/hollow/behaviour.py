@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from sampan.api import durations, quantity
+from sampan.api.semantics.pods import is_sidecar
 from sampan.api.types.core_v1 import Container, Pod
 
 PREFIX = "hollow.sampan.dev/"
@@ -169,7 +170,7 @@ def run_span(behaviour: Behaviour, pod: Pod, container: Container, *, is_init: b
     if behaviour.run is not None:
         return behaviour.run
     if is_init:
-        return ENDLESS if container.restartPolicy == "Always" else AT_ONCE
+        return ENDLESS if is_sidecar(container) else AT_ONCE
     is_of_job = any(owner.kind == "Job" and owner.controller for owner in pod.metadata.ownerReferences)
     return _JOB_RUN if is_of_job and pod.spec.restartPolicy != "Always" else ENDLESS
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from sampan.api.quantity import parse
-from sampan.api.semantics.pods import init_and_main_containers
+from sampan.api.semantics.pods import init_and_main_containers, is_sidecar
 from sampan.api.types.core_v1 import Container, ContainerExtendedResourceRequest, Pod
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.api.types.resource_v1 import (
@@ -82,7 +82,7 @@ def _requests(pod: Pod, resource: str, class_name: str) -> _ClaimPart:
     of_init: list[DeviceRequest] = []
     part, early = _ClaimPart([], []), _ClaimPart([], [])
     for at, container in enumerate(containers):
-        if at >= first or container.restartPolicy == "Always":
+        if at >= first or is_sidecar(container):
             request, mapped = _request(at, container, resource, class_name, ())
             part.mappings.extend(mapped)
             if request is not None:
