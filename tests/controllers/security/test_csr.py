@@ -157,7 +157,7 @@ def test_how_long_requests_stay(kinds: list[str], certificate: bytes, expected: 
 
 
 @pytest.mark.parametrize(
-    ("asked", "most", "expected"), [(None, 1000, 1000), (700, 1000, 700), (2000, 1000, 1000), (60, 1000, 600)]
+    ("requested", "most", "expected"), [(None, 1000, 1000), (700, 1000, 700), (2000, 1000, 1000), (60, 1000, 600)]
 )
 def test_lifetimes(requested: int | None, most: float, expected: float) -> None:
     assert lifetime_s(requested, most) == expected

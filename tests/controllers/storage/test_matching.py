@@ -33,7 +33,7 @@ def of_uid(uid: str, **spec: Any) -> PersistentVolumeClaim:
 
 
 @pytest.mark.parametrize(
-    ("volumes", "wanted", "expected"),
+    ("volumes", "desired_volumes", "expected"),
     [
         pytest.param(
             [free("a", "2Gi"), free("b", "1Gi"), free("c", "500Mi")], claim(), "b", id="the smallest that fits"
@@ -75,7 +75,7 @@ def test_while_a_consumer_is_awaited_only_volumes_that_name_the_claim_count() ->
 
 
 @pytest.mark.parametrize(
-    ("found", "wanted", "expected"),
+    ("found", "desired_volumes", "expected"),
     [
         (free("a"), claim(), ""),
         (free("a", "1Mi"), claim(), "requested PV is too small"),

@@ -67,7 +67,7 @@ def test_which_set_is_new() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "history", "revision", "wanted"),
+    ("before", "history", "revision", "expected"),
     [
         pytest.param("3", "", 3, {REVISION: "3"}, id="has it"),
         pytest.param("5", "", 3, {REVISION: "5"}, id="has a higher one"),
@@ -78,14 +78,14 @@ def test_which_set_is_new() -> None:
     ],
 )
 def test_the_number_of_a_set_that_is_new(
-    before: str | None, history: str, revision: int, desired_replicas: dict[str, str]
+    before: str | None, history: str, revision: int, expected: dict[str, str]
 ) -> None:
     rs = replica_set("a", 1, revision=before)
     if history:
         rs.metadata.annotations[HISTORY] = history
     after = update_annotations(rs, deployment(), revision)
-    assert annotations(after) == desired_replicas
-    assert (after is rs) is (annotations(rs) == desired_replicas)
+    assert annotations(after) == expected
+    assert (after is rs) is (annotations(rs) == expected)
 
 
 def test_a_long_history_loses_its_first_numbers() -> None:
@@ -120,7 +120,7 @@ def test_the_highest_and_the_last() -> None:
 
 
 @pytest.mark.parametrize(
-    ("replicas", "surge", "missing", "wanted"),
+    ("replicas", "surge", "missing", "expected"),
     [
         (10, "25%", "25%", (3, 2)),
         (1, "25%", "25%", (1, 0)),
@@ -133,12 +133,10 @@ def test_the_highest_and_the_last() -> None:
         (10, "33%", "33%", (4, 3)),
     ],
 )
-def test_shares_of_the_size(
-    replicas: int, surge: int | str, missing: int | str, desired_replicas: tuple[int, int]
-) -> None:
+def test_shares_of_the_size(replicas: int, surge: int | str, missing: int | str, expected: tuple[int, int]) -> None:
     found = deployment(replicas, surge=surge, missing=missing)
-    assert (max_surge(found), max_unavailable(found)) == desired_replicas
-    assert max_replicas(found) == replicas + desired_replicas[0]
+    assert (max_surge(found), max_unavailable(found)) == expected
+    assert max_replicas(found) == replicas + expected[0]
 
 
 def test_none_where_all_change_at_once() -> None:

@@ -30,17 +30,15 @@ def sizes(found: Sequence[ReplicaSet]) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    ("replicas", "surge", "present", "all_sizes", "wanted"),
+    ("replicas", "surge", "present", "all_sizes", "expected"),
     [(10, 0, 0, 10, 0), (10, 2, 0, 10, 2), (10, 0, 5, 8, 7), (10, 5, 8, 12, 10), (1, 1, 0, 0, 1), (10, 2, 0, 13, 0)],
 )
-def test_how_far_the_new_set_grows(
-    replicas: int, surge: int, present: int, all_sizes: int, desired_replicas: int
-) -> None:
-    assert new_replica_count(deployment(replicas, surge=surge, missing=1), present, all_sizes) == desired_replicas
+def test_how_far_the_new_set_grows(replicas: int, surge: int, present: int, all_sizes: int, expected: int) -> None:
+    assert new_replica_count(deployment(replicas, surge=surge, missing=1), present, all_sizes) == expected
 
 
 @pytest.mark.parametrize(
-    ("new", "old", "wanted"),
+    ("new", "old", "expected"),
     [
         pytest.param((0, 0), [(10, 10)], {"new": 3}, id="first the new one grows"),
         pytest.param((3, 0), [(10, 10)], {"old0": 8}, id="then as many old pods go as may be missing"),
@@ -55,10 +53,10 @@ def test_how_far_the_new_set_grows(
         pytest.param((12, 12), [], {"new": 10}, id="too many new ones"),
     ],
 )
-def test_a_step(new: tuple[int, int], old: list[tuple[int, int]], desired_replicas: dict[str, int]) -> None:
+def test_a_step(new: tuple[int, int], old: list[tuple[int, int]], expected: dict[str, int]) -> None:
     older = [replica_set(f"old{at}", count, available=serve) for at, (count, serve) in enumerate(old)]
     made = ReplicaSets(replica_set("new", new[0], available=new[1]), older)
-    assert sizes(rolling_update(deployment(10, surge=3, missing=2), made)) == desired_replicas
+    assert sizes(rolling_update(deployment(10, surge=3, missing=2), made)) == expected
 
 
 @given(

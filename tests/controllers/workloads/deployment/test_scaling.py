@@ -24,7 +24,7 @@ def sets(*counts: int, most: int) -> ReplicaSets:
 
 
 @pytest.mark.parametrize(
-    ("replicas", "surge", "counts", "most", "wanted"),
+    ("replicas", "surge", "counts", "most", "expected"),
     [
         pytest.param(12, 0, (10,), 10, {"new": 12}, id="the only one takes all, up"),
         pytest.param(5, 0, (10,), 10, {"new": 5}, id="the only one takes all, down"),
@@ -37,11 +37,9 @@ def sets(*counts: int, most: int) -> ReplicaSets:
         pytest.param(50, 2, (5, 5, 2), 12, {"new": 22, "old0": 22, "old1": 8}, id="with surge"),
     ],
 )
-def test_in_proportion(
-    replicas: int, surge: int, counts: tuple[int, ...], most: int, desired_replicas: dict[str, int]
-) -> None:
+def test_in_proportion(replicas: int, surge: int, counts: tuple[int, ...], most: int, expected: dict[str, int]) -> None:
     found = scale_proportionally(deployment(replicas, surge=surge, missing=1), sets(*counts, most=most))
-    assert sizes(found) == desired_replicas
+    assert sizes(found) == expected
     assert {(rs.metadata.annotations[DESIRED], rs.metadata.annotations[MOST]) for rs in found} == {
         (str(replicas), str(replicas + surge))
     }
@@ -76,9 +74,9 @@ def test_several_sets_that_change_at_once_are_left_to_the_update() -> None:
     assert scale_proportionally(deployment(9, strategy="Recreate"), sets(2, 3, most=5)) == ()
 
 
-@pytest.mark.parametrize(("desired", "wanted"), [(10, False), (9, True), (None, False)])
-def test_whether_the_size_changed(desired: int | None, desired_replicas: bool) -> None:
-    assert is_scaling(deployment(10), ReplicaSets(replica_set("new", 3, desired=desired), [])) is desired_replicas
+@pytest.mark.parametrize(("desired", "expected"), [(10, False), (9, True), (None, False)])
+def test_whether_the_size_changed(desired: int | None, expected: bool) -> None:
+    assert is_scaling(deployment(10), ReplicaSets(replica_set("new", 3, desired=desired), [])) is expected
     assert not is_scaling(deployment(10), ReplicaSets(replica_set("new", 0, desired=9), []))
 
 

@@ -58,14 +58,14 @@ def test_one_set_that_does_not_count_terminating_pods_hides_the_sum() -> None:
     assert calculate_status(deployment(1), ReplicaSets(silent, []), NOW).terminatingReplicas == 0
 
 
-@pytest.mark.parametrize(("available", "wanted"), [(3, "True"), (2, "False")])
-def test_enough_are_available(available: int, desired_replicas: str) -> None:
+@pytest.mark.parametrize(("available", "expected"), [(3, "True"), (2, "False")])
+def test_enough_are_available(available: int, expected: str) -> None:
     found = calculate_status(deployment(4), ReplicaSets(replica_set("n", 4, available=available), []), NOW)
     assert told(found, "Available") == (
-        desired_replicas,
-        "MinimumReplicasAvailable" if desired_replicas == "True" else "MinimumReplicasUnavailable",
+        expected,
+        "MinimumReplicasAvailable" if expected == "True" else "MinimumReplicasUnavailable",
         "Deployment has minimum availability."
-        if desired_replicas == "True"
+        if expected == "True"
         else "Deployment does not have minimum availability.",
     )
 
@@ -97,7 +97,7 @@ COUNTS = {"replicas": 2, "updatedReplicas": 2, "readyReplicas": 1, "availableRep
 
 
 @pytest.mark.parametrize(
-    ("reason", "age_s", "wanted"),
+    ("reason", "age_s", "expected"),
     [
         ("ReplicaSetUpdated", 600, "ReplicaSetUpdated"),
         ("ReplicaSetUpdated", 601, "ProgressDeadlineExceeded"),
@@ -107,13 +107,13 @@ COUNTS = {"replicas": 2, "updatedReplicas": 2, "readyReplicas": 1, "availableRep
         ("NewReplicaSetAvailable", 9999, "NewReplicaSetAvailable"),
     ],
 )
-def test_no_progress(reason: str, age_s: float, desired_replicas: str) -> None:
+def test_no_progress(reason: str, age_s: float, expected: str) -> None:
     found = deployment(2, status={**COUNTS, "conditions": [progressing(reason, age_s=age_s)]})
     judgement = judged(found, replica_set("n", 2, available=1))
     assert judgement is not None
-    assert judgement[1] == desired_replicas
-    if desired_replicas == "ProgressDeadlineExceeded" != reason:
-        assert judgement == ("False", desired_replicas, 'ReplicaSet "web-n" has timed out progressing.')
+    assert judgement[1] == expected
+    if expected == "ProgressDeadlineExceeded" != reason:
+        assert judgement == ("False", expected, 'ReplicaSet "web-n" has timed out progressing.')
 
 
 def test_a_late_update_that_ends_is_complete() -> None:
@@ -141,7 +141,7 @@ def test_a_set_that_cannot_make_pods_is_told_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("paused", "before", "deadline", "wanted"),
+    ("paused", "before", "deadline", "expected"),
     [
         pytest.param(True, None, 600, ("Unknown", "DeploymentPaused", "Deployment is paused"), id="paused"),
         pytest.param(
@@ -157,12 +157,12 @@ def test_a_set_that_cannot_make_pods_is_told_of() -> None:
     ],
 )
 def test_pausing_stops_the_watch(
-    paused: bool, before: str | None, deadline: int | None, desired_replicas: tuple[str, str, str] | None
+    paused: bool, before: str | None, deadline: int | None, expected: tuple[str, str, str] | None
 ) -> None:
     status = {"conditions": [progressing(before, status="Unknown")]} if before else {}
     found = deployment(2, paused=paused, deadline=deadline, status=status)
     after = DeploymentStatus(conditions=paused_or_resumed(found, NOW))
-    assert told(after, "Progressing") == desired_replicas
+    assert told(after, "Progressing") == expected
 
 
 def test_when_to_look_again() -> None:
