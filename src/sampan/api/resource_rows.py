@@ -9,21 +9,6 @@ CHANGE = ("get", "patch", "update")
 CORE_EVENT = GroupVersionKind(group="", version="v1", kind="Event")
 """The storage version of the Events of both groups."""
 
-SPECIAL_PREFIXES = {
-    "": {
-        "replicationcontrollers": "/registry/controllers",
-        "endpoints": "/registry/services/endpoints",
-        "nodes": "/registry/minions",
-        "services": "/registry/services/specs",
-    },
-    "networking.k8s.io": {"ingresses": "/registry/ingress"},
-    "apiregistration.k8s.io": {"apiservices": "/registry/apiregistration.k8s.io/apiservices"},
-    "apiextensions.k8s.io": {
-        "customresourcedefinitions": "/registry/apiextensions.k8s.io/customresourcedefinitions",
-    },
-}
-"""Storage prefixes that do not follow from the plural name."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupVersion:
@@ -48,10 +33,13 @@ def row(
     subs: Iterable[Subresource] = (),
     select: Iterable[SelectableField] = (),
     stored: bool | str | GroupVersionKind = True,
+    storage_path: str = "",
     advertised: str = "",
 ) -> Resource:
-    """Return a resource without its group and version, which `served_at` fills in. `stored` may name another
-    version."""
+    """Return a resource without its group and version, which `served_at` fills in.
+
+    `stored` may name another version. `storage_path` is the path of its keys below /registry, by default the plural.
+    """
     verbs = tuple(verbs)
     stored = stored if "get" in verbs else False
     return Resource(
@@ -67,6 +55,7 @@ def row(
         subresources=tuple(_with_kind(s, kind) for s in subs),
         selectable=tuple(select),
         storage=_storage(kind, stored),
+        storage_prefix=f"/registry/{storage_path or plural or kind.lower() + 's'}" if stored else "",
         advertised_storage=_storage(kind, advertised),
     )
 
@@ -79,8 +68,8 @@ def _storage(kind: str, stored: bool | str | GroupVersionKind) -> GroupVersionKi
     return GroupVersionKind(group="", version="" if stored is True else stored, kind=kind)
 
 
-def _with_kind(one: Subresource, kind: str) -> Subresource:
-    return replace(one, kind=one.kind or kind)
+def _with_kind(subresource: Subresource, kind: str) -> Subresource:
+    return replace(subresource, kind=subresource.kind or kind)
 
 
 def sub(name: str, verbs: tuple[str, ...] = CHANGE, kind: GroupVersionKind | str = "") -> Subresource:
@@ -98,16 +87,15 @@ def served_at(group: str, version: str, priority: tuple[int, int], *rows: Resour
         version=version,
         group_priority=priority[0],
         version_priority=priority[1],
-        resources=tuple(_placed(group, version, row) for row in rows),
+        resources=tuple(_complete(group, version, row) for row in rows),
     )
 
 
-def _placed(group: str, version: str, row: Resource) -> Resource:
-    placed = replace(row, group=group, version=version)
-    if row.storage is None:
-        return placed
-    storage, prefix = row.storage, SPECIAL_PREFIXES.get(group, {}).get(row.plural, f"/registry/{row.plural}")
-    if storage is not CORE_EVENT:
+def _complete(group: str, version: str, row: Resource) -> Resource:
+    """Return the row with its group and version, also in the storage version."""
+    storage, advertised = row.storage, row.advertised_storage
+    if storage is not None and storage is not CORE_EVENT:
         storage = replace(storage, group=group, version=storage.version or version)
-    advertised = row.advertised_storage and replace(row.advertised_storage, group=group)
-    return replace(placed, storage=storage, storage_prefix=prefix, advertised_storage=advertised)
+    if advertised is not None:
+        advertised = replace(advertised, group=group) if storage is not None else None
+    return replace(row, group=group, version=version, storage=storage, advertised_storage=advertised)

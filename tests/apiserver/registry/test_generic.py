@@ -1,25 +1,16 @@
-"""Kinds without a module: their traits, and a status with a path of its own."""
+"""Kinds without rules of their own: their options, and a status with a path of its own."""
 
 import pytest
 
 pytest.register_assert_rewrite("sampan.testing.registry_conformance")
 
-from sampan.api.scheme import builtin_scheme  # noqa: E402
 from sampan.api.types.apps_v1 import Deployment, DeploymentSpec, DeploymentStatus  # noqa: E402
 from sampan.api.types.meta_v1 import ObjectMeta  # noqa: E402
 from sampan.apiserver.registry.generic import GenericStatusStrategy, GenericStrategy  # noqa: E402
-from sampan.apiserver.registry.kinds import MODULES  # noqa: E402
 from sampan.apiserver.registry.strategy import Context  # noqa: E402
-from sampan.apiserver.registry.traits import TRAITS, Traits  # noqa: E402
 from sampan.apiserver.request.call import UserInfo  # noqa: E402
 from sampan.testing.registry_conformance import Api  # noqa: E402
 from tests.apiserver.registry.subjects import gadgets, pipelines  # noqa: E402
-
-
-def test_traits_are_told_of_kinds_that_exist_and_have_no_module() -> None:
-    known = {(resource.group, resource.plural) for resource in builtin_scheme({"api/all": True})}
-    assert set(TRAITS) <= known
-    assert not set(TRAITS) & set(MODULES), "the module says it"
 
 
 def _deployment(replicas: int, *, ready: int = 0, label: str = "") -> Deployment:
@@ -34,30 +25,24 @@ def _context() -> Context:
     return Context(registry=None, user=UserInfo("u"), now="2026-01-01T00:00:00Z")  # type: ignore[arg-type]
 
 
-def test_traits_become_a_strategy() -> None:
-    traits = Traits(
-        allow_create_on_update=True, allow_unconditional_update=False, return_deleted_object=True, names="segment"
+def test_options_become_attributes_of_the_strategy() -> None:
+    strategy = GenericStrategy(
+        has_status=False, allow_create_on_update=True, allow_unconditional_update=False, return_deleted_object=True
     )
-    strategy = GenericStrategy(traits, has_status=False)
-    assert (strategy.allow_create_on_update, strategy.allow_unconditional_update, strategy.return_deleted_object) == (
-        True,
-        False,
-        True,
-    )
-    assert strategy.validate_name("Any:Name", False) == []
-    assert GenericStrategy(Traits(), has_status=False).validate_name("Any:Name", False) != []
+    assert (strategy.allow_create_on_update, strategy.allow_unconditional_update) == (True, False)
+    assert strategy.return_deleted_object
 
 
-def test_the_generation_counts_the_fields_that_are_named() -> None:
-    strategy = GenericStrategy(Traits(generation=("spec",)), has_status=True)
+def test_the_generation_counts_changes_of_the_spec() -> None:
+    strategy = GenericStrategy(has_status=True, counts_generation=True)
     assert strategy.counts_generation
     assert strategy.spec_of(_deployment(1, ready=1, label="x")) == strategy.spec_of(_deployment(1))
     assert strategy.spec_of(_deployment(1)) != strategy.spec_of(_deployment(2))
-    assert not GenericStrategy(Traits(), has_status=True).counts_generation
+    assert not GenericStrategy(has_status=True).counts_generation
 
 
 def test_the_main_path_does_not_write_the_status() -> None:
-    strategy, sent = GenericStrategy(Traits(), has_status=True), _deployment(1, ready=1)
+    strategy, sent = GenericStrategy(has_status=True), _deployment(1, ready=1)
     strategy.prepare_for_create(_context(), sent)
     assert sent.status == DeploymentStatus()
     changed = _deployment(2, ready=5)
@@ -67,8 +52,7 @@ def test_the_main_path_does_not_write_the_status() -> None:
 
 @pytest.mark.parametrize(("keeps", "label"), [(True, "old"), (False, "new")])
 def test_the_path_of_the_status_writes_nothing_else(keeps: bool, label: str) -> None:
-    traits = Traits(status_keeps_metadata=keeps)
-    strategy = GenericStatusStrategy(GenericStrategy(traits, has_status=True), traits)
+    strategy = GenericStatusStrategy(GenericStrategy(has_status=True), keeps_metadata=keeps)
     sent = _deployment(2, ready=5, label="new")
     strategy.prepare_for_update(_context(), sent, _deployment(1, ready=3, label="old"))
     assert (sent.spec.replicas, sent.status.readyReplicas, sent.metadata.labels) == (1, 5, {"l": label})

@@ -9,7 +9,6 @@ from sampan.api import conversion
 from sampan.api.codec import json as json_codec
 from sampan.api.resource import GroupVersionKind, Resource
 from sampan.api.types.meta_v1 import ManagedFieldsEntry
-from sampan.apiserver.fieldmanager import reset_fields
 from sampan.apiserver.request.bodies import media_type
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.negotiation import JSON, YAML
@@ -166,7 +165,7 @@ class Ownership:
             kind=resource.gvk,
             subresource=subresource,
             forms=forms,
-            ignored=reset_fields.reset_filter(resource, subresource),
+            ignored=self._registry.behaviour(resource).reset_fields(resource, subresource),
             known=self._kinds[resource.group, resource.kind][1],
             empty=self._empty(resource),
         )

@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sampan.api.resource import Resource
 from sampan.apiserver.registry.strategy import StatusStrategy, Strategy
+from sampan.machinery.apply import Everything, Except, Filter
 
 if TYPE_CHECKING:
     from sampan.apiserver.endpoints import ApiEndpoints
@@ -37,3 +39,28 @@ class ResourceBehaviour:
         if subresource == "status" and "status" not in self.views:
             return StatusStrategy(self.strategy)
         return self.views.get(subresource)
+
+    @property
+    def status_keeps_metadata(self) -> bool:
+        """Whether an update of the status leaves the metadata unchanged."""
+        view = self.view("status")
+        return isinstance(view, StatusStrategy) and view.keeps_metadata
+
+    def reset_fields(self, resource: Resource, subresource: str) -> Filter:
+        """Return the filter of the fields that a manager may own through a path: all but those that the path resets.
+
+        Unless the strategy of the path says otherwise, the main path resets the status, and the path of the status the
+        spec, and the metadata if it keeps that.
+        """
+        view = self.view(subresource)
+        if view is not None and view.reset_fields is not None:
+            return view.reset_fields
+        if subresource == "status":
+            return _STATUS_ONLY if self.status_keeps_metadata else _ALL_BUT_SPEC
+        if not subresource and resource.subresource("status") is not None:
+            return _ALL_BUT_STATUS
+        return _EVERYTHING
+
+
+_ALL_BUT_STATUS, _ALL_BUT_SPEC, _STATUS_ONLY = Except("status"), Except("spec"), Except("metadata", "spec")
+_EVERYTHING = Everything()

@@ -5,7 +5,7 @@ from typing import Any
 from sampan.api.resource import Resource
 from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.strategy import Context, Strategy
+from sampan.apiserver.registry.strategy import Context, StatusStrategy, Strategy
 
 _STATUS = "status"
 
@@ -32,8 +32,8 @@ class CustomStrategy(Strategy):
         return {field: value for field, value in obj.content.items() if field != _STATUS}
 
 
-class CustomStatusStrategy(Strategy):
-    allow_unconditional_update = False
+class CustomStatusStrategy(StatusStrategy):
+    keeps_metadata = True
 
     def prepare_for_update(self, ctx: Context, obj: Any, old: Any) -> None:
         content = dict(old.content)
@@ -55,4 +55,4 @@ def _take_status(obj: Any, source: Any) -> None:
 def make_behaviour(resource: Resource) -> ResourceBehaviour:
     has_status = resource.subresource(_STATUS) is not None
     strategy = CustomStrategy(has_status=has_status)
-    return ResourceBehaviour(strategy=strategy, views={_STATUS: CustomStatusStrategy()} if has_status else {})
+    return ResourceBehaviour(strategy=strategy, views={_STATUS: CustomStatusStrategy(strategy)} if has_status else {})

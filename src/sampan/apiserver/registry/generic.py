@@ -1,16 +1,14 @@
-"""The behavior of kinds without a module of their own: their traits, and a status that is a subresource."""
+"""The behavior of kinds without rules of their own: the status is a subresource, and a few properties are options."""
 
 from functools import cache
 from typing import Any
 
 import msgspec
 
-from sampan.api import names
 from sampan.api.resource import Resource
-from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Context, StatusStrategy, Strategy
-from sampan.apiserver.registry.traits import Traits, traits_of
+from sampan.machinery.apply import Filter
 
 
 def _forget_empty_lists(obj: Any) -> None:
@@ -27,16 +25,22 @@ def _shown_lists(kind: Any) -> tuple[str, ...]:
 
 
 class GenericStrategy(Strategy):
-    def __init__(self, traits: Traits, *, has_status: bool) -> None:
-        self._traits, self._has_status = traits, has_status
-        self.allow_create_on_update = traits.allow_create_on_update
-        self.allow_unconditional_update = traits.allow_unconditional_update
-        self.return_deleted_object = traits.return_deleted_object
-        self.counts_generation = bool(traits.generation)
-
-    def validate_name(self, name: str, is_prefix: bool) -> list[str]:
-        check = names.path_segment if self._traits.names == "segment" else names.dns1123_subdomain
-        return check(name, prefix=is_prefix)
+    def __init__(
+        self,
+        *,
+        has_status: bool,
+        allow_create_on_update: bool = False,
+        allow_unconditional_update: bool = True,
+        return_deleted_object: bool = False,
+        counts_generation: bool = False,
+        reset_fields: Filter | None = None,
+    ) -> None:
+        self._has_status = has_status
+        self.allow_create_on_update = allow_create_on_update
+        self.allow_unconditional_update = allow_unconditional_update
+        self.return_deleted_object = return_deleted_object
+        self.counts_generation = counts_generation
+        self.reset_fields = reset_fields
 
     def prepare_for_create(self, ctx: Context, obj: Any) -> None:
         _forget_empty_lists(obj)
@@ -48,26 +52,25 @@ class GenericStrategy(Strategy):
         if self._has_status:
             obj.status = old.status
 
-    def spec_of(self, obj: Any) -> Any:
-        return [getattr(obj, field) for field in self._traits.generation]
-
 
 class GenericStatusStrategy(StatusStrategy):
-    def __init__(self, main: GenericStrategy, traits: Traits) -> None:
+    def __init__(
+        self, main: GenericStrategy, *, keeps_metadata: bool = False, reset_fields: Filter | None = None
+    ) -> None:
         super().__init__(main)
-        self._keeps_metadata = traits.status_keeps_metadata
+        self.keeps_metadata, self.reset_fields = keeps_metadata, reset_fields
 
-    def prepare_for_update(self, ctx: Context, obj: Any, old: Any) -> None:
-        super().prepare_for_update(ctx, obj, old)
-        if self._keeps_metadata:
-            metadata.keep_all_but_managed_fields(obj.metadata, old.metadata)
+
+def status_behaviour(
+    strategy: GenericStrategy, *, keeps_metadata: bool = False, reset_fields: Filter | None = None
+) -> ResourceBehaviour:
+    """Return the behavior of a kind with a status subresource, to which the options apply."""
+    view = GenericStatusStrategy(strategy, keeps_metadata=keeps_metadata, reset_fields=reset_fields)
+    return ResourceBehaviour(strategy=strategy, views={"status": view})
 
 
 def make_behaviour(resource: Resource) -> ResourceBehaviour:
     """Return the behavior of a built-in resource without a module of its own."""
-    traits = traits_of(resource.group, resource.plural)
     has_status = resource.subresource("status") is not None
-    strategy = GenericStrategy(traits, has_status=has_status)
-    return ResourceBehaviour(
-        strategy=strategy, views={"status": GenericStatusStrategy(strategy, traits)} if has_status else {}
-    )
+    strategy = GenericStrategy(has_status=has_status)
+    return status_behaviour(strategy) if has_status else ResourceBehaviour(strategy=strategy)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from sampan.api import schemas
@@ -17,7 +16,7 @@ from sampan.apiserver.registry.allocation.node_ports import NodePortAllocator
 from sampan.apiserver.registry.allocation.ranges import ServiceRanges
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.codec import ResourceCodec, bookmark_rest
-from sampan.apiserver.registry.kinds import MODULES
+from sampan.apiserver.registry.kinds import find_behaviour
 from sampan.apiserver.registry.store import IsStale, Store
 from sampan.apiserver.registry.stored_object import StoredObjects
 from sampan.machinery.clock import Clock
@@ -193,11 +192,7 @@ def _behaviour_key(resource: Resource) -> tuple[str, str, str]:
 def _make_behaviour(resource: Resource) -> ResourceBehaviour:
     if resource.is_custom:
         return custom.make_behaviour(resource)
-    module = MODULES.get((resource.group, resource.plural))
-    if module is None:
-        return generic.make_behaviour(resource)
-    behaviour: ResourceBehaviour = import_module(f"sampan.apiserver.registry.kinds.{module}").BEHAVIOUR
-    return behaviour
+    return find_behaviour(resource.group, resource.plural) or generic.make_behaviour(resource)
 
 
 def _json_of_protobuf(value: bytes) -> bytes:

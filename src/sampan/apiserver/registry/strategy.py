@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sampan.api import names
-from sampan.apiserver.registry import deletion
+from sampan.apiserver.registry import deletion, metadata
 from sampan.machinery.errors import FieldError
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.registry import Registry
     from sampan.apiserver.request.call import UserInfo
+    from sampan.machinery.apply import Filter
     from sampan.machinery.worker_thread import WorkerThread
 
 T = TypeVar("T")
@@ -93,6 +94,9 @@ class Strategy:
     """Whether metadata.generation starts at 1 and increases with each change of the value of `spec_of`."""
     has_expressions = False
     """Whether objects of the kind contain CEL expressions, which validation compiles."""
+    reset_fields: Filter | None = None
+    """The filter of the fields that a manager may own through this path, for a path that resets other fields than its
+    counterparts of most kinds (`ResourceBehaviour.reset_fields`); the counterpart is `GetResetFields`."""
     columns: Sequence[Column] = ()
 
     def validate_name(self, name: str, is_prefix: bool) -> list[str]:
@@ -173,7 +177,10 @@ class Strategy:
 
 
 class StatusStrategy(Strategy):
-    """The status subresource: it changes the status and, unless a subclass prevents it, the metadata."""
+    """The status subresource: it changes the status and, unless it keeps it, the metadata."""
+
+    keeps_metadata = False
+    """Whether an update leaves the metadata but for managedFields unchanged, as `ResetObjectMetaForStatus` does."""
 
     def __init__(self, main: Strategy) -> None:
         self._main = main
@@ -186,3 +193,5 @@ class StatusStrategy(Strategy):
     def prepare_for_update(self, ctx: Context, obj: Any, old: Any) -> None:
         if hasattr(old, "spec"):
             obj.spec = old.spec
+        if self.keeps_metadata:
+            metadata.keep_all_but_managed_fields(obj.metadata, old.metadata)

@@ -1,78 +1,32 @@
-"""One module per kind, whose `BEHAVIOUR` declares its strategies; other kinds are served generically.
+"""One module per kind, named like its plural, whose `BEHAVIOUR` declares its strategies.
 
-The table names the modules, so that a kind that is never used is never imported. The counterpart is `pkg/registry`,
-with the defaults of `pkg/apis/*/v1` and the validation of `pkg/apis/*/validation`.
+A kind without a module is served generically. A module is imported when its kind is used first. The counterpart is
+`pkg/registry`, with the defaults of `pkg/apis/*/v1` and the validation of `pkg/apis/*/validation`.
 """
 
-from typing import Final
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 
-MODULES: Final[dict[tuple[str, str], str]] = {
-    ("", "bindings"): "pod_binding",
-    ("", "componentstatuses"): "componentstatuses",
-    ("", "configmaps"): "configmaps",
-    ("", "endpoints"): "endpoints",
-    ("", "events"): "events",
-    ("", "limitranges"): "limitranges",
-    ("", "namespaces"): "namespaces",
-    ("", "nodes"): "nodes",
-    ("", "persistentvolumeclaims"): "persistentvolumeclaims",
-    ("", "persistentvolumes"): "persistentvolumes",
-    ("", "pods"): "pods",
-    ("", "podtemplates"): "podtemplates",
-    ("", "replicationcontrollers"): "replicationcontrollers",
-    ("", "resourcequotas"): "resourcequotas",
-    ("", "secrets"): "secrets",
-    ("", "serviceaccounts"): "serviceaccounts",
-    ("", "services"): "services",
-    ("admissionregistration.k8s.io", "mutatingadmissionpolicies"): "mutatingadmissionpolicies",
-    ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"): "mutatingadmissionpolicybindings",
-    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): "mutatingwebhookconfigurations",
-    ("admissionregistration.k8s.io", "validatingadmissionpolicies"): "validatingadmissionpolicies",
-    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"): "validatingadmissionpolicybindings",
-    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): "validatingwebhookconfigurations",
-    ("apiextensions.k8s.io", "customresourcedefinitions"): "customresourcedefinitions",
-    ("apiregistration.k8s.io", "apiservices"): "apiservices",
-    ("apps", "controllerrevisions"): "controllerrevisions",
-    ("apps", "daemonsets"): "daemonsets",
-    ("apps", "deployments"): "deployments",
-    ("apps", "replicasets"): "replicasets",
-    ("apps", "statefulsets"): "statefulsets",
-    ("authentication.k8s.io", "selfsubjectreviews"): "reviews.selfsubjectreviews",
-    ("authentication.k8s.io", "tokenreviews"): "reviews.tokenreviews",
-    ("authorization.k8s.io", "localsubjectaccessreviews"): "reviews.localsubjectaccessreviews",
-    ("authorization.k8s.io", "selfsubjectaccessreviews"): "reviews.selfsubjectaccessreviews",
-    ("authorization.k8s.io", "selfsubjectrulesreviews"): "reviews.selfsubjectrulesreviews",
-    ("authorization.k8s.io", "subjectaccessreviews"): "reviews.subjectaccessreviews",
-    ("autoscaling", "horizontalpodautoscalers"): "horizontalpodautoscalers",
-    ("batch", "cronjobs"): "cronjobs",
-    ("batch", "jobs"): "jobs",
-    ("certificates.k8s.io", "certificatesigningrequests"): "certificatesigningrequests",
-    ("certificates.k8s.io", "clustertrustbundles"): "clustertrustbundles",
-    ("coordination.k8s.io", "leases"): "leases",
-    ("discovery.k8s.io", "endpointslices"): "endpointslices",
-    ("events.k8s.io", "events"): "events_v1",
-    ("flowcontrol.apiserver.k8s.io", "flowschemas"): "flowschemas",
-    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"): "prioritylevelconfigurations",
-    ("networking.k8s.io", "ingressclasses"): "ingressclasses",
-    ("networking.k8s.io", "ingresses"): "ingresses",
-    ("networking.k8s.io", "ipaddresses"): "ipaddresses",
-    ("networking.k8s.io", "networkpolicies"): "networkpolicies",
-    ("networking.k8s.io", "servicecidrs"): "servicecidrs",
-    ("node.k8s.io", "runtimeclasses"): "runtimeclasses",
-    ("policy", "poddisruptionbudgets"): "poddisruptionbudgets",
-    ("rbac.authorization.k8s.io", "clusterrolebindings"): "clusterrolebindings",
-    ("rbac.authorization.k8s.io", "clusterroles"): "clusterroles",
-    ("rbac.authorization.k8s.io", "rolebindings"): "rolebindings",
-    ("rbac.authorization.k8s.io", "roles"): "roles",
-    ("resource.k8s.io", "deviceclasses"): "deviceclasses",
-    ("resource.k8s.io", "resourceclaims"): "resourceclaims",
-    ("resource.k8s.io", "resourceclaimtemplates"): "resourceclaimtemplates",
-    ("resource.k8s.io", "resourceslices"): "resourceslices",
-    ("scheduling.k8s.io", "priorityclasses"): "priorityclasses",
-    ("storage.k8s.io", "csidrivers"): "csidrivers",
-    ("storage.k8s.io", "csinodes"): "csinodes",
-    ("storage.k8s.io", "csistoragecapacities"): "csistoragecapacities",
-    ("storage.k8s.io", "storageclasses"): "storageclasses",
-    ("storage.k8s.io", "volumeattachments"): "volumeattachments",
-    ("storage.k8s.io", "volumeattributesclasses"): "volumeattributesclasses",
-}
+from sampan.api.resources import OPTIONAL, SERVED
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
+
+_SAME_PLURAL = {("events.k8s.io", "events"): "events_v1"}
+"""The modules of kinds whose plural another group has too."""
+
+
+def find_behaviour(group: str, plural: str) -> ResourceBehaviour | None:
+    """Return the behavior of a built-in kind; None if it has no module."""
+    if (group, plural) not in _builtin_kinds():
+        return None
+    module = f"{__name__}.{_SAME_PLURAL.get((group, plural), plural)}"
+    if find_spec(module) is None:
+        return None
+    behaviour: ResourceBehaviour = import_module(module).BEHAVIOUR
+    return behaviour
+
+
+@cache
+def _builtin_kinds() -> frozenset[tuple[str, str]]:
+    versions = (*SERVED, *OPTIONAL)
+    return frozenset((version.group, resource.plural) for version in versions for resource in version.resources)

@@ -13,7 +13,6 @@ from sampan.api.types.apiregistration_v1 import (
     APIServiceStatus,
     ServiceReference,
 )
-from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import (
@@ -65,9 +64,7 @@ class APIServiceStrategy(Strategy):
 
 
 class APIServiceStatusStrategy(StatusStrategy):
-    def prepare_for_update(self, ctx: Context, obj: APIService, old: APIService) -> None:
-        super().prepare_for_update(ctx, obj, old)
-        metadata.keep_all_but_managed_fields(obj.metadata, old.metadata)
+    keeps_metadata = True
 
     def validate_update(self, ctx: Context, obj: APIService, old: APIService) -> Iterable[FieldError]:
         for index, condition in enumerate(obj.status.conditions):

@@ -21,6 +21,7 @@ from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, 
 from sampan.apiserver.registry.validation import FieldErrors, validate_one_of, validate_unique
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
+from sampan.machinery.apply import Except
 
 APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
 _OLD_SIGNER = "kubernetes.io/legacy-unknown"
@@ -38,6 +39,7 @@ Conditions = Sequence[CertificateSigningRequestCondition]
 
 class CertificateSigningRequestStrategy(Strategy):
     validates_whole = True
+    reset_fields = Except("spec", "status")
 
     def validate_name(self, name: str, is_prefix: bool) -> list[str]:
         return names.path_segment(name, prefix=is_prefix)
@@ -63,6 +65,7 @@ class CertificateSigningRequestStrategy(Strategy):
 
 class ApprovalStrategy(StatusStrategy):
     validates_whole = True
+    reset_fields = Except("spec", "status.certificate")
 
     def prepare_for_update(self, ctx: Context, obj: CertificateSigningRequest, old: CertificateSigningRequest) -> None:
         _put_times(obj.status.conditions, old.status.conditions, ctx.now)
@@ -77,6 +80,7 @@ class ApprovalStrategy(StatusStrategy):
 
 class IssueStrategy(StatusStrategy):
     validates_whole = True
+    reset_fields = Except("spec", "status.conditions")
 
     def prepare_for_update(self, ctx: Context, obj: CertificateSigningRequest, old: CertificateSigningRequest) -> None:
         super().prepare_for_update(ctx, obj, old)

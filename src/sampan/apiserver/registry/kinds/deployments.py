@@ -22,6 +22,7 @@ from sampan.apiserver.registry.workloads.templates import (
     update_options,
 )
 from sampan.apiserver.tables.columns import AGE, NAME
+from sampan.machinery.apply import Except
 
 _ROLLING, _RECREATE = "RollingUpdate", "Recreate"
 _HISTORY, _DEADLINE_S, _SHARE = 10, 600, "25%"
@@ -74,6 +75,8 @@ class DeploymentStrategy(TemplateStrategy):
 
 
 class DeploymentStatusStrategy(StatusStrategy):
+    reset_fields = Except("spec", "metadata.labels")
+
     def prepare_for_update(self, ctx: Context, obj: Deployment, old: Deployment) -> None:
         obj.spec = old.spec
         obj.metadata.labels = old.metadata.labels

@@ -18,7 +18,6 @@ from sampan.api.types.flowcontrol_v1 import (
     ResourcePolicyRule,
     Subject,
 )
-from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.internal_view import shown
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
@@ -36,9 +35,7 @@ _AT = "status.conditions"
 
 
 class FlowStatusStrategy(StatusStrategy):
-    def prepare_for_update(self, ctx: Context, obj: Any, old: Any) -> None:
-        super().prepare_for_update(ctx, obj, old)
-        metadata.keep_all_but_managed_fields(obj.metadata, old.metadata)
+    keeps_metadata = True
 
     def validate_update(self, ctx: Context, obj: Any, old: Any) -> Iterable[FieldError]:
         return validate_conditions(obj.status.conditions)

@@ -13,7 +13,7 @@ from sampan.api.types.core_v1 import Pod, PodStatus
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.proxy.proxied import proxy_to_pod
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.kinds.pod_binding import bind
+from sampan.apiserver.registry.kinds.bindings import bind
 from sampan.apiserver.registry.kinds.pod_columns import COLUMNS, row_conditions
 from sampan.apiserver.registry.kinds.pod_connect import connect, read_log
 from sampan.apiserver.registry.kinds.pod_eviction import evict
@@ -25,6 +25,7 @@ from sampan.apiserver.registry.podspec.spec import validate_pod_create
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 from sampan.apiserver.registry.podspec.warnings import address_warnings, warnings_for
 from sampan.apiserver.registry.strategy import Context, Strategy
+from sampan.machinery.apply import Except, Only
 from sampan.machinery.errors import FieldError
 
 _ENDED = ("Failed", "Succeeded")
@@ -90,6 +91,7 @@ class PodStatusStrategy(PodStrategy):
 
     counts_generation = False
     validates_whole = False
+    reset_fields = Except("spec", "metadata.deletionTimestamp", "metadata.ownerReferences")
 
     def prepare_for_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
         obj.spec = old.spec
@@ -129,6 +131,8 @@ def _keep_observed_generations(new: PodStatus, old: PodStatus) -> None:
 class EphemeralContainersStrategy(PodStrategy):
     """The ephemeralcontainers subresource, which changes only the ephemeral containers."""
 
+    reset_fields = Only("spec.ephemeralContainers")
+
     def prepare_for_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
         drop_disabled_fields(obj.spec, ctx)
         ephemeral_containers = obj.spec.ephemeralContainers
@@ -142,6 +146,13 @@ class EphemeralContainersStrategy(PodStrategy):
 
 class ResizeStrategy(PodStrategy):
     """The resize subresource, which changes only the resources and resize policies."""
+
+    reset_fields = Only(
+        "spec.containers.*.resources",
+        "spec.containers.*.resizePolicy",
+        "spec.initContainers.*.resources",
+        "spec.initContainers.*.resizePolicy",
+    )
 
     def prepare_for_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
         drop_disabled_fields(obj.spec, ctx)

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from sampan.api.faults import FieldError
 from sampan.api.types.resource_v1 import DeviceRequest, ResourceClaim, ResourceClaimStatus
 from sampan.apiserver.authz.authorizer import Attributes
-from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.devices.claim_spec import default_claim, validate_claim_spec
 from sampan.apiserver.registry.devices.claim_status import drop_deallocated, validate_claim_status
@@ -45,9 +44,10 @@ class ResourceClaimStrategy(Strategy):
 
 
 class ResourceClaimStatusStrategy(StatusStrategy):
+    keeps_metadata = True
+
     def prepare_for_update(self, ctx: Context, obj: ResourceClaim, old: ResourceClaim) -> None:
         super().prepare_for_update(ctx, obj, old)
-        metadata.keep_all_but_managed_fields(obj.metadata, old.metadata)
         drop_deallocated(obj.status, old.status)
 
     async def validate_permissions(self, ctx: Context, obj: ResourceClaim, old: ResourceClaim) -> Sequence[FieldError]:

@@ -9,6 +9,7 @@ from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import FieldErrors
 from sampan.apiserver.tables.columns import AGE, NAME
+from sampan.machinery.apply import Everything
 
 _AT = "spec.cidrs"
 _FIXED = "field is immutable"
@@ -53,5 +54,12 @@ def _validate_cidrs(cidrs: Sequence[str]) -> FieldErrors:
         yield FieldError.invalid(_AT, list(cidrs), text)
 
 
+class ServiceCIDRStatusStrategy(StatusStrategy):
+    keeps_metadata = True
+    reset_fields = Everything()
+    """kube-apiserver declares the reset fields of this kind for the group `networking`, which does not exist, so that
+    the path of the status resets nothing of a manager's fields."""
+
+
 _strategy = ServiceCIDRStrategy()
-BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": StatusStrategy(_strategy)})
+BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": ServiceCIDRStatusStrategy(_strategy)})

@@ -11,7 +11,6 @@ from sampan.api.types.admissionregistration_v1 import (
     ValidatingAdmissionPolicyStatus,
     Validation,
 )
-from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.admission_configs.policies import (
     PolicyStrategy,
     policy_columns,
@@ -61,9 +60,7 @@ class ValidatingAdmissionPolicyStrategy(PolicyStrategy):
 
 
 class PolicyStatusStrategy(StatusStrategy):
-    def prepare_for_update(self, ctx: Context, obj: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicy) -> None:
-        super().prepare_for_update(ctx, obj, old)
-        metadata.keep_all_but_managed_fields(obj.metadata, old.metadata)
+    keeps_metadata = True
 
     def validate_update(
         self, ctx: Context, obj: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicy

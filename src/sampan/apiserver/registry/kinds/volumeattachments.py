@@ -10,7 +10,6 @@ from sampan.api.types.storage_v1 import (
     VolumeAttachmentStatus,
     VolumeError,
 )
-from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.volume_sources import validate_csi_driver_name
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
@@ -58,10 +57,7 @@ class VolumeAttachmentStrategy(Strategy):
 
 class VolumeAttachmentStatusStrategy(StatusStrategy):
     validates_whole = True
-
-    def prepare_for_update(self, ctx: Context, obj: VolumeAttachment, old: VolumeAttachment) -> None:
-        super().prepare_for_update(ctx, obj, old)
-        metadata.keep_all_but_managed_fields(obj.metadata, old.metadata)
+    keeps_metadata = True
 
     def validate_update(self, ctx: Context, obj: VolumeAttachment, old: VolumeAttachment) -> Iterable[FieldError]:
         return _validate_attachment_update(obj, old)

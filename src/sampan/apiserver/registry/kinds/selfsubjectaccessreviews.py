@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from sampan.api.faults import FieldError
 from sampan.api.types.authorization_v1 import SelfSubjectAccessReview
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.kinds.reviews import access
-from sampan.apiserver.registry.kinds.reviews.review_requests import check, read_review, review_response, security_of
+from sampan.apiserver.registry.reviews import access
+from sampan.apiserver.registry.reviews.review_requests import check, read_review, review_response, security_of
 
 if TYPE_CHECKING:
     from sampan.apiserver.endpoints import ApiEndpoints

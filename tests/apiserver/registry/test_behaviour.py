@@ -1,0 +1,113 @@
+"""The two declarations of a kind agree, and which fields each path resets."""
+
+import pkgutil
+from typing import Any
+
+import pytest
+
+from sampan.api.resource import Resource
+from sampan.api.scheme import builtin_scheme
+from sampan.apiserver.registry import generic, kinds
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.machinery.apply import Filter, Only
+
+ALL: dict[str, Any] = {
+    "f:metadata": {"f:labels": {"f:a": {}}, "f:ownerReferences": {}},
+    "f:spec": {"f:x": {}},
+    "f:status": {"f:conditions": {}, "f:y": {}},
+}
+
+
+NOT_KINDS = {"pod_columns", "pod_connect", "pod_eviction", "serviceaccount_token"}
+"""Modules in `kinds` with a part of a kind."""
+RESOURCES = list(builtin_scheme({"api/all": True}))
+
+
+def behaviour_of(resource: Resource) -> ResourceBehaviour:
+    return kinds.find_behaviour(resource.group, resource.plural) or generic.make_behaviour(resource)
+
+
+def reset_filter(resource: Resource, subresource: str) -> Filter:
+    return behaviour_of(resource).reset_fields(resource, subresource)
+
+
+def test_every_module_belongs_to_a_row_of_the_resource_table() -> None:
+    modules = {module.name for module in pkgutil.iter_modules(kinds.__path__)} - NOT_KINDS
+    plurals = {resource.plural for resource in RESOURCES}
+    assert modules <= plurals | {"events_v1"}
+
+
+def test_a_plural_that_two_groups_have_names_its_module() -> None:
+    groups: dict[str, set[str]] = {}
+    for resource in RESOURCES:
+        groups.setdefault(resource.plural, set()).add(resource.group)
+    assert {plural for plural, names in groups.items() if len(names) > 1} == {"events"}
+    assert kinds.find_behaviour("", "events") is not kinds.find_behaviour("events.k8s.io", "events")
+
+
+def test_a_plural_of_another_group_is_not_a_built_in_kind() -> None:
+    assert kinds.find_behaviour("metrics.k8s.io", "pods") is None
+
+
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: f"{resource.qualified}-{resource.version}")
+def test_row_and_behaviour_declare_the_same_subresources(resource: Resource) -> None:
+    behaviour = behaviour_of(resource)
+    declared = {subresource.name for subresource in resource.subresources}
+    served = {name for name in (*behaviour.views, *behaviour.handlers) if name}
+    assert declared - {"status"} == served - {"status"}
+    assert "status" in declared or "status" not in behaviour.views
+    assert ("" in behaviour.handlers) == (resource.storage is None), "only kinds that are not stored have a handler"
+
+
+@pytest.mark.parametrize(
+    ("group", "version", "kind", "subresource", "kept"),
+    [
+        ("", "v1", "ConfigMap", "", ["metadata", "spec", "status"]),
+        ("", "v1", "Pod", "", ["metadata", "spec"]),
+        ("", "v1", "Pod", "status", ["metadata", "status"]),
+        ("", "v1", "Node", "status", ["metadata", "status"]),
+        ("", "v1", "Namespace", "finalize", ["metadata", "spec"]),
+        ("apps", "v1", "Deployment", "status", ["metadata", "status"]),
+        ("apps", "v1", "Deployment", "scale", ["metadata", "spec", "status"]),
+        ("storage.k8s.io", "v1", "VolumeAttachment", "status", ["status"]),
+        ("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "status", ["status"]),
+        ("networking.k8s.io", "v1", "ServiceCIDR", "status", ["metadata", "spec", "status"]),
+        ("certificates.k8s.io", "v1", "CertificateSigningRequest", "", ["metadata"]),
+        ("certificates.k8s.io", "v1", "CertificateSigningRequest", "approval", ["metadata", "status"]),
+    ],
+)
+def test_paths(group: str, version: str, kind: str, subresource: str, kept: list[str]) -> None:
+    resource = builtin_scheme().by_kind(group, version, kind)
+    assert resource is not None
+    fields = reset_filter(resource, subresource).kept(ALL)
+    assert [element.removeprefix("f:") for element in fields] == kept
+
+
+def test_parts_of_metadata_and_status() -> None:
+    scheme = builtin_scheme()
+    pods, deployments = scheme.by_kind("", "v1", "Pod"), scheme.by_kind("apps", "v1", "Deployment")
+    requests = scheme.by_kind("certificates.k8s.io", "v1", "CertificateSigningRequest")
+    assert pods is not None
+    assert deployments is not None
+    assert requests is not None
+    assert reset_filter(pods, "status").kept(ALL)["f:metadata"] == {"f:labels": {"f:a": {}}}
+    assert reset_filter(deployments, "status").kept(ALL)["f:metadata"] == {"f:ownerReferences": {}}
+    assert reset_filter(requests, "status").kept(ALL)["f:status"] == {"f:y": {}}
+
+
+def test_a_resize_owns_resources_only() -> None:
+    pods = builtin_scheme().by_kind("", "v1", "Pod")
+    assert pods is not None
+    resize = reset_filter(pods, "resize")
+    assert isinstance(resize, Only)
+    item = 'k:{"name":"c"}'
+    fields: dict[str, Any] = {
+        "f:spec": {"f:containers": {item: {".": {}, "f:image": {}, "f:resources": {"f:limits": {}}}}, "f:nodeName": {}}
+    }
+    assert resize.kept(fields) == {"f:spec": {"f:containers": {item: {".": {}, "f:resources": {"f:limits": {}}}}}}
+
+
+@pytest.mark.parametrize(("kind", "keeps"), [("ServiceCIDR", True), ("CustomResourceDefinition", False)])
+def test_a_status_write_keeps_the_metadata_or_not(kind: str, keeps: bool) -> None:
+    (resource,) = [resource for resource in builtin_scheme() if resource.kind == kind]
+    assert behaviour_of(resource).status_keeps_metadata is keeps
