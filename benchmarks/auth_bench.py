@@ -139,7 +139,7 @@ async def _unnoted(secret: Secret, day: str) -> None:
 
 
 async def _token(registry: Registry, pem: bytes) -> str:
-    store = registry.store_of("", "v1", "ServiceAccount")
+    store = registry.open_store_of("", "v1", "ServiceAccount")
     uid = (await store.get("default", "default")).object(store.codec.decode).metadata.uid
     own = {"namespace": "default", "serviceaccount": {"name": "default", "uid": uid}}
     claims = {"sub": ACCOUNT.name, "aud": ["api"], "exp": time.time() + 3600, "jti": "1", "kubernetes.io": own}

@@ -141,10 +141,10 @@ class SystemObjects:
         return not ipaddress.ip_address(self._address).is_loopback
 
     def _exists(self, group: str, version: str, kind: str, name: str, namespace: str = "") -> bool:
-        return self._registry.store_of(group, version, kind).cacher.peek(namespace, name) is not None
+        return self._registry.open_store_of(group, version, kind).cacher.peek(namespace, name) is not None
 
     def _peek(self, group: str, version: str, kind: str, name: str, namespace: str) -> Any | None:
-        cacher = self._registry.store_of(group, version, kind).cacher
+        cacher = self._registry.open_store_of(group, version, kind).cacher
         item = cacher.peek(namespace, name)
         return cacher.object(item) if item is not None else None
 

@@ -70,18 +70,20 @@ class ApiEndpoints:
 
     async def get(self, call: Call) -> ApiResponse:
         resource = _resource(call)
-        item = await self.registry.store(resource).get(call.namespace, call.name, call.query.get("resourceVersion"))
+        item = await self.registry.open_store(resource).get(
+            call.namespace, call.name, call.query.get("resourceVersion")
+        )
         return ObjectResponse(resource, self.versions.requested_bytes(resource, item.raw), item=item)
 
     async def list(self, call: Call) -> ApiResponse:
         resource = _resource(call)
-        result = await self.registry.store(resource).cacher.list(options.list_query(call))
+        result = await self.registry.open_store(resource).cacher.list(options.list_query(call))
         return ListResponse(resource, result)
 
     async def watch(self, call: Call) -> ApiResponse:
         resource = _resource(call)
         query = options.watch_query(call)
-        return WatchResponse(resource, self.registry.store(resource).cacher.watch(query), query.timeout_s or 0)
+        return WatchResponse(resource, self.registry.open_store(resource).cacher.watch(query), query.timeout_s or 0)
 
     # -- create ------------------------------------------------------------------------------------------------------
 
@@ -93,7 +95,7 @@ class ApiEndpoints:
         bodies.match_namespace(call, obj)
         obj = await ctx.compute(self._new_object, call, ctx, opts, obj)
         obj = await self._admit("CREATE", call, ctx, obj, None)
-        store = self.registry.store(resource)
+        store = self.registry.open_store(resource)
         written = await store.create(ctx, obj, strategy=behaviour.strategy, check=self._check("CREATE", call, ctx))
         return self.written(resource, written, 201)
 
@@ -125,7 +127,7 @@ class ApiEndpoints:
             obj = await ctx.compute(self._new_object, call, ctx, opts, sent.take(call))
             return await self._admit("CREATE", call, ctx, obj, None)
 
-        written = await self.registry.store(resource).replace(
+        written = await self.registry.open_store(resource).replace(
             ctx,
             call.name,
             updated_object,
@@ -158,7 +160,7 @@ class ApiEndpoints:
             obj = await ctx.compute(patched, present)
             return await self._admit("UPDATE", call, ctx, obj, present.obj)
 
-        written = await self.registry.store(resource).replace(
+        written = await self.registry.open_store(resource).replace(
             ctx, call.name, updated_object, strategy=self.strategy(call), check=self._check("UPDATE", call, ctx)
         )
         return self.written(resource, written, 200)
@@ -191,7 +193,7 @@ class ApiEndpoints:
             await self.authorize_create(call)
             return await self._admit("CREATE", call, ctx, obj, None)
 
-        written = await self.registry.store(resource).replace(
+        written = await self.registry.open_store(resource).replace(
             ctx,
             call.name,
             updated_object,
@@ -208,7 +210,7 @@ class ApiEndpoints:
         resource, opts = _resource(call), await self.delete_options(call)
         ctx, strategy = self.context(call, opts.dry_run), self.registry.behaviour(resource).strategy
         strategy.check_delete(call.name)
-        written = await self.registry.store(resource).delete(
+        written = await self.registry.open_store(resource).delete(
             ctx, call.name, opts, strategy=strategy, check=self._check("DELETE", call, ctx)
         )
         if written.deleted and not strategy.return_deleted_object:
@@ -220,7 +222,7 @@ class ApiEndpoints:
         """Delete the objects that a list with these options returns. The response is that list, as it was before."""
         resource, query = _resource(call), options.list_query(call)
         opts, strategy = await self.delete_options(call), self.registry.behaviour(resource).strategy
-        store = self.registry.store(resource)
+        store = self.registry.open_store(resource)
         result = await store.cacher.list(query)
 
         async def delete(item: Item) -> None:
@@ -371,7 +373,7 @@ class ApiEndpoints:
         defaulting can make an object many times as large as its body was."""
         stored = self._default(resource, obj)
         if ctx.worker is not None:
-            size = len(self.registry.store(resource).codec.encode(stored))
+            size = len(self.registry.open_store(resource).codec.encode(stored))
             if size > limits.DECODED_BODY_BYTES:
                 raise errors.unexpected(TOO_LARGE)
         return stored

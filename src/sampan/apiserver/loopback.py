@@ -144,7 +144,7 @@ class _RequestedVersion:
     def object(self, item: Item, codec: ObjectCodec) -> Any:
         if codec.is_metadata:
             return _metadata(item) if codec.type is PartialObjectMetadata else codec.decode(item.raw)
-        cacher = self._endpoints.registry.store(self._resource).cacher
+        cacher = self._endpoints.registry.open_store(self._resource).cacher
         return self.version(cacher.object(item))
 
     def version(self, obj: Any) -> Any:

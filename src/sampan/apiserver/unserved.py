@@ -102,7 +102,7 @@ class UnservedDefinitions:
         row = UNSERVED.get((_EXTENSIONS, "CustomResourceDefinition"))
         if row is None:
             return
-        store = self._registry.store_of(_EXTENSIONS, "v1", "CustomResourceDefinition")
+        store = self._registry.open_store_of(_EXTENSIONS, "v1", "CustomResourceDefinition")
         while True:
             try:
                 async with store.cacher.watch(WatchQuery()) as watcher:

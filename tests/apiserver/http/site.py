@@ -87,7 +87,7 @@ class Site:
     def watchers(self, plural: str = "configmaps") -> int:
         resource = self.server.scheme.resource("", "v1", plural)
         assert resource is not None
-        return self.server.registry.store(resource).cacher.stats().watchers
+        return self.server.registry.open_store(resource).cacher.stats().watchers
 
 
 @asynccontextmanager

@@ -118,7 +118,7 @@ def test_a_version_that_is_none_fails_before_the_stream(tmp_path: Path) -> None:
 def _watcher(here: Site) -> Any:
     resource = here.server.scheme.resource("", "v1", "configmaps")
     assert resource is not None
-    return next(iter(here.server.registry.store(resource).cacher._state.routes.watchers()))
+    return next(iter(here.server.registry.open_store(resource).cacher._state.routes.watchers()))
 
 
 def test_a_watch_that_can_go_no_further_says_so(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_many_clients_that_never_read_hold_no_more_than_the_budget(tmp_path: Pat
 def _terminated(here: Site) -> int:
     resource = here.server.scheme.resource("", "v1", "configmaps")
     assert resource is not None
-    return here.server.registry.store(resource).cacher.stats().cut_off
+    return here.server.registry.open_store(resource).cacher.stats().cut_off
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])

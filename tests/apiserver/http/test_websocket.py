@@ -70,7 +70,7 @@ def test_what_ends_a_watch_early_is_told(tmp_path: Path) -> None:
         async with session.ws_connect(_url(here)) as socket:
             resource = here.server.scheme.resource("", "v1", "configmaps")
             assert resource is not None
-            cacher = here.server.registry.store(resource).cacher
+            cacher = here.server.registry.open_store(resource).cacher
             next(iter(cacher._state.routes.watchers())).end(VersionExpired("too old"))
             event = msgspec.json.decode((await socket.receive(60)).data)
             assert (event["type"], event["object"]["reason"]) == ("ERROR", "Expired")

@@ -180,8 +180,8 @@ async def test_the_server_shows_who_it_is(tmp_path: Path, file: str, name: str) 
     async with there(tmp_path) as far, cluster() as made:
         await register(made, far.port, insecureSkipTLSVerify=True)
         server, keys = made.server, tmp_path / "there"
-        item = await server.registry.store_of("apiregistration.k8s.io", "v1", "APIService").get("", REGISTRATION)
-        service = item.object(server.registry.store_of("apiregistration.k8s.io", "v1", "APIService").codec.decode)
+        item = await server.registry.open_store_of("apiregistration.k8s.io", "v1", "APIService").get("", REGISTRATION)
+        service = item.object(server.registry.open_store_of("apiregistration.k8s.io", "v1", "APIService").codec.decode)
         files = (keys / file, keys / "admin.key")
         elsewhere = AggregatedApi(registry=server.registry, upstream=server.upstream, service=service, client=files)
         call = Call(method="GET", path=f"{METRICS}/pods", query=Query(""), headers={}, user=UserInfo("ann"))

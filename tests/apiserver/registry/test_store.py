@@ -144,7 +144,7 @@ def test_a_deletion_without_grace_is_seen_in_two_steps() -> None:
         query = WatchQuery(
             selection=ObjectSelection(namespace="default"), resource_version=first["metadata"]["resourceVersion"]
         )
-        async with registry.store(GADGETS).cacher.watch(query) as watch:
+        async with registry.open_store(GADGETS).cacher.watch(query) as watch:
             assert (await api.delete("a", {"gracePeriodSeconds": 0})).code == 200
             await api.made("end")
             seen: list[tuple[str, bool]] = []

@@ -28,7 +28,7 @@ def test_bytes_go_through() -> None:
     async def check() -> None:
         async with asking() as ask:
             await _some(ask)
-            item = ask.registry.store(_configmaps(ask)).cacher.peek("a", "c0")
+            item = ask.registry.open_store(_configmaps(ask)).cacher.peek("a", "c0")
             assert item is not None
             one = await ask.get(f"{CONFIGMAPS}/c0")
             assert (one.content_type, one.body) == (JSON, item.raw + b"\n")

@@ -309,7 +309,7 @@ def test_an_informer_that_was_too_slow_catches_up() -> None:
             found = factory.of(ConfigMap)
             found.subscribe(log)
             await found.synced.wait()
-            cacher = server.registry.store(builtin("configmaps")).cacher
+            cacher = server.registry.open_store(builtin("configmaps")).cacher
             (watcher,) = cacher._state.routes.watchers()
             watcher.end(TooSlow("too slow"))
             await client.of(ConfigMap).create(config_map("late"))

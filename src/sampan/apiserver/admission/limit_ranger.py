@@ -183,4 +183,4 @@ async def _ranges(attributes: AdmissionAttributes) -> list[LimitRange]:
     old = attributes.old
     if old is not None and old.metadata.deletionTimestamp is not None:
         return []
-    return await lookup.in_namespace(attributes.registry.store_of("", "v1", "LimitRange"), attributes.namespace)
+    return await lookup.in_namespace(attributes.registry.open_store_of("", "v1", "LimitRange"), attributes.namespace)

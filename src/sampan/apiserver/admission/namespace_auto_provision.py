@@ -20,7 +20,7 @@ class NamespaceAutoProvision:
 
     async def admit(self, attributes: AdmissionAttributes) -> None:
         registry = attributes.registry
-        store = registry.store_of("", "v1", "Namespace")
+        store = registry.open_store_of("", "v1", "Namespace")
         if attributes.dry_run or await lookup.find(store, "", attributes.namespace) is not None:
             return
         namespace = Namespace(metadata=ObjectMeta(name=attributes.namespace))

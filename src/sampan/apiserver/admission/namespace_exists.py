@@ -13,6 +13,6 @@ class NamespaceExists:
         return resource.namespaced and operation in ("CREATE", "UPDATE", "DELETE")
 
     async def validate(self, attributes: AdmissionAttributes) -> None:
-        store = attributes.registry.store_of("", "v1", "Namespace")
+        store = attributes.registry.open_store_of("", "v1", "Namespace")
         if await lookup.find(store, "", attributes.namespace) is None:
             raise errors.not_found("namespaces", attributes.namespace)

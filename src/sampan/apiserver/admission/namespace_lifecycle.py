@@ -42,7 +42,7 @@ class NamespaceLifecycle:
         self._deleted[attributes.name] = now + _DISTRUST_S
 
     async def _namespace(self, attributes: AdmissionAttributes) -> Namespace | None:
-        store, name = attributes.registry.store_of("", "v1", "Namespace"), attributes.namespace
+        store, name = attributes.registry.open_store_of("", "v1", "Namespace"), attributes.namespace
         find = lookup.find_now if name in self._deleted else lookup.find
         namespace: Namespace | None = await find(store, "", name)
         return namespace

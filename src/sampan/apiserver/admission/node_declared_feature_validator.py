@@ -24,7 +24,7 @@ class NodeDeclaredFeatureValidator:
         features = needed(pod, old)
         if not features:
             return
-        node: Node | None = await lookup.find(attributes.registry.store_of("", "v1", "Node"), "", node_name)
+        node: Node | None = await lookup.find(attributes.registry.open_store_of("", "v1", "Node"), "", node_name)
         if node is None:
             raise attributes.forbidden(f'node "{node_name}" not found')
         if missing := [feature for feature in features if feature not in node.status.declaredFeatures]:

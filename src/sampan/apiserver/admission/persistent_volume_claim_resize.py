@@ -31,7 +31,7 @@ class PersistentVolumeClaimResize:
 async def _may_grow(attributes: AdmissionAttributes, class_name: str) -> bool:
     if not class_name:
         return False
-    store = attributes.registry.store_of("storage.k8s.io", "v1", "StorageClass")
+    store = attributes.registry.open_store_of("storage.k8s.io", "v1", "StorageClass")
     storage_class: StorageClass | None = await lookup.find(store, "", class_name)
     return storage_class is not None and bool(storage_class.allowVolumeExpansion)
 

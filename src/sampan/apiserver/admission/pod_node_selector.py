@@ -50,7 +50,7 @@ class PodNodeSelector:
             raise attributes.forbidden("pod node label selector labels conflict with its namespace whitelist")
 
     async def _namespace_selector(self, attributes: AdmissionAttributes) -> dict[str, str]:
-        store = attributes.registry.store_of("", "v1", "Namespace")
+        store = attributes.registry.open_store_of("", "v1", "Namespace")
         namespace: Namespace | None = await lookup.find(store, "", attributes.namespace)
         if namespace is None:
             raise errors.not_found("namespaces", attributes.namespace)

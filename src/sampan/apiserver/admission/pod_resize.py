@@ -20,7 +20,7 @@ class PodResizeValidator:
         node_name = pod.spec.nodeName
         if not node_name or pod.metadata.generation == attributes.old.metadata.generation:
             return
-        node: Node | None = await lookup.find(attributes.registry.store_of("", "v1", "Node"), "", node_name)
+        node: Node | None = await lookup.find(attributes.registry.open_store_of("", "v1", "Node"), "", node_name)
         if node is None:
             raise attributes.forbidden(f'node "{node_name}" not found')
         system = node.metadata.labels.get("kubernetes.io/os", "linux")

@@ -65,7 +65,7 @@ class PodTolerationRestriction:
 
 
 async def _namespace(attributes: AdmissionAttributes) -> Namespace:
-    store = attributes.registry.store_of("", "v1", "Namespace")
+    store = attributes.registry.open_store_of("", "v1", "Namespace")
     namespace: Namespace | None = await lookup.find(store, "", attributes.namespace)
     if namespace is None:
         raise errors.not_found("namespaces", attributes.namespace)

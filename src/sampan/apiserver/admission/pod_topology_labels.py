@@ -24,7 +24,7 @@ class PodTopologyLabels:
             node_name = obj.spec.nodeName
         if not node_name:
             return
-        node: Node | None = await lookup.find(attributes.registry.store_of("", "v1", "Node"), "", node_name)
+        node: Node | None = await lookup.find(attributes.registry.open_store_of("", "v1", "Node"), "", node_name)
         if node is not None:
             labels = node.metadata.labels
             obj.metadata.labels.update({key: labels[key] for key in _LABELS if key in labels})

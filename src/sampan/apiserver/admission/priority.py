@@ -64,7 +64,7 @@ async def _give_priority(attributes: AdmissionAttributes, pod: Pod) -> None:
 async def _class_of(attributes: AdmissionAttributes, name: str) -> PriorityClass:
     if not name:
         return await _default_class(attributes) or _NO_CLASS
-    store = attributes.registry.store_of(_GROUP, "v1", "PriorityClass")
+    store = attributes.registry.open_store_of(_GROUP, "v1", "PriorityClass")
     priority_class: PriorityClass | None = await lookup.find(store, "", name)
     if priority_class is None:
         raise attributes.forbidden(f"no PriorityClass with name {name} was found")
@@ -73,6 +73,6 @@ async def _class_of(attributes: AdmissionAttributes, name: str) -> PriorityClass
 
 async def _default_class(attributes: AdmissionAttributes) -> PriorityClass | None:
     """Return the default class; the one with the lowest value if there are several."""
-    store = attributes.registry.store_of(_GROUP, "v1", "PriorityClass")
+    store = attributes.registry.open_store_of(_GROUP, "v1", "PriorityClass")
     classes = (priority_class for priority_class in await lookup.everything(store) if priority_class.globalDefault)
     return min(classes, key=lambda priority_class: priority_class.value, default=None)

@@ -52,7 +52,7 @@ async def _class_of(attributes: AdmissionAttributes, pod: Pod) -> RuntimeClass |
     name = pod.spec.runtimeClassName
     if name is None:
         return None
-    store = attributes.registry.store_of("node.k8s.io", "v1", "RuntimeClass")
+    store = attributes.registry.open_store_of("node.k8s.io", "v1", "RuntimeClass")
     runtime_class: RuntimeClass | None = await lookup.find(store, "", name)
     if runtime_class is None:
         raise attributes.forbidden(f'pod rejected: RuntimeClass "{name}" not found')

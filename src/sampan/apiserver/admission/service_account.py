@@ -66,7 +66,7 @@ class ServiceAccountAdmission:
 
 
 async def _account(attributes: AdmissionAttributes, name: str) -> ServiceAccount:
-    store, namespace = attributes.registry.store_of("", "v1", "ServiceAccount"), attributes.namespace
+    store, namespace = attributes.registry.open_store_of("", "v1", "ServiceAccount"), attributes.namespace
     for attempt in range(_ATTEMPTS if name == DEFAULT else 1):
         if attempt:
             await asyncio.sleep(_PAUSE_S)

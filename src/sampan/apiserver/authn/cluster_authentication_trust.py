@@ -83,7 +83,7 @@ class ClusterAuthenticationTrust:
     async def ensure(self) -> None:
         if not self._data:
             return
-        store = self._pipeline.endpoints.registry.store_of("", "v1", "ConfigMap")
+        store = self._pipeline.endpoints.registry.open_store_of("", "v1", "ConfigMap")
         item = await store.cacher.get(NAMESPACE, NAME)
         present = item.object(store.codec.decode) if item is not None else None
         data = merged_data(present.data if present is not None else {}, self._data)
@@ -107,7 +107,7 @@ class ClusterAuthenticationTrust:
 
     async def run(self) -> None:
         """Restore the ConfigMap when it is changed, until cancelled."""
-        store = self._pipeline.endpoints.registry.store_of("", "v1", "ConfigMap")
+        store = self._pipeline.endpoints.registry.open_store_of("", "v1", "ConfigMap")
         query = WatchQuery(selection=ObjectSelection(namespace=NAMESPACE, name=NAME))
         while self._data:
             try:

@@ -68,7 +68,7 @@ class RegistryObjectGetter:
         self._registry = registry
 
     async def find(self, kind: str, namespace: str, name: str) -> Any | None:
-        store = self._registry.store_of("", "v1", kind)
+        store = self._registry.open_store_of("", "v1", kind)
         obj = store.peek(namespace, name)
         if obj is not None:
             return obj

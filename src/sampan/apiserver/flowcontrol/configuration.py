@@ -183,7 +183,7 @@ class FlowControlController:
         return False
 
     async def _follow(self, kind: str) -> None:
-        store = self._pipeline.endpoints.registry.store_of(GROUP, "v1", kind)
+        store = self._pipeline.endpoints.registry.open_store_of(GROUP, "v1", kind)
         while True:
             try:
                 async with store.cacher.watch(WatchQuery()) as watcher:
@@ -204,7 +204,7 @@ class FlowControlController:
                 log.warning("cannot update the status of FlowSchema %s: %s", schema.metadata.name, error)
 
     def _stored(self, kind: str) -> Sequence[Any]:
-        cacher = self._pipeline.endpoints.registry.store_of(GROUP, "v1", kind).cacher
+        cacher = self._pipeline.endpoints.registry.open_store_of(GROUP, "v1", kind).cacher
         return [cacher.object(item) for item in cacher.peek_all()]
 
     async def _update_dangling_condition(self, schema: Any, levels: set[str]) -> None:

@@ -77,7 +77,7 @@ class AggregatedApi:
             raise errors.service_unavailable(str(error)) from None
 
     async def _object(self, kind: str) -> Any:
-        store = self._registry.store_of("", "v1", kind)
+        store = self._registry.open_store_of("", "v1", kind)
         return (await store.get(self._namespace, self._name)).object(store.codec.decode)
 
 

@@ -108,7 +108,7 @@ class MetricsApi:
         kubelets.set()
 
     async def _follow_services(self) -> None:
-        services = self._registry.store_of("apiregistration.k8s.io", "v1", "APIService")
+        services = self._registry.open_store_of("apiregistration.k8s.io", "v1", "APIService")
         chosen = ObjectSelection(name=SERVICE)
         while True:
             try:
@@ -179,7 +179,7 @@ class MetricsApi:
         return _metrics_response(call, PODS, metrics, f"{call.namespace}/{call.name}")
 
     async def _selected_objects(self, kind: str, call: Call) -> list[Any]:
-        store = self._registry.store_of("", "v1", kind)
+        store = self._registry.open_store_of("", "v1", kind)
         if call.name:
             item = await store.cacher.get(call.namespace, call.name)
             items = [item] if item is not None else []
@@ -201,7 +201,7 @@ _KUBELET_RETRY_S = 1.0
 
 async def first_kubelet(registry: Registry) -> None:
     """Return once there is such a node."""
-    nodes = registry.store_of("", "v1", "Node").cacher
+    nodes = registry.open_store_of("", "v1", "Node").cacher
     while True:
         try:
             result = await nodes.list(ListQuery(ObjectSelection()))

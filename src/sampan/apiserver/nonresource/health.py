@@ -155,7 +155,9 @@ class StorageReadiness:
         self._is_ready = True
 
     async def _fill(self) -> None:
-        stores = [self._registry.store(resource) for resource in self._stored() if await self._has_objects(resource)]
+        stores = [
+            self._registry.open_store(resource) for resource in self._stored() if await self._has_objects(resource)
+        ]
         for store in stores:
             self._waiting_for = store.cacher.shape.plural
             await store.cacher.wait_filled()

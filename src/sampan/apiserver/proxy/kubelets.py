@@ -99,14 +99,14 @@ class Kubelets:
         self._tls: ssl.SSLContext | None = None
 
     async def node(self, name: str) -> Node:
-        store = self._registry.store_of("", "v1", "Node")
+        store = self._registry.open_store_of("", "v1", "Node")
         item = await store.get("", name)
         node: Node = item.object(store.codec.decode)
         return node
 
     async def is_hollow(self, pod: Pod) -> bool:
         """Return whether a pod is on a hollow node, which means that nothing listens on its address."""
-        store = self._registry.store_of("", "v1", "Node")
+        store = self._registry.open_store_of("", "v1", "Node")
         item = await store.cacher.get("", pod.spec.nodeName) if pod.spec.nodeName else None
         if item is None:
             return is_hollow_address(pod.status.hostIP)

@@ -74,7 +74,7 @@ async def proxy_to_service(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
 
 async def choose_location(registry: Registry, kubelets: Kubelets, locations: Sequence[Location]) -> Location:
     """Choose one of a service's locations at random. Raise ServiceUnavailable if all are pods of hollow nodes."""
-    store = registry.store_of("", "v1", "Pod")
+    store = registry.open_store_of("", "v1", "Pod")
     for location in _CHANCE.sample(locations, len(locations)):
         item = await store.cacher.get(*location.pod) if location.pod is not None else None
         if item is None or not await kubelets.is_hollow(item.object(store.codec.decode)):
@@ -123,7 +123,7 @@ def _with_slash(request: web.BaseRequest) -> web.StreamResponse:
 
 async def _node_name(endpoints: ApiEndpoints, text: str) -> str:
     """Return the name of a node, which deprecated paths may name by its address."""
-    nodes = endpoints.registry.store_of("", "v1", "Node")
+    nodes = endpoints.registry.open_store_of("", "v1", "Node")
     if await nodes.cacher.get("", text) is None:
         await nodes.cacher.wait_ready()
         for item in nodes.cacher.peek_all():
@@ -135,7 +135,7 @@ async def _node_name(endpoints: ApiEndpoints, text: str) -> str:
 
 
 async def _object(endpoints: ApiEndpoints, kind: str, namespace: str, name: str) -> Any:
-    store = endpoints.registry.store_of("", "v1", kind)
+    store = endpoints.registry.open_store_of("", "v1", kind)
     return (await store.get(namespace, name)).object(store.codec.decode)
 
 

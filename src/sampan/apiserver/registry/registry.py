@@ -83,18 +83,19 @@ class Registry:
         """Set the behavior of a resource that was registered at run time."""
         self._behaviours[_behaviour_key(resource)] = behaviour
 
-    def store(self, resource: Resource) -> Store:
+    def open_store(self, resource: Resource) -> Store:
+        """Return the store of a resource. The first call opens it: its cacher starts in the server's task group."""
         store = self._stores.get(resource.storage_prefix)
         if store is None:
             store = self._stores[resource.storage_prefix] = self._open(self._keeper(resource))
         return store
 
-    def store_of(self, group: str, version: str, kind: str) -> Store:
-        """Return the store of a built-in kind. Raise ValueError if the kind is not served."""
+    def open_store_of(self, group: str, version: str, kind: str) -> Store:
+        """Return the store of a built-in kind, opened like `open_store`. Raise ValueError if the kind is not served."""
         resource = self.scheme.by_kind(group, version, kind)
         if resource is None:
             raise ValueError(f"{kind} of {group}/{version} is not served")
-        return self.store(resource)
+        return self.open_store(resource)
 
     def count(self, resource: Resource) -> int:
         """Return the number of cached objects, 0 if the store is not open."""

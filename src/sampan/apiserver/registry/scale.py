@@ -39,7 +39,7 @@ class Scaled:
     async def serve(self, endpoints: ApiEndpoints, call: Call) -> ApiResponse:
         if call.resource is None:
             raise ValueError("the call names no resource")
-        store = endpoints.registry.store(call.resource)
+        store = endpoints.registry.open_store(call.resource)
         if call.verb == "get":
             item = await store.get(call.namespace, call.name, call.query.get("resourceVersion"))
             return self._scale_response(item.object(store.codec.decode))

@@ -10,14 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sampan.api import names
 from sampan.apiserver.registry import deletion, metadata
 from sampan.machinery.errors import FieldError
 
 if TYPE_CHECKING:
-    from sampan.apiserver.registry.registry import Registry
+    from sampan.api.scheme import Scheme
+    from sampan.apiserver.auth_services import AuthServices
+    from sampan.apiserver.registry.allocation.addresses import AddressAllocator
+    from sampan.apiserver.registry.allocation.node_ports import NodePortAllocator
+    from sampan.apiserver.registry.store import Store
     from sampan.apiserver.request.call import UserInfo
     from sampan.machinery.apply import Filter
     from sampan.machinery.worker_thread import WorkerThread
@@ -25,11 +29,27 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class StrategyServices(Protocol):
+    """What strategies may use of the server besides the object: other kinds, allocators and the authorizer."""
+
+    @property
+    def scheme(self) -> Scheme: ...
+    @property
+    def addresses(self) -> AddressAllocator: ...
+    @property
+    def node_ports(self) -> NodePortAllocator: ...
+    @property
+    def security(self) -> AuthServices | None:
+        """Authentication and authorization; None if every request is allowed."""
+
+    def open_store_of(self, group: str, version: str, kind: str) -> Store: ...
+
+
 @dataclass(slots=True, kw_only=True)
 class Context:
     """What a strategy may know about the request."""
 
-    registry: Registry
+    registry: StrategyServices
     user: UserInfo
     now: str
     """The current time in the format of the API."""

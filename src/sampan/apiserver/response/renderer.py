@@ -113,7 +113,7 @@ class Renderer:
         """Return the object in the storage version, for which the table columns are declared."""
         resource = response.resource
         if response.item is not None:
-            return self._registry.store(resource).cacher.object(response.item)
+            return self._registry.open_store(resource).cacher.object(response.item)
         shown = self._registry.codec(resource.gvk, resource).decode(response.raw)
         return self._versions.to_storage_version(resource, shown)
 
@@ -144,7 +144,7 @@ class Renderer:
     async def _table_of_list(self, response: ListResponse, output_format: OutputFormat, call: Call) -> bytes:
         resource, result = response.resource, response.result
         writer = self.table_writer(resource, output_format, include_of(call))
-        cacher, rows = self._registry.store(resource).cacher, []
+        cacher, rows = self._registry.open_store(resource).cacher, []
         for number, item in enumerate(self._in_table_order(resource, result.items), 1):
             rows.append(writer.row(cacher.object(item), bound(self.requested_bytes, resource, item)))
             if number % _ROWS_AT_A_TIME == 0:
@@ -193,7 +193,7 @@ class Renderer:
 
     def stored(self, resource: Resource, item: Item) -> Any:
         """Return the decoded object of a cached item."""
-        return self._registry.store(resource).cacher.object(item)
+        return self._registry.open_store(resource).cacher.object(item)
 
     def _is_generic(self, resource: Resource) -> bool:
         return resource.is_custom or not self._registry.behaviour(resource).strategy.columns

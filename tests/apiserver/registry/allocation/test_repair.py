@@ -99,4 +99,4 @@ async def test_it_runs_in_rounds() -> None:
             await clock.advance(1000)
             task.cancel()
         assert await taken(server) == (set(), set())
-        await server.registry.store_of("networking.k8s.io", "v1", "IPAddress").cacher.wait_ready()
+        await server.registry.open_store_of("networking.k8s.io", "v1", "IPAddress").cacher.wait_ready()

@@ -63,7 +63,7 @@ async def _driver(attributes: AdmissionAttributes, pod: Pod, volume: Volume) -> 
         name = await _driver_of_claim(attributes, pod.metadata.namespace, claim) if claim else ""
     if not name:
         return None
-    store = attributes.registry.store_of("storage.k8s.io", "v1", "CSIDriver")
+    store = attributes.registry.open_store_of("storage.k8s.io", "v1", "CSIDriver")
     driver: CSIDriver | None = await lookup.find(store, "", name)
     if driver is None:
         raise errors.not_found("csidrivers", name, group="storage.k8s.io")
@@ -79,12 +79,12 @@ def _claim(pod: Pod, volume: Volume) -> str:
 async def _driver_of_claim(attributes: AdmissionAttributes, namespace: str, name: str) -> str:
     registry = attributes.registry
     claim: PersistentVolumeClaim | None = await lookup.find(
-        registry.store_of("", "v1", "PersistentVolumeClaim"), namespace, name
+        registry.open_store_of("", "v1", "PersistentVolumeClaim"), namespace, name
     )
     if claim is None:
         raise errors.not_found("persistentvolumeclaims", name)
     volume: PersistentVolume | None = await lookup.find(
-        registry.store_of("", "v1", "PersistentVolume"), "", claim.spec.volumeName
+        registry.open_store_of("", "v1", "PersistentVolume"), "", claim.spec.volumeName
     )
     if volume is None:
         raise errors.not_found("persistentvolumes", claim.spec.volumeName)

@@ -117,7 +117,7 @@ async def _pod(attributes: AdmissionAttributes, node: str) -> None:
 async def _new_pod(attributes: AdmissionAttributes, pod: Pod, node: str) -> None:
     if obstacle := mirror_pods.find_mirror_pod_error(pod, node):
         raise attributes.forbidden(obstacle)
-    node_object: Node | None = await lookup.find(attributes.registry.store_of("", "v1", "Node"), "", node)
+    node_object: Node | None = await lookup.find(attributes.registry.open_store_of("", "v1", "Node"), "", node)
     if node_object is None:
         raise errors.not_found("nodes", node)
     owner = pod.metadata.ownerReferences[0]
@@ -151,7 +151,7 @@ async def _eviction(attributes: AdmissionAttributes, node: str) -> None:
 
 
 async def _pod_named(attributes: AdmissionAttributes, name: str) -> Pod:
-    store = attributes.registry.store_of("", "v1", "Pod")
+    store = attributes.registry.open_store_of("", "v1", "Pod")
     pod: Pod | None = await lookup.find(store, attributes.namespace, name)
     if pod is None:
         raise errors.not_found("pods", name)

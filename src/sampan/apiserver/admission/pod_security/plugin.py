@@ -88,7 +88,7 @@ class PodSecurity:
         return is_exempt
 
     async def _policy(self, attributes: AdmissionAttributes) -> NamespacePolicy:
-        store = attributes.registry.store_of("", "v1", "Namespace")
+        store = attributes.registry.open_store_of("", "v1", "Namespace")
         namespace: Namespace | None = await lookup.find(store, "", attributes.namespace)
         if namespace is None:
             raise errors.internal_error(f'failed to lookup namespace "{attributes.namespace}"')
@@ -163,7 +163,7 @@ async def _check_namespace(attributes: AdmissionAttributes, config: PodSecurityC
     if is_exempt:
         _warn_of_exemption(attributes, policy, default)
         return
-    store = attributes.registry.store_of("", "v1", "Pod")
+    store = attributes.registry.open_store_of("", "v1", "Pod")
     for text in warnings_about(namespace.metadata.name, new, await lookup.in_namespace(store, attributes.name)):
         attributes.warn(text)
 

@@ -39,7 +39,7 @@ class ResourceQuotaAdmission:
         return evaluator is not None and (operation, subresource) in evaluator.writes
 
     async def validate(self, attributes: AdmissionAttributes) -> None:
-        store = attributes.registry.store_of("", "v1", "ResourceQuota")
+        store = attributes.registry.open_store_of("", "v1", "ResourceQuota")
         quotas: list[ResourceQuota] = await lookup.in_namespace(store, attributes.namespace)
         if quotas or self._limited:
             await self._charge(attributes, store, self._demands(attributes, quotas))

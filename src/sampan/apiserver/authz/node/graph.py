@@ -36,7 +36,7 @@ class NodeGraph:
 
     def unfilled(self, resource: str) -> list[Cacher]:
         """Return the required watch caches that are not filled yet, because the server has just started."""
-        stores = (self._registry.store_of(group, "v1", kind) for group, kind in _SOURCES.get(resource, (_PODS,)))
+        stores = (self._registry.open_store_of(group, "v1", kind) for group, kind in _SOURCES.get(resource, (_PODS,)))
         return [store.cacher for store in stores if not store.cacher.is_ready]
 
     def has(self, node: str, kind: Kind, namespace: str, name: str) -> bool:
@@ -59,7 +59,7 @@ class NodeGraph:
         return resource_slice is not None and resource_slice.spec.nodeName == node
 
     def _pods(self, node: str, namespace: str = "") -> Iterator[Pod]:
-        store = self._registry.store_of("", "v1", "Pod")
+        store = self._registry.open_store_of("", "v1", "Pod")
         selection = ObjectSelection(namespace=namespace, fields=(Term("spec.nodeName", node),))
         return (store.cacher.object(item) for item in store.cacher.peek_selected(selection))
 
@@ -86,7 +86,7 @@ class NodeGraph:
         return {(ref.namespace, ref.name) for ref in refs}
 
     def _peek(self, group: str, kind: str, namespace: str, name: str) -> Any | None:
-        return self._registry.store_of(group, "v1", kind).peek(namespace, name)
+        return self._registry.open_store_of(group, "v1", kind).peek(namespace, name)
 
 
 def _names(pod: Pod, kind: Kind) -> Iterable[str]:

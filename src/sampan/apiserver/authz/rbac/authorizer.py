@@ -273,7 +273,7 @@ class RbacIndexUpdater:
                 group.create_task(self._follow(kind))
 
     async def _follow(self, kind: Kind) -> None:
-        store = self._registry.store_of(GROUP, "v1", kind)
+        store = self._registry.open_store_of(GROUP, "v1", kind)
         while True:
             try:
                 async with store.cacher.watch(WatchQuery(allow_bookmarks=True)) as watcher:

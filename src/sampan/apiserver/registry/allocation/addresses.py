@@ -88,7 +88,7 @@ class AddressAllocator:
 
     @property
     def _addresses(self) -> Store:
-        return self._registry.store_of(GROUP, "v1", "IPAddress")
+        return self._registry.open_store_of(GROUP, "v1", "IPAddress")
 
     async def _create(self, ctx: Context, service: Service, address: Address) -> bool:
         meta = service.metadata
@@ -107,7 +107,7 @@ class AddressAllocator:
         """Yield the networks to allocate from: those of ready ServiceCIDRs, and the server's own ranges until the
         default ServiceCIDR exists.
         """
-        store = self._registry.store_of(GROUP, "v1", "ServiceCIDR")
+        store = self._registry.open_store_of(GROUP, "v1", "ServiceCIDR")
         cidrs = [item.object(store.codec.decode) for item in (await store.cacher.list(_CACHED)).items]
         if not any(cidr.metadata.name == DEFAULT_CIDR for cidr in cidrs):
             for network in self._ranges.networks:

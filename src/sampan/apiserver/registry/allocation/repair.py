@@ -62,9 +62,9 @@ class AllocationRepair:
 
     async def repair(self) -> None:
         """Run one round. Allocations are read before services, so that a service written in between is not missed."""
-        addresses = await _objects(self._registry.store_of(GROUP, "v1", "IPAddress"))
+        addresses = await _objects(self._registry.open_store_of(GROUP, "v1", "IPAddress"))
         bitmap = await self._registry.node_ports.change(lambda current: current)
-        services = await _objects(self._registry.store_of("", "v1", "Service"))
+        services = await _objects(self._registry.open_store_of("", "v1", "Service"))
         await self._repair_ports({port for service in services for port in _ports(service)}, set(bitmap))
         await self._repair_addresses(services, addresses)
 

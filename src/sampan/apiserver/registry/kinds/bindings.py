@@ -54,7 +54,7 @@ def _validate_binding(binding: Binding) -> list[FieldError]:
 
 
 async def _assign(endpoints: ApiEndpoints, ctx: Context, binding: Binding) -> None:
-    store = endpoints.registry.store_of("", "v1", "Pod")
+    store = endpoints.registry.open_store_of("", "v1", "Pod")
     meta = binding.metadata
 
     async def change(pod: Any) -> Any:

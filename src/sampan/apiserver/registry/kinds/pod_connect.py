@@ -84,7 +84,7 @@ def log_query(query: Query) -> dict[str, str]:
 
 
 async def _pod(endpoints: ApiEndpoints, namespace: str, name: str) -> Pod:
-    store = endpoints.registry.store_of("", "v1", "Pod")
+    store = endpoints.registry.open_store_of("", "v1", "Pod")
     item = await store.get(namespace, name)
     pod: Pod = item.object(store.codec.decode)
     return pod
@@ -92,7 +92,7 @@ async def _pod(endpoints: ApiEndpoints, namespace: str, name: str) -> Pod:
 
 async def _to_node(endpoints: ApiEndpoints, pod: Pod) -> Upstream:
     node = pod.spec.nodeName
-    nodes = endpoints.registry.store_of("", "v1", "Node")
+    nodes = endpoints.registry.open_store_of("", "v1", "Node")
     if await nodes.cacher.get("", node) is None:
         raise errors.not_found("pods", node)
     if endpoints.upstream is None:

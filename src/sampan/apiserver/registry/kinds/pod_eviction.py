@@ -151,7 +151,7 @@ async def _evict(endpoints: ApiEndpoints, ctx: Context, name: str, deletion: Del
     A pod to which budgets do not apply is deleted, with retries if it changes in the meantime: nothing was taken from a
     budget that a retry could take again. If the client requires a resourceVersion, a conflict is returned instead.
     """
-    store = endpoints.registry.store_of("", "v1", "Pod")
+    store = endpoints.registry.open_store_of("", "v1", "Pod")
     for attempts_left in reversed(range(_ATTEMPTS)):
         item = await store.get(ctx.namespace, name)
         pod: Pod = item.object(store.codec.decode)
@@ -201,7 +201,7 @@ def _ignores_budgets(pod: Pod) -> bool:
 
 
 async def _budget(endpoints: ApiEndpoints, pod: Pod) -> PodDisruptionBudget | None:
-    store = endpoints.registry.store_of("policy", "v1", "PodDisruptionBudget")
+    store = endpoints.registry.open_store_of("policy", "v1", "PodDisruptionBudget")
     result = await store.cacher.list(ListQuery(ObjectSelection(namespace=pod.metadata.namespace)))
     budgets: list[PodDisruptionBudget] = [item.object(store.codec.decode) for item in result.items]
     matches = [budget for budget in budgets if _selects(budget, pod)]
@@ -218,7 +218,7 @@ def _selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
 
 
 async def _decrement(endpoints: ApiEndpoints, ctx: Context, pod: str, name: str) -> None:
-    store = endpoints.registry.store_of("policy", "v1", "PodDisruptionBudget")
+    store = endpoints.registry.open_store_of("policy", "v1", "PodDisruptionBudget")
 
     async def change(budget: Any) -> Any:
         allow_disruption(budget, pod, ctx.now)
@@ -229,7 +229,7 @@ async def _decrement(endpoints: ApiEndpoints, ctx: Context, pod: str, name: str)
 
 async def _delete(endpoints: ApiEndpoints, ctx: Context, name: str, deletion: DeleteOptions) -> None:
     """Set the DisruptionTarget condition in the pod's status, then delete the pod."""
-    store = endpoints.registry.store_of("", "v1", "Pod")
+    store = endpoints.registry.open_store_of("", "v1", "Pod")
 
     async def change(pod: Any) -> Any:
         preconditions.check(pod, uid=deletion.uid, resource_version=deletion.resource_version)

@@ -91,7 +91,7 @@ def _validate_admin_access_label(ctx: Context, indexes: Sequence[int], at: str) 
     """Yield an error if admin access to devices is requested in a namespace without the label that permits it."""
     if not indexes:
         return
-    namespace = ctx.registry.store_of("", "v1", "Namespace").peek("", ctx.namespace)
+    namespace = ctx.registry.open_store_of("", "v1", "Namespace").peek("", ctx.namespace)
     if namespace is None or namespace.metadata.labels.get(_ADMIN_LABEL) != "true":
         text = f"admin access to devices requires the `{_ADMIN_LABEL}: true` label on the containing namespace"
         yield FieldError.forbidden(f"{at}[{indexes[0]}].adminAccess", text)

@@ -79,7 +79,7 @@ async def _account(endpoints: ApiEndpoints, call: Call, request: TokenRequest) -
 
 async def _read(endpoints: ApiEndpoints, kind: str, namespace: str, name: str) -> Any:
     """Return the current object, read-only."""
-    store = endpoints.registry.store_of("", "v1", kind)
+    store = endpoints.registry.open_store_of("", "v1", kind)
     return (await store.get(namespace, name)).object(store.codec.decode)
 
 
