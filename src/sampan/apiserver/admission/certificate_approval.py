@@ -3,8 +3,8 @@
 from sampan.api import gotext
 from sampan.api.resource import Resource
 from sampan.api.types.certificates_v1 import CertificateSigningRequest
+from sampan.apiserver.admission.authorization import is_authorized_for_signer
 from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
-from sampan.apiserver.admission.rights import is_authorized_for_signer
 
 
 class CertificateApproval:

@@ -7,8 +7,8 @@ import msgspec
 from sampan.api import gotext
 from sampan.api.codec import json
 from sampan.api.resource import Resource
+from sampan.apiserver.admission.authorization import is_authorized_for_signer
 from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
-from sampan.apiserver.admission.rights import is_authorized_for_signer
 
 _FOR_GARBAGE_COLLECTION = ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
 

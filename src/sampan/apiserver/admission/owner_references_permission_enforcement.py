@@ -8,8 +8,8 @@ from typing import Any
 
 from sampan.api.resource import Resource
 from sampan.api.types.meta_v1 import OwnerReference
+from sampan.apiserver.admission.authorization import authorize, is_allowed
 from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
-from sampan.apiserver.admission.rights import authorize, is_allowed
 from sampan.apiserver.authz.authorizer import Attributes as AuthzAttributes
 from sampan.apiserver.authz.authorizer import AuthzDecision
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api.codec import protobuf
-from sampan.apiserver.registry.allocation import AllocationError, RangeFull
+from sampan.apiserver.registry.allocation import AllocationError, AllocatorFull
 from sampan.apiserver.registry.allocation.node_ports import PortBitmap
 
 PORTS = range(30000, 32768)
@@ -60,7 +60,7 @@ def test_refusals() -> None:
     with pytest.raises(AllocationError, match=r"not in the valid range. The range of valid ports is 30000-30001"):
         bitmap.take(80)
     assert bitmap.take_any(Random(1)) == 30001
-    with pytest.raises(RangeFull):
+    with pytest.raises(AllocatorFull):
         bitmap.take_any(Random(1))
     bitmap.release((30000, 31, 30001))
     assert not taken(bitmap, range(30000, 30002))

@@ -7,8 +7,8 @@ from sampan.api import gotext
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod, Volume
 from sampan.api.types.storage_v1 import CSIDriver
 from sampan.apiserver.admission import lookup
+from sampan.apiserver.admission.authorization import is_allowed
 from sampan.apiserver.admission.contract import AdmissionAttributes
-from sampan.apiserver.admission.rights import is_allowed
 from sampan.apiserver.authz.authorizer import Attributes as AuthzAttributes
 from sampan.machinery import errors
 

@@ -8,15 +8,15 @@ counterparts are `ipallocator` and `portallocator` in `pkg/registry/core/service
 
 from sampan.apiserver.registry.allocation.addresses import AddressAllocator
 from sampan.apiserver.registry.allocation.node_ports import NodePortAllocator
-from sampan.apiserver.registry.allocation.ranges import AllocationError, RangeFull, ServiceRanges, family_of
+from sampan.apiserver.registry.allocation.ranges import AllocationError, AllocatorFull, ServiceRanges, family_of
 from sampan.apiserver.registry.allocation.repair import AllocationRepair
 
 __all__ = [
     "AddressAllocator",
     "AllocationError",
     "AllocationRepair",
+    "AllocatorFull",
     "NodePortAllocator",
-    "RangeFull",
     "ServiceRanges",
     "family_of",
 ]

@@ -14,8 +14,8 @@ from sampan.apiserver.registry.allocation import node_ports
 from sampan.apiserver.registry.allocation.ranges import (
     Address,
     AllocationError,
+    AllocatorFull,
     Network,
-    RangeFull,
     ServiceRanges,
     family_of,
 )
@@ -60,7 +60,7 @@ class AddressAllocator:
         raise AllocationError("the provided network does not match the current range")
 
     async def take_any(self, ctx: Context, service: Service, family: str) -> str:
-        """Allocate any address of that family. Raise `RangeFull` if there is none left."""
+        """Allocate any address of that family. Raise `AllocatorFull` if there is none left."""
         async for network in self._networks():
             if family_of(network) != family:
                 continue
@@ -68,7 +68,7 @@ class AddressAllocator:
                 return str(network.network_address)
             if address := await self._search(ctx, service, network):
                 return address
-        raise RangeFull
+        raise AllocatorFull
 
     async def _search(self, ctx: Context, service: Service, network: Network) -> str:
         cacher, make = self._addresses.cacher, type(network.network_address)

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import RangeAllocation
-from sampan.apiserver.registry.allocation.ranges import AllocationError, RangeFull
+from sampan.apiserver.registry.allocation.ranges import AllocationError, AllocatorFull
 from sampan.storage.backend import Backend, StoreConflict
 
 _NETWORK_BAND = (16, 256, 16)
@@ -102,7 +102,7 @@ class PortBitmap:
         for port in of_ports(self._ports, random):
             if port not in self:
                 return self.take(port)
-        raise RangeFull
+        raise AllocatorFull
 
     def add(self, ports: Iterable[int]) -> None:
         """Allocate those ports that are inside the range and not allocated yet."""

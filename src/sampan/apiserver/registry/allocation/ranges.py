@@ -9,7 +9,7 @@ class AllocationError(Exception):
     """Raised when a value cannot be allocated. The message is for the client."""
 
 
-class RangeFull(AllocationError):
+class AllocatorFull(AllocationError):
     def __init__(self) -> None:
         super().__init__("range is full")
 

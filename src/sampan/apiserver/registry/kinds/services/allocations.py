@@ -7,7 +7,7 @@ from random import Random
 
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import Service
-from sampan.apiserver.registry.allocation import AllocationError, RangeFull
+from sampan.apiserver.registry.allocation import AllocationError, AllocatorFull
 from sampan.apiserver.registry.allocation.node_ports import PortBitmap
 from sampan.apiserver.registry.kinds.services import families, service_types
 from sampan.apiserver.registry.strategy import Context, FinishFunc
@@ -108,7 +108,7 @@ class _PortAllocation:
     def _take(self, index: int, requested: int) -> int:
         try:
             port = self._bitmap.take(requested) if requested else self._bitmap.take_any(self._random)
-        except RangeFull as error:
+        except AllocatorFull as error:
             raise errors.internal_error(f"failed to allocate a nodePort: {error}") from None
         except AllocationError as error:
             refused = FieldError.invalid(f"spec.ports[{index}].nodePort", requested, str(error))
@@ -195,7 +195,7 @@ async def _take_address(ctx: Context, service: Service, family: str, requested: 
             return await allocator.take_any(ctx, service, family)
         await allocator.take(ctx, service, requested)
         return requested
-    except RangeFull as error:
+    except AllocatorFull as error:
         name = service.metadata.name
         raise errors.internal_error(f'failed to allocate a serviceIP for Service "{name}": {error}') from None
     except AllocationError as error:
