@@ -1,6 +1,6 @@
 """The pauses between tries."""
 
-from sampan.kubelet.backoff import BackOff
+from sampan.kubelet.records import BackOff
 
 
 def test_doubled_up_to_five_minutes() -> None:

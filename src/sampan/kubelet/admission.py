@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from sampan.api import resource_names
 from sampan.api.quantity import parse
 from sampan.api.semantics.node_selectors import RequiredNodeAffinity
 from sampan.api.semantics.pod_qos import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
+from sampan.api.semantics.pod_references import CONFIG_SOURCE, is_mirror_pod
 from sampan.api.semantics.pod_resources import effective_requests
 from sampan.api.semantics.taints import NO_EXECUTE, untolerated
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.pod_lifecycle import PodLifecycle
-from sampan.kubelet.pod_sources import is_critical
 from sampan.kubelet.pod_status import PodFailure, rejected_status
 from sampan.kubelet.records import Amounts, PodRecord, PodSyncState, Records
 from sampan.kubelet.status_manager import StatusManager
@@ -261,3 +263,31 @@ def _size(pod: Pod) -> tuple[int, ...]:
 
 def _requests_of(pod: Pod) -> Amounts:
     return {**amounts_of(pod), "pods": 1}
+
+
+# -- source and criticality of a pod (`pkg/kubelet/types`) ------------------------------------------------------------
+
+API = "api"
+
+
+def source_of(pod: Pod) -> str:
+    return pod.metadata.annotations.get(CONFIG_SOURCE, API)
+
+
+def from_api(pod: Pod) -> Pod:
+    """Return the pod with `api` as its source. The annotation in the API object is not trusted: only the kubelet
+    decides which pods are static.
+    """
+    if source_of(pod) == API:
+        return pod
+    meta = msgspec.structs.replace(pod.metadata, annotations={**pod.metadata.annotations, CONFIG_SOURCE: API})
+    return msgspec.structs.replace(pod, metadata=meta)
+
+
+CRITICAL = 2_000_000_000
+"""Priority from which on a pod is never evicted and may preempt others."""
+
+
+def is_critical(pod: Pod) -> bool:
+    is_own = source_of(pod) != API or is_mirror_pod(pod)
+    return is_own or (pod.spec.priority or 0) >= CRITICAL

@@ -5,11 +5,10 @@ from __future__ import annotations
 from sampan.api import durations
 from sampan.api.semantics.pods import AnyContainer
 from sampan.api.types.core_v1 import Container, ContainerStatus
-from sampan.kubelet.backoff import FIRST_S, BackOff
 from sampan.kubelet.pod_actions import PodActions, ephemeral_to_start
 from sampan.kubelet.pod_events import PodEvents, full_name
 from sampan.kubelet.pod_lifecycle import PodLifecycle, ReportedFailure
-from sampan.kubelet.records import PodRecord
+from sampan.kubelet.records import FIRST_S, BackOff, PodRecord
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import WARNING
 from sampan.runtimes import contract

@@ -13,13 +13,13 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.kubelet import hollow_nodes
+from sampan.kubelet.admission import from_api
 from sampan.kubelet.config import KubeletConfig
 from sampan.kubelet.heartbeat import Heartbeat
 from sampan.kubelet.hollow_pod_lifecycle import HollowPodLifecycle
 from sampan.kubelet.node_status import NodeMachine
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.pod_queue import PodQueue
-from sampan.kubelet.pod_sources import from_api
 from sampan.kubelet.records import NodeRecord, Records
 from sampan.kubelet.status_manager import StatusManager
 from sampan.kubelet.sync_loop import SyncLoop

@@ -15,7 +15,6 @@ from dataclasses import replace
 from sampan.api.semantics.pods import find_container, termination_grace_period_s
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.kubelet.admission import PodAdmitter
-from sampan.kubelet.backoff import MOST_S
 from sampan.kubelet.container_starter import ContainerStarter
 from sampan.kubelet.pod_actions import (
     compute_pod_actions,
@@ -35,7 +34,7 @@ from sampan.kubelet.pod_status import (
     generate_status,
     may_run,
 )
-from sampan.kubelet.records import ACTIVE, ENDED, NodeRecord, PodRecord, PodSyncState, Records
+from sampan.kubelet.records import ACTIVE, ENDED, MOST_S, NodeRecord, PodRecord, PodSyncState, Records
 from sampan.kubelet.status_manager import StatusManager
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import NORMAL, WARNING

@@ -7,9 +7,9 @@ import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod
+from sampan.kubelet.admission import from_api, is_critical, source_of
 from sampan.kubelet.agent.admission_checks import enforcement_failure
 from sampan.kubelet.agent.config import AgentConfig
-from sampan.kubelet.pod_sources import from_api, is_critical, source_of
 
 PRIVILEGED = {"securityContext": {"privileged": True}}
 

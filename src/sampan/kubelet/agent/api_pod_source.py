@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from sampan.api.semantics.pod_references import is_mirror_pod
 from sampan.api.types.core_v1 import Node, Pod, Service
 from sampan.api.types.node_v1 import RuntimeClass
+from sampan.kubelet.admission import from_api
 from sampan.kubelet.agent.housekeeping import Housekeeping
 from sampan.kubelet.agent.static_pods import MirrorPods
-from sampan.kubelet.pod_sources import from_api
 from sampan.kubelet.records import NodeRecord
 from sampan.kubelet.sync_loop import SyncLoop
 from sampan.machinery.client import Selection

@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from sampan.api.types.core_v1 import Pod
+from sampan.kubelet.admission import is_critical
 from sampan.kubelet.agent import eviction_rules
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.eviction_rules import Observation, Shortage, Threshold
 from sampan.kubelet.node_status import DISK_PRESSURE, ConditionValue
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.pod_queue import PodQueue
-from sampan.kubelet.pod_sources import is_critical
 from sampan.kubelet.pod_status import PodFailure
 from sampan.kubelet.records import ACTIVE, NodeRecord, Records
 from sampan.kubelet.volumes.usage import VolumeUsage

@@ -15,10 +15,10 @@ from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.semantics.taints import MEMORY_PRESSURE as MEMORY_PRESSURE_TAINT
 from sampan.api.semantics.taints import NO_SCHEDULE, is_tolerated
 from sampan.api.types.core_v1 import Pod, Taint, Volume
+from sampan.kubelet.admission import is_critical
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.machine import threshold_value
 from sampan.kubelet.node_status import DISK_PRESSURE, MEMORY_PRESSURE, PID_PRESSURE, ConditionValue
-from sampan.kubelet.pod_sources import is_critical
 from sampan.kubelet.pod_status import PodFailure
 from sampan.kubelet.volumes.usage import VolumeUsage
 from sampan.runtimes.contract import Usage

@@ -7,12 +7,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from sampan.kubelet.admission import CRITICAL
 from sampan.kubelet.agent.config import AgentConfig, ShutdownGroup
 from sampan.kubelet.agent.logind import ShutdownInhibitor
 from sampan.kubelet.node_status import READY, ConditionValue
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.pod_queue import PodQueue
-from sampan.kubelet.pod_sources import CRITICAL
 from sampan.kubelet.pod_status import PodFailure
 from sampan.kubelet.records import ENDED, NodeRecord, PodRecord, PodSyncState, Records
 from sampan.machinery.clock import Clock
