@@ -1,6 +1,7 @@
 """The repository keeps its own promises: commands, documents, names, layers."""
 
 import ast
+import pkgutil
 import re
 import shutil
 import subprocess
@@ -89,6 +90,27 @@ def test_every_package_says_what_belongs_there(repository: Path) -> None:
 
 def _docstring(module: Path) -> str | None:
     return ast.get_docstring(ast.parse(module.read_bytes())) if module.exists() else None
+
+
+def test_names_in_strings_exist(modules: list[Path]) -> None:
+    """A string such as `sampan.runtimes.choice.detect`, which is imported or patched by name, names something."""
+    texts = {
+        node.value
+        for path in modules
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    dotted = {text for text in texts if re.fullmatch(r"sampan(\.\w+)+", text)} - {"sampan.log"}
+    assert dotted
+    assert [text for text in sorted(dotted) if not _exists(text)] == []
+
+
+def _exists(dotted: str) -> bool:
+    try:
+        pkgutil.resolve_name(dotted)
+    except (ImportError, AttributeError):
+        return False
+    return True
 
 
 def test_no_file_is_a_drawer_for_odds_and_ends(modules: list[Path]) -> None:

@@ -23,7 +23,7 @@ def claims() -> Iterator[HostLocks]:
 def test_a_cluster_keeps_its_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, claims: HostLocks) -> None:
     first = cluster_cidr(tmp_path / "one", claims)
     assert first in candidates(str(tmp_path / "one"))
-    monkeypatch.setattr("sampan.network.pods.free_range", lambda candidates, bridge, take: "10.1.0.0/16")
+    monkeypatch.setattr("sampan.network.pods.free_cidr", lambda candidates, bridge, take: "10.1.0.0/16")
     assert cluster_cidr(tmp_path / "one", claims) == first  # though its own routes are there now
     assert cluster_cidr(tmp_path / "two", claims) == "10.1.0.0/16"
 

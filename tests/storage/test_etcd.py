@@ -16,7 +16,7 @@ pytest.register_assert_rewrite("sampan.testing.backend_conformance")
 
 from sampan.storage.backend import StorageError, Unavailable  # noqa: E402
 from sampan.storage.etcd import EtcdBackend, Timeouts  # noqa: E402
-from sampan.testing.backend_conformance import CHECKS, Check, Subject, run  # noqa: E402
+from sampan.testing.backend_conformance import CHECKS, BackendSubject, Check, run  # noqa: E402
 from sampan.testing.backend_conformance.history import CHECKS as HISTORY  # noqa: E402
 from sampan.testing.backend_conformance.watches import CHECKS as WATCHES  # noqa: E402
 from tests.ports import free_ports  # noqa: E402
@@ -41,11 +41,11 @@ async def _pass_by_itself(seconds: float) -> None:
     """etcd's time needs no help, and the checks wait for the event that it brings."""
 
 
-def _subject(etcd: Member, **options: Any) -> Subject:
+def _subject(etcd: Member, **options: Any) -> BackendSubject:
     def open_backend() -> EtcdBackend:
         return EtcdBackend(endpoints=[etcd.client_url], **options)
 
-    return Subject(open=open_backend, root=f"/registry{next(_roots)}/", advance=_pass_by_itself)
+    return BackendSubject(open=open_backend, root=f"/registry{next(_roots)}/", advance=_pass_by_itself)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

@@ -12,7 +12,7 @@ pytest.register_assert_rewrite("sampan.testing.backend_conformance")
 from sampan.machinery.clock import VirtualClock  # noqa: E402
 from sampan.storage.backend import Compacted  # noqa: E402
 from sampan.storage.sqlite import InUse, SqliteBackend, SqliteConfig  # noqa: E402
-from sampan.testing.backend_conformance import CHECKS, Check, Subject, run  # noqa: E402
+from sampan.testing.backend_conformance import CHECKS, BackendSubject, Check, run  # noqa: E402
 from tests.storage.faulty_disk import Disk, FaultyDriver  # noqa: E402
 
 
@@ -20,7 +20,7 @@ from tests.storage.faulty_disk import Disk, FaultyDriver  # noqa: E402
 def test_conformance(check: Check, tmp_path: Path) -> None:
     clock = VirtualClock()
     path = tmp_path / "state.db"
-    run(check, Subject(open=lambda: SqliteBackend(path=path, clock=clock), advance=clock.advance, is_local=True))
+    run(check, BackendSubject(open=lambda: SqliteBackend(path=path, clock=clock), advance=clock.advance, is_local=True))
 
 
 async def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ async def test_everything_is_there_when_opened_again(tmp_path: Path) -> None:
 async def test_keys_expire_after_a_restart(tmp_path: Path) -> None:
     path, clock = tmp_path / "state.db", VirtualClock()
 
-    async def gone(backend: SqliteBackend) -> list[str]:
+    async def deleted(backend: SqliteBackend) -> list[str]:
         await clock.settle()
         return [key for key in ("/soon", "/late", "/never") if (await backend.get(key))[0] is None]
 
@@ -83,9 +83,9 @@ async def test_keys_expire_after_a_restart(tmp_path: Path) -> None:
     await clock.advance(50)
     async with SqliteBackend(path=path, clock=clock) as backend:
         clock.on_idle(backend.idle)
-        assert await gone(backend) == ["/soon"], "it was due while the store was closed"
+        assert await deleted(backend) == ["/soon"], "it was due while the store was closed"
         await clock.advance(60)
-        assert await gone(backend) == ["/soon", "/late"]
+        assert await deleted(backend) == ["/soon", "/late"]
 
 
 async def test_writes_that_arrive_together_share_a_sync(tmp_path: Path) -> None:

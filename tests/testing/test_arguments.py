@@ -65,7 +65,7 @@ def test_a_stage_file_with_a_mistake_is_told_by_its_own_error(tmp_path: Path) ->
 
 
 def test_a_runtime_that_the_machine_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sampan.runtimes.choice.look", _nothing)
+    monkeypatch.setattr("sampan.runtimes.choice.detect", _nothing)
     with pytest.raises(NoRuntime, match="docker: no socket of the Docker Engine"), Cluster(nodes=1, runtime="docker"):
         pass
 

@@ -20,13 +20,13 @@ class Balancer:
 
 
 class MemoryCloud:
-    """All nodes have an instance unless they are in `gone`. `failing` maps calls that fail, as PART.METHOD, to error
-    messages."""
+    """A cloud in memory. All nodes have an instance unless they are in `deleted_instances`. `failing` maps calls that
+    fail, as PART.METHOD, to error messages."""
 
     name = "memory"
 
     def __init__(self) -> None:
-        self.gone: set[str] = set()
+        self.deleted_instances: set[str] = set()
         self.shut_down: set[str] = set()
         self.failing: dict[str, str] = {}
         self.calls: Counter[str] = Counter()
@@ -55,7 +55,7 @@ class _Instances:
 
     async def exists(self, node: Node) -> bool:
         self._cloud.called("instances.exists")
-        return node.metadata.name not in self._cloud.gone
+        return node.metadata.name not in self._cloud.deleted_instances
 
     async def is_shut_down(self, node: Node) -> bool:
         self._cloud.called("instances.is_shut_down")
@@ -114,5 +114,5 @@ class _LoadBalancers:
         self._cloud.balancers.pop(service.metadata.uid, None)
 
 
-def _status(found: Balancer) -> LoadBalancerStatus:
-    return LoadBalancerStatus(ingress=[LoadBalancerIngress(ip=found.ip, ipMode="VIP")])
+def _status(balancer: Balancer) -> LoadBalancerStatus:
+    return LoadBalancerStatus(ingress=[LoadBalancerIngress(ip=balancer.ip, ipMode="VIP")])

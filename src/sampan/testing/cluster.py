@@ -25,7 +25,7 @@ from sampan.runtimes.names import HOLLOW
 from sampan.testing import arguments, namespaces
 from sampan.testing.keys import KEYS
 from sampan.testing.loop_thread import LoopThread
-from sampan.testing.temporary_directory import TemporaryFolder
+from sampan.testing.temporary_directory import TemporaryDirectory
 
 if TYPE_CHECKING:
     from sampan.scheduler.config import SchedulerConfig
@@ -86,7 +86,7 @@ class Cluster:
         self.clock: Clock = clock or RealClock()
         self._thread: LoopThread | None = None
         self._assembly: Assembly | None = None
-        self._folder: TemporaryFolder | None = None
+        self._directory: TemporaryDirectory | None = None
         self._running = AsyncExitStack()
 
     def __enter__(self) -> Cluster:
@@ -161,7 +161,7 @@ class Cluster:
         if self._thread is None:
             if asyncio.iscoroutine(work):
                 work.close()
-            if self._folder is None:
+            if self._directory is None:
                 raise RuntimeError("the cluster is not running yet: enter it with `with Cluster() as cluster:`")
             raise RuntimeError("there is no thread to run this: await it instead, or enter the cluster with `with`")
         if not asyncio.iscoroutine(work):
@@ -177,7 +177,7 @@ class Cluster:
         try:
             yield name
         finally:
-            self.run(namespaces.give_up(self.client, name))
+            self.run(namespaces.start_deletion(self.client, name))
 
     @asynccontextmanager
     async def async_namespace(self, prefix: str = "test") -> AsyncIterator[str]:
@@ -186,22 +186,22 @@ class Cluster:
         try:
             yield name
         finally:
-            await namespaces.give_up(self.client, name)
+            await namespaces.start_deletion(self.client, name)
 
     def warm_up(self) -> None:
         """Trigger what is slow only the first time: the first namespace deletion loads the code of all kinds."""
         if self.assembly.has_controller("namespace-controller"):
             with self.namespace("first") as name:
                 pass
-            self.run(namespaces.gone(self.client, name))
+            self.run(namespaces.wait_for_deletion(self.client, name))
 
     # -- internals ---------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def _serve(self) -> AsyncIterator[None]:
-        if self._folder is not None:
+        if self._directory is not None:
             raise RuntimeError("a cluster is entered once")
-        self._folder = TemporaryFolder(f"{_NAME}-")
+        self._directory = TemporaryDirectory(f"{_NAME}-")
         try:
             if self._nodes.real_count:
                 choice = await choose_runtime(
@@ -216,7 +216,7 @@ class Cluster:
             raise _simplified(group) from None
         finally:
             self._assembly = None
-            self._folder.remove()
+            self._directory.remove()
 
     def _config(self, pki: Pki) -> ClusterConfig:
         tls = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
@@ -271,9 +271,9 @@ class Cluster:
 
     @property
     def _home(self) -> Path:
-        if self._folder is None:
+        if self._directory is None:
             raise RuntimeError("the cluster is not running")
-        return self._folder.path
+        return self._directory.path
 
 
 def _simplified(group: BaseExceptionGroup[BaseException]) -> BaseException:

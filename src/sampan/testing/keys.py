@@ -22,18 +22,18 @@ class KeyRing:
         self._files: dict[str, bytes] = {}
         self._making = threading.Lock()
 
-    def write(self, folder: Path) -> Pki:
+    def write(self, directory: Path) -> Pki:
         """Write the certificates and keys, generating them the first time."""
-        pki = Pki(folder)
+        pki = Pki(directory)
         with self._making:
             if not self._files:
                 pki.ensure(names=_NAMES, now=time.time())
-                self._files = {path.name: path.read_bytes() for path in folder.iterdir()}
+                self._files = {path.name: path.read_bytes() for path in directory.iterdir()}
                 return pki
-        folder.mkdir(mode=0o700)
+        directory.mkdir(mode=0o700)
         for name, content in self._files.items():
-            (folder / name).touch(mode=0o600)
-            (folder / name).write_bytes(content)  # not synced to disk: it is removed with the test
+            (directory / name).touch(mode=0o600)
+            (directory / name).write_bytes(content)  # not synced to disk: it is removed with the test
         return pki
 
 

@@ -17,12 +17,12 @@ async def make(assembly: Assembly, prefix: str) -> str:
     return namespace.metadata.name
 
 
-async def give_up(client: Client, name: str) -> None:
+async def start_deletion(client: Client, name: str) -> None:
     """Start the deletion of a namespace without waiting for it."""
     await client.of(Namespace).delete(name)
 
 
-async def gone(client: Client, name: str) -> None:
+async def wait_for_deletion(client: Client, name: str) -> None:
     """Wait until a namespace is deleted."""
     chosen = Selection(fields=f"metadata.name={name}")
     async with client.of(Namespace).watch(chosen, initial_events=True) as events:

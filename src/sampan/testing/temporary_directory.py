@@ -13,7 +13,7 @@ _WAIT_THEN_REMOVE = 'exec 3<&0; (read -r _ <&3; rm -rf -- "$0") &'
 A shell gives background processes an empty standard input, hence the copy."""
 
 
-class TemporaryFolder:
+class TemporaryDirectory:
     """A directory that `remove()` deletes; if the process is gone before that, even by kill -9, a waiting shell deletes
     it.
 

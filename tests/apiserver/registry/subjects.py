@@ -22,7 +22,7 @@ from sampan.apiserver.response.responses import ApiResponse
 from sampan.machinery.clock import Clock, RealClock
 from sampan.storage.backend import Backend
 from sampan.storage.memory import MemoryBackend
-from sampan.testing.registry_conformance import Subject
+from sampan.testing.registry_conformance import RegistrySubject
 
 OpenBackend = Callable[[], AbstractAsyncContextManager[Backend]]
 
@@ -120,8 +120,8 @@ async def _one(open_backend: OpenBackend) -> AsyncIterator[Pipeline]:
         yield pipeline
 
 
-def config_maps(open_backend: OpenBackend = memory) -> Subject:
-    return Subject(
+def config_maps(open_backend: OpenBackend = memory) -> RegistrySubject:
+    return RegistrySubject(
         open=lambda: _one(open_backend),
         path="/api/v1/namespaces/default/configmaps",
         content=lambda number: {"data": {"number": str(number)}},
@@ -129,10 +129,10 @@ def config_maps(open_backend: OpenBackend = memory) -> Subject:
     )
 
 
-def deployments(open_backend: OpenBackend = memory) -> Subject:
+def deployments(open_backend: OpenBackend = memory) -> RegistrySubject:
     labels = {"app": "a"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    return Subject(
+    return RegistrySubject(
         open=lambda: _one(open_backend),
         path="/apis/apps/v1/namespaces/default/deployments",
         content=lambda number: {"spec": {"replicas": number}},
@@ -142,8 +142,8 @@ def deployments(open_backend: OpenBackend = memory) -> Subject:
     )
 
 
-def gadgets(open_backend: OpenBackend = memory) -> Subject:
-    return Subject(
+def gadgets(open_backend: OpenBackend = memory) -> RegistrySubject:
+    return RegistrySubject(
         open=lambda: _one(open_backend),
         path="/apis/example.com/v1/namespaces/default/gadgets",
         content=lambda number: {"spec": {"size": number}},

@@ -61,9 +61,9 @@ def test_the_path_of_the_status_writes_nothing_else(keeps: bool, label: str) -> 
 async def test_a_custom_object_takes_its_status_only_where_it_belongs() -> None:
     async with pipelines() as (pipeline,):
         api = Api(pipeline, gadgets())
-        made = await api.create({**api.subject.new("g", 1), "status": {"seen": 1}})
-        assert "status" not in made.value
-        assert made.value["spec"] == {"size": 1, "colour": "red"}, "the default of the schema"
+        created = await api.create({**api.subject.new("g", 1), "status": {"seen": 1}})
+        assert "status" not in created.value
+        assert created.value["spec"] == {"size": 1, "colour": "red"}, "the default of the schema"
         part = await api.merge(
             "g/status", {"status": {"seen": 2}, "spec": {"size": 9}, "metadata": {"labels": {"l": "1"}}}
         )
@@ -71,7 +71,7 @@ async def test_a_custom_object_takes_its_status_only_where_it_belongs() -> None:
         assert "labels" not in part.value["metadata"]
         main = await api.merge("g", {"status": None, "spec": {"size": 2}})
         assert (main.value["status"], main.value["spec"]["size"]) == ({"seen": 2}, 2), main.value
-        assert [reply.value["metadata"]["generation"] for reply in (made, part, main)] == [1, 1, 2]
+        assert [reply.value["metadata"]["generation"] for reply in (created, part, main)] == [1, 1, 2]
         gone = await api.merge("g/status", {"status": None})
         assert "status" not in gone.value
         assert (await api.get("g/status")).value == gone.value

@@ -17,7 +17,7 @@ from sampan.apiserver.registry.behaviour import ResourceBehaviour  # noqa: E402
 from sampan.apiserver.registry.strategy import Context, FinishFunc, Strategy  # noqa: E402
 from sampan.machinery import errors  # noqa: E402
 from sampan.storage.cacher import ObjectSelection, WatchQuery  # noqa: E402
-from sampan.testing.registry_conformance import Api, Subject  # noqa: E402
+from sampan.testing.registry_conformance import Api, RegistrySubject  # noqa: E402
 from tests.apiserver.registry.subjects import GADGETS, config_maps, gadgets, pipelines  # noqa: E402
 
 Scene = Callable[[Pipeline], Awaitable[None]]
@@ -31,8 +31,8 @@ def _play(scene: Scene) -> None:
     asyncio.run(asyncio.wait_for(play(), 60))
 
 
-def _leases() -> Subject:
-    return Subject(
+def _leases() -> RegistrySubject:
+    return RegistrySubject(
         open=pipelines,  # type: ignore[arg-type]
         path="/apis/coordination.k8s.io/v1/namespaces/default/leases",
         content=lambda number: {"spec": {"leaseTransitions": number}},
@@ -47,9 +47,9 @@ def test_a_generated_name_that_is_taken_is_tried_again(monkeypatch: pytest.Monke
     async def scene(pipeline: Pipeline) -> None:
         api = Api(pipeline, config_maps())
         sent = api.subject.new("", generateName="x-")
-        made = [(await api.create(sent)).value["metadata"] for _ in range(2)]
-        assert [meta["name"] for meta in made] == ["x-1", "x-2"]
-        assert made[0]["uid"] != made[1]["uid"]
+        created = [(await api.create(sent)).value["metadata"] for _ in range(2)]
+        assert [meta["name"] for meta in created] == ["x-1", "x-2"]
+        assert created[0]["uid"] != created[1]["uid"]
         full = await api.create(sent)
         assert full.code == 409
         assert "the server was not able to generate a unique name for the object" in full.message
@@ -63,9 +63,9 @@ def test_a_generated_name_that_is_taken_is_tried_again(monkeypatch: pytest.Monke
 def test_an_update_makes_what_is_missing_where_the_kind_allows_it() -> None:
     async def scene(pipeline: Pipeline) -> None:
         api = Api(pipeline, _leases())
-        made = await api.put("a", api.subject.new("a", 1, resourceVersion="77"))
-        assert made.code == 201, made.value
-        assert made.version != "77"
+        created = await api.put("a", api.subject.new("a", 1, resourceVersion="77"))
+        assert created.code == 201, created.value
+        assert created.version != "77"
         assert (await api.put("b", api.subject.new("b", resourceVersion="x"))).code == 500
         insisting = await api.put("b", api.subject.new("b", uid="1-2-3"))
         assert insisting.code == 409
@@ -114,7 +114,7 @@ def test_what_was_taken_is_given_back_if_the_write_fails() -> None:
         taking = _Taking()
         pipeline.endpoints.registry.set_behaviour(GADGETS, ResourceBehaviour(strategy=taking))
         api = Api(pipeline, gadgets())
-        await api.made("a", 1)
+        await api.created("a", 1)
         assert (await api.create(api.subject.new("a"))).code == 409
         assert (await api.create(api.subject.new("B"))).code == 422
         assert (await api.merge("a", api.subject.content(2))).code == 200
@@ -140,13 +140,13 @@ def test_a_deletion_without_grace_is_seen_in_two_steps() -> None:
         registry = pipeline.endpoints.registry
         registry.set_behaviour(GADGETS, ResourceBehaviour(strategy=_Graceful()))
         api = Api(pipeline, gadgets())
-        first = await api.made("a", 1)
+        first = await api.created("a", 1)
         query = WatchQuery(
             selection=ObjectSelection(namespace="default"), resource_version=first["metadata"]["resourceVersion"]
         )
         async with registry.open_store(GADGETS).cacher.watch(query) as watch:
             assert (await api.delete("a", {"gracePeriodSeconds": 0})).code == 200
-            await api.made("end")
+            await api.created("end")
             seen: list[tuple[str, bool]] = []
             while len(seen) < 3:
                 seen += [(event.type, b"deletionTimestamp" in event.item.body) for event in await anext(aiter(watch))]
@@ -159,7 +159,7 @@ def test_a_grace_runs_until_it_is_shortened() -> None:
     async def scene(pipeline: Pipeline) -> None:
         pipeline.endpoints.registry.set_behaviour(GADGETS, ResourceBehaviour(strategy=_Graceful()))
         api = Api(pipeline, gadgets())
-        await api.made("a", 1)
+        await api.created("a", 1)
         marked = (await api.delete("a")).value
         assert marked["metadata"]["deletionGracePeriodSeconds"] == 5
         assert (await api.delete("a")).value == marked
@@ -176,7 +176,7 @@ def test_a_grace_runs_until_it_is_shortened() -> None:
 def test_what_waits_for_its_dependents_was_accepted() -> None:
     async def scene(pipeline: Pipeline) -> None:
         api = Api(pipeline, config_maps())
-        await api.made("a", finalizers=["example.com/wait"])
+        await api.created("a", finalizers=["example.com/wait"])
         assert (await api.delete("a", {"orphanDependents": False})).code == 202
 
     _play(scene)
@@ -191,7 +191,7 @@ def test_a_collection_with_an_object_that_is_refused() -> None:
         pipeline.endpoints.registry.set_behaviour(GADGETS, ResourceBehaviour(strategy=Refusing()))
         api = Api(pipeline, gadgets())
         for name in ("a", "b"):
-            await api.made(name)
+            await api.created(name)
         reply = await api.delete("")
         assert (reply.code, reply.value["reason"]) == (403, "Forbidden")
 
@@ -208,9 +208,9 @@ def test_jobs_and_replication_controllers_leave_their_pods() -> None:
 
     async def scene(pipeline: Pipeline) -> None:
         for path, (content, is_warned) in cases.items():
-            subject = Subject(open=pipelines, path=path, content=lambda n: {}, number=int, fixed=content)  # type: ignore[arg-type]
+            subject = RegistrySubject(open=pipelines, path=path, content=lambda n: {}, number=int, fixed=content)  # type: ignore[arg-type]
             api = Api(pipeline, subject)
-            await api.made("a")
+            await api.created("a")
             reply = await api.delete("a")
             assert reply.value["metadata"]["finalizers"] == ["orphan"], reply.value
             assert bool(reply.warnings) == is_warned

@@ -17,12 +17,12 @@ from sampan.apiserver.pipeline import Pipeline  # noqa: E402
 from sampan.machinery.clock import RealClock  # noqa: E402
 from sampan.storage.backend import Backend  # noqa: E402
 from sampan.storage.sqlite import SqliteBackend  # noqa: E402
-from sampan.testing.registry_conformance import CHECKS, CROWDING, Api, Check, run  # noqa: E402
+from sampan.testing.registry_conformance import CHECKS, CONCURRENCY, Api, Check, run  # noqa: E402
 from tests.apiserver.registry.lagging import LaggingBackend, lagging  # noqa: E402
 from tests.apiserver.registry.subjects import InTurn, config_maps, gadgets, memory, pipelines  # noqa: E402
 
 
-@pytest.mark.parametrize("check", CROWDING, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", CONCURRENCY, ids=lambda check: check.__name__)
 def test_writers_on_sqlite(check: Check, tmp_path: Path) -> None:
     run(check, config_maps(lambda: SqliteBackend(path=tmp_path / "store.db", clock=RealClock())))
 
@@ -39,7 +39,7 @@ async def _two_servers(lag_s: float) -> AsyncIterator[Pipeline]:
 
 
 @pytest.mark.parametrize("lag_s", [0.0, 0.003], ids=["close", "behind"])
-@pytest.mark.parametrize("check", CROWDING, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", CONCURRENCY, ids=lambda check: check.__name__)
 def test_two_servers_on_one_store(check: Check, lag_s: float) -> None:
     run(check, replace(config_maps(), open=lambda: _two_servers(lag_s)))
 
@@ -63,8 +63,8 @@ def _held(scene: Scene) -> None:
         subject = config_maps()
         async with pipelines(2, store) as (one, two):
             first, second = Api(one, subject), Api(two, subject)
-            await first.made("a", 1, finalizers=["example.com/wait"])
-            await first.made("free", 1)
+            await first.created("a", 1, finalizers=["example.com/wait"])
+            await first.created("free", 1)
             assert (await second.get("free")).code == 200
             stores[0].held = True
             await scene(first, second, stores[0])
@@ -75,7 +75,7 @@ def _held(scene: Scene) -> None:
 
 def test_an_object_that_another_server_made_is_found() -> None:
     async def scene(first: Api, second: Api, store: LaggingBackend) -> None:
-        await first.made("b", 1)
+        await first.created("b", 1)
         assert (await second.merge("b", second.subject.content(2))).code == 200
         assert (await second.delete("b")).code == 200
 
@@ -84,7 +84,7 @@ def test_an_object_that_another_server_made_is_found() -> None:
 
 def test_an_object_that_another_server_removed_is_missed() -> None:
     async def scene(first: Api, second: Api, store: LaggingBackend) -> None:
-        await first.made("b", 1)
+        await first.created("b", 1)
         await first.delete("b")
         for reply in (
             await second.merge("b", {}),

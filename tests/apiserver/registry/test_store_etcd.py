@@ -14,7 +14,7 @@ pytest.register_assert_rewrite("sampan.testing.registry_conformance")
 
 from sampan.apiserver.pipeline import Pipeline  # noqa: E402
 from sampan.storage.etcd import EtcdBackend  # noqa: E402
-from sampan.testing.registry_conformance import CHECKS, CROWDING, Check, run  # noqa: E402
+from sampan.testing.registry_conformance import CHECKS, CONCURRENCY, Check, run  # noqa: E402
 from tests.apiserver.registry.subjects import InTurn, config_maps, gadgets, pipelines  # noqa: E402
 from tests.storage.etcd_server import NO_ETCD, Member, find, one_member  # noqa: E402
 
@@ -44,7 +44,7 @@ def test_conformance(check: Check, open_backend: Open) -> None:
     run(check, gadgets(open_backend))
 
 
-@pytest.mark.parametrize("check", CROWDING, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", CONCURRENCY, ids=lambda check: check.__name__)
 def test_two_servers_on_one_etcd(check: Check, open_backend: Open) -> None:
     @asynccontextmanager
     async def two() -> AsyncIterator[Pipeline]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 pytest.register_assert_rewrite("sampan.testing.registry_conformance")
 
-from sampan.testing.registry_conformance import Api, Reply, Subject  # noqa: E402
+from sampan.testing.registry_conformance import Api, RegistrySubject, Reply  # noqa: E402
 from tests.apiserver.registry.subjects import SUBJECTS  # noqa: E402
 
 NAMES = ("a", "b")
@@ -180,7 +180,7 @@ def _with_policy(finalizers: list[str], policy: str) -> list[str]:
     return finalizers if set(wanted) == set(finalizers) else wanted
 
 
-async def _live(subject: Subject, script: list[tuple[Any, ...]]) -> None:
+async def _live(subject: RegistrySubject, script: list[tuple[Any, ...]]) -> None:
     async with subject.open() as pipeline:
         world = World(Api(pipeline, subject))
         for action, name, *args in script:

@@ -23,7 +23,7 @@ async def test_a_node_whose_machine_is_gone_is_deleted() -> None:
         fleet = Fleet(c)
         for name in ("well", "gone", "silent", "down"):
             await fleet.add(name)
-        cloud.gone = {"well", "gone"}
+        cloud.deleted_instances = {"well", "gone"}
         cloud.shut_down = {"down"}
         await c.clock.advance(11)
         assert cloud.calls["instances.exists"] == 0, "those that are ready exist"
@@ -48,7 +48,7 @@ async def test_a_node_whose_machine_is_gone_is_deleted() -> None:
 async def test_a_provider_that_does_not_answer_deletes_nothing() -> None:
     cloud = MemoryCloud()
     cloud.failing["instances.exists"] = "no answer"
-    cloud.gone = {"n"}
+    cloud.deleted_instances = {"n"}
     async with cluster() as c, c.running(LIFECYCLE, config=ControllerConfig(cloud=cloud)):
         fleet = Fleet(c)
         await fleet.add("n", ready="False")
@@ -99,8 +99,8 @@ async def test_every_range_has_a_route() -> None:
         await fleet.add("b")
         cloud.failing["routes.create"] = "quota"
         await c.clock.advance(11)
-        found = next(one for one in (await fleet.node("a")).status.conditions if one.type == "NetworkUnavailable")
-        assert (found.status, found.reason, found.message) == (
+        balancer = next(one for one in (await fleet.node("a")).status.conditions if one.type == "NetworkUnavailable")
+        assert (balancer.status, balancer.reason, balancer.message) == (
             "True",
             "NoRouteCreated",
             "RouteController failed to create a route",
@@ -114,8 +114,8 @@ async def test_every_range_has_a_route() -> None:
             ("b", "10.0.1.0/24"),
             ("b", "fd00:0:0:1::/64"),
         ]
-        found = next(one for one in (await fleet.node("a")).status.conditions if one.type == "NetworkUnavailable")
-        assert (found.status, found.reason, found.message) == (
+        balancer = next(one for one in (await fleet.node("a")).status.conditions if one.type == "NetworkUnavailable")
+        assert (balancer.status, balancer.reason, balancer.message) == (
             "False",
             "RouteCreated",
             "RouteController created a route",

@@ -125,6 +125,23 @@ def test_a_forgotten_informer_stops() -> None:
     run(body)
 
 
+def test_informers_stop_when_starting_them_is_cancelled() -> None:
+    async def body(server: Server) -> None:
+        factory = InformerFactory(client=server.client())
+        factory.of(ConfigMap)
+        factory.of(Namespace)
+        others = asyncio.all_tasks()
+        starting = asyncio.create_task(factory.__aenter__())
+        await asyncio.sleep(0)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        left = asyncio.all_tasks() - others
+        assert not [task for task in left if task.get_name().startswith("informer of")]
+
+    run(body)
+
+
 def test_loopback_informers_share_the_objects_themselves() -> None:
     async def body(server: Server) -> None:
         client = server.client()

@@ -13,7 +13,7 @@ from sampan.storage.encryption.ciphers import CIPHERS  # noqa: E402
 from sampan.storage.encryption.values import IDENTITY, key  # noqa: E402
 from sampan.storage.memory import MemoryBackend  # noqa: E402
 from sampan.storage.sqlite import SqliteBackend  # noqa: E402
-from sampan.testing.backend_conformance import CHECKS, Check, Subject, run  # noqa: E402
+from sampan.testing.backend_conformance import CHECKS, BackendSubject, Check, run  # noqa: E402
 
 
 def values(provider: str, *names: str) -> Values:
@@ -25,7 +25,7 @@ def values(provider: str, *names: str) -> Values:
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_conformance(check: Check) -> None:
     clock = VirtualClock()
-    subject = Subject(
+    subject = BackendSubject(
         open=lambda: EncryptingBackend(inner=MemoryBackend(clock=clock), values=values("aesgcm", "one")),
         advance=clock.advance,
         is_local=True,

@@ -76,11 +76,15 @@ class InformerFactory:
 
     async def __aenter__(self) -> "InformerFactory":
         self._tasks = await self._running.enter_async_context(asyncio.TaskGroup())
-        for informer in list(self._informers.values()):
-            self._start(informer)
-            await asyncio.sleep(0)  # the first request for a kind is slow: let other tasks run in between
-        for reflector in self._reflectors:
-            self._start_reflector(reflector)
+        try:
+            for informer in list(self._informers.values()):
+                self._start(informer)
+                await asyncio.sleep(0)  # the first request for a kind is slow: let other tasks run in between
+            for reflector in self._reflectors:
+                self._start_reflector(reflector)
+        except BaseException:  # cancelled: without this the informers would outlive the task that owns them
+            await self.__aexit__()
+            raise
         return self
 
     async def __aexit__(self, *exc: object) -> None:

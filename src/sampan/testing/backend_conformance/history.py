@@ -3,10 +3,10 @@
 import asyncio
 
 from sampan.storage.backend import Backend, Compacted, FutureRevision
-from sampan.testing.backend_conformance.subject import Check, Reading, Subject, raises
+from sampan.testing.backend_conformance.subject import BackendSubject, Check, Reading, raises
 
 
-async def compacted_revisions_are_refused(subject: Subject) -> None:
+async def compacted_revisions_are_refused(subject: BackendSubject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         revisions = [await backend.put(key, str(i).encode()) for i in range(6)]
@@ -26,7 +26,7 @@ async def compacted_revisions_are_refused(subject: Subject) -> None:
             assert [listed.value for listed in page.entries] == [str(i).encode()]
 
 
-async def the_state_survives_compaction(subject: Subject) -> None:
+async def the_state_survives_compaction(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         for i in range(30):
             await backend.put(subject.key(f"pods/{i % 10}"), str(i).encode())
@@ -42,7 +42,7 @@ async def the_state_survives_compaction(subject: Subject) -> None:
             assert (await backend.get(entry.key))[0] == entry
 
 
-async def compacting_again_does_nothing(subject: Subject) -> None:
+async def compacting_again_does_nothing(subject: BackendSubject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         revisions = [await backend.put(key, str(i).encode()) for i in range(4)]
@@ -57,7 +57,7 @@ async def compacting_again_does_nothing(subject: Subject) -> None:
         assert await backend.current_revision() == revisions[-1]
 
 
-async def revisions_go_on_after_compaction(subject: Subject) -> None:
+async def revisions_go_on_after_compaction(subject: BackendSubject) -> None:
     """Revisions continue even if the last write was a deletion, of which nothing is left."""
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
@@ -69,7 +69,7 @@ async def revisions_go_on_after_compaction(subject: Subject) -> None:
         assert await backend.put(key, b"2", expected=0) > deleted
 
 
-async def a_page_after_compaction_is_refused(subject: Subject) -> None:
+async def a_page_after_compaction_is_refused(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         for i in range(10):
             await backend.put(subject.key(f"pods/{i}"), b"x")
@@ -80,7 +80,7 @@ async def a_page_after_compaction_is_refused(subject: Subject) -> None:
             await backend.range(subject.root, start=page.entries[-1].key + "\0", limit=4, revision=page.revision)
 
 
-async def a_watch_from_before_is_refused(subject: Subject) -> None:
+async def a_watch_from_before_is_refused(subject: BackendSubject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         revisions = [await backend.put(key, str(i).encode()) for i in range(6)]
@@ -94,7 +94,7 @@ async def a_watch_from_before_is_refused(subject: Subject) -> None:
             assert [event.revision for event in events] == revisions[4:]
 
 
-async def a_watch_that_has_caught_up_goes_on(subject: Subject) -> None:
+async def a_watch_that_has_caught_up_goes_on(subject: BackendSubject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         start = await backend.put(key, b"0")
@@ -106,7 +106,7 @@ async def a_watch_that_has_caught_up_goes_on(subject: Subject) -> None:
                 await backend.compact(revision)
 
 
-async def compaction_under_watchers_leaves_no_gap(subject: Subject) -> None:
+async def compaction_under_watchers_leaves_no_gap(subject: BackendSubject) -> None:
     """Watchers resume at random old revisions while others write and compact: each gets all events, or `Compacted`."""
     async with subject.open() as backend:
         written = [await backend.put(subject.key("pods/first"), b"x")]
@@ -121,7 +121,7 @@ async def compaction_under_watchers_leaves_no_gap(subject: Subject) -> None:
             assert revisions == [revision for revision in written if after < revision <= end]
 
 
-async def _resume(backend: Backend, subject: Subject, after: int) -> list[tuple[int, int, list[int]]]:
+async def _resume(backend: Backend, subject: BackendSubject, after: int) -> list[tuple[int, int, list[int]]]:
     """Return where a watch started, how far it was read, and the revisions of its events; nothing if it was
     rejected."""
     try:
@@ -133,7 +133,7 @@ async def _resume(backend: Backend, subject: Subject, after: int) -> list[tuple[
         return []
 
 
-async def _write_and_compact(backend: Backend, subject: Subject, written: list[int]) -> None:
+async def _write_and_compact(backend: Backend, subject: BackendSubject, written: list[int]) -> None:
     for i in range(150):
         written.append(await backend.put(subject.key(f"pods/{i % 7}"), str(i).encode()))
         if i % 10 == 9:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from sampan.storage.backend import Backend, Batch, Closed, Unavailable
-from sampan.testing.backend_conformance.subject import TIMEOUT_S, Check, Reading, Subject, raises
+from sampan.testing.backend_conformance.subject import TIMEOUT_S, BackendSubject, Check, Reading, raises
 
 _CALLS: dict[str, Callable[[Backend, str], Awaitable[object]]] = {
     "get": lambda backend, key: backend.get(key),
@@ -18,7 +18,7 @@ _CALLS: dict[str, Callable[[Backend, str], Awaitable[object]]] = {
 }
 
 
-async def a_closed_store_says_so(subject: Subject) -> None:
+async def a_closed_store_says_so(subject: BackendSubject) -> None:
     backend = subject.open()
     async with backend:
         await backend.put(subject.key("a"), b"x")
@@ -33,7 +33,7 @@ async def a_closed_store_says_so(subject: Subject) -> None:
             await asyncio.wait_for(anext(aiter(watch)), TIMEOUT_S)
 
 
-async def closing_ends_watches(subject: Subject) -> None:
+async def closing_ends_watches(subject: BackendSubject) -> None:
     """Events that were delivered before closing can still be read; then the end is reported."""
     backend = subject.open()
     batches: list[Batch] = []
@@ -56,7 +56,7 @@ async def closing_ends_watches(subject: Subject) -> None:
     await called.__aexit__(None, None, None)
 
 
-async def writes_under_way_finish_or_fail(subject: Subject) -> None:
+async def writes_under_way_finish_or_fail(subject: BackendSubject) -> None:
     backend = subject.open()
     async with backend:
         writes = [asyncio.ensure_future(backend.put(subject.key(f"k{i}"), b"x")) for i in range(20)]
@@ -67,7 +67,7 @@ async def writes_under_way_finish_or_fail(subject: Subject) -> None:
         assert isinstance(outcome, int | Closed | Unavailable), repr(outcome)
 
 
-async def size_is_told(subject: Subject) -> None:
+async def size_is_reported(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         await backend.put(subject.key("a"), b"x" * 100_000)
         assert await backend.size() > 0
@@ -77,5 +77,5 @@ CHECKS: tuple[Check, ...] = (
     a_closed_store_says_so,
     closing_ends_watches,
     writes_under_way_finish_or_fail,
-    size_is_told,
+    size_is_reported,
 )

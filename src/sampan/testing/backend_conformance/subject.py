@@ -12,7 +12,7 @@ TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subject:
+class BackendSubject:
     """The description of a backend for the checks."""
 
     open: Callable[[], Backend]
@@ -28,10 +28,10 @@ class Subject:
         return self.root + name
 
 
-Check = Callable[[Subject], Coroutine[None, None, None]]
+Check = Callable[[BackendSubject], Coroutine[None, None, None]]
 
 
-def run(check: Check, subject: Subject, *, timeout_s: float = 150.0) -> None:
+def run(check: Check, subject: BackendSubject, *, timeout_s: float = 150.0) -> None:
     """Run one check on a new event loop."""
     asyncio.run(asyncio.wait_for(check(subject), timeout_s))
 

@@ -3,14 +3,14 @@
 import asyncio
 
 from sampan.storage.backend import Backend
-from sampan.testing.backend_conformance.subject import Check, Reading, Subject
+from sampan.testing.backend_conformance.subject import BackendSubject, Check, Reading
 
 _TTL_S, _SLACK_S = 5, 5.0
 """The TTL, long enough that even a busy backend does what precedes its end in time; and how much later a key may
 expire."""
 
 
-async def a_key_with_ttl_goes_away(subject: Subject) -> None:
+async def a_key_with_ttl_goes_away(subject: BackendSubject) -> None:
     key, other = subject.key("events/default/a"), subject.key("events/default/b")
     async with subject.open() as backend:
         start = await backend.put(other, b"stays")
@@ -30,7 +30,7 @@ async def a_key_with_ttl_goes_away(subject: Subject) -> None:
         assert await backend.put(key, b"again", expected=0) > event.revision
 
 
-async def writing_again_sets_the_ttl_again(subject: Subject) -> None:
+async def writing_again_sets_the_ttl_again(subject: BackendSubject) -> None:
     """A put without a TTL makes the key permanent, one with a longer TTL extends it; so does a new key of the same
     name."""
     kept, longer, anew, going = (subject.key(f"events/{name}") for name in ("kept", "longer", "anew", "going"))
@@ -42,7 +42,7 @@ async def writing_again_sets_the_ttl_again(subject: Subject) -> None:
         await backend.delete(anew)
         await backend.put(anew, b"2", expected=0)
         passing = asyncio.ensure_future(subject.advance(_TTL_S + _SLACK_S))
-        await _gone(backend, going)
+        await _wait_for_deletion(backend, going)
         await passing
         for key in (kept, longer, anew):
             entry, _ = await backend.get(key)
@@ -50,7 +50,7 @@ async def writing_again_sets_the_ttl_again(subject: Subject) -> None:
             assert entry.value == b"2"
 
 
-async def many_keys_go_together(subject: Subject) -> None:
+async def many_keys_go_together(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         start = await backend.current_revision()
         await asyncio.gather(*(backend.put(subject.key(f"events/{i}"), b"x", ttl_s=_TTL_S) for i in range(40)))
@@ -58,12 +58,12 @@ async def many_keys_go_together(subject: Subject) -> None:
             passing = asyncio.ensure_future(subject.advance(_TTL_S + _SLACK_S))
             events = await Reading(watch, after=start).events(80)
             await passing
-        gone = {event.key for event in events if event.is_delete}
-        assert gone == {subject.key(f"events/{i}") for i in range(40)}
+        deleted = {event.key for event in events if event.is_delete}
+        assert deleted == {subject.key(f"events/{i}") for i in range(40)}
         assert await backend.count(subject.root) == 0
 
 
-async def _gone(backend: Backend, key: str) -> None:
+async def _wait_for_deletion(backend: Backend, key: str) -> None:
     """Wait until a key is deleted."""
     entry, revision = await backend.get(key)
     if entry is not None:

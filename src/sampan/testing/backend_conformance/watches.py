@@ -5,7 +5,7 @@ import asyncio
 from itertools import chain
 
 from sampan.storage.backend import Backend, Batch, StoreEvent
-from sampan.testing.backend_conformance.subject import TIMEOUT_S, Check, Reading, Subject, put_all, raises
+from sampan.testing.backend_conformance.subject import TIMEOUT_S, BackendSubject, Check, Reading, put_all, raises
 
 _NAMES = ["pods/a", "podtemplates/a", "pods/b/c", "pod", "pods", "pods0", "po/ds/", "pods/"]
 _UNDER_PREFIX = {
@@ -17,7 +17,7 @@ _UNDER_PREFIX = {
 }
 
 
-async def a_watch_from_now(subject: Subject) -> None:
+async def a_watch_from_now(subject: BackendSubject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         start = await backend.put(key, b"before")
@@ -36,7 +36,7 @@ async def a_watch_from_now(subject: Subject) -> None:
             assert not event.is_delete
 
 
-async def a_watch_from_the_past(subject: Subject) -> None:
+async def a_watch_from_the_past(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         start = await backend.current_revision()
         expected = await _history(backend, subject)
@@ -47,7 +47,7 @@ async def a_watch_from_the_past(subject: Subject) -> None:
             assert [event.revision for event in await reading.events(1)] == [later]
 
 
-async def a_watch_from_the_future(subject: Subject) -> None:
+async def a_watch_from_the_future(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         start = await backend.current_revision()
         async with backend.watch(subject.root, after=start + 3) as watch:
@@ -57,7 +57,7 @@ async def a_watch_from_the_future(subject: Subject) -> None:
             assert [event.revision for event in events] == due
 
 
-async def a_watch_resumes_after_each_event(subject: Subject) -> None:
+async def a_watch_resumes_after_each_event(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         start = await backend.current_revision()
         expected = await _history(backend, subject)
@@ -70,7 +70,7 @@ async def a_watch_resumes_after_each_event(subject: Subject) -> None:
             assert await Reading(watch, after=start).events(len(expected)) == expected
 
 
-async def a_watch_keeps_to_its_prefix(subject: Subject) -> None:
+async def a_watch_keeps_to_its_prefix(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         for prefix, expected in _UNDER_PREFIX.items():
             start = await backend.current_revision()
@@ -87,7 +87,7 @@ async def a_watch_keeps_to_its_prefix(subject: Subject) -> None:
                         assert [event.key for event in events] == [subject.key(name) for name in expected], prefix
 
 
-async def nothing_is_lost_where_past_and_present_meet(subject: Subject) -> None:
+async def nothing_is_lost_where_past_and_present_meet(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         start = await backend.current_revision()
         writers = [asyncio.ensure_future(_write(backend, subject, i, 25)) for i in range(8)]
@@ -97,7 +97,7 @@ async def nothing_is_lost_where_past_and_present_meet(subject: Subject) -> None:
             assert revisions == written
 
 
-async def order_holds_among_many_writers(subject: Subject) -> None:
+async def order_holds_among_many_writers(subject: BackendSubject) -> None:
     writers, turns = 32, 15
     async with subject.open() as backend:
         start = await backend.current_revision()
@@ -112,16 +112,16 @@ async def order_holds_among_many_writers(subject: Subject) -> None:
             assert [event.value for event in own_events] == [f"{i} {turn}".encode() for turn in range(turns)]
 
 
-async def many_watchers_are_told_the_same(subject: Subject) -> None:
+async def many_watchers_receive_the_same_events(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         start = await backend.current_revision()
-        following = [asyncio.ensure_future(_follow(backend, subject, start, 20, pause=i % 5)) for i in range(100)]
+        watchers = [asyncio.ensure_future(_follow(backend, subject, start, 20, pause=i % 5)) for i in range(100)]
         written = [await backend.put(subject.key(f"pods/{i % 3}"), b"x") for i in range(20)]
-        for revisions in await asyncio.gather(*following):
+        for revisions in await asyncio.gather(*watchers):
             assert revisions == written
 
 
-async def a_slow_reader_gets_everything(subject: Subject) -> None:
+async def a_slow_reader_gets_everything(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         start = await backend.current_revision()
         async with backend.watch(subject.root, after=start) as watch:
@@ -131,7 +131,7 @@ async def a_slow_reader_gets_everything(subject: Subject) -> None:
             assert {event.key: event.revision for event in events} == written
 
 
-async def progress_on_request(subject: Subject) -> None:
+async def progress_on_request(subject: BackendSubject) -> None:
     """A watch without events under its own prefix can request progress and learn that it is current."""
     async with subject.open() as backend:
         start = await backend.current_revision()
@@ -145,7 +145,7 @@ async def progress_on_request(subject: Subject) -> None:
             assert [event.revision for event in await reading.until(revision)] == [revision]
 
 
-async def values_are_those_of_their_revision(subject: Subject) -> None:
+async def values_are_those_of_their_revision(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         start = await backend.current_revision()
         await _history(backend, subject)
@@ -160,11 +160,11 @@ async def values_are_those_of_their_revision(subject: Subject) -> None:
                     assert actual == (entry.value, entry.revision, entry.create_revision)
 
 
-async def on_batch_gets_past_and_present(subject: Subject) -> None:
+async def on_batch_gets_past_and_present(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         start = await backend.current_revision()
         expected = await _history(backend, subject)
-        recorder = _Told(start)
+        recorder = _Recorder(start)
         async with backend.watch(subject.root, after=start, on_batch=recorder) as watch:
             later = await backend.put(subject.key("pods/later"), b"x")
             await recorder.until(later)
@@ -180,11 +180,11 @@ async def on_batch_gets_past_and_present(subject: Subject) -> None:
         assert recorder.events[-1].revision == later, "a watch that was left is still told"
 
 
-async def on_batch_comes_before_the_answer(subject: Subject) -> None:
+async def on_batch_comes_before_the_answer(subject: BackendSubject) -> None:
     """For a backend in this process, every `on_batch` has been called with the event before the write returns."""
     async with subject.open() as backend:
         start = await backend.current_revision()
-        recorder = _Told(start)
+        recorder = _Recorder(start)
         async with backend.watch(subject.key("pods/"), after=start, on_batch=recorder):
 
             async def write(i: int) -> None:
@@ -198,27 +198,27 @@ async def on_batch_comes_before_the_answer(subject: Subject) -> None:
             assert len(recorder.events) == 160
 
 
-async def on_batch_in_company_of_writers(subject: Subject) -> None:
+async def on_batch_in_company_of_writers(subject: BackendSubject) -> None:
     """A watch that catches up during writes is ordered, complete and without duplicates."""
     async with subject.open() as backend:
         start = await backend.current_revision()
         writers = [asyncio.ensure_future(_write(backend, subject, i, 25)) for i in range(8)]
         for _ in range(40):
             await asyncio.sleep(0)
-        recorder = _Told(start)
+        recorder = _Recorder(start)
         async with backend.watch(subject.root, after=start, on_batch=recorder):
             written = sorted(chain(*await asyncio.gather(*writers)))
             await recorder.until(written[-1])
             assert [event.revision for event in recorder.events] == written
 
 
-async def a_failing_on_batch_ends_its_own_watch(subject: Subject) -> None:
+async def a_failing_on_batch_ends_its_own_watch(subject: BackendSubject) -> None:
     def fail(batch: Batch) -> None:
         raise ZeroDivisionError
 
     async with subject.open() as backend:
         start = await backend.current_revision()
-        recorder = _Told(start)
+        recorder = _Recorder(start)
         async with (
             backend.watch(subject.root, after=start, on_batch=fail) as failing,
             backend.watch(subject.root, after=start, on_batch=recorder),
@@ -231,7 +231,7 @@ async def a_failing_on_batch_ends_its_own_watch(subject: Subject) -> None:
             assert [event.revision for event in recorder.events] == [first, second]
 
 
-class _Told:
+class _Recorder:
     """An `on_batch` that records events, and can be waited for."""
 
     def __init__(self, after: int) -> None:
@@ -254,7 +254,7 @@ class _Told:
                 await self._more.wait()
 
 
-async def _history(backend: Backend, subject: Subject) -> list[StoreEvent]:
+async def _history(backend: Backend, subject: BackendSubject) -> list[StoreEvent]:
     """Create, update and delete a few keys; return the resulting events."""
     events: list[StoreEvent] = []
     created: dict[str, int] = {}
@@ -269,11 +269,11 @@ async def _history(backend: Backend, subject: Subject) -> list[StoreEvent]:
     return events
 
 
-async def _write(backend: Backend, subject: Subject, i: int, turns: int) -> list[int]:
+async def _write(backend: Backend, subject: BackendSubject, i: int, turns: int) -> list[int]:
     return [await backend.put(subject.key(f"pods/{i}"), f"{i} {turn}".encode()) for turn in range(turns)]
 
 
-async def _follow(backend: Backend, subject: Subject, after: int, count: int, *, pause: int) -> list[int]:
+async def _follow(backend: Backend, subject: BackendSubject, after: int, count: int, *, pause: int) -> list[int]:
     """Return the revisions of the events of a watch that is started some turns of the loop from now."""
     for _ in range(pause * 3):
         await asyncio.sleep(0)
@@ -289,7 +289,7 @@ CHECKS: tuple[Check, ...] = (
     a_watch_keeps_to_its_prefix,
     nothing_is_lost_where_past_and_present_meet,
     order_holds_among_many_writers,
-    many_watchers_are_told_the_same,
+    many_watchers_receive_the_same_events,
     a_slow_reader_gets_everything,
     progress_on_request,
     values_are_those_of_their_revision,

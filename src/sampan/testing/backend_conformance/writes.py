@@ -3,10 +3,10 @@
 import asyncio
 
 from sampan.storage.backend import Backend, KeyValue, StoreConflict
-from sampan.testing.backend_conformance.subject import Check, Reading, Subject, raises
+from sampan.testing.backend_conformance.subject import BackendSubject, Check, Reading, raises
 
 
-async def a_write_is_seen_at_once(subject: Subject) -> None:
+async def a_write_is_seen_at_once(subject: BackendSubject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         for i in range(50):
@@ -20,7 +20,7 @@ async def a_write_is_seen_at_once(subject: Subject) -> None:
             assert [listed.revision for listed in page.entries] == [revision]
 
 
-async def each_write_takes_a_revision(subject: Subject) -> None:
+async def each_write_takes_a_revision(subject: BackendSubject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         start = await backend.current_revision()
@@ -30,7 +30,7 @@ async def each_write_takes_a_revision(subject: Subject) -> None:
         assert revisions[0] > start
 
 
-async def a_failed_write_takes_none(subject: Subject) -> None:
+async def a_failed_write_takes_none(subject: BackendSubject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         revision = await backend.put(key, b"1")
@@ -41,7 +41,7 @@ async def a_failed_write_takes_none(subject: Subject) -> None:
         assert (await backend.get(key))[0] == KeyValue(key, b"1", revision, revision)
 
 
-async def put_expects(subject: Subject) -> None:
+async def put_expects(subject: BackendSubject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         with raises(StoreConflict) as absent:
@@ -60,7 +60,7 @@ async def put_expects(subject: Subject) -> None:
         await backend.put(key, b"4", expected=0)
 
 
-async def delete_expects(subject: Subject) -> None:
+async def delete_expects(subject: BackendSubject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         for expected in (None, 0, 7):
@@ -81,7 +81,7 @@ async def delete_expects(subject: Subject) -> None:
         assert await backend.delete(key) > deleted
 
 
-async def one_winner_per_revision(subject: Subject) -> None:
+async def one_winner_per_revision(subject: BackendSubject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         at = 0
@@ -97,7 +97,7 @@ async def one_winner_per_revision(subject: Subject) -> None:
             assert (entry.value, entry.revision) == (f"{turn} {winner}".encode(), at)
 
 
-async def counting_together_loses_nothing(subject: Subject) -> None:
+async def counting_together_loses_nothing(subject: BackendSubject) -> None:
     key, writers, turns = subject.key("counters/a"), 12, 8
     async with subject.open() as backend:
         await backend.put(key, b"0")
@@ -107,7 +107,7 @@ async def counting_together_loses_nothing(subject: Subject) -> None:
         assert int(entry.value) == writers * turns
 
 
-async def one_deletes(subject: Subject) -> None:
+async def one_deletes(subject: BackendSubject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         for _ in range(10):
@@ -119,7 +119,7 @@ async def one_deletes(subject: Subject) -> None:
             assert sum(isinstance(outcome, StoreConflict) for outcome in outcomes) == 7
 
 
-async def a_conflict_harms_nobody_else(subject: Subject) -> None:
+async def a_conflict_harms_nobody_else(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         revision = await backend.put(subject.key("taken"), b"x")
         writes = [backend.put(subject.key("taken" if i % 3 == 0 else f"free{i}"), b"y", expected=0) for i in range(30)]
@@ -130,7 +130,7 @@ async def a_conflict_harms_nobody_else(subject: Subject) -> None:
         assert await backend.count(subject.key("free")) == 20
 
 
-async def writes_at_once_get_different_revisions(subject: Subject) -> None:
+async def writes_at_once_get_different_revisions(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         start = await backend.current_revision()
         revisions = await asyncio.gather(*(backend.put(subject.key(f"k{i % 10}"), b"x") for i in range(100)))
@@ -139,7 +139,7 @@ async def writes_at_once_get_different_revisions(subject: Subject) -> None:
         assert max(revisions) <= await backend.current_revision()
 
 
-async def a_cancelled_write_happens_or_not(subject: Subject) -> None:
+async def a_cancelled_write_happens_or_not(subject: BackendSubject) -> None:
     """A cancelled write is never partial: reads and watches agree, and the backend continues to work."""
     async with subject.open() as backend:
         start = await backend.current_revision()

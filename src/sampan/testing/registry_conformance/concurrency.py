@@ -9,7 +9,7 @@ WRITERS = 50
 
 async def counted_by_updates(api: Api) -> None:
     """Concurrent writers read, add one and put the object back, and retry on conflict."""
-    await api.made("a", 0)
+    await api.created("a", 0)
 
     async def increment() -> None:
         while True:
@@ -25,7 +25,7 @@ async def counted_by_updates(api: Api) -> None:
 
 
 async def counted_by_patches(api: Api) -> None:
-    await api.made("a", 0)
+    await api.created("a", 0)
 
     async def increment() -> None:
         while True:
@@ -41,7 +41,7 @@ async def counted_by_patches(api: Api) -> None:
 
 
 async def patches_that_insist_on_nothing_all_succeed(api: Api) -> None:
-    await api.made("a", 0)
+    await api.created("a", 0)
     labels = {f"l{i}": str(i) for i in range(WRITERS)}
     replies = await asyncio.gather(*(api.merge("a", {"metadata": {"labels": {k: v}}}) for k, v in labels.items()))
     assert {reply.code for reply in replies} == {200}
@@ -57,14 +57,14 @@ async def one_of_many_creates_succeeds(api: Api) -> None:
 
 
 async def one_of_many_deletions_succeeds(api: Api) -> None:
-    await api.made("a")
+    await api.created("a")
     replies = await asyncio.gather(*(api.delete("a") for _ in range(WRITERS)))
     assert sorted(reply.code for reply in replies) == [200] + [404] * (WRITERS - 1)
 
 
 async def a_deletion_meets_changes(api: Api) -> None:
     """Whatever the order, the object is deleted at the end, and no update has recreated it."""
-    await api.made("a", 0)
+    await api.created("a", 0)
     changes = [api.merge("a", {"metadata": {"labels": {f"l{i}": "x"}}}) for i in range(20)]
     replies = await asyncio.gather(*changes, api.delete("a"), *[api.merge("a", api.subject.content(7))])
     assert replies[20].code == 200

@@ -8,7 +8,7 @@ from sampan.testing.registry_conformance.subject import Api, Check
 
 
 async def a_new_object_is_completed(api: Api) -> None:
-    value = await api.made("a", 1, labels={"l": "1"})
+    value = await api.created("a", 1, labels={"l": "1"})
     meta = value["metadata"]
     assert meta["uid"]
     assert meta["creationTimestamp"]
@@ -27,21 +27,21 @@ async def what_only_the_server_knows_is_not_taken(api: Api) -> None:
         "deletionGracePeriodSeconds": 5,
         "selfLink": "/somewhere",
     }
-    meta = (await api.made("a", **sent))["metadata"]
+    meta = (await api.created("a", **sent))["metadata"]
     assert meta["uid"] != "mine"
     assert not meta["creationTimestamp"].startswith("2001")
     assert not {"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"} & set(meta)
 
 
 async def a_name_is_taken_once(api: Api) -> None:
-    first = await api.made("a", 1)
+    first = await api.created("a", 1)
     reply = await api.create(api.subject.new("a", 2))
     assert (reply.code, reply.value["reason"]) == (409, "AlreadyExists"), reply.value
     assert (await api.get("a")).value == first
 
 
 async def a_name_whose_object_is_leaving_is_still_taken(api: Api) -> None:
-    await api.made("a", finalizers=["example.com/wait"])
+    await api.created("a", finalizers=["example.com/wait"])
     await api.delete("a")
     reply = await api.create(api.subject.new("a"))
     assert reply.code == 409, reply.value
@@ -95,11 +95,11 @@ async def a_dry_run_makes_nothing(api: Api) -> None:
     assert reply.value["metadata"]["uid"]
     assert "resourceVersion" not in reply.value["metadata"]
     assert (await api.get("a")).code == 404
-    await api.made("a")
+    await api.created("a")
     assert (await api.create(api.subject.new("a"), "dryRun=All")).code == 409
 
 
-async def unknown_fields_are_told_as_asked(api: Api) -> None:
+async def unknown_fields_are_reported_as_requested(api: Api) -> None:
     body = {**api.subject.new("a"), "unheard": 1}
     body["metadata"]["of"] = 2
     strict = await api.create(body, "fieldValidation=Strict")
@@ -117,7 +117,7 @@ async def unknown_fields_are_told_as_asked(api: Api) -> None:
     assert (ignored.code, ignored.warnings) == (201, [])
 
 
-async def repeated_fields_are_told_as_asked(api: Api) -> None:
+async def repeated_fields_are_reported_as_requested(api: Api) -> None:
     body = msgspec.json.encode(api.subject.new("b")).replace(b'"name":"b"', b'"name":"a","name":"b"')
     strict = await api.send("POST", "", "fieldValidation=Strict", body)
     assert strict.code == 400, strict.value
@@ -146,7 +146,7 @@ CHECKS: tuple[Check, ...] = (
     a_new_object_has_no_version,
     the_namespace_is_that_of_the_path,
     a_dry_run_makes_nothing,
-    unknown_fields_are_told_as_asked,
-    repeated_fields_are_told_as_asked,
+    unknown_fields_are_reported_as_requested,
+    repeated_fields_are_reported_as_requested,
     repeated_owners_are_dropped,
 )

@@ -6,18 +6,18 @@ WAIT = "example.com/wait"
 
 
 async def a_deleted_object_is_gone(api: Api) -> None:
-    value = await api.made("a")
+    value = await api.created("a")
     reply = await api.delete("a")
     assert reply.code == 200, reply.value
     if reply.value["kind"] == "Status":
         assert reply.value["details"]["uid"] == value["metadata"]["uid"]
     assert (await api.get("a")).code == 404
     assert (await api.delete("a")).code == 404
-    assert (await api.made("a"))["metadata"]["uid"] != value["metadata"]["uid"]
+    assert (await api.created("a"))["metadata"]["uid"] != value["metadata"]["uid"]
 
 
 async def finalizers_keep_it(api: Api) -> None:
-    value = await api.made("a", finalizers=[WAIT])
+    value = await api.created("a", finalizers=[WAIT])
     marked = (await api.delete("a")).value
     assert marked["metadata"]["deletionTimestamp"]
     assert marked["metadata"]["deletionGracePeriodSeconds"] == 0
@@ -31,7 +31,7 @@ async def finalizers_keep_it(api: Api) -> None:
 
 
 async def no_finalizer_is_added_after_the_mark(api: Api) -> None:
-    await api.made("a", finalizers=[WAIT])
+    await api.created("a", finalizers=[WAIT])
     await api.delete("a")
     reply = await api.merge("a", {"metadata": {"finalizers": [WAIT, "example.com/more"]}})
     assert reply.code == 422, reply.value
@@ -43,7 +43,7 @@ async def no_finalizer_is_added_after_the_mark(api: Api) -> None:
 
 
 async def a_mark_cannot_be_taken_away(api: Api) -> None:
-    await api.made("a", finalizers=[WAIT])
+    await api.created("a", finalizers=[WAIT])
     marked = (await api.delete("a")).value
     without = {key: value for key, value in marked["metadata"].items() if not key.startswith("deletion")}
     after = await api.put("a", {**marked, "metadata": without})
@@ -54,18 +54,18 @@ async def the_policy_becomes_a_finalizer(api: Api) -> None:
     expected = {"Orphan": ["orphan"], "Foreground": ["foregroundDeletion"]}
     for policy, finalizers in expected.items():
         name = policy.lower()
-        await api.made(name)
+        await api.created(name)
         reply = await api.delete(name, {"propagationPolicy": policy})
         assert reply.value["metadata"]["finalizers"] == finalizers, reply.value
         assert (await api.delete(name, {"propagationPolicy": "Background"})).code == 200
         assert (await api.get(name)).code == 404
-    await api.made("a")
+    await api.created("a")
     old_word = await api.delete("a", {"orphanDependents": True})
     assert old_word.value["metadata"]["finalizers"] == ["orphan"], old_word.value
 
 
 async def a_deletion_may_insist(api: Api) -> None:
-    value = await api.made("a")
+    value = await api.created("a")
     meta = value["metadata"]
     for wrong in ({"uid": "another"}, {"resourceVersion": "1"}):
         reply = await api.delete("a", {"preconditions": wrong})
@@ -75,7 +75,7 @@ async def a_deletion_may_insist(api: Api) -> None:
 
 
 async def a_body_wins_over_the_query(api: Api) -> None:
-    await api.made("a")
+    await api.created("a")
     assert (await api.delete("a", query="dryRun=All")).code == 200
     assert (await api.get("a")).code == 200
     assert (await api.delete("a", {}, "dryRun=All")).code == 200
@@ -83,7 +83,7 @@ async def a_body_wins_over_the_query(api: Api) -> None:
 
 
 async def options_may_be_of_any_version(api: Api) -> None:
-    await api.made("a")
+    await api.created("a")
     reply = await api.delete("a", {"kind": "DeleteOptions", "apiVersion": "example.com/v7", "dryRun": ["All"]})
     assert reply.code == 200, reply.value
     for wrong in ({"dryRun": ["Some"]}, {"propagationPolicy": "Sideways"}):
@@ -94,7 +94,7 @@ async def options_may_be_of_any_version(api: Api) -> None:
 
 async def a_collection_is_deleted_as_it_is_listed(api: Api) -> None:
     for name in ("a", "b", "c", "d"):
-        await api.made(name, labels={"half": "1" if name < "c" else "2"})
+        await api.created(name, labels={"half": "1" if name < "c" else "2"})
     await api.merge("b", {"metadata": {"finalizers": [WAIT]}})
     dry = await api.delete("", query="dryRun=All")
     assert _names(dry.value) == ["a", "b", "c", "d"] == _names((await api.list()).value)

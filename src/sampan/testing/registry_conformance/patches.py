@@ -4,7 +4,7 @@ from sampan.testing.registry_conformance.subject import JSON_PATCH, MERGE_PATCH,
 
 
 async def a_merge_patch_changes_only_what_it_names(api: Api) -> None:
-    value = await api.made("a", 1, labels={"l": "1", "m": "2"}, annotations={"k": "v"})
+    value = await api.created("a", 1, labels={"l": "1", "m": "2"}, annotations={"k": "v"})
     reply = await api.merge("a", {"metadata": {"labels": {"l": None, "n": "3"}}})
     assert reply.code == 200, reply.value
     assert reply.value["metadata"]["labels"] == {"m": "2", "n": "3"}, reply.value
@@ -15,7 +15,7 @@ async def a_merge_patch_changes_only_what_it_names(api: Api) -> None:
 
 
 async def a_json_patch_is_done_step_by_step(api: Api) -> None:
-    await api.made("a", 1)
+    await api.created("a", 1)
     reply = await api.operate(
         "a",
         {"op": "add", "path": "/metadata/labels", "value": {"l": "1"}},
@@ -28,7 +28,7 @@ async def a_json_patch_is_done_step_by_step(api: Api) -> None:
 
 
 async def a_patch_that_does_not_fit_is_refused_whole(api: Api) -> None:
-    value = await api.made("a", 1)
+    value = await api.created("a", 1)
     add = {"op": "add", "path": "/metadata/labels", "value": {"l": "1"}}
     for wrong in ({"op": "test", "path": "/metadata/name", "value": "b"}, {"op": "remove", "path": "/metadata/none"}):
         reply = await api.operate("a", add, wrong)
@@ -37,10 +37,10 @@ async def a_patch_that_does_not_fit_is_refused_whole(api: Api) -> None:
     assert (await api.get("a")).value == value
 
 
-async def a_malformed_patch_is_told_after_a_missing_object(api: Api) -> None:
+async def a_missing_object_is_reported_before_a_malformed_patch(api: Api) -> None:
     for media in (JSON_PATCH, MERGE_PATCH):
         assert (await api.send("PATCH", "a", "", b"{not json", media)).code == 404
-    await api.made("a")
+    await api.created("a")
     for media in (JSON_PATCH, MERGE_PATCH):
         reply = await api.send("PATCH", "a", "", b"{not json", media)
         assert reply.code == 400, reply.value
@@ -49,7 +49,7 @@ async def a_malformed_patch_is_told_after_a_missing_object(api: Api) -> None:
 
 
 async def a_patch_may_insist_on_a_version(api: Api) -> None:
-    value = await api.made("a", 1)
+    value = await api.created("a", 1)
     first = value["metadata"]["resourceVersion"]
     insisting = {"metadata": {"resourceVersion": first}}
     assert (await api.merge("a", {**api.subject.content(2), **insisting})).code == 200
@@ -59,20 +59,20 @@ async def a_patch_may_insist_on_a_version(api: Api) -> None:
 
 
 async def a_patch_cannot_change_who_it_is(api: Api) -> None:
-    await api.made("a", 1)
+    await api.created("a", 1)
     named = await api.merge("a", {"metadata": {"name": "b"}})
     assert named.code == 400, named.value
     assert "does not match the name on the URL" in named.message, named.value
-    placed = await api.merge("a", {"metadata": {"namespace": "another"}})
-    assert placed.code == 400, placed.value
-    assert "does not match the namespace" in placed.message, placed.value
+    created = await api.merge("a", {"metadata": {"namespace": "another"}})
+    assert created.code == 400, created.value
+    assert "does not match the namespace" in created.message, created.value
     twin = await api.merge("a", {"metadata": {"uid": "another"}})
     assert twin.code == 422, twin.value
     assert "metadata.uid: Invalid value" in twin.message, twin.value
 
 
 async def too_many_operations_are_refused(api: Api) -> None:
-    await api.made("a", 1)
+    await api.created("a", 1)
     operation = {"op": "test", "path": "/metadata/name", "value": "a"}
     assert (await api.operate("a", *([operation] * 10_000))).code == 200
     reply = await api.operate("a", *([operation] * 10_001))
@@ -80,8 +80,8 @@ async def too_many_operations_are_refused(api: Api) -> None:
     assert "maximum operations in a JSON patch is 10000, got 10001" in reply.message
 
 
-async def unknown_fields_of_a_patch_are_told_as_asked(api: Api) -> None:
-    await api.made("a", 1)
+async def unknown_fields_of_a_patch_are_reported_as_requested(api: Api) -> None:
+    await api.created("a", 1)
     strict = await api.merge("a", {"metadata": {"of": 2}}, "fieldValidation=Strict")
     assert (strict.code, strict.value["reason"]) == (422, "Invalid"), strict.value
     assert strict.message.startswith(' "" is invalid: patch: Invalid value: "')
@@ -100,7 +100,7 @@ async def unknown_fields_of_a_patch_are_told_as_asked(api: Api) -> None:
 
 
 async def a_result_of_a_wrong_type_is_invalid(api: Api) -> None:
-    await api.made("a", 1)
+    await api.created("a", 1)
     reply = await api.merge("a", {"metadata": {"labels": "text"}})
     assert (reply.code, reply.value["reason"]) == (422, "Invalid"), reply.value
     assert reply.value["details"]["causes"][0]["field"] == "patch"
@@ -110,10 +110,10 @@ CHECKS: tuple[Check, ...] = (
     a_merge_patch_changes_only_what_it_names,
     a_json_patch_is_done_step_by_step,
     a_patch_that_does_not_fit_is_refused_whole,
-    a_malformed_patch_is_told_after_a_missing_object,
+    a_missing_object_is_reported_before_a_malformed_patch,
     a_patch_may_insist_on_a_version,
     a_patch_cannot_change_who_it_is,
     too_many_operations_are_refused,
-    unknown_fields_of_a_patch_are_told_as_asked,
+    unknown_fields_of_a_patch_are_reported_as_requested,
     a_result_of_a_wrong_type_is_invalid,
 )

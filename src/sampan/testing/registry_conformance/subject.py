@@ -31,7 +31,7 @@ _ADMIN = UserInfo("admin", "", (MASTERS, AUTHENTICATED))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subject:
+class RegistrySubject:
     """The description of a resource for the checks. It is namespaced, and no objects of it are stored at the start."""
 
     open: Callable[[], AbstractAsyncContextManager[Pipeline]]
@@ -83,7 +83,7 @@ class Reply:
 class Api:
     """Calls the server without HTTP. Every result is a Reply, including errors."""
 
-    def __init__(self, pipeline: Pipeline, subject: Subject) -> None:
+    def __init__(self, pipeline: Pipeline, subject: RegistrySubject) -> None:
         self.pipeline, self.subject = pipeline, subject
 
     async def create(self, value: Value, query: str = "") -> Reply:
@@ -123,29 +123,29 @@ class Api:
             code, raw = api_error.code, msgspec.json.encode(api_error.status)
         return Reply(code, msgspec.json.decode(raw), list(call.warnings))
 
-    async def made(self, name: str, number: int = 0, **metadata: Any) -> Value:
+    async def created(self, name: str, number: int = 0, **metadata: Any) -> Value:
         """Create an object and return it."""
         reply = await self.create(self.subject.new(name, number, **metadata))
         assert reply.code == 201, reply.value
         return reply.value
 
 
-def _rendered(answer: ApiResponse) -> tuple[int, bytes]:
-    if isinstance(answer, ObjectResponse):
-        return answer.code, answer.raw
-    if isinstance(answer, ListResponse):
-        return 200, answer.result.raw()
-    if isinstance(answer, ValueResponse):
-        return answer.code, msgspec.json.encode(answer.value)
-    if isinstance(answer, RawResponse):
-        return answer.code, msgspec.json.encode({"message": answer.body.decode()})
+def _rendered(response: ApiResponse) -> tuple[int, bytes]:
+    if isinstance(response, ObjectResponse):
+        return response.code, response.raw
+    if isinstance(response, ListResponse):
+        return 200, response.result.raw()
+    if isinstance(response, ValueResponse):
+        return response.code, msgspec.json.encode(response.value)
+    if isinstance(response, RawResponse):
+        return response.code, msgspec.json.encode({"message": response.body.decode()})
     raise AssertionError("a watch is no answer here")
 
 
 Check = Callable[[Api], Coroutine[None, None, None]]
 
 
-def run(check: Check, subject: Subject, *, timeout_s: float = 60.0) -> None:
+def run(check: Check, subject: RegistrySubject, *, timeout_s: float = 60.0) -> None:
     """Run one check on a new event loop."""
 
     async def opened() -> None:

@@ -8,7 +8,7 @@ def _changed(api: Api, value: Value, number: int, **metadata: object) -> Value:
 
 
 async def an_update_replaces(api: Api) -> None:
-    value = await api.made("a", 1, labels={"l": "1"})
+    value = await api.created("a", 1, labels={"l": "1"})
     sent = _changed(api, value, 2)
     del sent["metadata"]["labels"]
     reply = await api.put("a", sent)
@@ -20,7 +20,7 @@ async def an_update_replaces(api: Api) -> None:
 
 
 async def an_old_version_is_refused(api: Api) -> None:
-    value = await api.made("a", 1)
+    value = await api.created("a", 1)
     assert (await api.put("a", _changed(api, value, 2))).code == 200
     late = await api.put("a", _changed(api, value, 3))
     assert (late.code, late.value["reason"]) == (409, "Conflict"), late.value
@@ -29,7 +29,7 @@ async def an_old_version_is_refused(api: Api) -> None:
 
 
 async def a_version_is_a_number(api: Api) -> None:
-    value = await api.made("a", 1)
+    value = await api.created("a", 1)
     for version, reason in (("abc", "invalid syntax"), ("-1", "invalid syntax"), ("9" * 30, "value out of range")):
         reply = await api.put("a", _changed(api, value, 2, resourceVersion=version))
         assert reply.code == 500, reply.value
@@ -38,7 +38,7 @@ async def a_version_is_a_number(api: Api) -> None:
 
 
 async def an_update_without_a_version(api: Api) -> None:
-    value = await api.made("a", 1)
+    value = await api.created("a", 1)
     for version in ("", "0"):
         reply = await api.put("a", _changed(api, value, 2, resourceVersion=version))
         if api.subject.needs_version:
@@ -50,7 +50,7 @@ async def an_update_without_a_version(api: Api) -> None:
 
 
 async def an_update_says_whom_it_means(api: Api) -> None:
-    value = await api.made("a", 1)
+    value = await api.created("a", 1)
     other = await api.put("a", _changed(api, value, 2, name="b"))
     assert other.code == 400, other.value
     assert other.message.startswith("the name of the object (b) does not match"), other.value
@@ -68,7 +68,7 @@ async def an_update_says_whom_it_means(api: Api) -> None:
 
 
 async def what_only_the_server_knows_stays(api: Api) -> None:
-    value = await api.made("a", 1)
+    value = await api.created("a", 1)
     meta = value["metadata"]
     sent = {"creationTimestamp": "2001-01-01T00:00:00Z", "generation": 77, "uid": "", "selfLink": "/somewhere"}
     after = (await api.put("a", _changed(api, value, 1, **sent))).value["metadata"]
@@ -82,7 +82,7 @@ async def what_only_the_server_knows_stays(api: Api) -> None:
 
 
 async def nothing_is_written_where_nothing_changes(api: Api) -> None:
-    value = await api.made("a", 1)
+    value = await api.created("a", 1)
     assert (await api.put("a", value)).value == value
     assert (await api.merge("a", api.subject.content(1))).value == value
     assert (await api.operate("a")).value == value
@@ -90,7 +90,7 @@ async def nothing_is_written_where_nothing_changes(api: Api) -> None:
 
 
 async def a_dry_run_changes_nothing(api: Api) -> None:
-    value = await api.made("a", 1)
+    value = await api.created("a", 1)
     reply = await api.put("a", _changed(api, value, 2), "dryRun=All")
     assert reply.code == 200, reply.value
     assert api.subject.number(reply.value) == 2, reply.value
@@ -100,7 +100,7 @@ async def a_dry_run_changes_nothing(api: Api) -> None:
 
 
 async def the_generation_counts_changes_of_the_content(api: Api) -> None:
-    value = await api.made("a", 1)
+    value = await api.created("a", 1)
     steps = [
         api.subject.content(2),
         {"metadata": {"labels": {"l": "1"}}},
@@ -112,8 +112,8 @@ async def the_generation_counts_changes_of_the_content(api: Api) -> None:
     assert generations == ([1, 2, 2, 2, 3] if api.subject.counts_generation else [None] * 5)
 
 
-async def faults_of_metadata_are_told_twice_in_causes(api: Api) -> None:
-    value = await api.made("a", 1)
+async def errors_of_metadata_appear_twice_in_causes(api: Api) -> None:
+    value = await api.created("a", 1)
     reply = await api.put("a", _changed(api, value, 2, labels={"a b": "x"}))
     causes = [cause["field"] for cause in reply.value["details"]["causes"]]
     assert reply.code == 422, reply.value
@@ -132,5 +132,5 @@ CHECKS: tuple[Check, ...] = (
     nothing_is_written_where_nothing_changes,
     a_dry_run_changes_nothing,
     the_generation_counts_changes_of_the_content,
-    faults_of_metadata_are_told_twice_in_causes,
+    errors_of_metadata_appear_twice_in_causes,
 )
