@@ -28,12 +28,15 @@ MISSING_FEATURES = {
 }
 """Features that Sampan does not have, with the tests that need them; the first one that matches counts."""
 _KUBECTL_COMMANDS = "further commands of `sampan kubectl`"
+_IMAGE_VOLUMES = "image volumes of containerd 2.1"
 
 
 def missing_feature(test: str, configuration: Configuration) -> str:
     """Returns the feature without which a test cannot pass; empty if there is none."""
     if configuration.kubectl == "sampan" and "[sig-cli]" in test:
         return _KUBECTL_COMMANDS
+    if configuration.runtime == "cri" and "ImageVolume" in test:
+        return _IMAGE_VOLUMES
     return next((name for name, pattern in MISSING_FEATURES.items() if re.search(pattern, test)), "")
 
 
@@ -126,7 +129,7 @@ def _run_row(run: Run) -> str:
 def _failures(summary: Summary, known: Iterable[str] = ()) -> Iterable[str]:
     """Lists the failed tests, except the known ones, by the feature that they need."""
     failed = [result for result in summary.results if result.failure and result.name not in known]
-    for feature in ("", *MISSING_FEATURES, _KUBECTL_COMMANDS):
+    for feature in ("", *MISSING_FEATURES, _KUBECTL_COMMANDS, _IMAGE_VOLUMES):
         of_feature = [result for result in failed if missing_feature(result.name, summary.configuration) == feature]
         if of_feature:
             title = f"need {feature}" if feature else "not explained by a missing feature"
