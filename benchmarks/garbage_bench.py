@@ -13,7 +13,7 @@ from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.controllers.garbage.graph import Graph
 from sampan.controllers.garbage.ownership import OWNERSHIP
 from sampan.machinery.client import Client, Delete, PatchType, Selection
-from sampan.machinery.object_key import Key
+from sampan.machinery.object_key import NamespacedName
 from sampan.testing import Cluster
 
 OWNED, EACH, WRITES = 100_000, 10, 2000
@@ -37,7 +37,7 @@ def _remembered_mb() -> float:
     for at in range(OWNED):
         owner = at // EACH
         found = OWNERSHIP.decode((_POD % (owner, at, owner % 100, uuid.uuid4(), owner, owner)).encode())
-        graph.put(nodes, Key(found.metadata.namespace, found.metadata.name), found)
+        graph.put(nodes, NamespacedName(found.metadata.namespace, found.metadata.name), found)
     return _resident_mb() - before
 
 

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from sampan.apiserver.review_webhook import RemoteReviewer, RetryPolicy, ReviewFailed
 from sampan.machinery.clock import VirtualClock
-from sampan.machinery.kept_answers import KeptAnswers
+from sampan.machinery.lru_cache import LruCache
 from tests.apiserver.authn.outside import outside
 
 REVIEW = {"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "spec": {}}
@@ -90,7 +90,7 @@ def test_a_service_that_does_not_answer(tmp_path: Path) -> None:
 
 async def test_answers_are_kept_for_a_while_and_not_too_many() -> None:
     clock = VirtualClock()
-    kept: KeptAnswers[str, int] = KeptAnswers(clock=clock, most=2)
+    kept: LruCache[str, int] = LruCache(clock=clock, most=2)
     kept.keep("a", 1, 10)
     kept.keep("b", 2, 20)
     kept.keep("none", 3, 0)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sampan.cluster.pki import CA, Pki
-from sampan.machinery.certificates import KeyPair, Request, issue, make_ca
+from sampan.machinery.certificates import KeyPair, SigningRequest, issue, make_ca
 from tests.cli.command import Sampan
 from tests.ports import free_port
 
@@ -54,7 +54,7 @@ class HostileCluster:
         context.load_cert_chain(place / f"{name}.crt", place / f"{name}.key")
         return context
 
-    def issue(self, name: str, request: Request, *, is_self_signed: bool = False) -> str:
+    def issue(self, name: str, request: SigningRequest, *, is_self_signed: bool = False) -> str:
         ca = KeyPair(self.pki.certificate(CA).read_bytes(), self.pki.key(CA).read_bytes())
         pair = issue(make_ca("nobody", now=time.time()) if is_self_signed else ca, request, now=time.time())
         (self.files / f"{name}.crt").write_bytes(pair.certificate)
@@ -153,8 +153,8 @@ def fake_kubelet(cluster: HostileCluster, certificate: str, location: str = "") 
         server.server_close()
 
 
-def node_request(name: str, *, is_client: bool = False, is_server: bool = False) -> Request:
-    return Request(
+def node_request(name: str, *, is_client: bool = False, is_server: bool = False) -> SigningRequest:
+    return SigningRequest(
         common_name=f"system:node:{name}",
         organizations=["system:nodes"],
         addresses=["127.0.0.1"] if is_server else (),

@@ -13,7 +13,7 @@ import pytest
 from cryptography import x509
 
 from sampan.apiserver.server import own_address
-from sampan.machinery.certificates import Request, common_name
+from sampan.machinery.certificates import SigningRequest, common_name
 from tests.cli.hostile import HostileCluster, Reply, encoded, fake_kubelet, hostile_cluster, node_request
 from tests.controllers.security.requests import pem
 
@@ -229,7 +229,7 @@ REQUESTS = {
     "dev, then masters": DEV + MASTERS,
     "masters after a stray BEGIN": b"-----BEGIN CERTIFICATE REQUEST-----\n" + DEV + MASTERS,
     "masters in carriage returns": MASTERS.replace(b"\n", b"\r") + DEV,
-    "text around dev": b"Certificate Request: system:masters\n" + DEV + b"\nsystem:masters\n",
+    "text around dev": b"Certificate SigningRequest: system:masters\n" + DEV + b"\nsystem:masters\n",
 }
 
 
@@ -362,7 +362,9 @@ def test_a_certificate_of_administrators_from_an_older_version_is_replaced(tmp_p
     pki, now = Pki(tmp_path / "pki"), 1_700_000_000.0
     pki.ensure(names=["localhost"], now=now)
     ca = KeyPair(pki.certificate(CA).read_bytes(), pki.key(CA).read_bytes())
-    request = Request(common_name="kube-apiserver-kubelet-client", organizations=["system:masters"], is_client=True)
+    request = SigningRequest(
+        common_name="kube-apiserver-kubelet-client", organizations=["system:masters"], is_client=True
+    )
     old = issue(ca, request, now=now)
     pki.certificate(KUBELET_CLIENT).write_bytes(old.certificate)
     pki.key(KUBELET_CLIENT).write_bytes(old.key)

@@ -44,7 +44,7 @@ class Site:
     def kubeconfig(self, user: str, *groups: str) -> Path:
         path = self.folder / f"{user.replace(':', '-')}.kubeconfig"
         ca = certificates.KeyPair(self.pki.certificate(CA).read_bytes(), self.pki.key(CA).read_bytes())
-        wanted = certificates.Request(common_name=user, organizations=groups, is_client=True)
+        wanted = certificates.SigningRequest(common_name=user, organizations=groups, is_client=True)
         pair = certificates.issue(ca, wanted, now=time.time())
         config = kubeconfig.admin_config(
             name="site", url=self.url, ca=ca.certificate, certificate=pair.certificate, key=pair.key

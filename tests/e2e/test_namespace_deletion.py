@@ -10,7 +10,7 @@ from sampan.api.types.core_v1 import Namespace, PersistentVolumeClaim
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery import errors
 from sampan.machinery.client import Client
-from sampan.machinery.client.kinds import builtin, path_of
+from sampan.machinery.client.codecs import builtin, path_of
 from sampan.machinery.client.transport import Request
 from sampan.testing import Cluster
 

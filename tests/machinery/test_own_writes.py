@@ -5,10 +5,10 @@ import asyncio
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.clock import VirtualClock
-from sampan.machinery.object_key import Key
+from sampan.machinery.object_key import NamespacedName
 from sampan.machinery.own_writes import DependentWrites, OwnWrites
 
-OWNER = Key("default", "web")
+OWNER = NamespacedName("default", "web")
 
 
 def endpoint_slice(name: str, version: str = "10") -> EndpointSlice:

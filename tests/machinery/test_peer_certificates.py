@@ -1,6 +1,6 @@
 """Whom certificates name: the kubelet and the API server must agree."""
 
-from sampan.machinery.certificates import Request, issue, make_ca, subject_common_name
+from sampan.machinery.certificates import SigningRequest, issue, make_ca, subject_common_name
 from sampan.machinery.peer_certificates import PeerCertificate, read_peer
 
 SUBJECT = (
@@ -32,5 +32,5 @@ def test_expiry() -> None:
 def test_certificates_are_issued_with_one_common_name() -> None:
     from cryptography import x509
 
-    pair = issue(make_ca("ca", now=0), Request(common_name="n", organizations=["o"], is_client=True), now=0)
+    pair = issue(make_ca("ca", now=0), SigningRequest(common_name="n", organizations=["o"], is_client=True), now=0)
     assert x509.load_pem_x509_certificate(pair.certificate).subject.rfc4514_string() == "CN=n,O=o"

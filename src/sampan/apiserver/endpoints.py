@@ -323,7 +323,7 @@ class ApiEndpoints:
 
     def _check_managers(self, call: Call, obj: Any, before: Any) -> None:
         """Restore the managed fields from before admission, with a warning, if admission left invalid ones."""
-        if why := self.ownership.of(_resource(call), call.subresource).fault_of(obj.metadata.managedFields):
+        if why := self.ownership.of(_resource(call), call.subresource).error_of(obj.metadata.managedFields):
             obj.metadata.managedFields = before
             call.warn(
                 ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated "

@@ -37,8 +37,8 @@ from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client.codecs import ObjectCodec
 from sampan.machinery.client.responses import BytesResponse
-from sampan.machinery.client.transport import BOOKMARK, INITIAL_EVENTS_END, Events, Page, Request, Response
-from sampan.machinery.object_key import Key
+from sampan.machinery.client.transport import BOOKMARK, INITIAL_EVENTS_END, Events, ListPage, Request, Response
+from sampan.machinery.object_key import NamespacedName
 from sampan.storage.cacher import CacheError, Item, Watcher
 from sampan.storage.cacher import CacheEvent as CacherEvent
 
@@ -179,7 +179,7 @@ class _ObjectResponse:
             return _metadata_of(api_response.raw)
         return codec.decode(api_response.raw)
 
-    def page(self, codec: ObjectCodec) -> Page:
+    def page(self, codec: ObjectCodec) -> ListPage:
         raise ValueError("the response is no list")
 
 
@@ -197,10 +197,10 @@ class _ListResponse:
     def object(self, codec: ObjectCodec) -> Any:
         raise ValueError("the response is a list")
 
-    def page(self, codec: ObjectCodec) -> Page:
+    def page(self, codec: ObjectCodec) -> ListPage:
         result, converter = self._api_response.result, self._converter.object
         items = [converter(item, codec) for item in result.items]
-        return Page(items, str(result.revision), result.continue_token, result.remaining)
+        return ListPage(items, str(result.revision), result.continue_token, result.remaining)
 
 
 class _ValueResponse(BytesResponse):
@@ -224,8 +224,8 @@ class _LoopbackEvent:
         self.type, self._item, self._converter, self._codec = type, item, converter, codec
 
     @property
-    def key(self) -> Key:
-        return Key(self._item.namespace, self._item.name)
+    def key(self) -> NamespacedName:
+        return NamespacedName(self._item.namespace, self._item.name)
 
     @property
     def resource_version(self) -> str:

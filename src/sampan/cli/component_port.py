@@ -111,7 +111,7 @@ def tls_of(certificate: Path | None, key: Path | None, *, name: str) -> ssl.SSLC
 
     now = time.time()
     ca = certificates.make_ca(f"{name}-ca", now=now)
-    request = certificates.Request(
+    request = certificates.SigningRequest(
         common_name=name, dns_names=("localhost", name), addresses=("127.0.0.1",), is_server=True
     )
     pair = certificates.issue(ca, request, now=now)

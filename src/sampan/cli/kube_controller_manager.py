@@ -52,7 +52,7 @@ def command(**options: Any) -> None:
 
     async def _manage(component: Component, client_for: Callable[[str], Client]) -> None:
         from sampan.controllers.manager import ControllerManager
-        from sampan.machinery.controller_metrics import export_controllers
+        from sampan.machinery.controller import export_controllers
 
         manager = ControllerManager(client_for=client_for, clock=component.clock, names=names, config=config)
         export_controllers(component.metrics, lambda: manager.runners)

@@ -181,7 +181,7 @@ class Assembly:
 
     async def _run_controllers(self, running: AsyncExitStack) -> None:
         from sampan.controllers.manager import COMPONENT, selected
-        from sampan.machinery.controller_metrics import export_controllers
+        from sampan.machinery.controller import export_controllers
 
         selected(self.config.controllers)  # raises UnknownController before anything is started
         export_controllers(self.server.metrics, lambda: self.controllers.runners if self.controllers else ())

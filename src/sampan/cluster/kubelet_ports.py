@@ -56,7 +56,7 @@ def _issue(ca: tuple[Path, Path], name: str, addresses: list[str], path: Path, n
     from sampan.machinery import certificates
 
     signer = certificates.KeyPair(ca[0].read_bytes(), ca[1].read_bytes())
-    request = certificates.Request(
+    request = certificates.SigningRequest(
         common_name=f"system:node:{name}",
         organizations=["system:nodes"],
         dns_names=[name, "localhost"],

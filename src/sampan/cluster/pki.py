@@ -20,7 +20,7 @@ from sampan.cluster.certificate_renewal import BEFORE_S
 from sampan.machinery.private_files import write_private
 
 if TYPE_CHECKING:
-    from sampan.machinery.certificates import KeyPair, Request
+    from sampan.machinery.certificates import KeyPair, SigningRequest
 
 CA, SERVER, ADMIN, ACCOUNTS = "ca", "apiserver", "admin", "sa"
 KUBELET_CLIENT = "apiserver-kubelet-client"
@@ -135,19 +135,19 @@ class KeptPki:
         self.on_renewed()
 
 
-def _requests(names: Sequence[str]) -> dict[str, Request]:
-    from sampan.machinery.certificates import Request
+def _requests(names: Sequence[str]) -> dict[str, SigningRequest]:
+    from sampan.machinery.certificates import SigningRequest
 
     return {
-        SERVER: Request(
+        SERVER: SigningRequest(
             common_name="kube-apiserver",
             dns_names=[name for name in names if not _is_address(name)],
             addresses=[name for name in names if _is_address(name)],
             is_server=True,
         ),
-        ADMIN: Request(common_name="kubernetes-admin", organizations=["system:masters"], is_client=True),
-        KUBELET_CLIENT: Request(common_name=KUBELET_CLIENT_USER, is_client=True),
-        PROXY_CLIENT: Request(common_name=PROXY_CLIENT, is_client=True),
+        ADMIN: SigningRequest(common_name="kubernetes-admin", organizations=["system:masters"], is_client=True),
+        KUBELET_CLIENT: SigningRequest(common_name=KUBELET_CLIENT_USER, is_client=True),
+        PROXY_CLIENT: SigningRequest(common_name=PROXY_CLIENT, is_client=True),
     }
 
 

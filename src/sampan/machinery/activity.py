@@ -13,7 +13,7 @@ class Activity:
     def __init__(self) -> None:
         self._under_way = 0
         self._steps = 0
-        self._told = 0
+        self._reported = 0
         """The value of `_steps` at the last call of `idle`."""
         self._rest: asyncio.Event | None = None
 
@@ -36,6 +36,6 @@ class Activity:
             self._rest = asyncio.Event()
             await self._rest.wait()
         self._rest = None
-        happened = self._steps != self._told
-        self._told = self._steps
+        happened = self._steps != self._reported
+        self._reported = self._steps
         return happened

@@ -39,7 +39,7 @@ class KeyPair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class SigningRequest:
     """The subject, alternative names and key usages of a certificate to be issued."""
 
     common_name: str
@@ -65,7 +65,7 @@ def make_ca(common_name: str, *, now: float, days: int = 3650, key: bytes | None
     return KeyPair(_pem(certificate), _key_pem(signing))
 
 
-def issue(ca: KeyPair, request: Request, *, now: float, days: int = 365) -> KeyPair:
+def issue(ca: KeyPair, request: SigningRequest, *, now: float, days: int = 365) -> KeyPair:
     """Return a new private key with a certificate signed by the CA."""
     key = ec.generate_private_key(ec.SECP256R1())
     issuer, issuer_key = x509.load_pem_x509_certificate(ca.certificate), _load_key(ca.key)
@@ -90,7 +90,7 @@ def make_key() -> KeyPair:
     return KeyPair(public, _key_pem(key))
 
 
-def make_request(key: bytes, request: Request) -> bytes:
+def make_request(key: bytes, request: SigningRequest) -> bytes:
     """Return a certificate signing request as PEM."""
     subject = _name(request.common_name, request.organizations)
     builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
@@ -150,7 +150,7 @@ def expiry(certificate: bytes) -> float:
     return life(certificate)[1]
 
 
-def covers(certificate: bytes, request: Request) -> bool:
+def covers(certificate: bytes, request: SigningRequest) -> bool:
     """Whether the certificate's subject alternative names include all names and addresses of the request."""
     try:
         extension = x509.load_pem_x509_certificate(certificate).extensions.get_extension_for_class(
@@ -163,7 +163,7 @@ def covers(certificate: bytes, request: Request) -> bool:
     return set(request.dns_names) <= names and set(request.addresses) <= addresses
 
 
-def _alternatives(request: Request) -> list[x509.GeneralName]:
+def _alternatives(request: SigningRequest) -> list[x509.GeneralName]:
     names: list[x509.GeneralName] = [x509.DNSName(name) for name in request.dns_names]
     return names + [x509.IPAddress(ipaddress.ip_address(address)) for address in request.addresses]
 
@@ -217,13 +217,3 @@ def _load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise ValueError("the CA's key is not an elliptic-curve key")
     return key
-
-
-__all__ = ["BadSigningRequest", "KeyPair", "Request", "common_name", "covers", "expiry", "issue", "make_ca", "make_key"]
-__all__ += [
-    "kubelet_server_name",
-    "make_request",
-    "parse_signing_request",
-    "subject_common_name",
-    "subject_organizations",
-]

@@ -3,11 +3,14 @@
 A controller declares which objects map to which of its keys, and reconciles one key at a time. The runner owns the
 queue, the workers, the backoff, the wait for cache sync, and the metrics. The Kubernetes counterpart is the worker loop
 that each controller in `pkg/controller` has.
-"""
+
+Metrics of controllers and their work queues, under the names that kube-controller-manager uses."""
+
+from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -19,6 +22,7 @@ from sampan.machinery.client.transport import ConnectionFailed
 from sampan.machinery.clock import Clock
 from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import Informer, InformerFactory
+from sampan.machinery.metrics import Labels, Metrics
 from sampan.machinery.workqueue import Backoff, WorkQueue
 
 log = logging.getLogger(__name__)
@@ -194,3 +198,34 @@ class ControllerRunner:
         if not isinstance(error, errors.ApiError):
             return False
         return isinstance(error, errors.Conflict) or error.has_cause(_NAMESPACE_TERMINATING)
+
+
+_VALUES: Sequence[tuple[str, str, str, Callable[[ControllerRunner], float]]] = (
+    ("workqueue_depth", "gauge", "Keys that wait for a worker.", lambda runner: len(runner.queue)),
+    ("workqueue_adds_total", "counter", "Keys that became ready.", lambda runner: runner.queue.stats.adds),
+    ("workqueue_retries_total", "counter", "Keys that were put back.", lambda runner: runner.queue.stats.retries),
+    (
+        "workqueue_queue_duration_seconds_sum",
+        "counter",
+        "Total time that keys waited in the work queue.",
+        lambda runner: runner.queue.stats.waited_s,
+    ),
+    (
+        "workqueue_work_duration_seconds_sum",
+        "counter",
+        "Total time that workers spent on keys.",
+        lambda runner: runner.stats.busy_s,
+    ),
+    ("sampan_reconcile_total", "counter", "Reconciled keys.", lambda runner: runner.stats.reconciles),
+    ("sampan_reconcile_errors_total", "counter", "Reconciliations that failed.", lambda runner: runner.stats.errors),
+)
+
+
+def export_controllers(metrics: Metrics, runners: Callable[[], Sequence[ControllerRunner]]) -> None:
+    """Export the metrics of the runners that `runners` returns at the time of each scrape."""
+
+    def by_controller(value: Callable[[ControllerRunner], float]) -> Callable[[], Iterator[tuple[Labels, float]]]:
+        return lambda: (((runner.controller.name,), value(runner)) for runner in runners())
+
+    for name, kind, help, value in _VALUES:
+        metrics.function(name, help, by_controller(value), ("name",), kind)

@@ -13,7 +13,7 @@ from sampan.api.types.authorization_v1 import (
 )
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
-from sampan.machinery.kept_answers import KeptAnswers
+from sampan.machinery.lru_cache import LruCache
 
 ANONYMOUS = UserInfo(username="system:anonymous", groups=["system:unauthenticated"])
 
@@ -22,7 +22,7 @@ _KEPT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AccessDecision:
     is_allowed: bool
     reason: str = ""
 
@@ -36,8 +36,8 @@ class Delegation:
     def __init__(self, *, client: Client, clock: Clock) -> None:
         self._tokens = client.of(TokenReview)
         self._reviews = client.of(SubjectAccessReview)
-        self._users: KeptAnswers[str, tuple[UserInfo | None]] = KeptAnswers(clock=clock, most=_MOST)
-        self._verdicts: KeptAnswers[tuple[object, ...], Verdict] = KeptAnswers(clock=clock, most=_MOST)
+        self._users: LruCache[str, tuple[UserInfo | None]] = LruCache(clock=clock, most=_MOST)
+        self._decisions: LruCache[tuple[object, ...], AccessDecision] = LruCache(clock=clock, most=_MOST)
 
     async def user_of(self, token: str) -> UserInfo | None:
         """Return the user that the bearer token authenticates, or None if the token is invalid."""
@@ -49,24 +49,24 @@ class Delegation:
         self._users.keep(token, (user,), _KEPT_S)
         return user
 
-    async def may_get(self, user: UserInfo, verb: str, path: str) -> Verdict:
+    async def may_get(self, user: UserInfo, verb: str, path: str) -> AccessDecision:
         """Authorize a request for a non-resource URL."""
         return await self._may(user, SubjectAccessReviewSpec(nonResourceAttributes=_path(verb, path)), verb, path)
 
-    async def may_use(self, user: UserInfo, attributes: ResourceAttributes) -> Verdict:
+    async def may_use(self, user: UserInfo, attributes: ResourceAttributes) -> AccessDecision:
         key = (attributes.verb, attributes.group, attributes.resource, attributes.subresource, attributes.name)
         return await self._may(user, SubjectAccessReviewSpec(resourceAttributes=attributes), *key, attributes.namespace)
 
-    async def _may(self, user: UserInfo, spec: SubjectAccessReviewSpec, *what: str) -> Verdict:
+    async def _may(self, user: UserInfo, spec: SubjectAccessReviewSpec, *what: str) -> AccessDecision:
         key = (user.username, user.uid, tuple(user.groups), *what)
-        cached = self._verdicts.get(key)
+        cached = self._decisions.get(key)
         if cached is not None:
             return cached
         spec.user, spec.uid, spec.groups, spec.extra = user.username, user.uid, user.groups, user.extra
         status = (await self._reviews.create(SubjectAccessReview(spec=spec))).status
-        verdict = Verdict(status.allowed, status.reason)
-        self._verdicts.keep(key, verdict, _KEPT_S)
-        return verdict
+        decision = AccessDecision(status.allowed, status.reason)
+        self._decisions.keep(key, decision, _KEPT_S)
+        return decision
 
 
 def _path(verb: str, path: str) -> NonResourceAttributes:

@@ -150,12 +150,12 @@ class Metrics:
 F = TypeVar("F", bound=_Written)
 
 
-def _distribution(name: str, labels: list[str], found: Distribution) -> Iterator[str]:
+def _distribution(name: str, labels: list[str], distribution: Distribution) -> Iterator[str]:
     count = 0
-    for bound, inside in zip((*found.bounds, float("inf")), found.counts, strict=True):
+    for bound, inside in zip((*distribution.bounds, float("inf")), distribution.counts, strict=True):
         count += inside
         yield _line(f"{name}_bucket", [*labels, f'le="{_number(bound)}"'], count)
-    yield _line(f"{name}_sum", labels, found.total)
+    yield _line(f"{name}_sum", labels, distribution.total)
     yield _line(f"{name}_count", labels, count)
 
 

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 
-class Key(NamedTuple):
+class NamespacedName(NamedTuple):
     namespace: str
     """Empty for cluster-scoped objects."""
     name: str
@@ -12,6 +12,6 @@ class Key(NamedTuple):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-def key_of(obj: Any) -> Key:
+def key_of(obj: Any) -> NamespacedName:
     meta = obj.metadata
-    return Key(meta.namespace, meta.name)
+    return NamespacedName(meta.namespace, meta.name)

@@ -15,7 +15,7 @@ from typing import Any
 from sampan.api.semantics.owners import WithMetadata
 from sampan.machinery.clock import Clock
 from sampan.machinery.informer import Informer
-from sampan.machinery.object_key import Key
+from sampan.machinery.object_key import NamespacedName
 
 _PATIENCE_S = 30.0
 """How long dependents are awaited: one that is created and deleted while the watch is interrupted never appears in the
@@ -60,13 +60,13 @@ class DependentWrites:
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock, self._writes = clock, OwnWrites()
-        self._awaited: dict[Key, dict[str, float]] = {}
+        self._awaited: dict[NamespacedName, dict[str, float]] = {}
         """Until when to wait for a dependent, by the keys of owners and the UIDs of dependents."""
-        self._owners: dict[str, Key] = {}
-        self._deferred: set[Key] = set()
+        self._owners: dict[str, NamespacedName] = {}
+        self._deferred: set[NamespacedName] = set()
         """Owners whose sync was deferred; it must be repeated when their writes have appeared."""
 
-    def wrote(self, owner: Key, obj: WithMetadata, cached: WithMetadata | None) -> None:
+    def wrote(self, owner: NamespacedName, obj: WithMetadata, cached: WithMetadata | None) -> None:
         """Record the response to a write. The watch event may precede it: `cached` is the object in the cache."""
         if cached is None or int(cached.metadata.resourceVersion) < int(obj.metadata.resourceVersion):
             uid = obj.metadata.uid
@@ -84,7 +84,7 @@ class DependentWrites:
         self._writes.observe(old, new)
         return not self._settle(owner, obj.metadata.uid) and is_own
 
-    def defer(self, owner: Key) -> float:
+    def defer(self, owner: NamespacedName) -> float:
         """Return the seconds to wait at most for the writes of the owner to appear; if any, its sync is deferred."""
         now = self._clock.monotonic()
         wait_s = max((until - now for until in self._awaited.get(owner, {}).values()), default=0.0)
@@ -92,12 +92,12 @@ class DependentWrites:
             self._deferred.add(owner)
         return max(wait_s, 0.0)
 
-    def forget(self, owner: Key) -> None:
+    def forget(self, owner: NamespacedName) -> None:
         self._deferred.discard(owner)
         for uid in self._awaited.pop(owner, {}):
             self._owners.pop(uid, None)
 
-    def _settle(self, owner: Key, uid: str) -> bool:
+    def _settle(self, owner: NamespacedName, uid: str) -> bool:
         """Drop an awaited write. Return whether it was the last one that a deferred sync waited for."""
         del self._owners[uid], self._awaited[owner][uid]
         if self._awaited[owner]:

@@ -19,7 +19,7 @@ from sampan.apiserver.request.call import Call, Query, UserInfo
 from sampan.apiserver.server import ApiServer
 from sampan.cluster.pki import ADMIN, CA, SERVER
 from sampan.machinery import errors
-from sampan.machinery.certificates import KeyPair, Request, issue, make_ca
+from sampan.machinery.certificates import KeyPair, SigningRequest, issue, make_ca
 from sampan.machinery.clock import RealClock
 from sampan.machinery.peer_certificates import PeerCertificate
 from sampan.storage.memory import MemoryBackend
@@ -114,7 +114,7 @@ async def fronted(folder: Path) -> AsyncIterator[Asking]:
     proxies = make_ca("proxies", now=now)
     ca = _write(folder, "proxies", proxies)
     for name in ("front", "stranger"):
-        _write(folder, name, issue(proxies, Request(common_name=name, is_client=True), now=now))
+        _write(folder, name, issue(proxies, SigningRequest(common_name=name, is_client=True), now=now))
     _write(folder, "admin", KeyPair(pki.certificate(ADMIN).read_bytes(), pki.key(ADMIN).read_bytes()))
     files = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
     settings = FrontProxySettings(ca=ca, allowed_names=("front",), **HEADERS)

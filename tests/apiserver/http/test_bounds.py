@@ -13,7 +13,7 @@ import pytest
 
 from sampan.apiserver.http.acceptor import Acceptor
 from sampan.apiserver.http.connection_limits import ConnectionSlot, HttpLimits, connection_limiter, peer_of
-from sampan.machinery.certificates import Request, issue, make_ca
+from sampan.machinery.certificates import SigningRequest, issue, make_ca
 from tests.apiserver.http.site import Site, site
 from tests.apiserver.http.wire import HEAD, Wire, request, until
 
@@ -385,7 +385,7 @@ def test_a_certificate_that_somebody_else_signed_is_no_way_in(tmp_path: Path) ->
     """The real server takes the connection and answers 401; TLS as Python has it can only refuse it."""
 
     async def test(here: Site) -> None:
-        wanted = Request(common_name="admin", organizations=("system:masters",), is_client=True)
+        wanted = SigningRequest(common_name="admin", organizations=("system:masters",), is_client=True)
         stranger = issue(make_ca("stranger", now=time.time()), wanted, now=time.time())
         (tmp_path / "key").write_bytes(stranger.key)
         (tmp_path / "certificate").write_bytes(stranger.certificate)

@@ -20,7 +20,7 @@ from sampan.apiserver.request.call import Call, Query, UserInfo
 from sampan.apiserver.server import own_address
 from sampan.cluster.pki import ADMIN, CA, PROXY_CA, PROXY_CLIENT
 from sampan.machinery import errors
-from sampan.machinery.certificates import KeyPair, Request, issue
+from sampan.machinery.certificates import KeyPair, SigningRequest, issue
 from sampan.machinery.client.transport import Request as Asked
 from sampan.testing.keys import KEYS
 from tests.controllers.cluster import Cluster, cluster
@@ -70,7 +70,7 @@ class There:
 async def there(folder: Path) -> AsyncIterator[There]:
     pki, now = KEYS.write(folder / "there"), time.time()
     ca = KeyPair(pki.certificate(CA).read_bytes(), pki.key(CA).read_bytes())
-    pair = issue(ca, Request(common_name="figures", dns_names=[SVC_NAME], is_server=True), now=now)
+    pair = issue(ca, SigningRequest(common_name="figures", dns_names=[SVC_NAME], is_server=True), now=now)
     file = folder / "serving.pem"
     file.write_bytes(pair.certificate + pair.key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

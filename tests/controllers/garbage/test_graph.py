@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sampan.api.resource import Resource
 from sampan.controllers.garbage.graph import Graph, GraphNode
 from sampan.controllers.garbage.ownership import Metadata, Owned, OwnerRef
-from sampan.machinery.object_key import Key
+from sampan.machinery.object_key import NamespacedName
 
 MAPS = Resource(group="", version="v1", kind="ConfigMap", plural="configmaps", singular="configmap")
 NODES = Resource(group="", version="v1", kind="Node", plural="nodes", singular="node", namespaced=False)
@@ -37,7 +37,7 @@ class Looks:
         return names
 
 
-A, B, C = (Key("n", name) for name in "abc")
+A, B, C = (NamespacedName("n", name) for name in "abc")
 
 
 def test_an_owner_that_was_not_seen_is_asked_for_once() -> None:
@@ -105,7 +105,7 @@ def test_against_a_model(data: st.DataObject) -> None:
     uids: list[tuple[str, str]] = [("a", "x")]
     for _ in range(data.draw(st.integers(1, 25))):
         name = data.draw(st.sampled_from(NAMES))
-        key = Key("n", name)
+        key = NamespacedName("n", name)
         if name in model and data.draw(st.booleans()):
             looks.graph.remove(looks.maps, key)
             del model[name]

@@ -9,7 +9,7 @@ from sampan.api.types.core_v1 import Node, Pod, Taint, Toleration
 from sampan.controllers.nodes.taint_eviction import Eviction, plan
 from sampan.controllers.nodes.taints import toleration_s
 from sampan.machinery.client import PatchType
-from sampan.machinery.object_key import Key
+from sampan.machinery.object_key import NamespacedName
 from tests.apiserver.pods import pod_value
 from tests.controllers.cluster import Cluster, cluster
 from tests.controllers.nodes.fleet import Fleet
@@ -56,7 +56,7 @@ def test_how_long_a_pod_may_stay(keys: list[str], tolerations: list[dict[str, An
 
 FOR_TEN = {"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 10}
 FOREVER = {"key": "k", "operator": "Exists"}
-KEY = Key("default", "a")
+KEY = NamespacedName("default", "a")
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ KEY = Key("default", "a")
 def test_the_plan(
     present: list[Pod],
     keys: list[str],
-    known: dict[Key, Eviction],
-    due: list[Key],
-    cancelled: list[Key],
+    known: dict[NamespacedName, Eviction],
+    due: list[NamespacedName],
+    cancelled: list[NamespacedName],
     next_in_s: float | None,
 ) -> None:
     made = plan(taints(*keys), present, known, 100.0)

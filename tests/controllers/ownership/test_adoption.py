@@ -17,7 +17,7 @@ from sampan.machinery.client import Client
 from sampan.machinery.client.options import Delete
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer.cache import ObjectCache
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 from tests.controllers.ownership.objects import LABELS, owner, pod
 from tests.controllers.ownership.pod_cluster import pod_cluster
 
@@ -34,7 +34,7 @@ def test_an_owner_looks_at_its_own_and_at_orphans_of_its_namespace() -> None:
         pod("mine", owned_by="owner-uid"), pod("theirs", owned_by="x"), pod("orphan"), pod("far", namespace="other")
     )
     assert {found.metadata.name for found in candidates(cache, owner())} == {"mine", "orphan"}
-    cache.remove(Key("default", "orphan"))
+    cache.remove(NamespacedName("default", "orphan"))
     assert {found.metadata.name for found in candidates(cache, owner())} == {"mine"}
 
 
@@ -60,7 +60,7 @@ def test_an_object_concerns_its_owner_or_those_that_select_it() -> None:
     index: OwnerIndex[ReplicaSet] = OwnerIndex(
         owners=all_owners, kind="ReplicaSet", selector=lambda found: selector_of(found.spec.selector)
     )
-    assert index.keys(pod("a", owned_by="x")) == (Key("default", "web"),)
+    assert index.keys(pod("a", owned_by="x")) == (NamespacedName("default", "web"),)
     foreign = pod("a", owned_by="x")
     foreign.metadata.ownerReferences[0].kind = "Job"
     assert index.keys(foreign) == ()

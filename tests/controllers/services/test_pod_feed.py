@@ -8,11 +8,11 @@ from sampan.api.types.core_v1 import Pod, Service
 from sampan.controllers.services.pod_feed import PodFeed
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 from tests.controllers.cluster import cluster
 from tests.controllers.services.backends import pod, service
 
-WEB, DB = Key("default", "web"), Key("default", "db")
+WEB, DB = NamespacedName("default", "web"), NamespacedName("default", "db")
 A = "10.1.0.1"
 BOTH = {"app": "web", "role": "db"}
 
@@ -37,7 +37,7 @@ BOTH = {"app": "web", "role": "db"}
         (pod("a", A), pod("a", A, labels={"app": "web", "more": "x"}), set()),
     ],
 )
-async def test_who_is_told(old: Pod | None, new: Pod | None, told: set[Key]) -> None:
+async def test_who_is_told(old: Pod | None, new: Pod | None, told: set[NamespacedName]) -> None:
     async with cluster() as c:
         informers = InformerFactory(client=c.client)
         feed = PodFeed(informers=informers, clock=VirtualClock())

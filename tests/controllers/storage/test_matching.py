@@ -9,8 +9,8 @@ from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
 from sampan.api.types.storage_v1 import StorageClass
 from sampan.controllers.storage import binding_decisions
 from sampan.machinery.volumes import binding
-from sampan.machinery.volumes.classes import class_of_claim, default_of, names_class
-from sampan.machinery.volumes.matching import best_match, is_bound_to, why_not
+from sampan.machinery.volumes.binding import class_of_claim, default_of, names_class
+from sampan.machinery.volumes.volume_match import best_match, is_bound_to, why_not
 from tests.controllers.storage.builders import claim, volume
 
 RWO, ROX, RWX = "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany"

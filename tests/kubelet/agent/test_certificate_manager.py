@@ -17,7 +17,7 @@ from sampan.kubelet.agent.certificate_manager import (
     renewal_time,
     serving_request,
 )
-from sampan.machinery.certificates import KeyPair, Request, issue, life, make_ca
+from sampan.machinery.certificates import KeyPair, SigningRequest, issue, life, make_ca
 from sampan.machinery.client import Client
 from sampan.machinery.copies import copy_of
 from tests.controllers.cluster import Cluster, cluster
@@ -141,7 +141,7 @@ async def test_a_request_that_is_denied_is_made_again(tmp_path: Path) -> None:
 def test_renewal_is_due_when_most_of_a_life_is_over() -> None:
     ca = make_ca("test", now=0)
     for number in range(20):
-        pem = issue(ca, Request(common_name=f"n{number}"), now=0, days=10).certificate
+        pem = issue(ca, SigningRequest(common_name=f"n{number}"), now=0, days=10).certificate
         begins, ends = life(pem)
         assert 0.7 <= (renewal_time(pem) - begins) / (ends - begins) <= 0.9
 
@@ -149,7 +149,7 @@ def test_renewal_is_due_when_most_of_a_life_is_over() -> None:
 def test_a_pair_that_cannot_be_used_is_as_none(tmp_path: Path) -> None:
     ca, store = make_ca("ca", now=0), CertificateStore(tmp_path, "kubelet-client")
     assert store.read() is None
-    pair, other = (issue(ca, Request(common_name="n", is_client=True), now=0) for _ in range(2))
+    pair, other = (issue(ca, SigningRequest(common_name="n", is_client=True), now=0) for _ in range(2))
     store.write(pair, 0)
     assert store.read() == pair
     store.write(KeyPair(pair.certificate, other.key), 1)
@@ -197,7 +197,7 @@ async def test_what_is_signed_otherwise_than_asked_is_asked_for_again_but_not_at
 
         async def sign() -> None:
             found = copy_of((await requests(c))[-1])
-            other = Request(common_name="somebody", is_server=True)
+            other = SigningRequest(common_name="somebody", is_server=True)
             found.status.certificate = issue(ca, other, now=c.clock.now()).certificate
             await c.client.of(CertificateSigningRequest).update(found, subresource="status")
 

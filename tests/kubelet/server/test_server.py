@@ -14,7 +14,7 @@ from sampan.kubelet.server.cadvisor import CadvisorPort
 from sampan.kubelet.server.handlers import HealthPort
 from sampan.kubelet.server.ports import listen
 from sampan.kubelet.server.view import ServerSettings
-from sampan.machinery.multiplex import remote_command_client, upgrading
+from sampan.machinery.multiplex import remote_command, upgrade
 from sampan.machinery.multiplex.channels import V5
 from sampan.machinery.multiplex.handshake import SPDY
 from sampan.machinery.multiplex.spdy import SpdyConnection
@@ -48,7 +48,7 @@ async def _exec(url: str, query: str, stdin: bytes | None = None) -> tuple[dict[
     place, said = urlsplit(url), {1: b"", 2: b""}
     reader, writer = await asyncio.open_connection(place.hostname, place.port)
     target = f"/exec/default/p/main?{query}"
-    wire, protocol = await upgrading.open_websocket(reader, writer, target, [("Host", "node")], [V5])
+    wire, protocol = await upgrade.open_websocket(reader, writer, target, [("Host", "node")], [V5])
 
     def output(number: int, data: bytes) -> None:
         said[number] += data
@@ -57,8 +57,8 @@ async def _exec(url: str, query: str, stdin: bytes | None = None) -> tuple[dict[
         yield stdin or b""
 
     socket = WebSocket(wire, is_server=False, protocol=protocol)
-    status = await remote_command_client.run(socket, output, stdin=input() if stdin is not None else None)
-    return said, remote_command_client.exit_code(status)
+    status = await remote_command.run_client(socket, output, stdin=input() if stdin is not None else None)
+    return said, remote_command.exit_code(status)
 
 
 def test_exec(tmp_path: Path) -> None:
@@ -99,8 +99,8 @@ def test_exec_over_spdy(tmp_path: Path) -> None:
         headers = [("Host", "node"), ("Connection", "Upgrade"), ("Upgrade", SPDY)]
         headers += [("X-Stream-Protocol-Version", name) for name in ("v9.channel.k8s.io", "v4.channel.k8s.io")]
         target = "/exec/default/p/uid-p/main?command=cat&input=1&output=1"
-        writer.write(upgrading.request_head("POST", target, headers))
-        head = await upgrading.answer_head(reader)
+        writer.write(upgrade.request_head("POST", target, headers))
+        head = await upgrade.answer_head(reader)
         assert (head.code, head.get("X-Stream-Protocol-Version")) == (101, "v4.channel.k8s.io")
         async with SpdyConnection(StreamWire(reader, writer), is_server=False) as client:
             streams = {name: await client.open({"streamType": name}) for name in ("error", "stdin", "stdout")}
@@ -311,9 +311,9 @@ def test_clients_that_talk_nonsense(
             headers += [("Connection", "Upgrade"), ("Upgrade", SPDY)]
             headers += [("X-Stream-Protocol-Version", name) for name in ("v4.channel.k8s.io", "portforward.k8s.io")]
         else:
-            headers += upgrading.websocket_headers(["v4.channel.k8s.io"], "dGhlIHNhbXBsZSBub25jZQ==")
-        writer.write(upgrading.request_head("GET", path, headers))
-        assert (await upgrading.answer_head(reader)).code == 101
+            headers += upgrade.websocket_headers(["v4.channel.k8s.io"], "dGhlIHNhbXBsZSBub25jZQ==")
+        writer.write(upgrade.request_head("GET", path, headers))
+        assert (await upgrade.answer_head(reader)).code == 101
         writer.write(nonsense)
         writer.write_eof()
         await reader.read()

@@ -12,7 +12,7 @@ import grpc.aio  # type: ignore[import-untyped]
 
 from sampan.kubelet.plugin_registry.registry import proto
 from sampan.kubelet.volumes.csi.client import csi
-from sampan.machinery.proto import Message, Schema
+from sampan.machinery.proto import Message, ProtoSchema
 from sampan.runtimes import kernel
 
 STAGE, STATS, EXPAND, MOUNT_GROUP = 1, 2, 3, 6
@@ -52,7 +52,7 @@ class DirectoryDriver:
     def of(self, call: str) -> list[Message]:
         return [request for name, request in self.calls if name == call]
 
-    def _handlers(self, schema: Schema, service: str) -> grpc.GenericRpcHandler:
+    def _handlers(self, schema: ProtoSchema, service: str) -> grpc.GenericRpcHandler:
         names = [name for name in dir(self) if name[:1].isupper()]
         handlers = {}
         for name in names:

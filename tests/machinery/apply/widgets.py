@@ -12,7 +12,7 @@ from sampan.api.types.meta_v1 import ManagedFieldsEntry
 from sampan.machinery.apply import Everything, Filter, MissingVersion
 from sampan.machinery.apply.atoms import Atom, of_kind
 from sampan.machinery.apply.field_manager import FieldManager
-from sampan.machinery.apply.known_sets import KnownSets
+from sampan.machinery.apply.field_sets import KnownSets
 
 GROUP = "example.com"
 NOW, BEFORE = "2030-01-01T00:00:00Z", "2021-01-01T00:00:00Z"

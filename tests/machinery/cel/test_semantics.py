@@ -6,7 +6,17 @@ from typing import Any
 import pytest
 
 from sampan.machinery.cel import CelError, Environment, EvaluationError
-from sampan.machinery.cel.checker.types import DYN, INT, STRING, TIMESTAMP, Field, ObjectType, list_of, map_of, nullable
+from sampan.machinery.cel.checker.types import (
+    DYN,
+    INT,
+    STRING,
+    TIMESTAMP,
+    ObjectType,
+    TypeField,
+    list_of,
+    map_of,
+    nullable,
+)
 from sampan.machinery.cel.library import BINDINGS, encoders
 from sampan.machinery.cel.runtime.values import Duration, OptionalValue, Timestamp, TypeValue, Uint
 
@@ -18,7 +28,7 @@ _OBJECT = ObjectType(
         "items": list_of(STRING),
         "labels": map_of(STRING, STRING),
         "since": TIMESTAMP,
-        "a__dash__b": Field("a-b", INT),
+        "a__dash__b": TypeField("a-b", INT),
         "inner": ObjectType("test.Inner", {"value": INT}),
     },
 )

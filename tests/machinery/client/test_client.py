@@ -26,7 +26,7 @@ from sampan.machinery.client import (
     Request,
     Selection,
     WatchEvent,
-    Write,
+    WriteParameters,
     builtin,
     resource_of,
 )
@@ -119,7 +119,7 @@ def test_status_goes_by_itself(transport: str) -> None:
 def test_dry_run_leaves_no_trace(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
         maps = client.of(ConfigMap)
-        await maps.create(config_map("m"), options=Write(dry_run=True))
+        await maps.create(config_map("m"), options=WriteParameters(dry_run=True))
         assert (await maps.list()).items == []
         await maps.create(config_map("m"))
         await maps.delete("m", "a", options=Delete(dry_run=True))

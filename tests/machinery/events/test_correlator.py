@@ -2,7 +2,7 @@
 
 from sampan.api.types.core_v1 import Event, EventSource, ObjectReference
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.machinery.events.correlator import COMBINED, Correlator, CorrelatorConfig, Verdict
+from sampan.machinery.events.correlator import COMBINED, CorrelatedEvent, Correlator, CorrelatorConfig
 
 
 def event(message: str = "m", *, name: str = "p", reason: str = "Because", number: int = 0) -> Event:
@@ -19,7 +19,7 @@ def event(message: str = "m", *, name: str = "p", reason: str = "Because", numbe
     )
 
 
-def judged(correlator: Correlator, event: Event, now: float = 0) -> Verdict:
+def judged(correlator: Correlator, event: Event, now: float = 0) -> CorrelatedEvent:
     verdict = correlator.judge(event, now)
     assert verdict is not None
     return verdict

@@ -10,7 +10,7 @@ from sampan.api.types.core_v1 import ConfigMap
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.informer import informer as module
-from sampan.machinery.object_key import Key
+from sampan.machinery.object_key import NamespacedName
 from sampan.scheduler.simulation import Simulation
 
 
@@ -31,7 +31,7 @@ def test_each_object_is_told_of_in_order(there: set[str], changes: list[tuple[st
         factory: InformerFactory = Simulation().handle.informers
         informer = factory.of(ConfigMap)
         for at, name in enumerate(sorted(there)):
-            informer._put(Key("x", name), made(name, at + 1))
+            informer._put(NamespacedName("x", name), made(name, at + 1))
         known: dict[str, int] = {}
 
         def hear(old: Any, new: Any) -> None:
@@ -49,13 +49,13 @@ def test_each_object_is_told_of_in_order(there: set[str], changes: list[tuple[st
             if not at % every:
                 await asyncio.sleep(0)
             if stays:
-                informer._put(Key("x", name), made(name, 100 + at))
+                informer._put(NamespacedName("x", name), made(name, 100 + at))
             else:
-                informer._remove(Key("x", name))
+                informer._remove(NamespacedName("x", name))
         stop = await task
         assert known == {one.metadata.name: int(one.metadata.resourceVersion) for one in informer.lister}
         stop()
-        informer._put(Key("x", "late"), made("late", 1))
+        informer._put(NamespacedName("x", "late"), made("late", 1))
         assert "late" not in known
 
     before = module._TURN_S

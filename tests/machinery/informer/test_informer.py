@@ -21,7 +21,7 @@ from sampan.machinery.informer import (
     by_controller,
     by_owner,
 )
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.storage.cacher import TooSlow
 from tests.machinery.informer.faults import FaultyTransport
 from tests.serving import TRANSPORTS, Server, serving
@@ -39,7 +39,7 @@ class Log:
     """What a handler was told, checked for order: no state twice, none out of order, none of what is not there."""
 
     told: list[tuple[str, str]] = field(default_factory=list)
-    known: dict[Key, Any] = field(default_factory=dict)
+    known: dict[NamespacedName, Any] = field(default_factory=dict)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     faults: list[str] = field(default_factory=list)
 
@@ -220,7 +220,7 @@ def test_indexes_and_listers() -> None:
             await maps.delete("free", "b")
             await log.until(lambda: len(log.told) == 4)
             assert names(lister.list("b")) == []
-            assert (len(lister), lister.keys()) == (1, [Key("a", "owned")])
+            assert (len(lister), lister.keys()) == (1, [NamespacedName("a", "owned")])
 
     run(body)
 
@@ -258,12 +258,12 @@ def test_one_who_went_and_came_back_is_another() -> None:
             async with _running(informer):
                 await log.until(lambda: bool(log.known))
                 await informer.synced.wait()
-                first = log.known[Key("a", "m")].metadata.uid
+                first = log.known[NamespacedName("a", "m")].metadata.uid
             await client.of(ConfigMap).delete("m", "a")
             await client.of(ConfigMap).create(config_map("m"))
         informer._reflector._version = ""
         async with _running(informer):
-            await log.until(lambda: log.known[Key("a", "m")].metadata.uid != first)
+            await log.until(lambda: log.known[NamespacedName("a", "m")].metadata.uid != first)
         assert log.told[-2:] == [("delete", "m"), ("add", "m")]
 
     run(body)
@@ -301,7 +301,7 @@ def test_nothing_missed_repeated_or_out_of_order_in_a_storm(transport: str, stre
             await found.synced.wait()
             faulty.is_calm = True
             await maps.create(config_map("last"))
-            await log.until(lambda: Key("a", "last") in log.known)
+            await log.until(lambda: NamespacedName("a", "last") in log.known)
             server_has = {key_of(obj): obj for obj in (await maps.list()).items}
             assert {key_of(obj): obj for obj in found.lister} == server_has
             assert log.known == server_has
@@ -330,7 +330,7 @@ def test_an_informer_that_was_too_slow_catches_up() -> None:
             (watcher,) = cacher._state.routes.watchers()
             watcher.end(TooSlow("too slow"))
             await client.of(ConfigMap).create(config_map("late"))
-            await log.until(lambda: Key("a", "late") in log.known)
+            await log.until(lambda: NamespacedName("a", "late") in log.known)
             assert found.fills == 1, "it goes on where it was"
 
     run(body)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.machinery.multiplex import spdy_frames, upgrading, websocket_frames
+from sampan.machinery.multiplex import spdy_frames, upgrade, websocket_frames
 from sampan.machinery.multiplex.remote_command import resizes
 from tests.input_cost import check_cost
 
@@ -32,7 +32,7 @@ def test_messages_of_a_websocket_arrive_as_they_were_sent(
     sent: list[tuple[int, bytes]], cuts: list[int], is_server: bool
 ) -> None:
     data = b"".join(websocket_frames.frame(opcode, each, is_masked=is_server) for opcode, each in sent)
-    frames = websocket_frames.Frames(is_server=is_server)
+    frames = websocket_frames.WebSocketFrames(is_server=is_server)
     found = [message for piece in _pieces(data, cuts) for message in frames.feed(piece)]
     assert [(message.opcode, message.data) for message in found] == sent
 
@@ -40,13 +40,13 @@ def test_messages_of_a_websocket_arrive_as_they_were_sent(
 @pytest.mark.parametrize("size", [0, 125, 126, 65535, 65536, 200_000])
 def test_messages_of_any_length(size: int) -> None:
     data = bytes(size)
-    (message,) = websocket_frames.Frames(is_server=True).feed(websocket_frames.frame(2, data, is_masked=True))
+    (message,) = websocket_frames.WebSocketFrames(is_server=True).feed(websocket_frames.frame(2, data, is_masked=True))
     assert message.data == data
 
 
 def test_a_message_in_parts_with_a_ping_between_them() -> None:
     parts = [b"\x01\x02he", b"\x89\x01!", b"\x00\x01l", b"\x80\x02lo"]
-    found = websocket_frames.Frames(is_server=False).feed(b"".join(parts))
+    found = websocket_frames.WebSocketFrames(is_server=False).feed(b"".join(parts))
     assert [(each.opcode, each.data) for each in found] == [(9, b"!"), (1, b"hello")]
 
 
@@ -63,17 +63,17 @@ def test_a_message_in_parts_with_a_ping_between_them() -> None:
     ],
 )
 def test_what_is_no_frame_of_a_websocket(data: bytes) -> None:
-    with pytest.raises(websocket_frames.BadFrame):
-        websocket_frames.Frames(is_server=True).feed(data)
+    with pytest.raises(websocket_frames.BadWebSocketFrame):
+        websocket_frames.WebSocketFrames(is_server=True).feed(data)
 
 
 @given(st.binary(max_size=200), _cuts)
 def test_any_bytes_are_frames_of_a_websocket_or_bad(data: bytes, cuts: list[int]) -> None:
-    frames = websocket_frames.Frames(is_server=True)
+    frames = websocket_frames.WebSocketFrames(is_server=True)
     try:
         for piece in _pieces(data, cuts):
             frames.feed(piece)
-    except websocket_frames.BadFrame:
+    except websocket_frames.BadWebSocketFrame:
         pass
 
 
@@ -103,7 +103,7 @@ def test_frames_of_spdy_arrive_as_they_were_sent(
 @given(st.integers(0, 12), st.integers(0, 255), st.binary(max_size=100), st.binary(max_size=100))
 def test_any_bytes_are_frames_of_spdy_or_bad(kind: int, flags: int, content: bytes, rest: bytes) -> None:
     head = struct.pack(">HHI", 0x8003, kind, flags << 24 | len(content))
-    with contextlib.suppress(spdy_frames.BadFrame):
+    with contextlib.suppress(spdy_frames.BadSpdyFrame):
         spdy_frames.Reader().feed(head + content + rest)
 
 
@@ -127,7 +127,7 @@ def test_no_bytes_are_expensive_for_a_websocket(name: str, piece: int) -> None:
     data = _EXPENSIVE_FOR_WEBSOCKET[name]
 
     def feed() -> None:
-        frames = websocket_frames.Frames(is_server=True)
+        frames = websocket_frames.WebSocketFrames(is_server=True)
         for at in range(0, len(data), piece):
             frames.feed(data[at : at + piece])
 
@@ -135,7 +135,7 @@ def test_no_bytes_are_expensive_for_a_websocket(name: str, piece: int) -> None:
 
 
 def test_small_parts_of_a_message_take_up_no_more_than_their_bytes() -> None:
-    frames = websocket_frames.Frames(is_server=False)
+    frames = websocket_frames.WebSocketFrames(is_server=False)
     frames.feed(b"\x02\x00")
     tracemalloc.start()
     try:
@@ -189,14 +189,14 @@ def test_headers_that_are_a_bomb() -> None:
     deflate = zlib.compressobj(zdict=spdy_frames.DICTIONARY)
     block = deflate.compress(bytes(8 << 20)) + deflate.flush(zlib.Z_SYNC_FLUSH)
     content = struct.pack(">IIH", 1, 0, 0) + block
-    with pytest.raises(spdy_frames.BadFrame, match="too long"):
+    with pytest.raises(spdy_frames.BadSpdyFrame, match="too long"):
         spdy_frames.Reader().feed(struct.pack(">HHI", 0x8003, 1, len(content)) + content)
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_head_or_bad(data: bytes) -> None:
-    with contextlib.suppress(upgrading.BadAnswer):
-        upgrading.parsed(data)
+    with contextlib.suppress(upgrade.BadAnswer):
+        upgrade.parsed(data)
 
 
 @given(st.text(max_size=100))

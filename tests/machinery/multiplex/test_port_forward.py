@@ -8,9 +8,9 @@ import pytest
 from sampan.machinery.multiplex import port_forward
 from sampan.machinery.multiplex.channels import Channels
 from sampan.machinery.multiplex.handshake import PORT_FORWARD, TUNNELLED_PORT_FORWARD, Agreement
-from sampan.machinery.multiplex.port_forward_client import Forwarding
+from sampan.machinery.multiplex.port_forward import Forwarding
 from sampan.machinery.multiplex.spdy import SpdyConnection
-from sampan.machinery.multiplex.tunnel import Tunnel
+from sampan.machinery.multiplex.upgrade import Tunnel
 from sampan.machinery.multiplex.websocket import WebSocket
 from sampan.machinery.multiplex.wire import Wire
 from tests.machinery.multiplex.pairs import echo_server, wires

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from sampan.machinery.multiplex import remote_command
 from sampan.machinery.multiplex import remote_command as command
-from sampan.machinery.multiplex import remote_command_client
 from sampan.machinery.multiplex.channels import V5, Channels
 from sampan.machinery.multiplex.handshake import Agreement
-from sampan.machinery.multiplex.remote_command import Wanted
+from sampan.machinery.multiplex.remote_command import RemoteCommandOptions
 from sampan.machinery.multiplex.spdy import SpdyConnection
 from sampan.machinery.multiplex.websocket import WebSocket
 from sampan.machinery.multiplex.wire import Wire
@@ -50,7 +50,7 @@ class Shouter:
         self.is_closed = True
 
 
-async def _serve(wire: Wire, agreement: Agreement, wanted: Wanted, process: Shouter) -> None:
+async def _serve(wire: Wire, agreement: Agreement, wanted: RemoteCommandOptions, process: Shouter) -> None:
     async def begin() -> Shouter:
         return process
 
@@ -58,8 +58,8 @@ async def _serve(wire: Wire, agreement: Agreement, wanted: Wanted, process: Shou
         await command.serve(ends, begin, ["shout"])
 
 
-ALL = Wanted(stdin=True, stdout=True, stderr=True)
-TERMINAL = Wanted(stdin=True, stdout=True, tty=True)
+ALL = RemoteCommandOptions(stdin=True, stdout=True, stderr=True)
+TERMINAL = RemoteCommandOptions(stdin=True, stdout=True, tty=True)
 
 
 async def _once(*pieces: bytes) -> AsyncIterator[bytes]:
@@ -78,8 +78,8 @@ async def test_version_5_over_a_websocket(code: int) -> None:
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(_serve(theirs, Agreement(protocol=V5, is_websocket=True), ALL, process))
         socket = WebSocket(ours, is_server=False, protocol=V5)
-        status = await remote_command_client.run(socket, output, stdin=_once(b"hello ", b"you"))
-    assert (said[1], said[2][:1], remote_command_client.exit_code(status)) == (b"HELLO YOU", b"!", code)
+        status = await remote_command.run_client(socket, output, stdin=_once(b"hello ", b"you"))
+    assert (said[1], said[2][:1], remote_command.exit_code(status)) == (b"HELLO YOU", b"!", code)
     assert process.is_closed
 
 
@@ -98,7 +98,7 @@ def test_sizes_of_the_terminal_arrive() -> None:
         async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             group.create_task(_serve(theirs, Agreement(protocol=V5, is_websocket=True), TERMINAL, process))
             socket = WebSocket(ours, is_server=False, protocol=V5)
-            await remote_command_client.run(socket, lambda *_: None, stdin=stdin(), sizes=sizes())
+            await remote_command.run_client(socket, lambda *_: None, stdin=stdin(), sizes=sizes())
         assert process.sizes == [(80, 24)]
 
     asyncio.run(main())
@@ -179,9 +179,9 @@ async def test_what_cannot_begin_is_told() -> None:
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(serve())
         socket = WebSocket(ours, is_server=False, protocol=V5)
-        status = await remote_command_client.run(socket, lambda *_: None)
+        status = await remote_command.run_client(socket, lambda *_: None)
     assert status["message"] == "Internal error occurred: error executing command in container: no such file"
-    assert remote_command_client.exit_code(status) is None
+    assert remote_command.exit_code(status) is None
 
 
 async def test_a_client_that_goes_ends_the_process() -> None:

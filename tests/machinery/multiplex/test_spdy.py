@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from sampan.machinery.multiplex import spdy_frames as frames
+from sampan.machinery.multiplex.handshake import Stream
 from sampan.machinery.multiplex.spdy import SpdyConnection
-from sampan.machinery.multiplex.streams import Stream
-from sampan.machinery.multiplex.tunnel import Tunnel
+from sampan.machinery.multiplex.upgrade import Tunnel
 from sampan.machinery.multiplex.websocket import WebSocket
 from sampan.machinery.multiplex.wire import Wire
 from tests.machinery.multiplex.pairs import wires

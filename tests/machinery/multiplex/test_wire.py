@@ -18,7 +18,7 @@ from tests import transports
 
 def contexts(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     now = time.time()
-    request = certificates.Request(common_name="s", dns_names=("localhost",), is_server=True)
+    request = certificates.SigningRequest(common_name="s", dns_names=("localhost",), is_server=True)
     pair = certificates.issue(certificates.make_ca("ca", now=now), request, now=now)
     file = folder / "both.pem"
     file.write_bytes(pair.certificate + pair.key)

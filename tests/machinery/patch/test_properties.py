@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sampan.api.schema import Schema, copy_value
 from sampan.machinery import patch as p
-from sampan.machinery.patch.equality import same
+from sampan.machinery.patch.errors import same
 
 from .shapes import ANYTHING, PATCHES, shaped, without_strategies
 

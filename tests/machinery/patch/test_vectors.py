@@ -14,7 +14,7 @@ import pytest
 from sampan.api import schemas
 from sampan.api.schema import copy_value
 from sampan.machinery import patch as p
-from sampan.machinery.patch.equality import same
+from sampan.machinery.patch.errors import same
 
 GROUPS = {"Deployment": "apps", "PodDisruptionBudget": "policy"}
 APPLY: dict[str, Callable[..., Any]] = {

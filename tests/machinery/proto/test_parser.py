@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet  # type: ignore[import-untyped]
 
-from sampan.machinery.proto import Schema
+from sampan.machinery.proto import ProtoSchema
 from sampan.machinery.proto.parser import parse
 
 EVERYTHING = """
@@ -39,7 +39,7 @@ def test_the_parser_agrees_with_protoc(tmp_path: Path) -> None:
 
 
 def test_maps_on_the_wire() -> None:
-    schema = Schema(EVERYTHING, name="all.proto")
+    schema = ProtoSchema(EVERYTHING, name="all.proto")
     made = schema.A(labels_of_it={"a": "b"}, parts={"x": schema.B(i=3)}, state=1)
     read = schema.A.FromString(made.SerializeToString())
     assert (dict(read.labels_of_it), read.parts["x"].i, read.state) == ({"a": "b"}, 3, 1)

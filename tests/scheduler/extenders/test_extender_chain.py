@@ -313,7 +313,7 @@ def test_the_name_in_the_certificate() -> None:
     now = time.time()
     ca = certificates.make_ca("ca", now=now)
     pair = certificates.issue(
-        ca, certificates.Request(common_name="x", dns_names=("extender.example",), is_server=True), now=now
+        ca, certificates.SigningRequest(common_name="x", dns_names=("extender.example",), is_server=True), now=now
     )
     authority = base64.b64encode(ca.certificate).decode()
 
@@ -341,7 +341,7 @@ def test_tls(tmp_path: Path) -> None:
     """The server's certificate is checked by the CA that the configuration has; a wrong one is an error."""
     now = time.time()
     ca, other = (certificates.make_ca(name, now=now) for name in ("ca", "other"))
-    wanted = certificates.Request(common_name="x", addresses=("127.0.0.1",), is_server=True)
+    wanted = certificates.SigningRequest(common_name="x", addresses=("127.0.0.1",), is_server=True)
     pair = certificates.issue(ca, wanted, now=now)
     file = tmp_path / "both.pem"
     file.write_bytes(pair.certificate + pair.key)

@@ -15,7 +15,7 @@ from sampan.apiserver.request.call import UserInfo
 from sampan.apiserver.review_webhook import RemoteReviewer, RetryPolicy, ReviewFailed
 from sampan.machinery.client.access import Access
 from sampan.machinery.clock import Clock
-from sampan.machinery.kept_answers import KeptAnswers
+from sampan.machinery.lru_cache import LruCache
 
 _MOST_KEPT = 10_000
 
@@ -33,7 +33,7 @@ class TokenWebhook:
         """`audiences` are those of this server."""
         self._settings, self._audiences = settings, tuple(audiences)
         self._service = RemoteReviewer(settings.access, retry_policy=settings.retry_policy)
-        self._kept: KeptAnswers[bytes, Mapping[str, Any]] = KeptAnswers(clock=clock, most=_MOST_KEPT)
+        self._kept: LruCache[bytes, Mapping[str, Any]] = LruCache(clock=clock, most=_MOST_KEPT)
         self._turns: dict[bytes, _Turn] = {}
         self._salt = secrets.token_bytes(16)
 

@@ -18,7 +18,7 @@ from sampan.machinery.cel.errors import CelError
 from sampan.machinery.cel.escapes import reachable
 from sampan.machinery.client.access import Access
 from sampan.machinery.clock import Clock
-from sampan.machinery.kept_answers import KeptAnswers
+from sampan.machinery.lru_cache import LruCache
 
 if TYPE_CHECKING:
     from sampan.machinery.cel import Environment, Program
@@ -118,7 +118,7 @@ class WebhookAuthorizer:
     def __init__(self, *, settings: WebhookSettings, clock: Clock) -> None:
         self._settings = settings
         self._service = RemoteReviewer(settings.access, retry_policy=settings.retry_policy)
-        self._kept: KeptAnswers[bytes, AuthzResult] = KeptAnswers(clock=clock, most=_MOST_KEPT)
+        self._kept: LruCache[bytes, AuthzResult] = LruCache(clock=clock, most=_MOST_KEPT)
 
     def authorize(self, attributes: Attributes) -> AuthzResult | Awaitable[AuthzResult]:
         if self._settings.conditions and (result := self._skip_result(attributes)) is not None:

@@ -15,7 +15,7 @@ from sampan.apiserver.request.negotiation import JSON, YAML
 from sampan.machinery.apply import Misfit, MissingVersion
 from sampan.machinery.apply.atoms import Atom, of_kind
 from sampan.machinery.apply.field_manager import FieldManager
-from sampan.machinery.apply.known_sets import KnownSets
+from sampan.machinery.apply.field_sets import KnownSets
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.codec import ResourceCodec

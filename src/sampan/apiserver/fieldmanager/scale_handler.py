@@ -13,8 +13,8 @@ from sampan.apiserver.fieldmanager.ownership import Ownership
 from sampan.machinery.apply import Everything, MissingVersion
 from sampan.machinery.apply.atoms import Atom, of_kind
 from sampan.machinery.apply.field_manager import FieldManager
-from sampan.machinery.apply.known_sets import KnownSets
-from sampan.machinery.apply.scales import REPLICAS, SCALE_VERSION, of_parent, of_scale
+from sampan.machinery.apply.field_sets import KnownSets
+from sampan.machinery.apply.managed import REPLICAS, SCALE_VERSION, of_parent, of_scale
 
 KIND = GroupVersionKind(group="autoscaling", version="v1", kind="Scale")
 

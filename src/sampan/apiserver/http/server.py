@@ -29,7 +29,7 @@ from sampan.apiserver.response.responses import ApiResponse, StreamedResponse, W
 from sampan.machinery import errors
 from sampan.machinery.descriptors import descriptor_limit
 from sampan.machinery.metrics import Metrics
-from sampan.machinery.multiplex.takeover import Taken
+from sampan.machinery.multiplex.upgrade import TakenOverResponse
 
 log = logging.getLogger(__name__)
 
@@ -215,7 +215,9 @@ class HttpServer:
                 connection.on_lost = None
             if call.audit is not None:
                 call.audit.complete()
-        code, size = (response.code, 0) if isinstance(response, Taken) else (response.status, response.body_length)
+        code, size = (
+            (response.code, 0) if isinstance(response, TakenOverResponse) else (response.status, response.body_length)
+        )
         self._metrics.done(call, code, time.perf_counter() - started, size)
         return response
 

@@ -50,15 +50,15 @@ async def _over_websocket(
     request: web.BaseRequest, first: bytes, pieces: AsyncGenerator[bytes, None]
 ) -> web.StreamResponse:
     """Send each piece as a WebSocket message, binary or base64."""
-    from sampan.machinery.multiplex.takeover import Taken, taken
+    from sampan.machinery.multiplex.upgrade import TakenOverResponse, take_over
 
     try:
         agreement = handshake.agreed(
             lambda name: request.headers.getall(name, []), spdy=(), websocket=("", _BINARY, _BASE64)
         )
-    except handshake.Refused as refused:
+    except handshake.UpgradeRefused as refused:
         raise errors.ApiError(refused.text, code=refused.code) from None
-    wire = taken(request)
+    wire = take_over(request)
     await wire.write(agreement.head)
     socket = WebSocket(wire, is_server=True, protocol=agreement.protocol)
     is_text = agreement.protocol == _BASE64
@@ -71,7 +71,7 @@ async def _over_websocket(
     async for piece in pieces:
         await send(piece)
     await socket.close()
-    return Taken()
+    return TakenOverResponse()
 
 
 async def _pieces(

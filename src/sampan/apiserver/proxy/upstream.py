@@ -25,8 +25,8 @@ from sampan.apiserver.proxy.response_rewriter import LinkRewriter, rewritten
 from sampan.apiserver.response.responses import RawResponse
 from sampan.machinery import errors
 from sampan.machinery.http_session import REDIRECTS, HttpSession
-from sampan.machinery.multiplex import handshake, upgrading
-from sampan.machinery.multiplex.takeover import Taken, taken
+from sampan.machinery.multiplex import handshake, upgrade
+from sampan.machinery.multiplex.upgrade import TakenOverResponse, take_over
 from sampan.machinery.multiplex.wire import StreamWire, close_writer, joined
 
 _HOP = {
@@ -218,16 +218,16 @@ class Upstream:
         """Send the upgrade request to the destination and connect both sides."""
         reader, writer = await self._dial(location)
         try:
-            writer.write(upgrading.request_head(request.method, target, _upgrade_headers(request)))
+            writer.write(upgrade.request_head(request.method, target, _upgrade_headers(request)))
             await writer.drain()
-            head = await upgrading.answer_head(reader)
-            if head.code != upgrading.SWITCHING:
+            head = await upgrade.answer_head(reader)
+            if head.code != upgrade.SWITCHING:
                 return await _not_changed(reader, head)
-            wire = taken(request)
+            wire = take_over(request)
             await wire.write(_raw(head))
             await joined(wire, StreamWire(reader, writer))
-            return Taken()
-        except upgrading.BadAnswer as error:
+            return TakenOverResponse()
+        except upgrade.BadAnswer as error:
             raise errors.ApiError(str(error), code=500, reason="") from None
         finally:
             await close_writer(writer)
@@ -313,7 +313,7 @@ def _let_continue(request: web.BaseRequest) -> None:
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
 
-def _raw(head: upgrading.Head) -> bytes:
+def _raw(head: upgrade.Head) -> bytes:
     lines = [f"HTTP/1.1 {head.code} {head.phrase}", *(f"{name}: {value}" for name, value in head.headers), "", ""]
     return "\r\n".join(lines).encode("utf-8", "surrogateescape")
 
@@ -321,10 +321,10 @@ def _raw(head: upgrading.Head) -> bytes:
 # -- responses -------------------------------------------------------------------------------------------------------
 
 
-async def _not_changed(reader: asyncio.StreamReader, head: upgrading.Head) -> web.Response:
+async def _not_changed(reader: asyncio.StreamReader, head: upgrade.Head) -> web.Response:
     if head.code < HTTPStatus.BAD_REQUEST:
         raise errors.ApiError(f"invalid upgrade response: status code {head.code}", code=500, reason="")
-    body = await upgrading.answer_body(reader, head)
+    body = await upgrade.answer_body(reader, head)
     response = web.Response(status=head.code, reason=head.phrase, body=body, headers=_response_headers(head.headers))
     response.force_close()
     return response

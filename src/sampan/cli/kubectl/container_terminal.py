@@ -14,7 +14,7 @@ from sampan.cli.failures import CliError
 from sampan.cli.kubectl import terminal
 from sampan.cli.kubectl.session import Session
 from sampan.cli.kubectl.sockets import open_socket, standard_input
-from sampan.machinery.multiplex import remote_command_client as client
+from sampan.machinery.multiplex import remote_command as client
 
 Query = Sequence[tuple[str, str]]
 
@@ -35,7 +35,7 @@ async def _run(session: Session, path: str, query: Query, has_stdin: bool, has_t
     stdin = standard_input() if has_stdin else None
     sizes = terminal.sizes() if has_tty else None
     try:
-        return await client.run(socket, _write, stdin=stdin, sizes=sizes)
+        return await client.run_client(socket, _write, stdin=stdin, sizes=sizes)
     except ConnectionError as error:
         raise CliError(f"lost connection to pod: {error}") from None
 

@@ -19,7 +19,7 @@ from sampan.cli.kubectl.chosen_pods import chosen_container, pod
 from sampan.cli.kubectl.container_terminal import finish
 from sampan.cli.kubectl.session import Session, open_session
 from sampan.cli.kubectl.sockets import open_socket
-from sampan.machinery.multiplex import remote_command_client as client
+from sampan.machinery.multiplex import remote_command as client
 
 _PIECE = 32 << 10
 
@@ -146,7 +146,7 @@ async def _exec(
         outputs[number] += data
 
     input_pieces = _pieces(stdin) if stdin is not None else None
-    status = await client.run(socket, output, stdin=input_pieces)
+    status = await client.run_client(socket, output, stdin=input_pieces)
     code = client.exit_code(status)
     if code is None:
         finish(status)

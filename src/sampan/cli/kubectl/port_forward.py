@@ -15,9 +15,9 @@ from sampan.cli.kubectl.chosen_pods import chosen_pod, pod_and_rest
 from sampan.cli.kubectl.kinds import ResourceTypes
 from sampan.cli.kubectl.session import Session, open_session
 from sampan.cli.kubectl.sockets import open_socket
-from sampan.machinery.multiplex.port_forward_client import PROTOCOLS, Forwarding
+from sampan.machinery.multiplex.port_forward import PROTOCOLS, Forwarding
 from sampan.machinery.multiplex.spdy import SpdyConnection
-from sampan.machinery.multiplex.tunnel import Tunnel
+from sampan.machinery.multiplex.upgrade import Tunnel
 
 Ports = list[tuple[int, int]]
 """Pairs of a local and a remote port."""
@@ -112,7 +112,7 @@ async def _forward(session: Session, pod: Mapping[str, Any], ports: Ports, hosts
         forwarding = Forwarding(connection, lambda text: click.echo(f"E {text}", err=True))
         for local, remote in ports:
             await _listen(listening, forwarding, local, remote, hosts)
-        await connection.gone.wait()
+        await connection.closed.wait()
         raise CliError("lost connection to pod")
 
 

@@ -14,7 +14,7 @@ import msgspec
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.session import ServerError, Session
 from sampan.machinery import errors
-from sampan.machinery.multiplex import upgrading
+from sampan.machinery.multiplex import upgrade
 from sampan.machinery.multiplex.websocket import WebSocket
 from sampan.machinery.multiplex.wire import close_writer
 
@@ -32,8 +32,8 @@ async def open_socket(
     target = session.target(path) + (f"?{urlencode(query)}" if query else "")
     headers = [("Host", f"{host}:{port}"), ("User-Agent", "sampan-kubectl"), *session.identity()]
     try:
-        wire, protocol = await upgrading.open_websocket(reader, writer, target, headers, protocols)
-    except upgrading.NotUpgraded as refused:
+        wire, protocol = await upgrade.open_websocket(reader, writer, target, headers, protocols)
+    except upgrade.NotUpgraded as refused:
         await close_writer(writer)
         raise _refusal(refused) from None
     except ConnectionError as error:
@@ -45,7 +45,7 @@ async def open_socket(
     return WebSocket(wire, is_server=False, protocol=protocol)
 
 
-def _refusal(refused: upgrading.NotUpgraded) -> Exception:
+def _refusal(refused: upgrade.NotUpgraded) -> Exception:
     try:
         return ServerError(errors.from_status(msgspec.json.decode(refused.body)))
     except (msgspec.MsgspecError, AttributeError):

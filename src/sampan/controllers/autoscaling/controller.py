@@ -23,7 +23,7 @@ from sampan.machinery.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 
 log = logging.getLogger(__name__)
 
@@ -53,13 +53,13 @@ class HorizontalPodAutoscalerController:
         )
         self._autoscalers = informers.of(HorizontalPodAutoscaler).lister
         self._writes = client.of(HorizontalPodAutoscaler)
-        self._memories: dict[Key, Memory] = {}
+        self._memories: dict[NamespacedName, Memory] = {}
         self.watches = (
             Watch(resource_of(HorizontalPodAutoscaler), lambda hpa: [key_of(hpa)]),
             Watch(resource_of(Pod)),
         )
 
-    async def reconcile(self, key: Key) -> float | None:
+    async def reconcile(self, key: NamespacedName) -> float | None:
         shared = self._autoscalers.by_key(key)
         if shared is None:
             self._memories.pop(key, None)
@@ -76,7 +76,7 @@ class HorizontalPodAutoscalerController:
             await self._write(hpa)
         return self._config.period_s
 
-    def _selecting(self, namespace: str, selector: Selector) -> list[Key]:
+    def _selecting(self, namespace: str, selector: Selector) -> list[NamespacedName]:
         """Return the autoscalers that share pods with the specified selector."""
         rivals = {key: entry.selector for key, entry in self._memories.items() if key.namespace == namespace}
         if len(rivals) < 2:
@@ -91,7 +91,7 @@ class HorizontalPodAutoscalerController:
             self._events.event(hpa, WARNING, "FailedUpdateStatus", str(error))
             log.debug("%s: %s", key_of(hpa), error)
 
-    def _memory(self, key: Key) -> Memory:
+    def _memory(self, key: NamespacedName) -> Memory:
         memory = self._memories.get(key)
         if memory is None:
             memory = self._memories[key] = Memory(Recommendations(self._config.downscale_window_s))

@@ -30,7 +30,7 @@ from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import Lister
-from sampan.machinery.object_key import Key
+from sampan.machinery.object_key import NamespacedName
 
 _NO_SCALE = "the HPA controller was unable to get the target's current scale: {}"
 _NO_COUNT = "the HPA was unable to compute the replica count: {}"
@@ -66,7 +66,7 @@ class Means:
     events: EventRecorder
     source: MetricsSource
     config: AutoscalerConfig
-    rivals: Callable[[str, Selector], Sequence[Key]]
+    rivals: Callable[[str, Selector], Sequence[NamespacedName]]
     """Return the autoscalers of a namespace that share pods with the specified selector."""
 
 

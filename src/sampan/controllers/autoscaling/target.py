@@ -5,9 +5,8 @@ from sampan.api.resource import GroupVersionKind, Resource
 from sampan.api.types.autoscaling_v1 import Scale
 from sampan.machinery import errors
 from sampan.machinery.client import Client
-from sampan.machinery.client.codecs import ObjectCodec
+from sampan.machinery.client.codecs import ObjectCodec, path_of
 from sampan.machinery.client.discovery import Discovery
-from sampan.machinery.client.kinds import path_of
 from sampan.machinery.client.transport import Request
 
 _SCALE = ObjectCodec(GroupVersionKind(group="autoscaling", version="v1", kind="Scale"), Scale)

@@ -11,7 +11,7 @@ from sampan.machinery.client import Client, Delete, resource_of
 from sampan.machinery.clock import Clock
 from sampan.machinery.controller import Watch
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 
 
 class UnknownFinish(ValueError):
@@ -42,7 +42,7 @@ class TtlAfterFinishedController:
         self._client, self._jobs, self._clock = client.of(Job), informers.of(Job).lister, clock
         self.watches = (Watch(resource_of(Job), _expiring_keys),)
 
-    async def reconcile(self, key: Key) -> float | None:
+    async def reconcile(self, key: NamespacedName) -> float | None:
         remaining_s = left_s(self._jobs.by_key(key), self._clock.now())
         if remaining_s is None or remaining_s > 0:
             return remaining_s

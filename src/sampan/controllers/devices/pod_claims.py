@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterable
 from sampan.api.types.core_v1 import Pod, PodResourceClaim
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.api.types.resource_v1 import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
-from sampan.machinery.object_key import Key
+from sampan.machinery.object_key import NamespacedName
 
 ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 """Annotation of a generated claim: the entry of the pod's spec.resourceClaims that it is for."""
@@ -40,14 +40,14 @@ def by_claim(pod: Pod) -> Iterable[Hashable]:
     if not pod.spec.resourceClaims:
         return ()
     names = (claim_name(pod, pod_claim) for pod_claim in pod.spec.resourceClaims)
-    return [Key(pod.metadata.namespace, name) for name in names if name]
+    return [NamespacedName(pod.metadata.namespace, name) for name in names if name]
 
 
 def by_template(pod: Pod) -> Iterable[Hashable]:
     if not pod.spec.resourceClaims:
         return ()
     names = (pod_claim.resourceClaimTemplateName for pod_claim in pod.spec.resourceClaims)
-    return [Key(pod.metadata.namespace, name) for name in names if name]
+    return [NamespacedName(pod.metadata.namespace, name) for name in names if name]
 
 
 def is_done(pod: Pod) -> bool:

@@ -15,11 +15,11 @@ from sampan.api.types.core_v1 import Pod, PodResourceClaim
 from sampan.api.types.resource_v1 import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
 from sampan.controllers.devices import pod_claims
 from sampan.machinery import errors
-from sampan.machinery.client import Client, PatchType, Write, resource_of
+from sampan.machinery.client import Client, PatchType, WriteParameters, resource_of
 from sampan.machinery.controller import Watch
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory, by_owner
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 
 SOURCE = "resource_claim"
 FIELD_MANAGER = "ResourceClaimController"
@@ -29,11 +29,11 @@ _MOST_REMEMBERED = 500
 
 
 class PodWork(NamedTuple):
-    key: Key
+    key: NamespacedName
 
 
 class ClaimWork(NamedTuple):
-    key: Key
+    key: NamespacedName
 
 
 class ResourceClaimController:
@@ -75,7 +75,7 @@ class ResourceClaimController:
             self._remember_gone(pod.metadata.uid)
         if new is None or pod_claims.is_done(pod):
             for name in pod_claims.claim_names(pod):
-                self._add(ClaimWork(Key(pod.metadata.namespace, name)))
+                self._add(ClaimWork(NamespacedName(pod.metadata.namespace, name)))
         if new is not None and new.metadata.deletionTimestamp is None:
             self._add(PodWork(key_of(new)))
 
@@ -173,7 +173,7 @@ class ResourceClaimController:
             pod.metadata.namespace,
             type=PatchType.APPLY,
             subresource="status",
-            options=Write(field_manager=FIELD_MANAGER, force=True),
+            options=WriteParameters(field_manager=FIELD_MANAGER, force=True),
         )
 
     async def _reserve_all(self, pod: Pod) -> None:

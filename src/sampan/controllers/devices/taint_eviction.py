@@ -23,7 +23,7 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.controller import Watch
 from sampan.machinery.events import NORMAL, EventRecorder
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 
 
 def has_no_execute_taint(slice: ResourceSlice) -> bool:
@@ -83,7 +83,7 @@ def _pod_key(pod: Pod) -> Iterable[Hashable]:
 
 def _consumers(claim: ResourceClaim) -> Iterable[Hashable]:
     pods = [consumer for consumer in claim.status.reservedFor if consumer.resource == "pods" and not consumer.apiGroup]
-    return [Key(claim.metadata.namespace, consumer.name) for consumer in pods]
+    return [NamespacedName(claim.metadata.namespace, consumer.name) for consumer in pods]
 
 
 class DeviceTaintEvictionController:
@@ -95,7 +95,7 @@ class DeviceTaintEvictionController:
         self._slices = informers.of(ResourceSlice).lister
         self._claims.add_index(by_pool)
         self._slices.add_index(by_pool)
-        self._planned: dict[Key, _Planned] = {}
+        self._planned: dict[NamespacedName, _Planned] = {}
         self.watches = (
             Watch(resource_of(Pod), _pod_key),
             Watch(resource_of(ResourceClaim), _consumers),
@@ -108,7 +108,7 @@ class DeviceTaintEvictionController:
         claims = self._claims.find(by_pool, (slice.spec.driver, slice.spec.pool.name))
         return [key for claim in claims for key in _consumers(claim)]
 
-    async def reconcile(self, key: Key) -> float | None:
+    async def reconcile(self, key: NamespacedName) -> float | None:
         pod, planned = self._pods.by_key(key), self._planned.get(key)
         if pod is None:
             self._planned.pop(key, None)
@@ -147,7 +147,7 @@ class DeviceTaintEvictionController:
                 moments.append(leaves_at(device, allocated))
         return soonest(moments)
 
-    async def _evict(self, key: Key, uid: str) -> bool:
+    async def _evict(self, key: NamespacedName, uid: str) -> bool:
         try:
             pod = await self._client.get(key.name, key.namespace)
             if pod.metadata.uid != uid or pod.metadata.deletionTimestamp is not None:

@@ -31,7 +31,7 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.controller import Watch
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key
+from sampan.machinery.object_key import NamespacedName
 
 Discover = Callable[[], Awaitable[tuple[Sequence[Resource], str]]]
 """Return the served resources, in every version, and the discovery failure (empty if there was none)."""
@@ -208,7 +208,7 @@ class GarbageCollectorController:
             if await self._objects.elsewhere(resource, ref.name, ref.uid):
                 self._report(node, ref.uid)
             raise _Misplaced
-        key = Key(node.key.namespace if resource.namespaced else "", ref.name)
+        key = NamespacedName(node.key.namespace if resource.namespaced else "", ref.name)
         if self._absent.has(resource, key, ref.uid):
             return None
         owner = await self._objects.read(resource, key)

@@ -12,7 +12,7 @@ import msgspec
 
 from sampan.api.resource import Resource
 from sampan.controllers.garbage.ownership import Owned, OwnerRef
-from sampan.machinery.object_key import Key
+from sampan.machinery.object_key import NamespacedName
 
 OwnerKind = tuple[str, str]
 """The apiVersion and kind of an owner reference."""
@@ -22,7 +22,7 @@ class GraphNode(msgspec.Struct, eq=False, gc=False):
     """One object. Nodes compare by identity, so that they can be keys of a work queue."""
 
     kind: Nodes
-    key: Key
+    key: NamespacedName
     uid: str
     owners: tuple[OwnerRef, ...] = ()
     dependents: set[GraphNode] | None = None
@@ -57,18 +57,18 @@ class Nodes:
 
     def __init__(self, resource: Resource) -> None:
         self.resource = resource
-        self.present: dict[Key, GraphNode] = {}
-        self.virtual: dict[Key, dict[str, GraphNode]] = {}
+        self.present: dict[NamespacedName, GraphNode] = {}
+        self.virtual: dict[NamespacedName, dict[str, GraphNode]] = {}
         """Virtual nodes by key and UID. Dependents may name several UIDs under one name, also beside a present object.
         """
 
-    def find(self, key: Key, uid: str) -> GraphNode | None:
+    def find(self, key: NamespacedName, uid: str) -> GraphNode | None:
         node = self.present.get(key)
         if node is not None and node.uid == uid:
             return node
         return self.virtual[key].get(uid) if key in self.virtual else None
 
-    def take_virtual(self, key: Key, uid: str) -> GraphNode | None:
+    def take_virtual(self, key: NamespacedName, uid: str) -> GraphNode | None:
         by_uid = self.virtual.get(key)
         if by_uid is None:
             return None
@@ -106,7 +106,7 @@ class Graph:
         """Switch the resource to this version."""
         self.nodes(resource).resource = resource
 
-    def put(self, nodes: Nodes, key: Key, obj: Owned) -> None:
+    def put(self, nodes: Nodes, key: NamespacedName, obj: Owned) -> None:
         """Insert or update an object."""
         node, uid = nodes.present.get(key), obj.metadata.uid
         if node is not None and node.uid != uid:
@@ -120,7 +120,7 @@ class Graph:
         if not node.matters:
             nodes.present.pop(key, None)
 
-    def remove(self, nodes: Nodes, key: Key) -> None:
+    def remove(self, nodes: Nodes, key: NamespacedName) -> None:
         """Process the deletion of the object with that name."""
         node = nodes.present.get(key)
         if node is not None:
@@ -149,7 +149,7 @@ class Graph:
 
     # -- internals ---------------------------------------------------------------------------------------------------
 
-    def _newly_seen(self, nodes: Nodes, key: Key, obj: Owned) -> GraphNode | None:
+    def _newly_seen(self, nodes: Nodes, key: NamespacedName, obj: Owned) -> GraphNode | None:
         node = nodes.take_virtual(key, obj.metadata.uid)
         for owner in list(nodes.virtual.get(key, {}).values()):
             self._enqueue(owner)  # Another object has that name, so that the virtual owner may not exist.
@@ -193,7 +193,7 @@ class Graph:
 
     def _owner(self, ref: OwnerRef, resource: Resource, dependent: GraphNode) -> GraphNode:
         nodes = self.nodes(resource)
-        key = Key(dependent.key.namespace if resource.namespaced else "", ref.name)
+        key = NamespacedName(dependent.key.namespace if resource.namespaced else "", ref.name)
         owner = nodes.find(key, ref.uid)
         if owner is None:
             owner = GraphNode(nodes, key, ref.uid, is_virtual=True)
@@ -220,7 +220,7 @@ class Graph:
                 self._unknown.get(kind, set()).discard(node)
                 continue
             nodes = self.nodes(resource)
-            owner = nodes.find(Key(node.key.namespace if resource.namespaced else "", ref.name), ref.uid)
+            owner = nodes.find(NamespacedName(node.key.namespace if resource.namespaced else "", ref.name), ref.uid)
             if owner is not None:
                 self._part(node, owner)
 

@@ -10,7 +10,7 @@ from sampan.controllers.garbage.objects import Objects
 from sampan.controllers.garbage.ownership import Owned
 from sampan.machinery.client.discovery import first_of_each
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key
+from sampan.machinery.object_key import NamespacedName
 
 _NEEDED = {"delete", "list", "watch"}
 _IGNORED = {("", "events"), ("events.k8s.io", "events")}
@@ -58,7 +58,7 @@ class _Sink:
         self._graph, self._nodes, self._step = graph, nodes, step
         self.filled = filled
 
-    def put(self, key: Key, obj: Owned) -> None:
+    def put(self, key: NamespacedName, obj: Owned) -> None:
         nodes, meta = self._nodes, obj.metadata
         is_plain = meta.ownerReferences is None and meta.deletionTimestamp is None
         if is_plain and key not in nodes.present and key not in nodes.virtual:
@@ -66,12 +66,12 @@ class _Sink:
         self._step()
         self._graph.put(nodes, key, obj)
 
-    def remove(self, key: Key) -> None:
+    def remove(self, key: NamespacedName) -> None:
         if key in self._nodes.present or key in self._nodes.virtual:
             self._step()
             self._graph.remove(self._nodes, key)
 
-    def known(self) -> Sequence[Key]:
+    def known(self) -> Sequence[NamespacedName]:
         return [*self._nodes.present, *self._nodes.virtual]
 
 

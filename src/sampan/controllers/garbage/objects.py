@@ -10,7 +10,7 @@ from sampan.controllers.garbage.ownership import OWNERSHIP, Owned
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, PatchType, Selection
 from sampan.machinery.client.resource import ResourceClient
-from sampan.machinery.object_key import Key
+from sampan.machinery.object_key import NamespacedName
 
 _ATTEMPTS = 5
 
@@ -22,7 +22,7 @@ class Objects:
     def of(self, resource: Resource) -> ResourceClient[Owned]:
         return ResourceClient(client=self._client, resource=resource, codec=OWNERSHIP)
 
-    async def read(self, resource: Resource, key: Key) -> Owned | None:
+    async def read(self, resource: Resource, key: NamespacedName) -> Owned | None:
         """Return the object from the server, or None if it does not exist.
 
         Raise NotFound if the resource itself is not served: the object may exist nevertheless.
@@ -39,7 +39,7 @@ class Objects:
         listed = await self.of(resource).list(Selection(fields=f"metadata.name={name}"))
         return any(obj.metadata.uid == uid for obj in listed.items)
 
-    async def delete(self, resource: Resource, key: Key, obj: Owned, propagation: Propagation) -> bool:
+    async def delete(self, resource: Resource, key: NamespacedName, obj: Owned, propagation: Propagation) -> bool:
         """Delete the object, with preconditions. Return False if it does not exist.
 
         After a conflict the delete is repeated without the resourceVersion if UID and owner references are unchanged.
@@ -57,19 +57,27 @@ class Objects:
             return await self._delete_any_version(resource, key, obj, propagation)
         return True
 
-    async def _delete_any_version(self, resource: Resource, key: Key, obj: Owned, propagation: Propagation) -> bool:
+    async def _delete_any_version(
+        self, resource: Resource, key: NamespacedName, obj: Owned, propagation: Propagation
+    ) -> bool:
         try:
             await self._delete(resource, key, obj, propagation, "")
         except errors.NotFound:
             return False
         return True
 
-    async def _delete(self, resource: Resource, key: Key, obj: Owned, propagation: Propagation, version: str) -> None:
+    async def _delete(
+        self, resource: Resource, key: NamespacedName, obj: Owned, propagation: Propagation, version: str
+    ) -> None:
         options = Delete(propagation=propagation.value, uid=obj.metadata.uid, resource_version=version)
         await self.of(resource).delete(key.name, key.namespace, options=options)
 
     async def patch(
-        self, resource: Resource, key: Key, patch: Mapping[str, Any], by_merge: Callable[[Any], Mapping[str, Any]]
+        self,
+        resource: Resource,
+        key: NamespacedName,
+        patch: Mapping[str, Any],
+        by_merge: Callable[[Any], Mapping[str, Any]],
     ) -> None:
         """Apply a strategic merge patch; kinds without it get the JSON merge patch that `by_merge` builds."""
         try:
@@ -79,7 +87,7 @@ class Objects:
             merged = by_merge(current.metadata)
             await self.of(resource).patch(key.name, merged, key.namespace, type=PatchType.MERGE)
 
-    async def remove_finalizer(self, resource: Resource, key: Key, uid: str, finalizer: str) -> None:
+    async def remove_finalizer(self, resource: Resource, key: NamespacedName, uid: str, finalizer: str) -> None:
         """Remove a finalizer from the object with exactly this UID, retrying on conflict."""
         for attempt in range(_ATTEMPTS):
             obj = await self.read(resource, key)
@@ -101,14 +109,14 @@ class AbsentOwners:
 
     def __init__(self, most: int = 5000) -> None:
         self._most = most
-        self._known: OrderedDict[tuple[str, str, Key, str], None] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str, NamespacedName, str], None] = OrderedDict()
 
-    def add(self, resource: Resource, key: Key, uid: str) -> None:
+    def add(self, resource: Resource, key: NamespacedName, uid: str) -> None:
         self._known[resource.group, resource.plural, key, uid] = None
         if len(self._known) > self._most:
             self._known.popitem(last=False)
 
-    def has(self, resource: Resource, key: Key, uid: str) -> bool:
+    def has(self, resource: Resource, key: NamespacedName, uid: str) -> bool:
         identity = (resource.group, resource.plural, key, uid)
         if identity not in self._known:
             return False

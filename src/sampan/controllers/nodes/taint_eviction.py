@@ -20,7 +20,7 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.controller import Watch
 from sampan.machinery.events import NORMAL, EventRecorder
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 
 REASON = "TaintManagerEviction"
 
@@ -33,16 +33,16 @@ class Eviction:
     is_done: bool = False
 
 
-Evictions = Mapping[Key, Eviction]
+Evictions = Mapping[NamespacedName, Eviction]
 
 
 @dataclass(slots=True)
 class EvictionPlan:
-    evictions: dict[Key, Eviction] = field(default_factory=dict)
+    evictions: dict[NamespacedName, Eviction] = field(default_factory=dict)
     """All scheduled evictions, including those due now."""
-    cancelled: list[Key] = field(default_factory=list)
+    cancelled: list[NamespacedName] = field(default_factory=list)
 
-    def due(self, now: float) -> list[Key]:
+    def due(self, now: float) -> list[NamespacedName]:
         return [key for key, eviction in self.evictions.items() if eviction.at <= now and not eviction.is_done]
 
     def next_in_s(self, now: float) -> float | None:
@@ -79,7 +79,7 @@ class TaintEvictionController:
         self._nodes = informers.of(Node).lister
         self._pods = informers.of(Pod).lister
         self._pods.add_index(by_node)
-        self._known: dict[str, dict[Key, Eviction]] = {}
+        self._known: dict[str, dict[NamespacedName, Eviction]] = {}
         """Evictions by node: for nodes with NoExecute taints, and for deleted nodes with evictions still scheduled."""
         self.watches = (Watch(resource_of(Node), self._if_tainted), Watch(resource_of(Pod), self._if_on_tainted))
 
@@ -111,7 +111,7 @@ class TaintEvictionController:
         present = {key_of(pod) for pod in pods}
         return EvictionPlan({key: eviction for key, eviction in known.items() if key in present})
 
-    async def _evict(self, key: Key, evictions: dict[Key, Eviction]) -> None:
+    async def _evict(self, key: NamespacedName, evictions: dict[NamespacedName, Eviction]) -> None:
         self._record_event(key, f"Marking for deletion Pod {key}")
         try:
             pod = await self._client_pods.get(key.name, key.namespace)
@@ -131,6 +131,6 @@ class TaintEvictionController:
             pass
         evictions[key] = replace(evictions[key], is_done=True)
 
-    def _record_event(self, key: Key, message: str) -> None:
+    def _record_event(self, key: NamespacedName, message: str) -> None:
         reference = ObjectReference(kind="Pod", apiVersion="v1", name=key.name, namespace=key.namespace)
         self._events.event(reference, NORMAL, REASON, message)

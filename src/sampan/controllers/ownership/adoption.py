@@ -13,7 +13,7 @@ from sampan.api.semantics.owners import controller_of, new_controller_ref
 from sampan.machinery import errors
 from sampan.machinery.client import ResourceClient
 from sampan.machinery.informer import Lister
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 
 T = TypeVar("T")
 
@@ -57,11 +57,11 @@ class OwnerIndex(Generic[T]):
         self._owners, self._kind, self._selector = owners, kind, selector
         owners.add_index(self._by_demand)
 
-    def keys(self, obj: Any) -> Iterable[Key]:
+    def keys(self, obj: Any) -> Iterable[NamespacedName]:
         """Return the keys of the owners to reconcile when the object is added, changed or deleted; for `Watch.keys`."""
         reference = controller_of(obj)
         if reference is not None:
-            return (Key(obj.metadata.namespace, reference.name),) if reference.kind == self._kind else ()
+            return (NamespacedName(obj.metadata.namespace, reference.name),) if reference.kind == self._kind else ()
         return [key_of(owner) for owner in self.selecting(obj)]
 
     def selecting(self, obj: Any) -> Sequence[T]:

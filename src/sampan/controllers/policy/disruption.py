@@ -19,7 +19,7 @@ from sampan.machinery.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory, by_namespace
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 
 SOURCE = "controllermanager"
 _UNMANAGED = (
@@ -32,7 +32,7 @@ _UNMANAGED = (
 class PodKey(NamedTuple):
     """The key of a pod, as opposed to that of a budget."""
 
-    pod: Key
+    pod: NamespacedName
 
 
 class DisruptionController:
@@ -136,7 +136,7 @@ class DisruptionController:
 
     # -- pods --------------------------------------------------------------------------------------------------------
 
-    async def _look_at_pod(self, key: Key) -> float | None:
+    async def _look_at_pod(self, key: NamespacedName) -> float | None:
         pod = self._known_pods.by_key(key)
         if pod is None:
             return None

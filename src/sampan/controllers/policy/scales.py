@@ -12,8 +12,7 @@ from sampan.api.types.core_v1 import Pod, ReplicationController
 from sampan.api.types.meta_v1 import OwnerReference
 from sampan.machinery import errors
 from sampan.machinery.client import Client
-from sampan.machinery.client.codecs import codec_of
-from sampan.machinery.client.kinds import path_of
+from sampan.machinery.client.codecs import codec_of, path_of
 from sampan.machinery.client.transport import Request
 from sampan.machinery.informer import InformerFactory, Lister
 

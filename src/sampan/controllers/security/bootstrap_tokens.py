@@ -18,7 +18,7 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 
 TYPE, NAMESPACE = "bootstrap.kubernetes.io/token", "kube-system"
 OURS = Selection(namespace=NAMESPACE, fields=f"type={TYPE}")
@@ -59,7 +59,7 @@ class TokenCleanerController:
         self._secrets, self._known, self._clock = client.of(Secret), informers.of(Secret, OURS).lister, clock
         self.watches = (Watch(resource_of(Secret), lambda secret: (key_of(secret),), OURS),)
 
-    async def reconcile(self, key: Key) -> float | None:
+    async def reconcile(self, key: NamespacedName) -> float | None:
         secret = self._known.by_key(key)
         if secret is None:
             return None

@@ -10,7 +10,7 @@ from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
 from sampan.machinery.controller import Watch
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 
 _DONE_S, _PENDING_S = 3600.0, 24 * 3600.0
 _WITHOUT_MARGIN_S = 1.0
@@ -60,7 +60,7 @@ class CsrCleanerController:
         self._known = informers.of(CertificateSigningRequest).lister
         self.watches = (Watch(resource_of(CertificateSigningRequest), lambda request: (key_of(request),)),)
 
-    async def reconcile(self, key: Key) -> float | None:
+    async def reconcile(self, key: NamespacedName) -> float | None:
         request = self._known.by_key(key)
         if request is None:
             return None

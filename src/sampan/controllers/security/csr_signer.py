@@ -28,7 +28,7 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -180,7 +180,7 @@ class CsrSigningController:
         self._authorities = authorities
         self.watches = (Watch(resource_of(CertificateSigningRequest), lambda request: (key_of(request),)),)
 
-    async def reconcile(self, key: Key) -> None:
+    async def reconcile(self, key: NamespacedName) -> None:
         request = self._known.by_key(key)
         if request is None or not is_due(request):
             return

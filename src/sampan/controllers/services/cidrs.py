@@ -13,7 +13,7 @@ from sampan.api.types.networking_v1 import IPAddress, ServiceCIDR
 from sampan.controllers.nodes.cidr_sets import Network, network_of
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType, resource_of
-from sampan.machinery.client.options import Write
+from sampan.machinery.client.options import WriteParameters
 from sampan.machinery.clock import Clock
 from sampan.machinery.controller import Watch
 from sampan.machinery.events import WARNING, EventRecorder
@@ -147,6 +147,6 @@ class ServiceCidrController:
             "metadata": {"name": service_cidr.metadata.name},
             "status": {"conditions": [condition]},
         }
-        options = Write(field_manager="service-cidr-controller", force=True)
+        options = WriteParameters(field_manager="service-cidr-controller", force=True)
         name = service_cidr.metadata.name
         await self._client.patch(name, value, type=PatchType.APPLY, subresource="status", options=options)

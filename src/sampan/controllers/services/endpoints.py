@@ -18,7 +18,7 @@ from sampan.machinery.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 
 MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
 MANAGER: Final = "endpoint-controller"
@@ -97,7 +97,7 @@ class EndpointsController:
         self._informer.subscribe(changed)
         is_start = False
 
-    async def reconcile(self, key: Key) -> float | None:
+    async def reconcile(self, key: NamespacedName) -> float | None:
         service = self._services.by_key(key)
         if service is None:
             await self._remove(key)
@@ -112,7 +112,7 @@ class EndpointsController:
             await self._write(endpoints, is_new=present is None)
         return None
 
-    async def _remove(self, key: Key) -> None:
+    async def _remove(self, key: NamespacedName) -> None:
         self._times.forget(key)
         if self._informer.lister.by_key(key) is None:
             return

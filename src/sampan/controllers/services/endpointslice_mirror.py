@@ -26,7 +26,7 @@ from sampan.machinery.client import Client, resource_of
 from sampan.machinery.controller import Watch
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.machinery.own_writes import DependentWrites
 
 MANAGER: Final = "endpointslicemirroring-controller.k8s.io"
@@ -168,7 +168,7 @@ def by_mirrored(obj: Any) -> Iterable[Hashable]:
     labels = obj.metadata.labels
     if labels.get(MANAGED_BY) != MANAGER or not labels.get(SERVICE_NAME):
         return ()
-    return (Key(obj.metadata.namespace, labels[SERVICE_NAME]),)
+    return (NamespacedName(obj.metadata.namespace, labels[SERVICE_NAME]),)
 
 
 class EndpointSliceMirroringController:
@@ -196,7 +196,7 @@ class EndpointSliceMirroringController:
 
         self._informer.subscribe(changed)
 
-    async def reconcile(self, key: Key) -> float | None:
+    async def reconcile(self, key: NamespacedName) -> float | None:
         existing = [
             endpoint_slice
             for endpoint_slice in self._slices.find(by_mirrored, key)
@@ -226,7 +226,7 @@ class EndpointSliceMirroringController:
             )
             self._events.event(source, WARNING, "TooManyAddressesToMirror", message)
 
-    async def _carry_out(self, key: Key, plan: MirrorPlan) -> None:
+    async def _carry_out(self, key: NamespacedName, plan: MirrorPlan) -> None:
         async def write(endpoint_slice: EndpointSlice) -> None:
             send = self._client.update if endpoint_slice.metadata.name else self._client.create
             written = await send(endpoint_slice)

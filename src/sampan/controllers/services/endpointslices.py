@@ -27,7 +27,7 @@ from sampan.machinery.client import Client, resource_of
 from sampan.machinery.controller import Watch
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.machinery.own_writes import DependentWrites
 
 SOURCE = "endpoint-slice-controller"
@@ -45,7 +45,7 @@ def by_service(obj: Any) -> Iterable[Hashable]:
     labels = obj.metadata.labels
     if labels.get(MANAGED_BY) != MANAGER or not labels.get(SERVICE_NAME):
         return ()
-    return (Key(obj.metadata.namespace, labels[SERVICE_NAME]),)
+    return (NamespacedName(obj.metadata.namespace, labels[SERVICE_NAME]),)
 
 
 def plan(
@@ -92,7 +92,7 @@ class EndpointSliceController:
         self._slices = self._informer.lister
         self._slices.add_index(by_service)
         self._times = TriggerTimes()
-        self._awaiting: dict[str, set[Key]] = {}
+        self._awaiting: dict[str, set[NamespacedName]] = {}
         """Services that omit pods because their node is not in the cache yet, by node name."""
         self.watches = (
             Watch(resource_of(Service), lambda service: (key_of(service),)),
@@ -114,7 +114,7 @@ class EndpointSliceController:
     def _awaiting_node(self, node: Node) -> Iterable[Hashable]:
         return self._awaiting.pop(node.metadata.name, ())
 
-    async def reconcile(self, key: Key) -> float | None:
+    async def reconcile(self, key: NamespacedName) -> float | None:
         service = self._services.by_key(key)
         if service is None:
             self._times.forget(key)
@@ -132,7 +132,7 @@ class EndpointSliceController:
             raise
         return None
 
-    def _plan(self, key: Key, service: Service) -> SlicePlan:
+    def _plan(self, key: NamespacedName, service: Service) -> SlicePlan:
         pods = pods_of(service, self._pods)
         existing = [
             endpoint_slice
@@ -148,7 +148,7 @@ class EndpointSliceController:
             packings[family] = pack(ours, desired.groups, self._most)
         return plan(service, existing, packings, self._times.next(service, pods))
 
-    async def _carry_out(self, key: Key, plan: SlicePlan, service: Service) -> None:
+    async def _carry_out(self, key: NamespacedName, plan: SlicePlan, service: Service) -> None:
         async def write(endpoint_slice: EndpointSlice) -> None:
             if endpoint_slice.metadata.name:
                 written = await self._client.update(endpoint_slice)

@@ -21,7 +21,7 @@ from sampan.machinery.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 
 FINALIZER: Final = "service.kubernetes.io/load-balancer-cleanup"
 SOURCE: Final = "service-controller"
@@ -92,7 +92,7 @@ class LoadBalancerController:
         self._service_informer, self._node_informer = informers.of(Service), informers.of(Node)
         self._services, self._nodes = self._service_informer.lister, self._node_informer.lister
         self._services.add_index(by_load_balancer)
-        self._requested: dict[Key, RequestedBalancer] = {}
+        self._requested: dict[NamespacedName, RequestedBalancer] = {}
         self.watches = (
             Watch(resource_of(Service), lambda service: (key_of(service),)),
             Watch(resource_of(Node)),
@@ -113,7 +113,7 @@ class LoadBalancerController:
         self._node_informer.subscribe(node_changed)
         self._service_informer.subscribe(service_changed)
 
-    async def reconcile(self, key: Key) -> None:
+    async def reconcile(self, key: NamespacedName) -> None:
         service = self._services.by_key(key)
         if service is None:
             self._requested.pop(key, None)
@@ -129,7 +129,7 @@ class LoadBalancerController:
             self._record_event(service, WARNING, "SyncLoadBalancerFailed", f"Error syncing load balancer: {error}")
             raise
 
-    async def _ensure_balancer(self, key: Key, service: Service) -> None:
+    async def _ensure_balancer(self, key: NamespacedName, service: Service) -> None:
         nodes = [node for node in self._nodes if is_host(node)]
         desired = RequestedBalancer(
             service.metadata.uid, spec_of(service), frozenset(node.metadata.name for node in nodes)
@@ -182,7 +182,7 @@ class LoadBalancerController:
             raise
         self._record_event(service, NORMAL, "UpdatedLoadBalancer", "Updated load balancer with new hosts")
 
-    async def _delete_balancer(self, key: Key, service: Service) -> None:
+    async def _delete_balancer(self, key: NamespacedName, service: Service) -> None:
         if await self._balancers.get(copy_of(service)) is not None:
             self._record_event(service, NORMAL, "DeletingLoadBalancer", "Deleting load balancer")
             try:

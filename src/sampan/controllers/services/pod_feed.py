@@ -7,7 +7,7 @@ from sampan.api.types.core_v1 import Pod, Service
 from sampan.controllers.services.pods import by_first_required, by_label_pair, may_serve, services_of, signature
 from sampan.machinery.clock import Clock
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class TriggerTimes:
     """Tracks the changes of services and their pods. API timestamps sort correctly as strings."""
 
     def __init__(self) -> None:
-        self._known: dict[Key, _LastTrigger] = {}
+        self._known: dict[NamespacedName, _LastTrigger] = {}
 
     def next(self, service: Service, pods: Iterable[Pod]) -> str:
         """Return the earliest change since the previous call: a pod's readiness, or the creation of a new service.
@@ -38,7 +38,7 @@ class TriggerTimes:
             changed.append(created)
         return min(changed, default="")
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: NamespacedName) -> None:
         self._known.pop(key, None)
 
 
@@ -60,13 +60,13 @@ class PodFeed:
         self._services.add_index(by_first_required)
         self._informer.lister.add_index(by_label_pair)
         self._clock, self._batch_s = clock, batch_s
-        self._due: dict[Key, float] = {}
+        self._due: dict[NamespacedName, float] = {}
         """Monotonic time until which the changes of a service's pods are batched."""
 
     def start(self, add: Add) -> None:
         self._informer.subscribe(lambda old, new: self._changed(old, new, add))
 
-    def wait_s(self, key: Key) -> float:
+    def wait_s(self, key: NamespacedName) -> float:
         """Return the seconds for which changes are still batched."""
         left_s = self._due.get(key, 0.0) - self._clock.monotonic()
         if left_s <= 0:
@@ -79,7 +79,7 @@ class PodFeed:
                 self._due.setdefault(key, self._clock.monotonic() + self._batch_s)
             add(key)
 
-    def _concerned(self, old: Pod | None, new: Pod | None) -> list[Key]:
+    def _concerned(self, old: Pod | None, new: Pod | None) -> list[NamespacedName]:
         before, after = self._services_of(old), self._services_of(new)
         if not (before or after) or not any(pod and may_serve(pod, with_terminating=True) for pod in (old, new)):
             return []
@@ -87,7 +87,7 @@ class PodFeed:
             return list(set(after) ^ set(before))
         return list(dict.fromkeys([*after, *before]))
 
-    def _services_of(self, pod: Pod | None) -> list[Key]:
+    def _services_of(self, pod: Pod | None) -> list[NamespacedName]:
         if pod is None:
             return []
         return services_of(pod.metadata.namespace, pod.metadata.labels, self._services)

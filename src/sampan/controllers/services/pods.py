@@ -8,7 +8,7 @@ from typing import Any, Final
 from sampan.api.semantics.pods import is_ready, is_sidecar
 from sampan.api.types.core_v1 import ContainerPort, Pod, Service, ServicePort
 from sampan.machinery.informer import Lister
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 
 
 def by_label_pair(obj: Any) -> Iterable[Hashable]:
@@ -36,7 +36,7 @@ def pods_of(service: Service, pods: Lister[Pod]) -> Sequence[Pod]:
     )
 
 
-def services_of(namespace: str, labels: Mapping[str, str], services: Lister[Service]) -> list[Key]:
+def services_of(namespace: str, labels: Mapping[str, str], services: Lister[Service]) -> list[NamespacedName]:
     """Return the services whose selector matches the labels of a pod."""
     return [
         key_of(service)

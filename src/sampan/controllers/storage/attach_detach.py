@@ -17,9 +17,9 @@ from sampan.machinery.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.machinery.volumes.claims_of_pods import by_claim, claim_names_of
-from sampan.machinery.volumes.words import BOUND
+from sampan.machinery.volumes.volume_annotations import BOUND
 
 SOURCE = "attachdetach-controller"
 
@@ -204,7 +204,7 @@ class AttachDetachController:
         if not self._is_news(node, attachments.unique_name(want.volume), "blocked"):
             return
         ref = want.volume.spec.claimRef
-        users = self._pods.find(by_claim, Key(ref.namespace, ref.name)) if ref is not None else ()
+        users = self._pods.find(by_claim, NamespacedName(ref.namespace, ref.name)) if ref is not None else ()
         others = [pod for pod in users if pod.spec.nodeName in want.elsewhere]
         for pod in want.pods:
             self._events.event(pod, WARNING, "FailedAttachVolume", attachments.multi_attach(want, pod, others))

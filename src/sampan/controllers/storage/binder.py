@@ -21,17 +21,16 @@ from sampan.machinery.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key, key_of
-from sampan.machinery.volumes.claims_of_pods import by_claim
-from sampan.machinery.volumes.classes import (
+from sampan.machinery.object_key import NamespacedName, key_of
+from sampan.machinery.volumes.binding import (
     class_of_claim,
     class_of_volume,
     default_of,
     names_class,
     waits_for_consumer,
 )
-from sampan.machinery.volumes.matching import best_match
-from sampan.machinery.volumes.words import (
+from sampan.machinery.volumes.claims_of_pods import by_claim
+from sampan.machinery.volumes.volume_annotations import (
     AVAILABLE,
     BIND_COMPLETED,
     BOUND,
@@ -41,13 +40,14 @@ from sampan.machinery.volumes.words import (
     PENDING,
     RELEASED,
 )
+from sampan.machinery.volumes.volume_match import best_match
 
 SOURCE = "persistentvolume-controller"
 _ENDED = ("Succeeded", "Failed")
 
 
 class ClaimKey(NamedTuple):
-    claim: Key
+    claim: NamespacedName
 
 
 class VolumeKey(NamedTuple):
@@ -76,7 +76,7 @@ def _free_by_class(volume: PersistentVolume) -> Iterable[Hashable]:
 def _by_named_claim(volume: PersistentVolume) -> Iterable[Hashable]:
     """Return the claim that a volume names; an index function."""
     ref = volume.spec.claimRef
-    return (Key(ref.namespace, ref.name),) if ref is not None else ()
+    return (NamespacedName(ref.namespace, ref.name),) if ref is not None else ()
 
 
 def _keys_of_claim(claim: PersistentVolumeClaim) -> Iterable[Hashable]:
@@ -138,7 +138,7 @@ class PersistentVolumeBinderController:
 
     # -- claims ------------------------------------------------------------------------------------------------------
 
-    async def _look_at_claim(self, key: Key) -> None:
+    async def _look_at_claim(self, key: NamespacedName) -> None:
         claim = self._claims.by_key(key)
         if claim is None:
             return

@@ -10,7 +10,7 @@ from sampan.machinery.client import Client, resource_of
 from sampan.machinery.controller import Watch
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.machinery.volumes.claims_of_pods import by_claim, ephemeral_claim_name, is_made_for
 
 SOURCE = "ephemeral_volume"
@@ -37,7 +37,7 @@ def claim_for(pod: Pod, volume: Any) -> PersistentVolumeClaim:
     )
 
 
-def not_for(claim: Key, pod: Key) -> str:
+def not_for(claim: NamespacedName, pod: NamespacedName) -> str:
     return f"PVC {claim} was not created for pod {pod} (pod is not owner)"
 
 
@@ -60,7 +60,7 @@ class EphemeralVolumeController:
     def _pods_of(self, claim: PersistentVolumeClaim) -> Iterable[Hashable]:
         return [key_of(pod) for pod in self._pods.find(by_claim, key_of(claim)) if wants_claims(pod)]
 
-    async def reconcile(self, key: Key) -> None:
+    async def reconcile(self, key: NamespacedName) -> None:
         pod = self._pods.by_key(key)
         if pod is None or not wants_claims(pod):
             return
@@ -69,7 +69,7 @@ class EphemeralVolumeController:
                 await self._make(pod, volume)
 
     async def _make(self, pod: Pod, volume: Any) -> None:
-        name = Key(pod.metadata.namespace, ephemeral_claim_name(pod, volume))
+        name = NamespacedName(pod.metadata.namespace, ephemeral_claim_name(pod, volume))
         claim = self._known.by_key(name)
         reason = ""
         if claim is not None:

@@ -14,9 +14,9 @@ from sampan.machinery.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key, key_of
-from sampan.machinery.volumes.matching import capacity, requested
-from sampan.machinery.volumes.words import BOUND, LOCAL_PATH, PROVISIONED_BY, STORAGE
+from sampan.machinery.object_key import NamespacedName, key_of
+from sampan.machinery.volumes.volume_annotations import BOUND, LOCAL_PATH, PROVISIONED_BY, STORAGE
+from sampan.machinery.volumes.volume_match import capacity, requested
 
 SOURCE = "volume_expand"
 _OUTSIDE = "waiting for an external controller to expand this PVC"
@@ -61,7 +61,7 @@ class VolumeExpanderController:
         self._known = informers.of(PersistentVolumeClaim).lister
         self.watches = (Watch(resource_of(PersistentVolumeClaim), _key_if_wanting),)
 
-    async def reconcile(self, key: Key) -> None:
+    async def reconcile(self, key: NamespacedName) -> None:
         claim = self._known.by_key(key)
         if claim is None or not wants_more(claim):
             return

@@ -11,9 +11,8 @@ from sampan.machinery.activity import Activity
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import NORMAL, WARNING
 from sampan.machinery.informer import Lister
-from sampan.machinery.volumes.binding import reference_to
-from sampan.machinery.volumes.classes import class_of_claim
-from sampan.machinery.volumes.words import (
+from sampan.machinery.volumes.binding import class_of_claim, reference_to
+from sampan.machinery.volumes.volume_annotations import (
     BETA_STORAGE_PROVISIONER,
     BOUND_BY_CONTROLLER,
     DELETE,

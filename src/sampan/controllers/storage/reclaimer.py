@@ -9,7 +9,7 @@ from sampan.machinery.activity import Activity
 from sampan.machinery.client import Delete
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import WARNING
-from sampan.machinery.volumes.words import DELETE, DELETION_FINALIZER, FAILED, RECYCLE, RELEASED, RETAIN
+from sampan.machinery.volumes.volume_annotations import DELETE, DELETION_FINALIZER, FAILED, RECYCLE, RELEASED, RETAIN
 
 _NO_RECYCLER = EventText(WARNING, "VolumeFailedRecycle", "No recycler plugin found for the volume!")
 _UNKNOWN = EventText(WARNING, "VolumeUnknownReclaimPolicy", "Volume has unrecognized PersistentVolumeReclaimPolicy")

@@ -5,7 +5,7 @@ from sampan.controllers.storage.binding_decisions import EventText
 from sampan.machinery.client import Client
 from sampan.machinery.events import EventRecorder
 from sampan.machinery.volumes import binding
-from sampan.machinery.volumes.words import AVAILABLE, BOUND
+from sampan.machinery.volumes.volume_annotations import AVAILABLE, BOUND
 
 
 class Writes:

@@ -37,7 +37,7 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.controller import Watch
 from sampan.machinery.events import EventRecorder
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.machinery.own_writes import OwnWrites
 
 
@@ -128,7 +128,7 @@ class ReplicaController:
             Watch(resource_of(Pod), index.keys),
         )
 
-    async def reconcile(self, key: Key) -> float | None:
+    async def reconcile(self, key: NamespacedName) -> float | None:
         owner = self._owners.by_key(key)
         if owner is None or self._writes.is_stale(owner):
             return None

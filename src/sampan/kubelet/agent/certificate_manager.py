@@ -17,7 +17,7 @@ from sampan.api.types.certificates_v1 import CertificateSigningRequest, Certific
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.kubelet.cancellation import Cancelled, run_until
 from sampan.machinery import errors
-from sampan.machinery.certificates import KeyPair, Request, covers, life, make_key, make_request
+from sampan.machinery.certificates import KeyPair, SigningRequest, covers, life, make_key, make_request
 from sampan.machinery.client import Client, ConnectionFailed, Selection
 from sampan.machinery.clock import Clock
 from sampan.machinery.pem import CERTIFICATE, PRIVATE_KEY_SUFFIX, read_blocks
@@ -36,18 +36,18 @@ _EARLIEST, _SPREAD = 0.7, 0.2
 class CertificateRequest:
     """Content, signer and usages of the certificate."""
 
-    content: Request
+    content: SigningRequest
     signer: str
     usages: Sequence[str]
 
 
 def client_request(node: str) -> CertificateRequest:
-    content = Request(common_name=f"system:node:{node}", organizations=["system:nodes"], is_client=True)
+    content = SigningRequest(common_name=f"system:node:{node}", organizations=["system:nodes"], is_client=True)
     return CertificateRequest(content=content, signer=CLIENT_SIGNER, usages=("digital signature", "client auth"))
 
 
 def serving_request(node: str, names: Sequence[str], addresses: Sequence[str]) -> CertificateRequest:
-    content = Request(
+    content = SigningRequest(
         common_name=f"system:node:{node}",
         organizations=["system:nodes"],
         dns_names=sorted(set(names)),

@@ -11,14 +11,14 @@ from sampan.kubelet.plugin_registry import calls
 from sampan.kubelet.plugin_registry.calls import Message
 
 if TYPE_CHECKING:
-    from sampan.machinery.proto import Schema
+    from sampan.machinery.proto import ProtoSchema
 
 VERSION = "v1beta1"
 HEALTHY = "Healthy"
 _PRE_START_S = 30.0
 
 
-def proto() -> Schema:
+def proto() -> ProtoSchema:
     return calls.read(Path(__file__).parent / "device_plugin.proto")
 
 

@@ -21,10 +21,10 @@ from sampan.kubelet.plugin_registry.socket_server import GrpcService, ServiceErr
 from sampan.machinery.clock import Clock
 
 if TYPE_CHECKING:
-    from sampan.machinery.proto import Schema
+    from sampan.machinery.proto import ProtoSchema
 
 
-def proto() -> Schema:
+def proto() -> ProtoSchema:
     return calls.read(Path(__file__).parent / "pod_resources.proto")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sampan.machinery.proto import Schema
+    from sampan.machinery.proto import ProtoSchema
 
 Message = Any
 
@@ -24,14 +24,14 @@ class RpcError(Exception):
 
 
 @cache
-def read(file: Path) -> Schema:
-    from sampan.machinery.proto import Schema
+def read(file: Path) -> ProtoSchema:
+    from sampan.machinery.proto import ProtoSchema
 
-    return Schema.read(file)
+    return ProtoSchema.read(file)
 
 
 async def call(
-    socket: str, schema: Schema, service: str, name: str, request: Message, *, timeout_s: float = 120.0
+    socket: str, schema: ProtoSchema, service: str, name: str, request: Message, *, timeout_s: float = 120.0
 ) -> Message:
     """Make one call over a new connection: calls are rare, and plug-ins come and go. The timeout uses the event loop's
     clock.
@@ -51,7 +51,7 @@ async def call(
             raise _rpc_error(error) from None
 
 
-async def stream(socket: str, schema: Schema, service: str, name: str, request: Message) -> AsyncIterator[Message]:
+async def stream(socket: str, schema: ProtoSchema, service: str, name: str, request: Message) -> AsyncIterator[Message]:
     """Yield each response until the plug-in ends the stream."""
     import grpc.aio
 

@@ -17,7 +17,7 @@ from sampan.kubelet.plugin_registry.calls import RpcError
 from sampan.machinery.clock import Clock
 
 if TYPE_CHECKING:
-    from sampan.machinery.proto import Schema
+    from sampan.machinery.proto import ProtoSchema
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +150,7 @@ class PluginRegistry:
         return ""
 
 
-def proto() -> Schema:
+def proto() -> ProtoSchema:
     return calls.read(Path(__file__).parent / "registration.proto")
 
 

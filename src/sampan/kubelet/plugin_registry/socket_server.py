@@ -20,7 +20,7 @@ from sampan.kubelet.plugin_registry.calls import Message
 from sampan.machinery.clock import Clock
 
 if TYPE_CHECKING:
-    from sampan.machinery.proto import Schema
+    from sampan.machinery.proto import ProtoSchema
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class ServiceError(Exception):
 class GrpcService:
     """`schema` is called when the messages are needed first."""
 
-    schema: Callable[[], Schema]
+    schema: Callable[[], ProtoSchema]
     name: str
     methods: Mapping[str, RpcMethod]
 

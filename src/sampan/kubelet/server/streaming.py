@@ -10,9 +10,9 @@ from aiohttp import web
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.server.view import ErrorResponse, KubeletView, pod_of, spec_of
 from sampan.machinery.multiplex import handshake, port_forward, remote_command
-from sampan.machinery.multiplex.handshake import Agreement, Refused
-from sampan.machinery.multiplex.remote_command import Begin, NoStreams, Process, Wanted
-from sampan.machinery.multiplex.takeover import Taken, TakenWire, taken
+from sampan.machinery.multiplex.handshake import Agreement, UpgradeRefused
+from sampan.machinery.multiplex.remote_command import Begin, NoStreams, RemoteCommandOptions, RemoteProcess
+from sampan.machinery.multiplex.upgrade import TakenOverResponse, TakenWire, take_over
 from sampan.runtimes.contract import RUNNING, RuntimeFailure
 from sampan.runtimes.streams import ProcessStream, collected
 
@@ -22,7 +22,7 @@ async def handle_exec(view: KubeletView, request: web.BaseRequest, where: Sequen
     pod, container = _running_container(view, where)
     streams, command = requested_streams(request), request.query.getall("command", [])
 
-    async def begin() -> Process:
+    async def begin() -> RemoteProcess:
         return await view.runtime.exec(pod, container, command, has_stdin=streams.stdin, has_tty=streams.tty)
 
     return await _serve(request, streams, begin, command)
@@ -33,11 +33,13 @@ async def handle_attach(view: KubeletView, request: web.BaseRequest, where: Sequ
     streams = requested_streams(request)
     spec = spec_of(pod, container)
     if spec is not None and streams.tty != bool(spec.tty):
-        streams = Wanted(stdin=streams.stdin, stdout=streams.stdout, stderr=streams.stderr, tty=bool(spec.tty))
+        streams = RemoteCommandOptions(
+            stdin=streams.stdin, stdout=streams.stdout, stderr=streams.stderr, tty=bool(spec.tty)
+        )
 
     is_once = spec is not None and bool(spec.stdinOnce)
 
-    async def begin() -> Process:
+    async def begin() -> RemoteProcess:
         stream = await view.runtime.attach(pod, container)
         return stream if is_once else _Attached(stream)
 
@@ -55,7 +57,9 @@ class _Attached:
         return
 
 
-async def _serve(request: web.BaseRequest, streams: Wanted, begin: Begin, command: Sequence[str]) -> web.StreamResponse:
+async def _serve(
+    request: web.BaseRequest, streams: RemoteCommandOptions, begin: Begin, command: Sequence[str]
+) -> web.StreamResponse:
     agreement = _negotiate(request, remote_command.SPDY_PROTOCOLS, remote_command.WEBSOCKET_PROTOCOLS)
     wire = await _take_over(request, agreement)
     try:
@@ -63,7 +67,7 @@ async def _serve(request: web.BaseRequest, streams: Wanted, begin: Begin, comman
             await remote_command.serve(ends, begin, command)
     except (ConnectionError, NoStreams):
         await wire.close()
-    return Taken()
+    return TakenOverResponse()
 
 
 async def handle_port_forward(view: KubeletView, request: web.BaseRequest, where: Sequence[str]) -> web.StreamResponse:
@@ -79,7 +83,7 @@ async def handle_port_forward(view: KubeletView, request: web.BaseRequest, where
         await port_forward.serve(wire, agreement, ports, lambda port: view.runtime.connect(pod, port), about)
     except ConnectionError:
         await wire.close()
-    return Taken()
+    return TakenOverResponse()
 
 
 async def handle_run(view: KubeletView, request: web.BaseRequest, where: Sequence[str]) -> web.StreamResponse:
@@ -98,9 +102,9 @@ async def handle_run(view: KubeletView, request: web.BaseRequest, where: Sequenc
     return web.Response(body=out + err, content_type="application/json")
 
 
-def requested_streams(request: web.BaseRequest) -> Wanted:
+def requested_streams(request: web.BaseRequest) -> RemoteCommandOptions:
     flags = {name: request.query.get(name) == "1" for name in ("input", "output", "error", "tty")}
-    streams = Wanted(
+    streams = RemoteCommandOptions(
         stdin=flags["input"],
         stdout=flags["output"],
         stderr=flags["error"] and not flags["tty"],  # A terminal combines both outputs.
@@ -140,11 +144,11 @@ def _negotiate(request: web.BaseRequest, spdy: Sequence[str], websocket: Sequenc
         raise ErrorResponse(400, "Upgrade request required")
     try:
         return handshake.agreed(values, spdy=spdy, websocket=websocket)
-    except Refused as refused:
+    except UpgradeRefused as refused:
         raise ErrorResponse(refused.code, refused.text) from None
 
 
 async def _take_over(request: web.BaseRequest, agreement: Agreement) -> TakenWire:
-    wire = taken(request)
+    wire = take_over(request)
     await wire.write(agreement.head)
     return wire

@@ -15,32 +15,30 @@ Sets and values are never changed in place; results share parts with arguments. 
 current time do not belong here.
 """
 
-from sampan.machinery.apply.applying import Application, Conflicts, Outcome
-from sampan.machinery.apply.atoms import Atom
-from sampan.machinery.apply.filters import Everything, Except, Filter, Only
-from sampan.machinery.apply.forms import Forms, MissingVersion
+from sampan.machinery.apply.applier import Application, ApplyResult, Conflicts
+from sampan.machinery.apply.atoms import Atom, Forms, MissingVersion
 from sampan.machinery.apply.items import Misfit
-from sampan.machinery.apply.managed import BadEntry, Claim, Managed, Owner
+from sampan.machinery.apply.managed import BadEntry, Claim, FieldOwner, Managed
 from sampan.machinery.apply.sets import BadFields, Fields
-from sampan.machinery.apply.updating import Change
+from sampan.machinery.apply.updater import Everything, Except, Filter, ObjectChange, Only
 
 __all__ = [
     "Application",
+    "ApplyResult",
     "Atom",
     "BadEntry",
     "BadFields",
-    "Change",
     "Claim",
     "Conflicts",
     "Everything",
     "Except",
+    "FieldOwner",
     "Fields",
     "Filter",
     "Forms",
     "Managed",
     "Misfit",
     "MissingVersion",
+    "ObjectChange",
     "Only",
-    "Outcome",
-    "Owner",
 ]

@@ -2,17 +2,32 @@
 
 A place may allow a scalar, a map and a list at once (where the schema is unspecified); the value decides which of them
 applies. Atoms are created only as far as values reach, because schemas may be recursive.
-"""
+
+The versions of one kind, as far as merging and ownership need them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from msgspec import UNSET
 
 from sampan.api import schemas
 from sampan.api.schema import Schema
+
+
+class MissingVersion(ValueError):
+    """The kind does not exist in that version, or no longer exists."""
+
+
+class Forms(Protocol):
+    def atom(self, api_version: str) -> Atom:
+        """Return the atom of a version. Raise MissingVersion if the kind has no such version."""
+
+    def convert(self, value: Any, api_version: str) -> Any:
+        """Convert a complete object, which contains its own version; the result may share parts. Raise
+        MissingVersion."""
+
 
 Scalar = Literal["", "string", "numeric", "boolean", "untyped"]
 Form = Literal["map", "scalar", "list"]
@@ -144,22 +159,22 @@ def of(schema: Schema, *, is_open: bool = False) -> Atom:
     return _scalar(schema)
 
 
-def _is_exact(schema: Schema, seen: set[int]) -> bool:
+def _is_exact(schema: Schema, visited: set[int]) -> bool:
     """Whether the schema specifies everything here and below."""
     if schema.name == _FIELDS_V1:  # of managedFields, which are not compared
         return True
     if schema.preserve_unknown or schema.embedded or (not schema.type and not schema.is_int_or_string):
         return False
     if schema.type == "object":
-        if id(schema.properties) in seen:
+        if id(schema.properties) in visited:
             return True
-        seen.add(id(schema.properties))
+        visited.add(id(schema.properties))
         if not schema.properties and schema.additional is None:
             return False
-        if not all(_is_exact(child, seen) for child in schema.properties.values()):
+        if not all(_is_exact(child, visited) for child in schema.properties.values()):
             return False
     below = schema.items if schema.type == "array" else schema.additional
-    return below is None or _is_exact(below, seen)
+    return below is None or _is_exact(below, visited)
 
 
 def _map(schema: Schema, is_open: bool) -> dict[str, Any]:

@@ -12,15 +12,14 @@ from typing import Any
 from sampan.api.resource import GroupVersionKind
 from sampan.api.types.meta_v1 import ManagedFieldsEntry
 from sampan.machinery import errors
-from sampan.machinery.apply import conflicts, last_applied, managed
-from sampan.machinery.apply.applying import Application, Conflicts, Outcome
-from sampan.machinery.apply.checking import check, faults_of_live
-from sampan.machinery.apply.filters import Filter
-from sampan.machinery.apply.forms import Forms
+from sampan.machinery.apply import applier, last_applied, managed
+from sampan.machinery.apply.applier import Application, ApplyResult, Conflicts
+from sampan.machinery.apply.atoms import Forms
+from sampan.machinery.apply.field_sets import KnownSets
 from sampan.machinery.apply.items import Misfit
-from sampan.machinery.apply.known_sets import KnownSets
 from sampan.machinery.apply.managed import APPLY, UPDATE, BadEntry, Managed
-from sampan.machinery.apply.updating import Change, update
+from sampan.machinery.apply.updater import Filter, ObjectChange, update
+from sampan.machinery.apply.validation import check, validate_live
 
 UNKNOWN = "unknown"
 BEFORE_FIRST_APPLY = "before-first-apply"
@@ -64,18 +63,18 @@ class FieldManager:
             managers = self.decoded(sent) or self.decoded(kept)
         return self._update(live, new, managers, manager, now) if managers else []
 
-    def _update(self, live: Value, new: Value, found: Managed, manager: str, now: str) -> list[ManagedFieldsEntry]:
+    def _update(self, live: Value, new: Value, owners: Managed, manager: str, now: str) -> list[ManagedFieldsEntry]:
         """Return the entries, or none rather than wrong ones if the object does not match its schema or is nested too
         deeply."""
         try:
-            return self.encoded(self._updated(live, new, found, manager, now))
+            return self.encoded(self._updated(live, new, owners, manager, now))
         except (Misfit, RecursionError):
             return []
 
-    def _updated(self, live: Value, new: Value, found: Managed, manager: str, now: str) -> Managed:
-        change = Change(live, new, version=self._version, forms=self._forms, ignored=self._ignored)
+    def _updated(self, live: Value, new: Value, owners: Managed, manager: str, now: str) -> Managed:
+        change = ObjectChange(live, new, version=self._version, forms=self._forms, ignored=self._ignored)
         owner = managed.owner(manager or UNKNOWN, UPDATE, self._version, self._subresource)
-        return update(found, change, whose=owner, version=self._version, now=now)
+        return update(owners, change, whose=owner, version=self._version, now=now)
 
     # -- apply ---------------------------------------------------------------------------------------------------------
 
@@ -110,14 +109,16 @@ class FieldManager:
         try:
             return self._updated(self._empty, live, {}, BEFORE_FIRST_APPLY, now)
         except Misfit:
-            message = f"failed to convert new object ({self.title(live)}) to smd typed: {self._faults(live)}"
+            message = f"failed to convert new object ({self.title(live)}) to smd typed: {self._validate(live)}"
             raise errors.unexpected(f"failed to create manager for existing fields: {message}") from None
 
-    def _applied(self, applied: Value, live: Value, found: Managed, manager: str, force: bool, now: str) -> Outcome:
+    def _applied(
+        self, applied: Value, live: Value, owners: Managed, manager: str, force: bool, now: str
+    ) -> ApplyResult:
         try:
-            return self._application(applied, manager, force, now).to(live, found)
+            return self._application(applied, manager, force, now).to(live, owners)
         except Misfit as misfit:
-            details = self._faults(live)
+            details = self._validate(live)
             message = f"failed to create typed live object ({self.title(live)}): {details}" if details else str(misfit)
             raise errors.unexpected(message) from None
         except Conflicts as refused:
@@ -125,8 +126,8 @@ class FieldManager:
             if manager == last_applied.MANAGER:
                 remaining = last_applied.remaining(refused, live, self._version, self._forms.atom(self._version))
             if remaining is not None:
-                raise conflicts.refusal(remaining) from None
-        return self._application(applied, manager, True, now).to(live, found)
+                raise applier.refusal(remaining) from None
+        return self._application(applied, manager, True, now).to(live, owners)
 
     def _application(self, applied: Value, manager: str, force: bool, now: str) -> Application:
         return Application(
@@ -151,8 +152,8 @@ class FieldManager:
         except Misfit as misfit:
             raise errors.unexpected(f"failed to create typed patch object ({self.title(applied)}): {misfit}") from None
 
-    def _faults(self, live: Value) -> str:
-        return faults_of_live(live, self._forms.atom(self._version))
+    def _validate(self, live: Value) -> str:
+        return validate_live(live, self._forms.atom(self._version))
 
     def title(self, value: Value) -> str:
         """Return the name of an object in errors: namespace, name, kind."""
@@ -168,7 +169,7 @@ class FieldManager:
         except BadEntry:
             return {}
 
-    def fault_of(self, entries: Entries) -> str | None:
+    def error_of(self, entries: Entries) -> str | None:
         """Return the error of entries that the server did not write, or None."""
         try:
             managed.decode(entries, self._known.read)
@@ -176,8 +177,8 @@ class FieldManager:
             return str(error)
         return None
 
-    def encoded(self, *found: Managed) -> list[ManagedFieldsEntry]:
-        return managed.encode(chain.from_iterable(part.items() for part in found), self._known.note)
+    def encoded(self, *owners: Managed) -> list[ManagedFieldsEntry]:
+        return managed.encode(chain.from_iterable(part.items() for part in owners), self._known.note)
 
     def _readable(self, entries: Entries) -> Managed:
         try:
@@ -201,5 +202,5 @@ def _kind_text(value: Value) -> str:
     return f"{group}/{version}, Kind={_text(value.get('kind'))}"
 
 
-def _text(found: Any) -> str:
-    return found if isinstance(found, str) else ""
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -7,13 +7,13 @@ from typing import Any
 from sampan.api import gotext
 from sampan.api.codec import json
 from sampan.machinery.apply import sets
-from sampan.machinery.apply.applying import Conflicts
+from sampan.machinery.apply.applier import Conflicts
 from sampan.machinery.apply.atoms import Atom
-from sampan.machinery.apply.checking import check
-from sampan.machinery.apply.comparing import compare
+from sampan.machinery.apply.comparison import compare
 from sampan.machinery.apply.field_sets import claimed
 from sampan.machinery.apply.items import Misfit
 from sampan.machinery.apply.sets import Fields
+from sampan.machinery.apply.validation import check
 
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 MANAGER = "kubectl"
@@ -27,7 +27,7 @@ def remaining(conflicts: Conflicts, live: dict[str, Any], version: str, atom: At
     inherited = _inherited(live, version, atom)
     if inherited is None:
         return conflicts
-    others = [(owner, path) for owner, path in conflicts.found if not sets.has(inherited, path)]
+    others = [(owner, path) for owner, path in conflicts.conflicts if not sets.has(inherited, path)]
     return Conflicts(others) if others else None
 
 

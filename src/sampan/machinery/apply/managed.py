@@ -2,7 +2,8 @@
 
 Entries keep the bytes that they were decoded from for as long as their fields are unchanged, so that a write only
 encodes what it changes.
-"""
+
+The managers of a Scale, which are those of the replicas field of the scaled object."""
 
 from __future__ import annotations
 
@@ -14,13 +15,13 @@ from msgspec import Raw, structs
 from sampan.api import gotext
 from sampan.api.types.meta_v1 import ManagedFieldsEntry
 from sampan.machinery.apply import sets
-from sampan.machinery.apply.sets import BadFields, Fields
+from sampan.machinery.apply.sets import BadFields, Fields, Path
 
 APPLY, UPDATE = "Apply", "Update"
 FIELDS_V1 = "FieldsV1"
 
 
-class Owner(NamedTuple):
+class FieldOwner(NamedTuple):
     """The identity of a manager. One that applies is the same in all versions, so its version is empty."""
 
     manager: str
@@ -45,7 +46,7 @@ class Claim(NamedTuple):
     """The encoded fields, if they are known."""
 
 
-Managed: TypeAlias = dict[Owner, Claim]
+Managed: TypeAlias = dict[FieldOwner, Claim]
 Read: TypeAlias = Callable[[bytes, str], tuple[Fields, bytes]]
 """Decodes a set, reconciled with the schema of that version, and returns it with the bytes to write back."""
 
@@ -54,8 +55,8 @@ class BadEntry(ValueError):
     """An entry of managedFields that the server cannot have written."""
 
 
-def owner(manager: str, operation: str, api_version: str, subresource: str) -> Owner:
-    return Owner(manager, operation, "" if operation == APPLY else api_version, subresource)
+def owner(manager: str, operation: str, api_version: str, subresource: str) -> FieldOwner:
+    return FieldOwner(manager, operation, "" if operation == APPLY else api_version, subresource)
 
 
 def decode(entries: Sequence[ManagedFieldsEntry], read: Read) -> Managed:
@@ -85,7 +86,7 @@ def _check(entry: ManagedFieldsEntry, index: int) -> None:
 
 
 def encode(
-    claims: Iterable[tuple[Owner, Claim]], note: Callable[[bytes, str, Fields], None]
+    claims: Iterable[tuple[FieldOwner, Claim]], note: Callable[[bytes, str, Fields], None]
 ) -> list[ManagedFieldsEntry]:
     """Return the sorted entries. `note` is called with new bytes and their fields, so that they need not be decoded
     later."""
@@ -95,7 +96,7 @@ def encode(
     return entries
 
 
-def _entry(whose: Owner, claim: Claim, note: Callable[[bytes, str, Fields], None]) -> ManagedFieldsEntry:
+def _entry(whose: FieldOwner, claim: Claim, note: Callable[[bytes, str, Fields], None]) -> ManagedFieldsEntry:
     raw = claim.raw
     if raw is None:
         raw = sets.encode(claim.fields)
@@ -120,3 +121,47 @@ def differ_in_time_only(before: Sequence[ManagedFieldsEntry], after: Sequence[Ma
     if len(before) != len(after) or all(old.time == new.time for old, new in zip(before, after, strict=True)):
         return False
     return all(structs.replace(old, time=new.time) == new for old, new in zip(before, after, strict=True))
+
+
+SCALE_VERSION = "autoscaling/v1"
+REPLICAS: Path = ("f:spec", "f:replicas")
+"""The path of the replicas in a Scale, and in most scaled objects."""
+
+
+def of_scale(parent: Managed, paths: dict[str, Path]) -> Managed:
+    """Return the managers of the Scale. `paths` has the path of the replicas in each version of the object."""
+    out: Managed = {}
+    for field_owner, claim in parent.items():
+        path = paths.get(claim.api_version)
+        if path is not None and sets.has(claim.fields, path):
+            scale_owner = owner(field_owner.manager, field_owner.operation, SCALE_VERSION, field_owner.subresource)
+            out[scale_owner] = Claim(sets.of(REPLICAS), SCALE_VERSION, claim.time)
+    return out
+
+
+def of_parent(parent: Managed, scale: Managed, version: str, paths: dict[str, Path]) -> list[Managed]:
+    """Return the managers of the object, in two parts that may contain the same owner, as in kube-apiserver: managers
+    that update are identified by version, and so never match those of the Scale. An entry from the Scale keeps its time
+    only if it belongs to an applying manager that the object already has."""
+    own: Managed = {}
+    rest = dict(scale)
+    for field_owner, claim in parent.items():
+        if claim.api_version not in paths:
+            continue
+        path = paths[claim.api_version]
+        if not sets.has(claim.fields, path):
+            own[field_owner] = claim
+        elif field_owner in rest:
+            del rest[field_owner]
+            own[field_owner] = claim
+        elif remaining := sets.difference(claim.fields, sets.of(path)):
+            own[field_owner] = claim._replace(fields=remaining, raw=None)
+    inherited: Managed = {}
+    for field_owner, claim in rest.items():
+        if not sets.has(claim.fields, REPLICAS):
+            continue
+        before = parent.get(field_owner)
+        new_owner = owner(field_owner.manager, field_owner.operation, version, field_owner.subresource)
+        time = before.time if before is not None and field_owner.operation != UPDATE else None
+        inherited[new_owner] = Claim(sets.of(paths[version]), version, time)
+    return [own, inherited]

@@ -66,9 +66,9 @@ def node(children: Fields, *, is_member: bool) -> Fields:
     return {SELF: MEMBER, **children} if is_member and children else children
 
 
-def is_member(found: Fields) -> bool:
+def is_member(fields: Fields) -> bool:
     """Whether a node of the set is a member, rather than only a prefix of one."""
-    return not found or SELF in found
+    return not fields or SELF in fields
 
 
 def of(*paths: Path) -> Fields:

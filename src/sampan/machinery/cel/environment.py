@@ -17,7 +17,7 @@ from sampan.machinery.cel.errors import CompileError, CostLimitExceeded, Evaluat
 from sampan.machinery.cel.library import kubernetes
 from sampan.machinery.cel.runtime.compiler import Compiler, Run
 from sampan.machinery.cel.runtime.operators import NO_OVERLOAD, BoolKey, key_value
-from sampan.machinery.cel.syntax.ast import Node
+from sampan.machinery.cel.syntax.ast import ExpressionNode
 from sampan.machinery.cel.syntax.parser import parse
 
 
@@ -44,7 +44,7 @@ class Program:
     def __init__(
         self,
         text: str,
-        tree: Node,
+        tree: ExpressionNode,
         run: Run,
         *,
         names: Sequence[str],

@@ -20,9 +20,9 @@ from sampan.machinery.cel.checker.types import (
     INT,
     STRING,
     TIMESTAMP,
-    Field,
     ObjectType,
     Type,
+    TypeField,
     list_of,
     map_of,
     sized,
@@ -138,19 +138,19 @@ class _SchemaObject(ObjectType):
         self.fields = _Fields(name, properties)
 
 
-class _Fields(Mapping[str, Field]):
+class _Fields(Mapping[str, TypeField]):
     """The fields of an object by their escaped names."""
 
     def __init__(self, name: str, properties: Mapping[str, Schema]) -> None:
         self._name = name
         self._properties = {text: (field, properties[field]) for field in properties if (text := escaped(field))}
-        self._known: dict[str, Field | None] = {}
+        self._known: dict[str, TypeField | None] = {}
 
-    def __getitem__(self, key: str) -> Field:
+    def __getitem__(self, key: str) -> TypeField:
         if key not in self._known:
             field, schema = self._properties[key]
             type_ = declared_type(schema, f"{self._name}.{field}", is_resource=schema.embedded)
-            self._known[key] = None if type_ is None else Field(field, type_)
+            self._known[key] = None if type_ is None else TypeField(field, type_)
         declared = self._known[key]
         if declared is None:
             raise KeyError(key)

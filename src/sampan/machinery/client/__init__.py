@@ -13,8 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sampan.machinery.client.client import Client, RetryConfig
-    from sampan.machinery.client.kinds import builtin, path_of, resource_of
-    from sampan.machinery.client.options import AS_EVER, EVERYTHING, PLAIN, Delete, PatchType, Selection, Write
+    from sampan.machinery.client.codecs import builtin, path_of, resource_of
+    from sampan.machinery.client.options import (
+        AS_EVER,
+        EVERYTHING,
+        PLAIN,
+        Delete,
+        PatchType,
+        Selection,
+        WriteParameters,
+    )
     from sampan.machinery.client.resource import ResourceClient
     from sampan.machinery.client.transport import (
         ADDED,
@@ -23,7 +31,7 @@ if TYPE_CHECKING:
         MODIFIED,
         ConnectionFailed,
         Events,
-        Page,
+        ListPage,
         Request,
         Response,
         Transport,
@@ -32,11 +40,11 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "client": ("Client", "RetryConfig"),
-    "kinds": ("builtin", "path_of", "resource_of"),
-    "options": ("AS_EVER", "EVERYTHING", "PLAIN", "Delete", "PatchType", "Selection", "Write"),
+    "codecs": ("builtin", "path_of", "resource_of"),
+    "options": ("AS_EVER", "EVERYTHING", "PLAIN", "Delete", "PatchType", "Selection", "WriteParameters"),
     "resource": ("ResourceClient",),
     "transport": (
-        *("ADDED", "BOOKMARK", "DELETED", "MODIFIED", "ConnectionFailed", "Events", "Page", "Request", "Response"),
+        *("ADDED", "BOOKMARK", "DELETED", "MODIFIED", "ConnectionFailed", "Events", "ListPage", "Request", "Response"),
         *("Transport", "WatchEvent"),
     ),
 }
@@ -63,7 +71,7 @@ __all__ = [
     "ConnectionFailed",
     "Delete",
     "Events",
-    "Page",
+    "ListPage",
     "PatchType",
     "Request",
     "ResourceClient",
@@ -72,7 +80,7 @@ __all__ = [
     "Selection",
     "Transport",
     "WatchEvent",
-    "Write",
+    "WriteParameters",
     "builtin",
     "path_of",
     "resource_of",

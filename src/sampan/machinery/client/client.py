@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 from sampan.api.resource import Resource
 from sampan.machinery import errors
-from sampan.machinery.client.codecs import METADATA, ObjectCodec, codec_of
-from sampan.machinery.client.kinds import resource_of
+from sampan.machinery.client.codecs import METADATA, ObjectCodec, codec_of, resource_of
 from sampan.machinery.client.resource import ResourceClient
 from sampan.machinery.client.transport import ConnectionFailed, Events, Request, Response, Transport
 from sampan.machinery.clock import Clock
@@ -28,11 +27,11 @@ class WarningLog:
     _MOST = 1000
 
     def __init__(self) -> None:
-        self._seen: set[str] = set()
+        self._warned: set[str] = set()
 
     def __call__(self, text: str) -> None:
-        if text not in self._seen and len(self._seen) < self._MOST:
-            self._seen.add(text)
+        if text not in self._warned and len(self._warned) < self._MOST:
+            self._warned.add(text)
             log.info("warning from the API server: %s", text)
 
 

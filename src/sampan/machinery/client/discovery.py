@@ -30,27 +30,27 @@ class Discovery:
         failures: list[str] = []
         for path in ("/api", "/apis"):
             try:
-                answer = await self._get(path)
+                document = await self._get(path)
             except (errors.ApiError, ConnectionFailed) as failure:
                 failures.append(f"{path}: {failure}")
                 continue
-            if answer.get("kind") == "APIGroupDiscoveryList":
-                resources += served_of(answer, failures)
+            if document.get("kind") == "APIGroupDiscoveryList":
+                resources += served_of(document, failures)
             else:
-                resources += await self._old_way(answer, failures)
+                resources += await self._old_way(document, failures)
         return resources, f"Discovery failed for some groups, {len(failures)} failing: {'; '.join(failures)}" if (
             failures
         ) else ""
 
     async def _get(self, path: str) -> Mapping[str, Any]:
         response = await self._client.send(Request(method="GET", path=path, headers={"Accept": _ACCEPT}))
-        answer: Mapping[str, Any] = json.read_any(response.body())
-        return answer
+        document: Mapping[str, Any] = json.read_any(response.body())
+        return document
 
-    async def _old_way(self, answer: Mapping[str, Any], failures: list[str]) -> list[Resource]:
+    async def _old_way(self, document: Mapping[str, Any], failures: list[str]) -> list[Resource]:
         """Discover with one request per version, for servers without aggregated discovery."""
         resources: list[Resource] = []
-        for prefix, group, version in _versions(answer):
+        for prefix, group, version in _versions(document):
             try:
                 listed = await self._get(f"{prefix}/{version}")
             except (errors.ApiError, ConnectionFailed) as failure:
@@ -69,10 +69,10 @@ def first_of_each(resources: Iterable[Resource]) -> list[Resource]:
     return list(first.values())
 
 
-def served_of(answer: Mapping[str, Any], failures: list[str]) -> list[Resource]:
+def served_of(document: Mapping[str, Any], failures: list[str]) -> list[Resource]:
     """Return the resources in an APIGroupDiscoveryList; stale versions are added to `failures`."""
     resources: list[Resource] = []
-    for group in answer.get("items") or ():
+    for group in document.get("items") or ():
         name = group.get("metadata", {}).get("name", "")
         for version in group.get("versions") or ():
             if version.get("freshness", "") not in _CURRENT:
@@ -121,11 +121,11 @@ def _old_row(row: Mapping[str, Any], group: str, version: str, rows: Iterable[Ma
     )
 
 
-def _versions(answer: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
+def _versions(document: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
     """Yield the path prefix, group and version of each version, preferred ones first."""
-    for version in answer.get("versions") or ():
+    for version in document.get("versions") or ():
         yield "/api", "", version
-    for group in answer.get("groups") or ():
+    for group in document.get("groups") or ():
         preferred = group.get("preferredVersion", {}).get("version", "")
         names = [version["version"] for version in group.get("versions") or ()]
         for version in sorted(names, key=lambda name: name != preferred):

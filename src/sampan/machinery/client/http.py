@@ -74,13 +74,13 @@ class HttpTransport:
         timeout = aiohttp.ClientTimeout(total=_ANSWER_S, sock_connect=_CONNECT_S)
         connections = self._connections
         try:
-            async with connections.used(), self._open(connections, request, timeout) as answer:
-                body = await answer.read()
+            async with connections.used(), self._open(connections, request, timeout) as response:
+                body = await response.read()
         except (aiohttp.ClientError, TimeoutError, ssl.SSLError) as error:
             raise _connection_failed(request, error) from error
-        if answer.status > _LAST_SUCCESS:
-            raise _failure(request, answer.status, answer.headers, body)
-        return BytesResponse(answer.status, answer.headers, body)
+        if response.status > _LAST_SUCCESS:
+            raise _failure(request, response.status, response.headers, body)
+        return BytesResponse(response.status, response.headers, body)
 
     @asynccontextmanager
     async def watch(self, request: Request, codec: ObjectCodec) -> AsyncIterator[Events]:
@@ -89,15 +89,15 @@ class HttpTransport:
         connections = self._connections
         async with connections.used():
             try:
-                answer = await self._open(connections, request, timeout).__aenter__()
+                response = await self._open(connections, request, timeout).__aenter__()
             except (aiohttp.ClientError, TimeoutError, ssl.SSLError) as error:
                 raise _connection_failed(request, error) from error
             try:
-                if answer.status > _LAST_SUCCESS:
-                    raise _failure(request, answer.status, answer.headers, await answer.read())
-                yield _HttpEvents(request, answer, codec)
+                if response.status > _LAST_SUCCESS:
+                    raise _failure(request, response.status, response.headers, await response.read())
+                yield _HttpEvents(request, response, codec)
             finally:
-                _break_off(answer)
+                _break_off(response)
 
     async def close(self) -> None:
         for connections in (*self._retired, self._connections):
@@ -127,8 +127,8 @@ class HttpTransport:
 class _HttpEvents:
     """Watch events, decoded in batches as their lines arrive."""
 
-    def __init__(self, request: Request, answer: aiohttp.ClientResponse, codec: ObjectCodec) -> None:
-        self._request, self._answer, self._codec = request, answer, codec
+    def __init__(self, request: Request, response: aiohttp.ClientResponse, codec: ObjectCodec) -> None:
+        self._request, self._response, self._codec = request, response, codec
         self._rest = b""
 
     def __aiter__(self) -> Events:
@@ -142,7 +142,7 @@ class _HttpEvents:
 
     async def _lines(self) -> list[bytes]:
         try:
-            piece = await self._answer.content.readany()
+            piece = await self._response.content.readany()
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
             raise _connection_failed(self._request, error) from error
         if not piece:
@@ -159,11 +159,11 @@ class _HttpEvents:
             raise ConnectionFailed(f"an event cannot be read: {error}", may_have_happened=False) from error
 
 
-def _break_off(answer: aiohttp.ClientResponse) -> None:
+def _break_off(response: aiohttp.ClientResponse) -> None:
     """Abort a watch at once: a TLS shutdown would wait for a server that may send nothing more."""
-    if answer.connection is not None and answer.connection.transport is not None:
-        answer.connection.transport.abort()
-    answer.close()
+    if response.connection is not None and response.connection.transport is not None:
+        response.connection.transport.abort()
+    response.close()
 
 
 def _timeout_of(request: Request) -> float | None:
@@ -171,9 +171,9 @@ def _timeout_of(request: Request) -> float | None:
     return int(timeout) + _WATCH_GRACE_S if timeout else None
 
 
-def _connection_failed(request: Request, fault: BaseException) -> ConnectionFailed:
-    was_sent = not isinstance(fault, aiohttp.ClientConnectorError | aiohttp.InvalidURL)
-    reason = str(fault) or type(fault).__name__
+def _connection_failed(request: Request, error: BaseException) -> ConnectionFailed:
+    was_sent = not isinstance(error, aiohttp.ClientConnectorError | aiohttp.InvalidURL)
+    reason = str(error) or type(error).__name__
     may_have_happened = was_sent and request.method != "GET"
     return ConnectionFailed(f"{request.method} {request.path}: {reason}", may_have_happened=may_have_happened)
 

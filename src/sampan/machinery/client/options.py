@@ -27,14 +27,14 @@ class Selection:
     fields: str = ""
 
     def pairs(self) -> Pairs:
-        return given(labelSelector=self.labels, fieldSelector=self.fields)
+        return non_empty(labelSelector=self.labels, fieldSelector=self.fields)
 
 
 EVERYTHING = Selection()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Write:
+class WriteParameters:
     """Options of create, update and patch requests."""
 
     dry_run: bool = False
@@ -44,7 +44,7 @@ class Write:
     """Whether an apply takes over fields that other managers own."""
 
     def pairs(self) -> Pairs:
-        return given(
+        return non_empty(
             dryRun="All" if self.dry_run else "",
             fieldManager=self.field_manager,
             fieldValidation=self.field_validation,
@@ -52,7 +52,7 @@ class Write:
         )
 
 
-PLAIN = Write()
+PLAIN = WriteParameters()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class Delete:
 AS_EVER = Delete()
 
 
-def given(**pairs: str) -> Pairs:
+def non_empty(**pairs: str) -> Pairs:
     """Return the pairs with a non-empty value."""
     return [(key, value) for key, value in pairs.items() if value]
 

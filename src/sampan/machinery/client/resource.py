@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sampan.api.codec import json
 from sampan.api.resource import Resource
-from sampan.machinery.client.codecs import ObjectCodec, codec_of_subresource
-from sampan.machinery.client.kinds import path_of
+from sampan.machinery.client.codecs import ObjectCodec, codec_of_subresource, path_of
 from sampan.machinery.client.options import (
     AS_EVER,
     EVERYTHING,
@@ -18,10 +17,10 @@ from sampan.machinery.client.options import (
     Pairs,
     PatchType,
     Selection,
-    Write,
-    given,
+    WriteParameters,
+    non_empty,
 )
-from sampan.machinery.client.transport import Events, Page, Request, Response
+from sampan.machinery.client.transport import Events, ListPage, Request, Response
 
 if TYPE_CHECKING:
     from sampan.machinery.client.client import Client
@@ -45,7 +44,7 @@ class ResourceClient(Generic[T]):
     # -- reads -------------------------------------------------------------------------------------------------------
 
     async def get(self, name: str, namespace: str = "", *, resource_version: str = "") -> T:
-        query = given(resourceVersion=resource_version)
+        query = non_empty(resourceVersion=resource_version)
         response = await self._send("GET", path_of(self.resource, namespace, name), query, accept=self._accept())
         return self._object(response)
 
@@ -57,9 +56,9 @@ class ResourceClient(Generic[T]):
         match: str = "",
         limit: int = 0,
         continue_token: str = "",
-    ) -> Page:
+    ) -> ListPage:
         """Return one page of the list, or the whole list without a `limit`."""
-        query = selection.pairs() + given(
+        query = selection.pairs() + non_empty(
             resourceVersion=resource_version, resourceVersionMatch=match, **{"continue": continue_token}
         )
         if limit:
@@ -68,7 +67,7 @@ class ResourceClient(Generic[T]):
         response = await self._send("GET", path, query, accept=self._accept(is_list=True))
         return response.page(self.codec)
 
-    async def pages(self, selection: Selection = EVERYTHING, *, limit: int = PAGE_SIZE) -> AsyncIterator[Page]:
+    async def pages(self, selection: Selection = EVERYTHING, *, limit: int = PAGE_SIZE) -> AsyncIterator[ListPage]:
         """Yield the whole list page by page, all pages at the same resource version."""
         token = ""
         while True:
@@ -77,11 +76,11 @@ class ResourceClient(Generic[T]):
             if not (token := page.continue_token):
                 return
 
-    async def list_all(self, selection: Selection = EVERYTHING, *, limit: int = PAGE_SIZE) -> Page:
+    async def list_all(self, selection: Selection = EVERYTHING, *, limit: int = PAGE_SIZE) -> ListPage:
         items: list[Any] = []
         async for page in self.pages(selection, limit=limit):
             items += page.items
-        return Page(items, page.resource_version)
+        return ListPage(items, page.resource_version)
 
     def watch(
         self,
@@ -94,7 +93,7 @@ class ResourceClient(Generic[T]):
     ) -> AbstractAsyncContextManager[Events]:
         """Start a watch; see `transport.Events`. With `initial_events` it starts with the existing objects (a streaming
         list)."""
-        query = [("watch", "true"), *selection.pairs(), *given(resourceVersion=resource_version)]
+        query = [("watch", "true"), *selection.pairs(), *non_empty(resourceVersion=resource_version)]
         if initial_events is not None:
             query += [("sendInitialEvents", str(initial_events).lower()), ("resourceVersionMatch", "NotOlderThan")]
         if bookmarks:
@@ -107,17 +106,17 @@ class ResourceClient(Generic[T]):
 
     # -- writes ------------------------------------------------------------------------------------------------------
 
-    async def create(self, obj: Any, namespace: str = "", *, options: Write = PLAIN) -> T:
+    async def create(self, obj: Any, namespace: str = "", *, options: WriteParameters = PLAIN) -> T:
         """Create the object, in `namespace` or else in the object's own namespace."""
         path = path_of(self.resource, namespace or obj.metadata.namespace)
         return self._object(await self._send("POST", path, options.pairs(), self.codec.encode(obj)))
 
-    async def update(self, obj: Any, *, subresource: str = "", options: Write = PLAIN) -> T:
+    async def update(self, obj: Any, *, subresource: str = "", options: WriteParameters = PLAIN) -> T:
         """Replace the object. Raise Conflict if it has a resource version that is not the current one."""
         path = path_of(self.resource, obj.metadata.namespace, obj.metadata.name, subresource)
         return self._object(await self._send("PUT", path, options.pairs(), self.codec.encode(obj)))
 
-    async def update_status(self, obj: Any, *, options: Write = PLAIN) -> T:
+    async def update_status(self, obj: Any, *, options: WriteParameters = PLAIN) -> T:
         return await self.update(obj, subresource="status", options=options)
 
     async def patch(
@@ -128,7 +127,7 @@ class ResourceClient(Generic[T]):
         *,
         type: PatchType = PatchType.STRATEGIC,
         subresource: str = "",
-        options: Write = PLAIN,
+        options: WriteParameters = PLAIN,
     ) -> T:
         """Patch an object. `patch` is a JSON value: a list of operations, or the object to be merged or applied."""
         path = path_of(self.resource, namespace, name, subresource)
@@ -140,7 +139,7 @@ class ResourceClient(Generic[T]):
 
     async def apply(self, obj: Any, *, field_manager: str, force: bool = False, subresource: str = "") -> T:
         """Server-side apply an object that contains only the fields to be owned."""
-        meta, options = obj.metadata, Write(field_manager=field_manager, force=force)
+        meta, options = obj.metadata, WriteParameters(field_manager=field_manager, force=force)
         path = path_of(self.resource, meta.namespace, meta.name, subresource)
         body = self.codec.encode(obj)
         return self._object(await self._send("PATCH", path, options.pairs(), body, content_type=PatchType.APPLY.value))

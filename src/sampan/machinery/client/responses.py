@@ -9,8 +9,8 @@ import msgspec
 from sampan.api.codec import json
 from sampan.machinery import errors
 from sampan.machinery.client.codecs import ObjectCodec
-from sampan.machinery.client.transport import BOOKMARK, INITIAL_EVENTS_END, Page
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.client.transport import BOOKMARK, INITIAL_EVENTS_END, ListPage
+from sampan.machinery.object_key import NamespacedName, key_of
 
 
 class BytesResponse:
@@ -34,10 +34,10 @@ class BytesResponse:
                 return json.read_any(self._body)
             return codec.decode(self._body)
 
-    def page(self, codec: ObjectCodec) -> Page:
+    def page(self, codec: ObjectCodec) -> ListPage:
         with _readable():
             meta, items = codec.decode_list(self._body)
-        return Page(items, meta.resourceVersion, meta.continue_, meta.remainingItemCount)
+        return ListPage(items, meta.resourceVersion, meta.continue_, meta.remainingItemCount)
 
 
 def warning_text(header: str) -> str:
@@ -62,7 +62,7 @@ class DecodedEvent:
         self.ends_initial_events = type == BOOKMARK and INITIAL_EVENTS_END in obj.metadata.annotations
 
     @property
-    def key(self) -> Key:
+    def key(self) -> NamespacedName:
         return key_of(self.object)
 
     @property

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sampan.machinery.client.codecs import ObjectCodec
-from sampan.machinery.object_key import Key
+from sampan.machinery.object_key import NamespacedName
 
 ADDED, MODIFIED, DELETED, BOOKMARK = "ADDED", "MODIFIED", "DELETED", "BOOKMARK"
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -37,7 +37,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListPage:
     """A list, or one page of it."""
 
     items: Sequence[Any]
@@ -64,7 +64,7 @@ class Response(Protocol):
     def object(self, codec: ObjectCodec) -> Any:
         """Return the object in the response; read-only."""
 
-    def page(self, codec: ObjectCodec) -> Page:
+    def page(self, codec: ObjectCodec) -> ListPage:
         """Return the list in the response; its items are read-only."""
 
 
@@ -74,7 +74,7 @@ class WatchEvent(Protocol):
         """ADDED, MODIFIED, DELETED or BOOKMARK; an ERROR event is raised instead."""
 
     @property
-    def key(self) -> Key:
+    def key(self) -> NamespacedName:
         """The object's key; a bookmark has an empty one."""
 
     @property

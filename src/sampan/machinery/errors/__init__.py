@@ -7,7 +7,7 @@ transports nor on API types: a Status is a plain dict, so that importing it is c
 """
 
 from sampan.api.faults import OMITTED, FieldError, Path
-from sampan.machinery.errors.answers import (
+from sampan.machinery.errors.constructors import (
     MODIFIED,
     already_exists,
     apply_conflict,

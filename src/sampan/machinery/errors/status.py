@@ -150,9 +150,9 @@ class Timeout(ApiError):
 
 
 BY_REASON: dict[str, type[ApiError]] = {cls.default_reason: cls for cls in ApiError.__subclasses__()}
-_NOT_TOLD_BY_CODE = {AlreadyExists, Expired, InternalError, ServerTimeout, StoreReadError}
+_AMBIGUOUS_CODES = {AlreadyExists, Expired, InternalError, ServerTimeout, StoreReadError}
 BY_CODE: dict[int, type[ApiError]] = {
-    cls.default_code: cls for cls in ApiError.__subclasses__() if cls not in _NOT_TOLD_BY_CODE
+    cls.default_code: cls for cls in ApiError.__subclasses__() if cls not in _AMBIGUOUS_CODES
 }
 
 

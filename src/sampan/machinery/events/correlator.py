@@ -30,7 +30,7 @@ class CorrelatorConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CorrelatedEvent:
     event: Event
     """The event to be stored; for an update it has the name of the existing event."""
     is_update: bool
@@ -39,7 +39,7 @@ class Verdict:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _RecordedEvent:
     count: int
     name: str
     first: str | None
@@ -80,21 +80,21 @@ class _Memory(Generic[V]):
 class Correlator:
     def __init__(self, config: CorrelatorConfig | None = None) -> None:
         self._config = config or CorrelatorConfig()
-        self._seen: _Memory[_Seen] = _Memory(self._config.remembered)
+        self._recorded: _Memory[_RecordedEvent] = _Memory(self._config.remembered)
         self._similar: _Memory[_Similar] = _Memory(self._config.remembered)
         self._buckets: _Memory[_Bucket] = _Memory(self._config.remembered)
 
-    def judge(self, event: Event, now: float) -> Verdict | None:
+    def judge(self, event: Event, now: float) -> CorrelatedEvent | None:
         """Return what to do with the event, or None to drop it."""
         event, key = self._combined(event, now)
         event, is_update = self._counted(event, key)
         if not self._take_token(event, now):
             return None
-        return Verdict(event, is_update, key)
+        return CorrelatedEvent(event, is_update, key)
 
     def stored(self, key: Hashable, event: Event) -> None:
         """Record the event as the server stored it."""
-        self._seen.put(key, _Seen(event.count, event.metadata.name, event.firstTimestamp))
+        self._recorded.put(key, _RecordedEvent(event.count, event.metadata.name, event.firstTimestamp))
 
     def _combined(self, event: Event, now: float) -> tuple[Event, Hashable]:
         """Return the event, or its aggregate, and the key that identifies repetitions of it."""
@@ -111,11 +111,11 @@ class Correlator:
         return msgspec.structs.replace(event, message=COMBINED + event.message), alike
 
     def _counted(self, event: Event, key: Hashable) -> tuple[Event, bool]:
-        last = self._seen.get(key)
+        last = self._recorded.get(key)
         if last is not None:
             metadata = msgspec.structs.replace(event.metadata, name=last.name)
             event = msgspec.structs.replace(event, metadata=metadata, count=last.count + 1, firstTimestamp=last.first)
-        self._seen.put(key, _Seen(event.count, event.metadata.name, event.firstTimestamp))
+        self._recorded.put(key, _RecordedEvent(event.count, event.metadata.name, event.firstTimestamp))
         return event, last is not None
 
     def _take_token(self, event: Event, now: float) -> bool:

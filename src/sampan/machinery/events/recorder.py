@@ -16,7 +16,7 @@ from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.clock import Clock
-from sampan.machinery.events.correlator import Correlator, CorrelatorConfig, Verdict
+from sampan.machinery.events.correlator import CorrelatedEvent, Correlator, CorrelatorConfig
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class EventRecorder:
             self.dropped += 1
             return
         try:
-            self._waiting.append(self._made(obj, type, reason, message, annotations or {}, host or self._host))
+            self._waiting.append(self._new_event(obj, type, reason, message, annotations or {}, host or self._host))
         except Exception:
             log.exception("cannot record an Event with reason %s", reason)
             return
@@ -111,7 +111,9 @@ class EventRecorder:
             del self._busy[about]
             self._more.set()
 
-    def _made(self, obj: Any, type: str, reason: str, message: str, annotations: Mapping[str, str], host: str) -> Event:
+    def _new_event(
+        self, obj: Any, type: str, reason: str, message: str, annotations: Mapping[str, str], host: str
+    ) -> Event:
         now, ref = self._clock.now(), reference(obj)
         self._serial += 1
         stamp = int(now * 1e9) & ~0xFFFFFFF | (self._number & 0xFFFF) << 12 | self._serial & 0xFFF
@@ -133,13 +135,13 @@ class EventRecorder:
         )
 
     async def _send(self, event: Event) -> None:
-        verdict = self._correlator.judge(event, self._clock.monotonic())
-        if verdict is None:
+        correlated = self._correlator.judge(event, self._clock.monotonic())
+        if correlated is None:
             self.dropped += 1
             return
         for _ in range(_ATTEMPTS):
             try:
-                self._correlator.stored(verdict.key, await self._write(verdict))
+                self._correlator.stored(correlated.key, await self._write(correlated))
                 return
             except ConnectionFailed as failure:
                 log.debug("cannot record an Event with reason %s: %s", event.reason, failure)
@@ -150,9 +152,9 @@ class EventRecorder:
                 return
         self.dropped += 1
 
-    async def _write(self, verdict: Verdict) -> Event:
-        event = verdict.event
-        if verdict.is_update:
+    async def _write(self, correlated: CorrelatedEvent) -> Event:
+        event = correlated.event
+        if correlated.is_update:
             patch = {"count": event.count, "lastTimestamp": event.lastTimestamp, "message": event.message}
             try:
                 return await self._events.patch(event.metadata.name, patch, event.metadata.namespace)

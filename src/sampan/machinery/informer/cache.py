@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from typing import Any, Generic, TypeVar
 
 from sampan.api import labels
-from sampan.machinery.object_key import Key
+from sampan.machinery.object_key import NamespacedName
 
 T = TypeVar("T")
 
@@ -30,13 +30,13 @@ class Lister(Generic[T]):
     """The read-only interface of an informer's cache."""
 
     def __init__(self) -> None:
-        self._objects: dict[Key, T] = {}
-        self._indexes: dict[IndexFunction, dict[Hashable, dict[Key, T]]] = {}
+        self._objects: dict[NamespacedName, T] = {}
+        self._indexes: dict[IndexFunction, dict[Hashable, dict[NamespacedName, T]]] = {}
 
     def get(self, name: str, namespace: str = "") -> T | None:
-        return self._objects.get(Key(namespace, name))
+        return self._objects.get(NamespacedName(namespace, name))
 
-    def by_key(self, key: Key) -> T | None:
+    def by_key(self, key: NamespacedName) -> T | None:
         return self._objects.get(key)
 
     def list(self, namespace: str = "", selector: labels.Selector = labels.EVERYTHING) -> Sequence[T]:
@@ -59,7 +59,7 @@ class Lister(Generic[T]):
         """Return all values of the index."""
         return list(self._index(index))
 
-    def keys(self) -> Sequence[Key]:
+    def keys(self) -> Sequence[NamespacedName]:
         return list(self._objects)
 
     def __iter__(self) -> Iterator[T]:
@@ -68,7 +68,7 @@ class Lister(Generic[T]):
     def __len__(self) -> int:
         return len(self._objects)
 
-    def _index(self, function: IndexFunction) -> Mapping[Hashable, dict[Key, T]]:
+    def _index(self, function: IndexFunction) -> Mapping[Hashable, dict[NamespacedName, T]]:
         index = self._indexes.get(function)
         if index is None:
             index = self._indexes[function] = {}
@@ -81,7 +81,7 @@ class Lister(Generic[T]):
 class ObjectCache(Lister[T]):
     """A lister that its informer fills."""
 
-    def put(self, key: Key, obj: T) -> None:
+    def put(self, key: NamespacedName, obj: T) -> None:
         old = self._objects.get(key)
         self._objects[key] = obj
         for function, index in self._indexes.items():
@@ -91,7 +91,7 @@ class ObjectCache(Lister[T]):
             for value in values:
                 index.setdefault(value, {})[key] = obj
 
-    def remove(self, key: Key) -> T | None:
+    def remove(self, key: NamespacedName) -> T | None:
         old = self._objects.pop(key, None)
         if old is not None:
             for function, index in self._indexes.items():
@@ -99,7 +99,7 @@ class ObjectCache(Lister[T]):
         return old
 
 
-def _remove(index: dict[Hashable, dict[Key, T]], key: Key, values: Iterable[Hashable]) -> None:
+def _remove(index: dict[Hashable, dict[NamespacedName, T]], key: NamespacedName, values: Iterable[Hashable]) -> None:
     for value in values:
         objects = index.get(value)
         if objects is not None:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from sampan.api.resource import Resource
 from sampan.machinery.activity import Activity
 from sampan.machinery.client.client import Client
-from sampan.machinery.client.kinds import resource_of
+from sampan.machinery.client.codecs import resource_of
 from sampan.machinery.client.options import EVERYTHING, Selection
 from sampan.machinery.client.resource import ResourceClient
 from sampan.machinery.informer.informer import Informer
@@ -16,7 +16,7 @@ from sampan.machinery.informer.reflector import Reflector, ReflectorConfig, Sink
 
 T = TypeVar("T")
 
-_Wanted = tuple[str, str, str, Selection, bool]
+_InformerKey = tuple[str, str, str, Selection, bool]
 
 
 class InformerFactory:
@@ -27,7 +27,7 @@ class InformerFactory:
     ) -> None:
         self._client, self._config = client, config
         self.activity = activity or Activity()
-        self._informers: dict[_Wanted, Informer[Any]] = {}
+        self._informers: dict[_InformerKey, Informer[Any]] = {}
         self._running = AsyncExitStack()
         self._running_informers: dict[Informer[Any] | Reflector, asyncio.Task[None]] = {}
         self._reflectors: dict[Reflector, str] = {}

@@ -12,7 +12,7 @@ from sampan.machinery.client.options import EVERYTHING, Selection
 from sampan.machinery.client.resource import ResourceClient
 from sampan.machinery.informer.cache import Lister, ObjectCache
 from sampan.machinery.informer.reflector import Reflector, ReflectorConfig
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class Informer(Generic[T]):
             raise
         return lambda: self._handlers.remove(pass_on)
 
-    async def _tell(self, handler: Handler, untold: dict[Key, None]) -> None:
+    async def _tell(self, handler: Handler, untold: dict[NamespacedName, None]) -> None:
         began = time.perf_counter()
         while untold:
             key = next(iter(untold))
@@ -98,7 +98,7 @@ class Informer(Generic[T]):
         """List and watch until cancelled."""
         await self._reflector.run()
 
-    def _put(self, key: Key, obj: Any) -> None:
+    def _put(self, key: NamespacedName, obj: Any) -> None:
         old: Any = self._cache.by_key(key)
         if old is not None:
             if old.metadata.resourceVersion == obj.metadata.resourceVersion:
@@ -109,7 +109,7 @@ class Informer(Generic[T]):
         self._cache.put(key, obj)
         self._notify(old, obj)
 
-    def _remove(self, key: Key) -> None:
+    def _remove(self, key: NamespacedName) -> None:
         old = self._cache.remove(key)
         if old is not None:
             self._notify(old, None)
@@ -132,7 +132,7 @@ class _Sink:
         self._informer = informer
         self.put, self.remove = informer._put, informer._remove
 
-    def known(self) -> Sequence[Key]:
+    def known(self) -> Sequence[NamespacedName]:
         return self._informer.lister.keys()
 
     def filled(self) -> None:

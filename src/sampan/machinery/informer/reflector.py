@@ -16,7 +16,7 @@ from sampan.machinery import errors
 from sampan.machinery.client.options import EVERYTHING, Selection
 from sampan.machinery.client.resource import ResourceClient
 from sampan.machinery.client.transport import BOOKMARK, DELETED, ConnectionFailed, Events, WatchEvent
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 
 _CHANCE = random.Random()
 """A generator of its own, because tests seed the shared one."""
@@ -33,13 +33,13 @@ loop."""
 class Sink(Protocol):
     """The receiver of the objects. Its methods must be fast and may not raise."""
 
-    def put(self, key: Key, obj: Any) -> None:
+    def put(self, key: NamespacedName, obj: Any) -> None:
         """Add or update an object."""
 
-    def remove(self, key: Key) -> None:
+    def remove(self, key: NamespacedName) -> None:
         """Remove an object, if it is known."""
 
-    def known(self) -> Sequence[Key]:
+    def known(self) -> Sequence[NamespacedName]:
         """Return the keys of the objects that were added and not removed."""
 
     def filled(self) -> None:
@@ -99,7 +99,7 @@ class Reflector:
             self._streams = False
 
     async def _fill_by_stream(self, events: Events) -> None:
-        keys: set[Key] = set()
+        keys: set[NamespacedName] = set()
         async for batch in events:
             began = time.perf_counter()
             for at, event in enumerate(batch):
@@ -113,19 +113,19 @@ class Reflector:
                     began = time.perf_counter()
         raise ConnectionFailed("the watch ended before it had told everything", may_have_happened=False)
 
-    def _tell_initial(self, event: WatchEvent, seen: set[Key]) -> None:
+    def _tell_initial(self, event: WatchEvent, keys: set[NamespacedName]) -> None:
         if event.type == BOOKMARK:
             return
         key = event.key
         if event.type == DELETED:
-            seen.discard(key)
+            keys.discard(key)
             self._sink.remove(key)
         else:
-            seen.add(key)
+            keys.add(key)
             self._sink.put(key, event.object)
 
     async def _fill_by_list(self) -> None:
-        keys: set[Key] = set()
+        keys: set[NamespacedName] = set()
         async for page in self._source.pages(self._selection):
             for obj in page.items:
                 key = key_of(obj)
@@ -136,9 +136,9 @@ class Reflector:
             raise ConnectionFailed("the list tells no version", may_have_happened=False)
         self._complete(keys, version)
 
-    def _complete(self, seen: set[Key], version: str) -> None:
+    def _complete(self, keys: set[NamespacedName], version: str) -> None:
         for key in self._sink.known():
-            if key not in seen:
+            if key not in keys:
                 self._sink.remove(key)
         self._version = version
         self.fills += 1

@@ -62,7 +62,7 @@ class Channels:
         self._knows_end = socket.protocol == V5
         self._tells_end = tells_end and self._knows_end
         self.streams = [ChannelStream(self, number) for number in range(count)]
-        self.gone = asyncio.Event()
+        self.closed = asyncio.Event()
         """Set when the other side has closed or aborted the connection."""
         self._group = asyncio.TaskGroup()
         self._task: asyncio.Task[None] | None = None
@@ -73,7 +73,7 @@ class Channels:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._task is not None:
             self._task.cancel()
@@ -87,7 +87,7 @@ class Channels:
         except ConnectionError as broken:
             error = broken
         finally:
-            self.gone.set()
+            self.closed.set()
             for stream in self.streams:
                 stream.inbox.end(error)
 

@@ -1,11 +1,40 @@
-"""Negotiation of the protocol of an upgraded HTTP connection. Pure: headers in, head of the response out."""
+"""Negotiation of the protocol of an upgraded HTTP connection. Pure: headers in, head of the response out.
+
+The contract of a stream that shares a connection with others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from sampan.machinery.multiplex.websocket_frames import accept_key
+
+
+class Stream(Protocol):
+    """A stream whose two directions are closed independently."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers that it was opened with; names in lower case."""
+
+    async def read(self) -> bytes:
+        """Return the received data; empty when the other side has closed its direction."""
+
+    async def write(self, data: bytes) -> None:
+        """Write data. Raise ConnectionError if the stream or the connection is closed."""
+
+    async def close(self) -> None:
+        """Close this side's direction; reading is still possible."""
+
+    async def reset(self) -> None:
+        """Abort both directions at once."""
+
+
+STREAM_TYPE, PORT, REQUEST_ID = "streamtype", "port", "requestid"
+"""Headers of streams."""
+STDIN, STDOUT, STDERR, ERROR, RESIZE, DATA = "stdin", "stdout", "stderr", "error", "resize", "data"
+"""Types of streams."""
 
 SPDY = "SPDY/3.1"
 STREAM_PROTOCOL, ACCEPTED_PROTOCOLS = "X-Stream-Protocol-Version", "X-Accepted-Stream-Protocol-Versions"
@@ -19,7 +48,7 @@ Values = Callable[[str], Sequence[str]]
 """Returns all values of a header."""
 
 
-class Refused(Exception):
+class UpgradeRefused(Exception):
     """The upgrade is rejected with this error response."""
 
     def __init__(self, code: int, text: str, headers: Sequence[tuple[str, str]] = ()) -> None:
@@ -65,10 +94,10 @@ def _agreed_websocket(values: Values, known: Sequence[str]) -> Agreement:
     protocol = next((candidate for candidate in requested if candidate in known), None)
     keys = values(WEBSOCKET_KEY)
     if not keys or "13" not in values("Sec-WebSocket-Version"):
-        raise Refused(400, "unable to upgrade: the WebSocket handshake is not complete")
+        raise UpgradeRefused(400, "unable to upgrade: the WebSocket handshake is not complete")
     if protocol is None:
         words = f"[{' '.join(requested)}]; supports [{' '.join(known)}]"
-        raise Refused(403, f"requested protocol(s) are not supported: {words}")
+        raise UpgradeRefused(403, f"requested protocol(s) are not supported: {words}")
     headers = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Accept", accept_key(keys[0]))]
     if protocol:
         headers.append((WEBSOCKET_PROTOCOL, protocol))
@@ -77,23 +106,19 @@ def _agreed_websocket(values: Values, known: Sequence[str]) -> Agreement:
 
 def _agreed_spdy(values: Values, known: Sequence[str]) -> Agreement:
     if not (is_upgrade(values) and any(SPDY.lower() in value.lower() for value in values("Upgrade"))):
-        raise Refused(400, "unable to upgrade: missing upgrade headers in request")
+        raise UpgradeRefused(400, "unable to upgrade: missing upgrade headers in request")
     if not values(STREAM_PROTOCOL):
-        raise Refused(400, f"unable to upgrade: header {STREAM_PROTOCOL} does not exist in request")
+        raise UpgradeRefused(400, f"unable to upgrade: header {STREAM_PROTOCOL} does not exist in request")
     requested = wished(values, STREAM_PROTOCOL)
     if not requested:
-        raise Refused(400, f"unable to upgrade: header {STREAM_PROTOCOL} contains no valid protocols")
+        raise UpgradeRefused(400, f"unable to upgrade: header {STREAM_PROTOCOL} contains no valid protocols")
     protocol = next((candidate for candidate in requested if candidate in known), None)
     if protocol is None:
         words = f"client supports [{' '.join(requested)}], server accepts [{' '.join(known)}]"
-        raise Refused(
+        raise UpgradeRefused(
             403,
             f"unable to upgrade: unable to negotiate protocol: {words}",
             [(ACCEPTED_PROTOCOLS, candidate) for candidate in known],
         )
     headers = [("Connection", "Upgrade"), ("Upgrade", SPDY), (STREAM_PROTOCOL, protocol)]
     return Agreement(protocol=protocol, is_websocket=False, headers=headers)
-
-
-__all__ = ["BEARER", "PORT_FORWARD", "SPDY", "STREAM_PROTOCOL", "TUNNELLED_PORT_FORWARD", "WEBSOCKET_PROTOCOL"]
-__all__ += ["Agreement", "Refused", "Values", "agreed", "is_upgrade", "is_websocket", "wished"]

@@ -1,9 +1,12 @@
 """The server side of port-forward, in each of its three forms: pairs of SPDY streams, the same inside a WebSocket, and
-pairs of a WebSocket's channels."""
+pairs of a WebSocket's channels.
+
+The client side of port-forward: connections to local ports, each a pair of SPDY streams."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import struct
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -11,12 +14,21 @@ from typing import Any
 
 from sampan.machinery.multiplex import channels as channel_forms
 from sampan.machinery.multiplex.channels import Channels
-from sampan.machinery.multiplex.handshake import PORT_FORWARD, TUNNELLED_PORT_FORWARD, Agreement
+from sampan.machinery.multiplex.handshake import (
+    DATA,
+    ERROR,
+    PORT,
+    PORT_FORWARD,
+    REQUEST_ID,
+    STREAM_TYPE,
+    TUNNELLED_PORT_FORWARD,
+    Agreement,
+    Stream,
+)
 from sampan.machinery.multiplex.spdy import SpdyConnection, SpdyStream
-from sampan.machinery.multiplex.streams import DATA, ERROR, PORT, REQUEST_ID, STREAM_TYPE, Stream
-from sampan.machinery.multiplex.tunnel import Tunnel
+from sampan.machinery.multiplex.upgrade import Tunnel
 from sampan.machinery.multiplex.websocket import WebSocket
-from sampan.machinery.multiplex.wire import PIECE, Wire
+from sampan.machinery.multiplex.wire import PIECE, Wire, close_writer
 
 SPDY_PROTOCOLS = (PORT_FORWARD,)
 WEBSOCKET_PROTOCOLS = (TUNNELLED_PORT_FORWARD, "", channel_forms.V4, channel_forms.V4_BASE64)
@@ -50,10 +62,10 @@ async def _serve_channels(socket: WebSocket, ports: Sequence[int], connect: Conn
                 group.create_task(_serve_pair(streams[2 * index], streams[2 * index + 1], port, connect, about))
                 for index, port in enumerate(ports)
             ]
-            gone = group.create_task(channels.gone.wait())
+            closed = group.create_task(channels.closed.wait())
             served = group.create_task(_all_of(tasks))
-            await asyncio.wait((gone, served), return_when=asyncio.FIRST_COMPLETED)
-            for task in (*tasks, gone, served):
+            await asyncio.wait((closed, served), return_when=asyncio.FIRST_COMPLETED)
+            for task in (*tasks, closed, served):
                 task.cancel()
     await socket.close()
 
@@ -95,7 +107,7 @@ async def serve_spdy(wire: Wire, connect: Connect, about: str) -> None:
             if len(pair) == 2:
                 del pairs[request]
                 begin(forward(pair[DATA], pair[ERROR], port, connect, about))
-        await connection.gone.wait()
+        await connection.closed.wait()
         for task in list(tasks):
             task.cancel()
 
@@ -185,3 +197,39 @@ async def _tell(error: Stream, text: str) -> None:
     with suppress(ConnectionError):
         await error.write(text.encode())
     await error.close()
+
+
+PROTOCOLS = (TUNNELLED_PORT_FORWARD,)
+_TYPE, _PORT, _REQUEST = "streamType", "port", "requestID"
+
+
+class Forwarding:
+    """Joins local connections with ports of the other side. `tell` is called with error messages."""
+
+    def __init__(self, connection: SpdyConnection, tell: Callable[[str], None]) -> None:
+        self._connection, self._tell = connection, tell
+        self._numbers = itertools.count()
+
+    async def join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, local: int, remote: int) -> None:
+        headers = {_PORT: str(remote), _REQUEST: str(next(self._numbers))}
+        try:
+            error = await self._connection.open({**headers, _TYPE: ERROR})
+            await error.close()
+            data = await self._connection.open({**headers, _TYPE: DATA})
+            await exchanged(data, reader, writer, ends_with_stream=True)
+            await data.close()
+            if message := await _all(error):
+                self._tell(f"an error occurred forwarding {local} -> {remote}: {message}")
+            await data.reset()
+        except ConnectionError as failure:
+            self._tell(f"error creating forwarding stream for port {local} -> {remote}: {failure}")
+        finally:
+            await close_writer(writer)
+
+
+async def _all(stream: Stream) -> str:
+    content = b""
+    with suppress(ConnectionError):
+        while data := await stream.read():
+            content += data
+    return content.decode("utf-8", "replace")

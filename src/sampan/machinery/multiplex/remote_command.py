@@ -1,4 +1,6 @@
-"""The server side of exec and attach."""
+"""The server side of exec and attach.
+
+The client side of exec and attach."""
 
 from __future__ import annotations
 
@@ -10,11 +12,11 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeGuard
 
+from sampan.api.integers import parse_int64
 from sampan.machinery.multiplex import channels as channel_forms
-from sampan.machinery.multiplex.channels import Channels
-from sampan.machinery.multiplex.handshake import Agreement
+from sampan.machinery.multiplex.channels import V5, Channels, ChannelStream
+from sampan.machinery.multiplex.handshake import ERROR, RESIZE, STDERR, STDIN, STDOUT, STREAM_TYPE, Agreement, Stream
 from sampan.machinery.multiplex.spdy import SpdyConnection
-from sampan.machinery.multiplex.streams import ERROR, RESIZE, STDERR, STDIN, STDOUT, STREAM_TYPE, Stream
 from sampan.machinery.multiplex.websocket import WebSocket
 from sampan.machinery.multiplex.wire import Wire
 
@@ -37,7 +39,7 @@ _LONGEST_RESIZE = 1 << 10
 _OUTPUT = {1: STDOUT, 2: STDERR}
 
 
-class Process(Protocol):
+class RemoteProcess(Protocol):
     async def read(self) -> tuple[int, bytes] | None: ...
     async def write(self, data: bytes) -> None: ...
     async def close_input(self) -> None: ...
@@ -46,11 +48,11 @@ class Process(Protocol):
     async def close(self) -> None: ...
 
 
-Begin = Callable[[], Awaitable[Process]]
+Begin = Callable[[], Awaitable[RemoteProcess]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class RemoteCommandOptions:
     """The streams of the process that the client requests."""
 
     stdin: bool = False
@@ -69,7 +71,7 @@ class Ends:
     """The client's streams."""
 
     streams: Mapping[str, Stream]
-    gone: asyncio.Event
+    closed: asyncio.Event
     has_status: bool
     """Whether the result is sent to the client as a Status, rather than as plain text."""
 
@@ -79,21 +81,21 @@ class NoStreams(Exception):
 
 
 @asynccontextmanager
-async def accepted(wire: Wire, agreement: Agreement, wanted: Wanted) -> AsyncIterator[Ends]:
+async def accepted(wire: Wire, agreement: Agreement, options: RemoteCommandOptions) -> AsyncIterator[Ends]:
     """Yield the streams of a client, once all are open; afterwards they and the connection are closed."""
     has_status = agreement.protocol in _WITH_STATUS
-    types = wanted.types(agreement.protocol)
+    types = options.types(agreement.protocol)
     if agreement.is_websocket:
         socket = WebSocket(wire, is_server=True, protocol=agreement.protocol)
         async with Channels(socket, len(NUMBERS)) as channels:
             streams = {name: stream for name, stream in zip(NUMBERS, channels.streams, strict=True) if name in types}
             await streams[_first(types)].write(b"")
-            yield Ends(streams=streams, gone=channels.gone, has_status=has_status)
+            yield Ends(streams=streams, closed=channels.closed, has_status=has_status)
         await socket.close()
         return
     async with SpdyConnection(wire, is_server=True) as connection:
         opened = await _opened(connection, types)
-        yield Ends(streams=opened, gone=connection.gone, has_status=has_status)
+        yield Ends(streams=opened, closed=connection.closed, has_status=has_status)
         for stream in opened.values():
             await stream.close()
 
@@ -129,10 +131,10 @@ async def serve(ends: Ends, begin: Begin, command: Sequence[str] = ()) -> None:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(work) for work in _inputs(ends.streams, process)]
             output = group.create_task(_output(ends.streams, process))
-            gone = group.create_task(ends.gone.wait())
-            await asyncio.wait((output, gone), return_when=asyncio.FIRST_COMPLETED)
+            closed = group.create_task(ends.closed.wait())
+            await asyncio.wait((output, closed), return_when=asyncio.FIRST_COMPLETED)
             is_over = output.done()
-            for task in (*tasks, output, gone):
+            for task in (*tasks, output, closed):
                 task.cancel()
         if is_over:
             await _tell(ends, _ended(await process.wait(), command))
@@ -140,7 +142,7 @@ async def serve(ends: Ends, begin: Begin, command: Sequence[str] = ()) -> None:
         await process.close()
 
 
-def _inputs(streams: Mapping[str, Stream], process: Process) -> list[Any]:
+def _inputs(streams: Mapping[str, Stream], process: RemoteProcess) -> list[Any]:
     inputs = []
     if STDIN in streams:
         inputs.append(_input(streams[STDIN], process))
@@ -149,14 +151,14 @@ def _inputs(streams: Mapping[str, Stream], process: Process) -> list[Any]:
     return inputs
 
 
-async def _input(stream: Stream, process: Process) -> None:
+async def _input(stream: Stream, process: RemoteProcess) -> None:
     with suppress(ConnectionError):
         while data := await stream.read():
             await process.write(data)
         await process.close_input()
 
 
-async def _resizes(stream: Stream, process: Process) -> None:
+async def _resizes(stream: Stream, process: RemoteProcess) -> None:
     text = ""
     with suppress(ConnectionError):
         while data := await stream.read():
@@ -186,7 +188,7 @@ def _is_size(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and 0 < value < 1 << 16
 
 
-async def _output(streams: Mapping[str, Stream], process: Process) -> None:
+async def _output(streams: Mapping[str, Stream], process: RemoteProcess) -> None:
     with suppress(ConnectionError):
         while (piece := await process.read()) is not None:
             stream = streams.get(_OUTPUT[piece[0]])
@@ -234,5 +236,95 @@ def _failure(text: str) -> dict[str, Any]:
     }
 
 
-__all__ = ["SPDY_PROTOCOLS", "WEBSOCKET_PROTOCOLS", "Begin", "Ends", "NoStreams", "Process", "Wanted"]
-__all__ += ["accepted", "resizes", "serve"]
+PROTOCOLS = (V5,)
+_STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE = range(5)
+_PING_S = 5.0
+
+Output = Callable[[int, bytes], None]
+"""Called with the number of the output stream (1 or 2) and the data."""
+
+
+async def run_client(
+    socket: WebSocket,
+    output: Output,
+    *,
+    stdin: AsyncIterator[bytes] | None = None,
+    sizes: AsyncIterator[tuple[int, int]] | None = None,
+) -> dict[str, Any]:
+    """Run until the process has exited; return its Status. Raise ConnectionError if the connection broke off."""
+    async with Channels(socket, 5, tells_end=True) as channels:
+        async with asyncio.TaskGroup() as group:
+            streams = channels.streams
+            beside = [group.create_task(_pings(socket))]
+            if stdin is not None:
+                beside.append(group.create_task(_send_input(streams[_STDIN], stdin)))
+            if sizes is not None:
+                beside.append(group.create_task(_sizes(streams[_RESIZE], sizes)))
+            outputs = [
+                group.create_task(_receive_output(streams[number], number, output)) for number in (_STDOUT, _STDERR)
+            ]
+            error = group.create_task(_all(streams[_ERROR]))
+            await asyncio.wait([*outputs, error])
+            for task in beside:
+                task.cancel()
+        content = error.result()
+    await socket.close()
+    return _status(content)
+
+
+async def _pings(socket: WebSocket) -> None:
+    with suppress(ConnectionError):
+        while True:
+            await asyncio.sleep(_PING_S)
+            await socket.ping()
+
+
+async def _send_input(stream: ChannelStream, stdin: AsyncIterator[bytes]) -> None:
+    with suppress(ConnectionError):
+        async for data in stdin:
+            await stream.write(data)
+        await stream.close()
+
+
+async def _sizes(stream: ChannelStream, sizes: AsyncIterator[tuple[int, int]]) -> None:
+    with suppress(ConnectionError):
+        async for width, height in sizes:
+            await stream.write(json.dumps({"Width": width, "Height": height}).encode())
+
+
+async def _receive_output(stream: ChannelStream, number: int, output: Output) -> None:
+    with suppress(ConnectionError):
+        while data := await stream.read():
+            output(number, data)
+
+
+async def _all(stream: ChannelStream) -> bytes:
+    content = b""
+    try:
+        while data := await stream.read():
+            content += data
+    except ConnectionError:
+        if not content:
+            raise
+    return content
+
+
+def _status(data: bytes) -> dict[str, Any]:
+    if not data:
+        return {"status": "Success"}
+    try:
+        status: dict[str, Any] = json.loads(data)
+        return status
+    except (ValueError, RecursionError):
+        return {"status": "Failure", "message": data.decode("utf-8", "replace")}
+
+
+def exit_code(status: dict[str, Any]) -> int | None:
+    """Return the exit code of the command; None for a failure that is not the command's own."""
+    if status.get("status") == "Success":
+        return 0
+    if status.get("reason") == "NonZeroExitCode":
+        for cause in (status.get("details") or {}).get("causes") or ():
+            if cause.get("reason") == "ExitCode" and (code := parse_int64(str(cause.get("message", "")))) is not None:
+                return code
+    return None

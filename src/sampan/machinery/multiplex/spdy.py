@@ -12,7 +12,7 @@ from contextlib import suppress
 from types import TracebackType
 
 from sampan.machinery.multiplex import spdy_frames as frames
-from sampan.machinery.multiplex.spdy_frames import BadFrame, Frame
+from sampan.machinery.multiplex.spdy_frames import BadSpdyFrame, Frame
 from sampan.machinery.multiplex.wire import PIECE, Inbox, Wire
 
 _MOST_STREAMS = 1000
@@ -76,7 +76,7 @@ class SpdyConnection:
         """Whether the other side has announced (GOAWAY) that it opens no more streams."""
         self._group = asyncio.TaskGroup()
         self._task: asyncio.Task[None] | None = None
-        self.gone = asyncio.Event()
+        self.closed = asyncio.Event()
         """Set when the other side has closed or aborted the connection."""
 
     async def __aenter__(self) -> SpdyConnection:
@@ -85,7 +85,7 @@ class SpdyConnection:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
             with suppress(ConnectionError, TimeoutError):
@@ -94,7 +94,7 @@ class SpdyConnection:
                     for stream in self._streams.values():
                         stream.inbox.discard()
                     if kind is None and self._is_server:
-                        await self.gone.wait()  # the client closes first: it knows when it has read everything
+                        await self.closed.wait()  # the client closes first: it knows when it has read everything
         finally:
             if self._task is not None:
                 self._task.cancel()
@@ -134,7 +134,7 @@ class SpdyConnection:
             await self._write(data)
 
     async def _write(self, data: bytes) -> None:
-        if self.gone.is_set():
+        if self.closed.is_set():
             raise ConnectionResetError("the connection has ended")
         await self._wire.write(data)
 
@@ -152,10 +152,10 @@ class SpdyConnection:
                     await self._take(frame)
         except ConnectionError as broken:
             error = broken
-        except BadFrame as bad:
+        except BadSpdyFrame as bad:
             error = ConnectionResetError(str(bad))
         finally:
-            self.gone.set()
+            self.closed.set()
             self._accepted.put_nowait(None)
             for stream in list(self._streams.values()):
                 stream.inbox.end(error)
@@ -191,7 +191,7 @@ class SpdyConnection:
     async def _opened(self, frame: Frame) -> None:
         number = frame.stream
         if number % 2 != self._peer_parity or number <= self._last_of_peer:
-            raise BadFrame(f"a stream may not have the number {number}")
+            raise BadSpdyFrame(f"a stream may not have the number {number}")
         self._last_of_peer = number
         # Streams that are opened and reset at once are no longer in `_streams`, but still wait to be accepted.
         if len(self._streams) >= _MOST_STREAMS or self._accepted.qsize() >= _MOST_STREAMS:

@@ -48,7 +48,7 @@ def _dictionary() -> bytes:
 DICTIONARY = _dictionary()
 
 
-class BadFrame(ValueError):
+class BadSpdyFrame(ValueError):
     """The other side violates the protocol."""
 
 
@@ -122,7 +122,7 @@ class Reader:
             size, flags = second & _LARGEST, second >> 24
             is_control = bool(first >> 31)
             if is_control and size > _MOST_FRAME:
-                raise BadFrame(f"a control frame of {size} bytes")
+                raise BadSpdyFrame(f"a control frame of {size} bytes")
             if len(self._data) < 8 + size:
                 break
             content = bytes(self._data[8 : 8 + size])
@@ -136,11 +136,11 @@ class Reader:
     def _control(self, first: int, flags: int, content: bytes) -> Frame | None:
         version, kind = first >> 16 & 0x7FFF, first & 0xFFFF
         if version != _VERSION:
-            raise BadFrame(f"version {version} of the protocol is not known")
+            raise BadSpdyFrame(f"version {version} of the protocol is not known")
         try:
             return self._parsed(kind, flags, content)
         except struct.error:
-            raise BadFrame(f"a frame of the kind {kind} is too short") from None
+            raise BadSpdyFrame(f"a frame of the kind {kind} is too short") from None
 
     def _parsed(self, kind: int, flags: int, content: bytes) -> Frame | None:
         if kind == SYN_STREAM:
@@ -162,21 +162,17 @@ class Reader:
         try:
             raw = self._inflate.decompress(content, _MOST_HEADERS)
         except zlib.error as error:
-            raise BadFrame(f"headers cannot be read: {error}") from None
+            raise BadSpdyFrame(f"headers cannot be read: {error}") from None
         if self._inflate.unconsumed_tail:
-            raise BadFrame("headers are too long")
+            raise BadSpdyFrame("headers are too long")
         (count,) = struct.unpack_from(">I", raw)
         if count > _MOST_NAMES:
-            raise BadFrame("there are too many headers")
+            raise BadSpdyFrame("there are too many headers")
         texts, at = [], 4
         for _ in range(2 * count):
             (size,) = struct.unpack_from(">I", raw, at)
             if at + 4 + size > len(raw):
-                raise BadFrame("headers are too short")
+                raise BadSpdyFrame("headers are too short")
             texts.append(raw[at + 4 : at + 4 + size].decode("utf-8", "replace"))
             at += 4 + size
         return {name.lower(): value for name, value in zip(texts[::2], texts[1::2], strict=True)}
-
-
-__all__ = ["CANCEL", "FIN", "GOAWAY", "HEADERS", "INVALID_STREAM", "PING", "PROTOCOL_ERROR", "REFUSED_STREAM"]
-__all__ += ["RST_STREAM", "STREAM_ALREADY_CLOSED", "SYN_REPLY", "SYN_STREAM", "BadFrame", "Frame", "Reader", "Writer"]

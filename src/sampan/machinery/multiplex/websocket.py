@@ -7,7 +7,16 @@ import struct
 from contextlib import suppress
 
 from sampan.machinery.multiplex import websocket_frames as frames
-from sampan.machinery.multiplex.websocket_frames import BINARY, CLOSE, NORMAL, PING, PONG, TEXT, BadFrame, Message
+from sampan.machinery.multiplex.websocket_frames import (
+    BINARY,
+    CLOSE,
+    NORMAL,
+    PING,
+    PONG,
+    TEXT,
+    BadWebSocketFrame,
+    WebSocketMessage,
+)
 from sampan.machinery.multiplex.wire import Wire
 
 _FAREWELL_S = 2.0
@@ -21,12 +30,12 @@ class WebSocket:
         self._wire, self._is_server = wire, is_server
         self.protocol = protocol
         """The negotiated subprotocol."""
-        self._frames = frames.Frames(is_server=is_server)
-        self._ready: list[Message] = []
+        self._frames = frames.WebSocketFrames(is_server=is_server)
+        self._ready: list[WebSocketMessage] = []
         self._sending = asyncio.Lock()
         self._is_closing = self._is_over = False
 
-    async def receive(self) -> Message | None:
+    async def receive(self) -> WebSocketMessage | None:
         """Return the next text or binary message; None at the end. Raise ConnectionError if the connection broke
         off."""
         while True:
@@ -49,12 +58,12 @@ class WebSocket:
             return
         try:
             self._ready += self._frames.feed(data)
-        except BadFrame as error:
+        except BadWebSocketFrame as error:
             self._is_over = True
             await self._say_close(error.code)
             raise ConnectionResetError(str(error)) from None
 
-    async def _is_end(self, message: Message) -> bool:
+    async def _is_end(self, message: WebSocketMessage) -> bool:
         if message.opcode == PING:
             with suppress(ConnectionError):
                 await self._send(PONG, message.data)

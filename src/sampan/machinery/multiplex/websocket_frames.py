@@ -16,7 +16,7 @@ MOST = 32 << 20
 """The largest message, in bytes."""
 
 
-class BadFrame(ValueError):
+class BadWebSocketFrame(ValueError):
     """The other side violates the protocol."""
 
     def __init__(self, text: str, code: int = PROTOCOL_ERROR) -> None:
@@ -25,7 +25,7 @@ class BadFrame(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class WebSocketMessage:
     opcode: int
     data: bytes
 
@@ -61,7 +61,7 @@ def masked(data: bytes, mask: bytes) -> bytes:
     return (int.from_bytes(data, "big") ^ int.from_bytes(key, "big")).to_bytes(size, "big")
 
 
-class Frames:
+class WebSocketFrames:
     """Takes bytes as they arrive. With `is_server` received frames must be masked, otherwise they must not be."""
 
     def __init__(self, *, is_server: bool, most: int = MOST) -> None:
@@ -71,7 +71,7 @@ class Frames:
         """The fragments of a message so far, joined: a list of small ones would take many times the memory."""
         self._opcode = 0
 
-    def feed(self, data: bytes) -> list[Message]:
+    def feed(self, data: bytes) -> list[WebSocketMessage]:
         self._data += data
         messages = []
         while (parsed := self._next()) is not None:
@@ -97,7 +97,7 @@ class Frames:
                 return None
             (size,), at = struct.unpack_from(">Q", data, 2), 10
         if size + len(self._message) > self._most:
-            raise BadFrame("the message is too large", TOO_BIG)
+            raise BadWebSocketFrame("the message is too large", TOO_BIG)
         mask_at, at = at, at + (4 if second & 0x80 else 0)
         if len(data) < at + size:
             return None
@@ -109,30 +109,26 @@ class Frames:
 
     def _check(self, first: int, second: int, opcode: int, size: int, is_last: bool) -> None:
         if first & 0x70:
-            raise BadFrame("reserved bits are set")
+            raise BadWebSocketFrame("reserved bits are set")
         if bool(second & 0x80) != self._is_server:
-            raise BadFrame("the frame is not masked" if self._is_server else "the frame is masked")
+            raise BadWebSocketFrame("the frame is not masked" if self._is_server else "the frame is masked")
         if opcode not in (CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG):
-            raise BadFrame(f"frames of the kind {opcode} are not known")
+            raise BadWebSocketFrame(f"frames of the kind {opcode} are not known")
         if opcode >= CLOSE and (size > _LONGEST_CONTROL or not is_last):
-            raise BadFrame("a control frame is too long")
+            raise BadWebSocketFrame("a control frame is too long")
 
-    def _joined(self, is_last: bool, opcode: int, content: bytes) -> Message | None:
+    def _joined(self, is_last: bool, opcode: int, content: bytes) -> WebSocketMessage | None:
         if opcode >= CLOSE:
-            return Message(opcode, content)
+            return WebSocketMessage(opcode, content)
         if (opcode == CONTINUATION) != bool(self._opcode):
-            raise BadFrame("a message begins within another" if opcode else "nothing is there to be continued")
+            raise BadWebSocketFrame("a message begins within another" if opcode else "nothing is there to be continued")
         self._opcode = opcode or self._opcode
         if is_last and not self._message:
             opcode, self._opcode = self._opcode, 0
-            return Message(opcode, content)
+            return WebSocketMessage(opcode, content)
         self._message += content
         if not is_last:
             return None
-        message = Message(self._opcode, bytes(self._message))
+        message = WebSocketMessage(self._opcode, bytes(self._message))
         self._message, self._opcode = bytearray(), 0
         return message
-
-
-__all__ = ["BINARY", "CLOSE", "INTERNAL_ERROR", "NORMAL", "PING", "PONG", "PROTOCOL_ERROR", "TEXT", "TOO_BIG"]
-__all__ += ["BadFrame", "Frames", "Message", "accept_key", "frame", "masked", "new_key"]

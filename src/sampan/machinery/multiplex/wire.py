@@ -64,7 +64,7 @@ class Inbox:
         self._pieces: list[bytes] = []
         self._size, self._most = 0, most
         self._is_ended = False
-        self._fault: Exception | None = None
+        self._error: Exception | None = None
         self._come, self._room = asyncio.Event(), asyncio.Event()
         self._room.set()
 
@@ -85,25 +85,25 @@ class Inbox:
             self._size += len(data)
             self._come.set()
 
-    def end(self, fault: Exception | None = None) -> None:
+    def end(self, error: Exception | None = None) -> None:
         """Mark the end; reading past the remaining data raises the exception, if there is one."""
         if not self._is_ended:
-            self._is_ended, self._fault = True, fault
+            self._is_ended, self._error = True, error
         self._come.set()
         self._room.set()
 
-    def discard(self, fault: Exception | None = None) -> None:
+    def discard(self, error: Exception | None = None) -> None:
         """Drop the data and mark the end; reading raises the exception, if there is one."""
         self._pieces.clear()
         self._size = 0
-        self.end(fault)
+        self.end(error)
 
     async def get(self) -> bytes:
         """Return all buffered data, waiting for some; empty at the end."""
         while not self._pieces:
             if self._is_ended:
-                if self._fault is not None:
-                    raise self._fault
+                if self._error is not None:
+                    raise self._error
                 return b""
             self._come.clear()
             await self._come.wait()

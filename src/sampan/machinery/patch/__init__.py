@@ -9,12 +9,11 @@ patch that fails raises a PatchError, whose `as_api_error()` is kube-apiserver's
 are `apimachinery/pkg/util/strategicpatch` and `jsonmergepatch`.
 """
 
-from sampan.machinery.patch.faults import MalformedPatch, PatchError, RefusedPatch, TestFailed, TooManyOperations
-from sampan.machinery.patch.json_diff import json_diff
+from sampan.machinery.patch.diff import json_diff, strategic_diff, three_way_strategic_diff
+from sampan.machinery.patch.errors import MalformedPatch, PatchError, RefusedPatch, TestFailed, TooManyOperations
 from sampan.machinery.patch.json_patch import Operation, apply_json_patch, check_json_patch, unknown_parts
 from sampan.machinery.patch.merge import apply_merge_patch, check_merge_patch, merge_diff, three_way_merge_diff
 from sampan.machinery.patch.strategic import apply_strategic_patch, check_strategic_patch, join_strategic_patches
-from sampan.machinery.patch.strategic_diff import strategic_diff, three_way_strategic_diff
 
 __all__ = [
     "MalformedPatch",

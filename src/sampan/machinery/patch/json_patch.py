@@ -13,13 +13,13 @@ import msgspec
 from sampan.api import limits
 from sampan.api.integers import parse_int64
 from sampan.api.schema import copy_value
-from sampan.machinery.patch.equality import same
-from sampan.machinery.patch.faults import (
+from sampan.machinery.patch.errors import (
     MalformedPatch,
     RefusedPatch,
     TestFailed,
     TooManyOperations,
     cannot_unmarshal,
+    same,
     within_depth,
 )
 

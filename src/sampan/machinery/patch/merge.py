@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from sampan.machinery.patch.equality import same
-from sampan.machinery.patch.faults import MalformedPatch, cannot_unmarshal, within_depth
+from sampan.machinery.patch.errors import MalformedPatch, cannot_unmarshal, same, within_depth
 
 Object = dict[str, Any]
 

@@ -15,6 +15,7 @@ from sampan.machinery.patch.directives import (
     PATCH,
     RETAIN_KEYS,
     SET_ORDER,
+    arranged,
     field_named_by,
     holds_objects,
     identities,
@@ -24,9 +25,14 @@ from sampan.machinery.patch.directives import (
     without_directives,
     wrong_type,
 )
-from sampan.machinery.patch.equality import same
-from sampan.machinery.patch.faults import MalformedPatch, PatchError, TooManyOperations, cannot_unmarshal, within_depth
-from sampan.machinery.patch.order import arranged
+from sampan.machinery.patch.errors import (
+    MalformedPatch,
+    PatchError,
+    TooManyOperations,
+    cannot_unmarshal,
+    same,
+    within_depth,
+)
 
 Object = dict[str, Any]
 
@@ -173,7 +179,7 @@ def _order_list(result: Object, patch: Object, name: str, order: list[Any], sche
         merged, live = _merge_list(current, value, field, run), _live_order(current, value, key)
     elif name in patch:
         merged = value
-    result[name] = arranged(merged, key, wanted=order, live=live)
+    result[name] = arranged(merged, key, order=order, live=live)
     patch.pop(name, None)
 
 
@@ -222,30 +228,30 @@ def _directive_of(item: Any) -> Any:
 def _delete_from_lists(result: Object, patch: Object, schema: Schema, run: _Run) -> None:
     """Execute $deleteFromPrimitiveList on the result, after merging the list itself, and remove both from the patch."""
     for key in [key for key in patch if key.startswith(DELETE_FROM)]:
-        gone = patch.pop(key)
+        deleted = patch.pop(key)
         if run.join:
-            result[key] = gone
+            result[key] = deleted
             continue
         name = field_named_by(key, DELETE_FROM)
         if name in patch:
             _merge_field(result, name, patch.pop(name), schema, run)
-        _delete_from(result, name, gone, schema, run)
+        _delete_from(result, name, deleted, schema, run)
 
 
-def _delete_from(result: Object, name: str, gone: Any, schema: Schema, run: _Run) -> None:
+def _delete_from(result: Object, name: str, deleted: Any, schema: Schema, run: _Run) -> None:
     current = result.get(name)
-    if gone is None:
+    if deleted is None:
         result.pop(name, None)
-    elif not isinstance(current, list) or not isinstance(gone, list):
+    elif not isinstance(current, list) or not isinstance(deleted, list):
         # kube-apiserver then treats it as a plain patch of the field, if the types are the same.
-        if type(current) is type(gone):
-            _merge_field(result, name, gone, schema, run)
-    elif current or gone:
+        if type(current) is type(deleted):
+            _merge_field(result, name, deleted, schema, run)
+    elif current or deleted:
         field = lookup(schema, name)
-        if holds_objects(current, gone):
-            result[name] = _merge_list(current, gone, field, run)
+        if holds_objects(current, deleted):
+            result[name] = _merge_list(current, deleted, field, run)
         else:
-            marks = set(identities(gone, ""))
+            marks = set(identities(deleted, ""))
             result[name] = [item for item in current if identity(item) not in marks]
 
 
@@ -255,11 +261,11 @@ def _merge_list(original: list[Any], patch: list[Any], field: Schema, run: _Run)
     run.spend(len(original) + len(patch))
     if not holds_objects(original, patch):
         merged = {identity(item): item for item in (*original, *patch)}
-        return arranged(list(merged.values()), field.patch_key, wanted=patch, live=original)
+        return arranged(list(merged.values()), field.patch_key, order=patch, live=original)
     key = _merge_key(field)
     original, patch = _special_items(original, patch, key)
     merged_items = _merge_items(original, patch, field.items or field, key, run)
-    return arranged(merged_items, key, wanted=patch, live=original)
+    return arranged(merged_items, key, order=patch, live=original)
 
 
 def _merge_key(field: Schema) -> str:
@@ -274,10 +280,10 @@ def _special_items(original: list[Any], patch: list[Any], key: str) -> tuple[lis
     if len(plain) == len(patch):
         return original, plain
     special = [item for item in patch if PATCH in item]
-    gone = {identity(merge_value(item, key)) for item in special if _checked_directive(item) == "delete"}
+    deleted = {identity(merge_value(item, key)) for item in special if _checked_directive(item) == "delete"}
     if any(item[PATCH] == "replace" for item in special):
         return plain, []
-    return [item for item in original if key not in item or identity(item[key]) not in gone], plain
+    return [item for item in original if key not in item or identity(item[key]) not in deleted], plain
 
 
 def _checked_directive(item: Object) -> Any:

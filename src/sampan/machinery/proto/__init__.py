@@ -7,6 +7,6 @@ one takes a few milliseconds (tests compare the result with protoc's). The class
 own, so that another client of the same service in the process does not clash.
 """
 
-from sampan.machinery.proto.schema import Message, Method, Schema
+from sampan.machinery.proto.parser import Message, Method, ProtoSchema
 
-__all__ = ["Message", "Method", "Schema"]
+__all__ = ["Message", "Method", "ProtoSchema"]

@@ -1,14 +1,51 @@
 """Parses the subset of proto3 that Sampan's .proto files use: one package, services, messages with scalar, message,
-enum, repeated and map fields, oneofs, top-level and nested enums. Anything else is an error that names it."""
+enum, repeated and map fields, oneofs, top-level and nested enums. Anything else is an error that names it.
+
+Message classes and method paths of a .proto file."""
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from google.protobuf.descriptor_pb2 import (  # type: ignore[import-untyped]
-    DescriptorProto,
-    FieldDescriptorProto,
-    FileDescriptorProto,
-)
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto  # type: ignore[import-untyped]
+from google.protobuf.descriptor_pool import DescriptorPool  # type: ignore[import-untyped]
+from google.protobuf.message_factory import GetMessageClass  # type: ignore[import-untyped]
+
+Message = Any
+"""A class or an instance created at run time, whose fields a type checker cannot see."""
+
+
+class Method(NamedTuple):
+    path: str
+    request: Message
+    response: Message
+
+
+class ProtoSchema:
+    """`schema.RangeRequest` is a message class; `schema.method("KV", "Range")` has what a call needs."""
+
+    def __init__(self, text: str, *, name: str) -> None:
+        pool = DescriptorPool()
+        pool.AddSerializedFile(parse(text, name=name).SerializeToString())
+        self._file = pool.FindFileByName(name)
+        self._classes = {key: GetMessageClass(value) for key, value in self._file.message_types_by_name.items()}
+
+    @classmethod
+    def read(cls, file: Path) -> "ProtoSchema":
+        return cls(file.read_text(), name=file.name)
+
+    def __getattr__(self, name: str) -> Message:
+        try:
+            return self._classes[name]
+        except KeyError:
+            raise AttributeError(f"no message {name} in {self._file.name}") from None
+
+    def method(self, service: str, name: str) -> Method:
+        descriptor = self._file.services_by_name[service].methods_by_name[name]
+        request, response = self._classes[descriptor.input_type.name], self._classes[descriptor.output_type.name]
+        return Method(f"/{descriptor.containing_service.full_name}/{name}", request, response)
+
 
 _COMMENT = re.compile(r"//[^\n]*")
 _TOKEN = re.compile(r'"[^"]*"|[\w.]+|\S')

@@ -14,7 +14,7 @@ from sampan.machinery.quota.scopes import InScope, claim_scope, has_deadline, no
 from sampan.machinery.quota.usage import (
     BY_CLASS,
     DEVICE_CLASS,
-    ONE,
+    UNIT,
     claim_usage,
     container_usage,
     pod_usage,
@@ -79,7 +79,7 @@ def _counter(group: str, plural: str) -> Evaluator:
     names = {count_name(group, plural)}
     if group == "" and plural in _OLD_NAMES:
         names.add(plural)
-    usage = dict.fromkeys(names, ONE)
+    usage = dict.fromkeys(names, UNIT)
     return Evaluator(counts=names.__contains__, usage=lambda obj, now: usage)
 
 

@@ -8,7 +8,7 @@ from sampan.api.resource_names import is_extended, is_huge_pages
 from sampan.api.semantics.pod_resources import Amounts, effective_limits, effective_requests, summed
 from sampan.api.types.core_v1 import Container, PersistentVolumeClaim, Pod, Service
 
-ONE = Quantity(1)
+UNIT = Quantity(1)
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _OVER = ("Failed", "Succeeded")
 _OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
@@ -19,7 +19,7 @@ BY_CLASS = ".storageclass.storage.k8s.io/"
 def pod_usage(pod: Pod, now: float) -> Amounts:
     """Return the usage of a pod. A pod that is finished, or past its deletion grace period, counts only as an
     object."""
-    used = {"count/pods": ONE}
+    used = {"count/pods": UNIT}
     if not is_over(pod, now):
         used |= _compute(effective_requests(pod.spec), effective_limits(pod.spec))
     return used
@@ -30,7 +30,7 @@ def container_usage(container: Container) -> Amounts:
 
 
 def _compute(requests: Amounts, limits: Amounts) -> Amounts:
-    used = {"pods": ONE}
+    used = {"pods": UNIT}
     for name in _COMPUTE:
         if name in requests:
             used[name] = used[f"requests.{name}"] = requests[name]
@@ -62,15 +62,15 @@ def service_usage(service: Service, now: float) -> Amounts:
         is_allocated = service.spec.allocateLoadBalancerNodePorts is not False
         node_ports, balancers = sum(is_allocated or bool(port.nodePort) for port in ports), 1
     return {
-        "count/services": ONE,
-        "services": ONE,
+        "count/services": UNIT,
+        "services": UNIT,
         "services.nodeports": Quantity(node_ports),
         "services.loadbalancers": Quantity(balancers),
     }
 
 
 def claim_usage(claim: PersistentVolumeClaim, now: float) -> Amounts:
-    used = {"count/persistentvolumeclaims": ONE, "persistentvolumeclaims": ONE}
+    used = {"count/persistentvolumeclaims": UNIT, "persistentvolumeclaims": UNIT}
     if (size := _size(claim)) is not None:
         used["requests.storage"] = size
     name = claim.metadata.annotations.get(_OLD_CLASS) or claim.spec.storageClassName

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
-from sampan.machinery.object_key import Key
+from sampan.machinery.object_key import NamespacedName
 
 
 def claim_name_of(pod: Pod, volume: Any) -> str:
@@ -27,7 +27,7 @@ def claim_names_of(pod: Pod) -> Iterator[str]:
 
 def by_claim(pod: Pod) -> Iterable[Hashable]:
     """Index pods by the claims that they use."""
-    return [Key(pod.metadata.namespace, name) for name in claim_names_of(pod)]
+    return [NamespacedName(pod.metadata.namespace, name) for name in claim_names_of(pod)]
 
 
 def is_made_for(claim: PersistentVolumeClaim, pod: Pod) -> bool:

@@ -10,13 +10,13 @@ from typing import Any
 import grpc  # type: ignore[import-untyped]
 from grpc import aio
 
-from sampan.machinery.proto import Method, Schema
+from sampan.machinery.proto import Method, ProtoSchema
 from sampan.runtimes.contract import RuntimeFailure
 
 
 @cache
-def load() -> Schema:
-    return Schema.read(Path(__file__).with_name("cri.proto"))
+def load() -> ProtoSchema:
+    return ProtoSchema.read(Path(__file__).with_name("cri.proto"))
 
 
 TIMEOUT_S = 120.0
@@ -53,7 +53,7 @@ class CriClient:
     """A client of the runtime at `endpoint`, a path with or without `unix://`."""
 
     def __init__(self, endpoint: str) -> None:
-        self.schema: Schema = load()
+        self.schema: ProtoSchema = load()
         self.channel = aio.insecure_channel(f"unix:{endpoint.removeprefix('unix://')}", _OPTIONS)
         self._calls: dict[str, Any] = {}
 

@@ -13,7 +13,7 @@ from grpc import aio
 
 from sampan.api import times
 from sampan.machinery.clock import Clock
-from sampan.machinery.proto import Schema
+from sampan.machinery.proto import ProtoSchema
 from sampan.runtimes.contract import RuntimeFailure
 from sampan.runtimes.images.bundles import Blob, Bundle
 
@@ -34,8 +34,8 @@ _PATHS = {
 
 
 @cache
-def _schema() -> Schema:
-    return Schema.read(Path(__file__).with_name("containerd.proto"))
+def _schema() -> ProtoSchema:
+    return ProtoSchema.read(Path(__file__).with_name("containerd.proto"))
 
 
 class ImageImporter:

@@ -14,15 +14,15 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
-from sampan.machinery.multiplex import handshake, upgrading
+from sampan.machinery.multiplex import handshake, upgrade
 from sampan.machinery.multiplex.channels import V4
+from sampan.machinery.multiplex.handshake import DATA, ERROR, RESIZE
+from sampan.machinery.multiplex.handshake import STDERR as STDERR_STREAM
+from sampan.machinery.multiplex.handshake import STDIN as STDIN_STREAM
+from sampan.machinery.multiplex.handshake import STDOUT as STDOUT_STREAM
 from sampan.machinery.multiplex.port_forward import exchanged
-from sampan.machinery.multiplex.remote_command_client import exit_code
+from sampan.machinery.multiplex.remote_command import exit_code
 from sampan.machinery.multiplex.spdy import SpdyConnection, SpdyStream
-from sampan.machinery.multiplex.streams import DATA, ERROR, RESIZE
-from sampan.machinery.multiplex.streams import STDERR as STDERR_STREAM
-from sampan.machinery.multiplex.streams import STDIN as STDIN_STREAM
-from sampan.machinery.multiplex.streams import STDOUT as STDOUT_STREAM
 from sampan.machinery.multiplex.wire import StreamWire, close_writer
 from sampan.runtimes.contract import RuntimeFailure
 from sampan.runtimes.streams import STDERR, STDOUT
@@ -42,10 +42,10 @@ async def _opened(url: str, protocol: str) -> StreamWire:
     headers = [("Host", parts.netloc), ("Connection", "Upgrade"), ("Upgrade", handshake.SPDY)]
     headers += [(handshake.STREAM_PROTOCOL, protocol), ("Content-Length", "0")]
     try:
-        writer.write(upgrading.request_head("POST", target, headers))
-        head = await upgrading.answer_head(reader)
-        if head.code != upgrading.SWITCHING:
-            raise upgrading.NotUpgraded(head, await upgrading.answer_body(reader, head))
+        writer.write(upgrade.request_head("POST", target, headers))
+        head = await upgrade.answer_head(reader)
+        if head.code != upgrade.SWITCHING:
+            raise upgrade.NotUpgraded(head, await upgrade.answer_body(reader, head))
     except BaseException:
         await close_writer(writer)
         raise
@@ -78,7 +78,7 @@ class CriStream:
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await asyncio.shield(self._begun)
-        except (OSError, upgrading.NotUpgraded) as error:
+        except (OSError, upgrade.NotUpgraded) as error:
             raise RuntimeFailure("StreamError", f"cannot connect to {urlsplit(self._url).netloc}: {error}") from None
         except BaseException:
             self._closing.set()
@@ -91,7 +91,7 @@ class CriStream:
                 await self._open(connection)
                 self._begun.set_result(None)
                 await self._relay()
-        except (OSError, upgrading.NotUpgraded) as error:
+        except (OSError, upgrade.NotUpgraded) as error:
             if not self._begun.done():
                 self._begun.set_exception(error)
         finally:
@@ -204,7 +204,7 @@ async def connected(url: str, port: int, begin: Begin) -> tuple[asyncio.StreamRe
         async with asyncio.timeout(_PATIENCE_S):
             await ready
         return await asyncio.open_connection(sock=near)
-    except (OSError, upgrading.NotUpgraded) as error:
+    except (OSError, upgrade.NotUpgraded) as error:
         near.close()
         raise RuntimeFailure("PortForward", f"cannot connect to port {port} of the pod: {error}") from None
     except BaseException:
@@ -226,7 +226,7 @@ async def _forward(url: str, port: int, end: socket.socket, ready: asyncio.Futur
             await exchanged(data, reader, writer, ends_with_stream=True)
             await data.reset()
             await error.reset()
-    except (OSError, upgrading.NotUpgraded) as failure:
+    except (OSError, upgrade.NotUpgraded) as failure:
         if not ready.done():
             ready.set_exception(failure)
     finally:

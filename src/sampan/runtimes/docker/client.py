@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from sampan.machinery.http_session import REDIRECTS, HttpSession
 from sampan.machinery.lean_aiohttp import aiohttp
-from sampan.machinery.multiplex import upgrading
+from sampan.machinery.multiplex import upgrade
 from sampan.runtimes.contract import RuntimeFailure
 
 TIMEOUT_S = 120.0
@@ -113,11 +113,11 @@ class DockerClient:
         try:
             reader, writer = await asyncio.open_unix_connection(self._path)
             try:
-                writer.write(upgrading.request_head("POST", target, headers) + data)
-                head = await upgrading.answer_head(reader)
-                if head.code != upgrading.SWITCHING:
-                    _checked(head.code, await upgrading.answer_body(reader, head), "StreamError")
-                    raise upgrading.BadAnswer("the engine keeps the connection")
+                writer.write(upgrade.request_head("POST", target, headers) + data)
+                head = await upgrade.answer_head(reader)
+                if head.code != upgrade.SWITCHING:
+                    _checked(head.code, await upgrade.answer_body(reader, head), "StreamError")
+                    raise upgrade.BadAnswer("the engine keeps the connection")
             except BaseException:
                 writer.close()
                 raise

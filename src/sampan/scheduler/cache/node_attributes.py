@@ -9,7 +9,7 @@ import numpy as np
 
 from sampan.api.semantics.pods import long_running_containers
 from sampan.api.types.core_v1 import ContainerImage, PodSpec, Volume
-from sampan.machinery.object_key import Key
+from sampan.machinery.object_key import NamespacedName
 from sampan.machinery.volumes.claims_of_pods import claim_name_of
 from sampan.scheduler.cache.arrays import Flags, Ints, Rows, count_of, numbers_of
 from sampan.scheduler.cache.pod_info import PodInfo
@@ -99,12 +99,12 @@ def volumes_with_claims(spec: PodSpec) -> Sequence[Volume]:
 
 class UsedVolumeClaims:
     def __init__(self) -> None:
-        self._rows: dict[Key, dict[int, int]] = {}
+        self._rows: dict[NamespacedName, dict[int, int]] = {}
         """How many pods of each row use a claim."""
 
     def add(self, info: PodInfo, row: int, by: int) -> None:
         for volume in info.signature.parsed("claiming volumes", volumes_with_claims):
-            key = Key(info.namespace, claim_name_of(info.pod, volume))
+            key = NamespacedName(info.namespace, claim_name_of(info.pod, volume))
             rows = self._rows.setdefault(key, {})
             count = rows.get(row, 0) + by
             if count:
@@ -114,6 +114,6 @@ class UsedVolumeClaims:
                 if not rows:
                     del self._rows[key]
 
-    def rows(self, claim: Key) -> Collection[int]:
+    def rows(self, claim: NamespacedName) -> Collection[int]:
         """Return the rows with pods that use the claim."""
         return self._rows.get(claim, {}).keys()

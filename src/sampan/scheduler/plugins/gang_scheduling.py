@@ -24,7 +24,7 @@ from sampan.api.types.scheduling_v1alpha2 import PodGroup
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed, PatchType
 from sampan.machinery.informer import Lister
-from sampan.machinery.object_key import Key
+from sampan.machinery.object_key import NamespacedName
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.config.plugin_args import read_args
 from sampan.scheduler.event_handlers import LIVING
@@ -44,9 +44,11 @@ class GangSchedulingArgs(msgspec.Struct, forbid_unknown_fields=True):
     permitTimeoutSeconds: float = 300
 
 
-def group_of(pod: Pod) -> Key | None:
+def group_of(pod: Pod) -> NamespacedName | None:
     group = pod.spec.schedulingGroup
-    return Key(pod.metadata.namespace, group.podGroupName) if group is not None and group.podGroupName else None
+    return (
+        NamespacedName(pod.metadata.namespace, group.podGroupName) if group is not None and group.podGroupName else None
+    )
 
 
 def by_group(pod: Pod) -> Iterable[Hashable]:
@@ -80,7 +82,7 @@ class GangScheduling:
         self._args = read_args(handle.args, GangSchedulingArgs)
         self._handle = handle
         self._groups: Lister[PodGroup] | None = None
-        self._reserved: dict[Key, set[str]] = {}
+        self._reserved: dict[NamespacedName, set[str]] = {}
         """The UIDs of pods with a reserved or bound node, by group."""
         pods = handle.informers.of(Pod, LIVING)
         self._pods = pods.lister
@@ -108,7 +110,7 @@ class GangScheduling:
         uids = [pod.metadata.uid for pod in members]
         return PodGroupAttempt(uids, lambda: self._is_complete(key), WAITING, partial(self._publish_condition, key))
 
-    async def _publish_condition(self, key: Key, failure: str) -> None:
+    async def _publish_condition(self, key: NamespacedName, failure: str) -> None:
         """Write the outcome to the PodGroupScheduled condition, which never changes back from "True"."""
         group = self._group(key)
         if group is None:
@@ -160,23 +162,23 @@ class GangScheduling:
             (ClusterEvent(EventResource.POD_GROUP, ActionType.ADD), _is_own_group),
         ]
 
-    def _group(self, key: Key) -> PodGroup | None:
+    def _group(self, key: NamespacedName) -> PodGroup | None:
         if self._groups is None:
             self._groups = self._handle.watch(PodGroup, EventResource.POD_GROUP).lister
         return self._groups.get(key.name, key.namespace)
 
-    def _is_complete(self, key: Key) -> bool:
+    def _is_complete(self, key: NamespacedName) -> bool:
         group = self._group(key)
         gang = group.spec.schedulingPolicy.gang if group is not None else None
         return gang is None or len(self._reserved.get(key, ())) >= gang.minCount
 
-    def _reject_waiting(self, key: Key) -> None:
+    def _reject_waiting(self, key: NamespacedName) -> None:
         """Reject the pods of the group that wait in Permit."""
         for uid in tuple(self._reserved.get(key, ())):
             if (waiting := self._handle.waiting.get(uid)) is not None:
                 waiting.reject(self.name, REJECTED)
 
-    def _drop(self, key: Key, uid: str) -> None:
+    def _drop(self, key: NamespacedName, uid: str) -> None:
         reserved = self._reserved.get(key)
         if reserved is not None:
             reserved.discard(uid)
@@ -200,4 +202,4 @@ def _is_member(info: PodInfo, old: Any, new: Any) -> bool:
 
 
 def _is_own_group(info: PodInfo, old: Any, new: Any) -> bool:
-    return group_of(info.pod) == Key(new.metadata.namespace, new.metadata.name)
+    return group_of(info.pod) == NamespacedName(new.metadata.namespace, new.metadata.name)

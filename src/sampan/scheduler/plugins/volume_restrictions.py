@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sampan.api.types.core_v1 import PersistentVolumeClaim, PodSpec, Volume
-from sampan.machinery.object_key import Key
+from sampan.machinery.object_key import NamespacedName
 from sampan.scheduler.cache.arrays import Codes, Rows, count_of, numbers_of
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.cache.pod_signature import PodSignature
@@ -37,13 +37,13 @@ class VolumeRestrictions:
     def pre_filter(self, cycle: CycleState) -> Status | None:
         if not self.applies_to(cycle.signature):
             return SKIP
-        alone: list[Key] = []
+        alone: list[NamespacedName] = []
         for name in named_claims(cycle.signature):
             claim = self._claims.get(name, cycle.info.namespace)
             if claim is None:
                 return Status(Code.UNRESOLVABLE, (not_found(name),))
             if _ONE_POD in claim.spec.accessModes:
-                alone.append(Key(cycle.info.namespace, name))
+                alone.append(NamespacedName(cycle.info.namespace, name))
         cycle.memo[self.name] = alone
         return None if disks_of(cycle.signature) or self._is_used(alone) else SKIP
 
@@ -64,7 +64,7 @@ class VolumeRestrictions:
             (ClusterEvent(EventResource.PVC, ActionType.ADD), lambda info, old, new: uses_claim(info, new)),
         ]
 
-    def _is_used(self, claims: Sequence[Key]) -> bool:
+    def _is_used(self, claims: Sequence[NamespacedName]) -> bool:
         return any(self._table.claims.rows(claim) for claim in claims)
 
     def _conflicts(self, disks: Sequence[Volume], row: int) -> bool:

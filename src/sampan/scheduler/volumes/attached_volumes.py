@@ -13,9 +13,9 @@ import numpy as np
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from sampan.api.types.storage_v1 import StorageClass, VolumeAttachment
 from sampan.machinery.informer import Informer, Lister
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
+from sampan.machinery.volumes.binding import class_of_claim
 from sampan.machinery.volumes.claims_of_pods import claim_name_of
-from sampan.machinery.volumes.classes import class_of_claim
 from sampan.scheduler.cache.arrays import Ints, Rows, grown, numbers_of
 from sampan.scheduler.cache.node_attributes import volumes_with_claims
 from sampan.scheduler.cache.node_table import NodeTable
@@ -140,7 +140,7 @@ class AttachedVolumes:
     def _volume_changed(self, old: Any, new: Any) -> None:
         claim = (new or old).spec.claimRef
         if claim is not None:
-            self._stale.update(self._table.claims.rows(Key(claim.namespace, claim.name)))
+            self._stale.update(self._table.claims.rows(NamespacedName(claim.namespace, claim.name)))
 
     def _attachment_changed(self, old: Any, new: Any) -> None:
         row = self._table.rows.get((new or old).spec.nodeName)

@@ -25,9 +25,10 @@ from sampan.api.types.core_v1 import (
     TopologySelectorTerm,
 )
 from sampan.api.types.storage_v1 import CSIStorageCapacity, StorageClass
+from sampan.machinery.volumes.binding import class_of_claim, class_of_volume, waits_for_consumer
 from sampan.machinery.volumes.claims_of_pods import claim_name_of, is_made_for
-from sampan.machinery.volumes.classes import class_of_claim, class_of_volume, waits_for_consumer
-from sampan.machinery.volumes.matching import (
+from sampan.machinery.volumes.volume_annotations import AVAILABLE, BIND_COMPLETED, LOST, SELECTED_NODE, STORAGE
+from sampan.machinery.volumes.volume_match import (
     allows_access,
     attributes_differ,
     capacity,
@@ -35,7 +36,6 @@ from sampan.machinery.volumes.matching import (
     modes_differ,
     requested,
 )
-from sampan.machinery.volumes.words import AVAILABLE, BIND_COMPLETED, LOST, SELECTED_NODE, STORAGE
 from sampan.scheduler.cache.arrays import Flags, Rows, count_of, numbers_of
 from sampan.scheduler.cache.node_selectors import matches_any, matches_label
 from sampan.scheduler.cache.node_table import NodeTable

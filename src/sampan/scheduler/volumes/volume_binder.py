@@ -19,9 +19,9 @@ from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.clock import Clock
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import IndexFunction, Informer, Lister
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.machinery.volumes.binding import volume_bound
-from sampan.machinery.volumes.words import SELECTED_NODE
+from sampan.machinery.volumes.volume_annotations import SELECTED_NODE
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.volumes.pod_volume_claims import can_access, is_bound
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 class AssumeCache(Generic[T]):
     def __init__(self, lister: Lister[T]) -> None:
         self._lister = lister
-        self._assumed: dict[Key, tuple[str, T]] = {}
+        self._assumed: dict[NamespacedName, tuple[str, T]] = {}
         """Assumed objects with the resource version that they are based on; a newer version from the server replaces
         them.
         """

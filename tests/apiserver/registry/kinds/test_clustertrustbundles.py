@@ -15,7 +15,7 @@ from sampan.apiserver.registry.certificate_rules import find_trust_anchor_errors
 from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.apiserver.server import ApiServer
 from sampan.machinery import errors
-from sampan.machinery.certificates import Request, issue, make_ca
+from sampan.machinery.certificates import SigningRequest, issue, make_ca
 from sampan.machinery.client.transport import Request as AskedFor
 from sampan.machinery.clock import VirtualClock
 from sampan.storage.memory import MemoryBackend
@@ -28,7 +28,7 @@ ON = {"certificates.k8s.io/v1beta1/clustertrustbundles": True}
 CA = make_ca("anchor", now=time.time())
 ANCHOR = CA.certificate.decode()
 OTHER = make_ca("other", now=time.time()).certificate.decode()
-LEAF = issue(CA, Request(common_name="leaf", is_client=True), now=time.time()).certificate.decode()
+LEAF = issue(CA, SigningRequest(common_name="leaf", is_client=True), now=time.time()).certificate.decode()
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ANN = UserInfo("ann", "", ("publishers", AUTHENTICATED))

@@ -12,7 +12,7 @@ from sampan.apiserver.authn.oidc.distributed_claims import DistributedGroups
 from sampan.apiserver.authn.oidc.issuers import JwtIssuer
 from sampan.apiserver.authn.oidc.keys import IssuerKeys, verified
 from sampan.machinery.clock import Clock
-from sampan.machinery.kept_answers import KeptAnswers
+from sampan.machinery.lru_cache import LruCache
 
 _KEPT_S = 10
 _MOST_KEPT = 10_000
@@ -30,7 +30,7 @@ class OidcTokens:
     def __init__(self, *, issuers: Iterable[JwtIssuer], clock: Clock) -> None:
         self._clock = clock
         self._by_url: dict[str, _TrustedIssuer] = {}
-        self._kept: KeptAnswers[str, AuthenticationResponse] = KeptAnswers(clock=clock, most=_MOST_KEPT)
+        self._kept: LruCache[str, AuthenticationResponse] = LruCache(clock=clock, most=_MOST_KEPT)
         self.replace(issuers)
 
     def replace(self, issuers: Iterable[JwtIssuer]) -> None:
@@ -40,7 +40,7 @@ class OidcTokens:
             issuer.url: self._trusted_issuer(issuer, before[issuer.url].keys if _is_same(before, issuer) else None)
             for issuer in issuers
         }
-        self._kept = KeptAnswers(clock=self._clock, most=_MOST_KEPT)
+        self._kept = LruCache(clock=self._clock, most=_MOST_KEPT)
 
     async def authenticate_token(self, token: str, audiences: Sequence[str] = ()) -> AuthenticationResponse | None:
         """Return the identity. The audiences of the API do not apply: each issuer has its own."""

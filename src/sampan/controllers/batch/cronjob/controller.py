@@ -22,7 +22,7 @@ from sampan.machinery.copies import copy_of
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.events.recorder import reference
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.machinery.own_writes import OwnWrites
 
 _BACKGROUND = Delete(propagation="Background")
@@ -32,7 +32,9 @@ _Timing = tuple[str, str | None]
 
 def by_cron_job(job: Any) -> Iterable[Hashable]:
     owner = controller_of(job)
-    return (Key(job.metadata.namespace, owner.name),) if owner is not None and owner.kind == "CronJob" else ()
+    return (
+        (NamespacedName(job.metadata.namespace, owner.name),) if owner is not None and owner.kind == "CronJob" else ()
+    )
 
 
 class CronJobController:
@@ -49,7 +51,7 @@ class CronJobController:
         informers.of(CronJob).subscribe(self._forget_timing)
         self.watches = (Watch(resource_of(CronJob), lambda cron: [key_of(cron)]), Watch(resource_of(Job), by_cron_job))
 
-    async def reconcile(self, key: Key) -> float | None:
+    async def reconcile(self, key: NamespacedName) -> float | None:
         shared = self._crons.by_key(key)
         if shared is None or self._writes.is_stale(shared):
             return None

@@ -41,7 +41,7 @@ from sampan.machinery.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.machinery.own_writes import OwnWrites
 
 WIDE = 10
@@ -53,7 +53,7 @@ BATCH_S = 1.0
 class Orphan:
     """Key of a pod that has the tracking finalizer but no job that would count it."""
 
-    pod: Key
+    pod: NamespacedName
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class JobController:
         jobs.subscribe(self._forget_job)
         self.watches = (Watch(resource_of(Job), self._job_keys), Watch(resource_of(Pod), self._pod_keys))
 
-    async def reconcile(self, key: Key | Orphan | Leftovers) -> float | None:
+    async def reconcile(self, key: NamespacedName | Orphan | Leftovers) -> float | None:
         if isinstance(key, Orphan):
             pod = self._pods.by_key(key.pod)
             await self._release([pod] if pod is not None and self._is_orphaned(pod) else [])

@@ -38,7 +38,7 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.controller import Watch
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.machinery.own_writes import OwnWrites
 
 BURST = 250
@@ -75,7 +75,7 @@ class DaemonSetController:
             Watch(resource_of(Node), self._placements.keys),
         )
 
-    async def reconcile(self, key: Key) -> float | None:
+    async def reconcile(self, key: NamespacedName) -> float | None:
         daemon_set = self._sets.by_key(key)
         if daemon_set is None:
             self._placements.forget(key)

@@ -17,7 +17,7 @@ from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import Lister
-from sampan.machinery.object_key import Key
+from sampan.machinery.object_key import NamespacedName
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class RevisionKeys:
         self._owners, self._known = owners, known
         self._observed: set[str] = set()
 
-    def keys(self, revision: ControllerRevision) -> Iterable[Key]:
+    def keys(self, revision: ControllerRevision) -> Iterable[NamespacedName]:
         meta = revision.metadata
         present = self._known.get(meta.name, meta.namespace)
         if present is None or present.metadata.uid != meta.uid:

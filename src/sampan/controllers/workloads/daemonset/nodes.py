@@ -22,7 +22,7 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import Lister
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 
 GENERATION_ANNOTATION = "deprecated.daemonset.template.generation"
 GENERATION_LABEL = "pod-template-generation"
@@ -170,7 +170,7 @@ class Placements:
 
     def __init__(self, *, sets: Lister[DaemonSet], nodes: Lister[Node]) -> None:
         self._sets, self._nodes = sets, nodes
-        self._cache: dict[Key, tuple[str, int, Placement]] = {}
+        self._cache: dict[NamespacedName, tuple[str, int, Placement]] = {}
 
     def of(self, daemon_set: DaemonSet) -> Placement:
         meta, key = daemon_set.metadata, key_of(daemon_set)
@@ -181,10 +181,10 @@ class Placements:
         self._cache[key] = (meta.uid, meta.generation, placement)
         return placement
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: NamespacedName) -> None:
         self._cache.pop(key, None)
 
-    def keys(self, node: Node) -> Iterable[Key]:
+    def keys(self, node: Node) -> Iterable[NamespacedName]:
         """Return the DaemonSets whose decision about the node has changed.
 
         The watch also passes the previous state of a changed node, which is ignored.

@@ -29,7 +29,7 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.controller import Watch
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.machinery.own_writes import OwnWrites
 
 SCALING = "ScalingReplicaSet"
@@ -62,7 +62,7 @@ class DeploymentController:
             Watch(resource_of(Pod), self._waiting_for),
         )
 
-    async def reconcile(self, key: Key) -> float | None:
+    async def reconcile(self, key: NamespacedName) -> float | None:
         deployment = self._deployments.by_key(key)
         if deployment is None or self._writes.is_stale(deployment):
             return None

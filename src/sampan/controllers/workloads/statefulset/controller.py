@@ -36,7 +36,7 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.controller import Watch
 from sampan.machinery.events import EventRecorder
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.machinery.own_writes import OwnWrites
 
 MOST_HELD_S = 30.0
@@ -73,7 +73,7 @@ class StatefulSetController:
             Watch(resource_of(PersistentVolumeClaim)),
         )
 
-    async def reconcile(self, key: Key) -> float | None:
+    async def reconcile(self, key: NamespacedName) -> float | None:
         sset = self._sets.by_key(key)
         if sset is None or self._writes.is_stale(sset):
             return None

@@ -19,7 +19,7 @@ from sampan.machinery.client import Client, ConnectionFailed, Selection
 from sampan.machinery.clock import Clock
 
 if TYPE_CHECKING:
-    from sampan.machinery.proto import Schema
+    from sampan.machinery.proto import ProtoSchema
 
 
 _HERE = Path(__file__).parent
@@ -28,14 +28,14 @@ _TIMEOUT_S = 45.0
 
 
 @cache
-def proto(service: str = SERVICES[0]) -> Schema:
+def proto(service: str = SERVICES[0]) -> ProtoSchema:
     """Return the messages of this version of the API."""
     if service == SERVICES[0]:
         return calls.read(_HERE / "dra.proto")
-    from sampan.machinery.proto import Schema
+    from sampan.machinery.proto import ProtoSchema
 
     text = (_HERE / "dra.proto").read_text().replace("apis.dra.v1;", "apis.dra.v1beta1;")
-    return Schema(text, name="dra_v1beta1.proto")
+    return ProtoSchema(text, name="dra_v1beta1.proto")
 
 
 class ClaimRef(NamedTuple):

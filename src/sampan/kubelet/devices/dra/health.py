@@ -11,7 +11,7 @@ from sampan.kubelet.plugin_registry.calls import Message
 from sampan.machinery.clock import Clock
 
 if TYPE_CHECKING:
-    from sampan.machinery.proto import Schema
+    from sampan.machinery.proto import ProtoSchema
 
 HEALTHY, UNHEALTHY, UNKNOWN = "Healthy", "Unhealthy", "Unknown"
 _WORDS = {1: HEALTHY, 2: UNHEALTHY}
@@ -19,7 +19,7 @@ _TIMEOUT_S = 30.0
 _MAX_MESSAGE = 1024
 
 
-def proto() -> Schema:
+def proto() -> ProtoSchema:
     return calls.read(Path(__file__).parent / "health.proto")
 
 

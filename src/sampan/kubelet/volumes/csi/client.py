@@ -14,7 +14,7 @@ from sampan.kubelet.plugin_registry.calls import Message
 from sampan.kubelet.volumes.contract import VolumeOperationError
 
 if TYPE_CHECKING:
-    from sampan.machinery.proto import Schema
+    from sampan.machinery.proto import ProtoSchema
 
 STAGE, STATS, EXPAND, MULTI_WRITER, MOUNT_GROUP = 1, 2, 3, 5, 6
 _MODES = {
@@ -39,7 +39,7 @@ class CsiRpcError(VolumeOperationError):
         self.code = code
 
 
-def csi() -> Schema:
+def csi() -> ProtoSchema:
     return calls.read(Path(__file__).parent / "csi.proto")
 
 

@@ -27,15 +27,15 @@ from sampan.machinery.cel.errors import CompileError, Issue, format_issues
 from sampan.machinery.cel.escapes import RESERVED, escaped
 from sampan.machinery.cel.runtime.values import TypeValue
 from sampan.machinery.cel.syntax.ast import (
-    Bind,
-    Call,
+    BindNode,
+    CallNode,
     Comprehension,
+    ExpressionNode,
     Ident,
     ListNode,
     Literal,
     Logical,
     MapNode,
-    Node,
     OptionalMap,
     Select,
     StructNode,
@@ -64,11 +64,11 @@ class Checker:
         self._issues: list[Issue] = []
         self._types = Substitution()
         self._fresh = 0
-        self._nodes: list[Node] = []
+        self._nodes: list[ExpressionNode] = []
         self._resolved: dict[tuple[str, bool, tuple[Type, ...]], tuple[Sequence[Overload], Type]] = {}
         """Overloads already resolved for arguments of simple types: in long expressions they repeat often."""
 
-    def check(self, node: Node) -> Type:
+    def check(self, node: ExpressionNode) -> Type:
         """Return the type of the whole expression. Raise CompileError with all type errors."""
         result = self._check(node)
         if self._issues:
@@ -85,7 +85,7 @@ class Checker:
             self._issues.append(Issue(offset, message))
         return ERROR
 
-    def _check(self, node: Node) -> Type:
+    def _check(self, node: ExpressionNode) -> Type:
         result = _CHECKS[node.kind](self, node)
         node.type = result
         self._nodes.append(node)
@@ -184,7 +184,7 @@ class Checker:
             return DYN
         return self._fail(node.offset, f"type '{self._shown(operand)}' does not support field selection")
 
-    def _call(self, node: Call) -> Type:
+    def _call(self, node: CallNode) -> Type:
         if node.target is not None:
             qualified = _qualified_name(node.target)
             if qualified is not None and self._find_variable(qualified.partition(".")[0]) is None:
@@ -202,7 +202,7 @@ class Checker:
         return self._resolve(node, name, overloads, types, is_method=target is not None)
 
     def _resolve(
-        self, node: Call, name: str, overloads: Sequence[Overload], types: Sequence[Type], *, is_method: bool
+        self, node: CallNode, name: str, overloads: Sequence[Overload], types: Sequence[Type], *, is_method: bool
     ) -> Type:
         """Resolve the overloads that match the argument types; return the type of the result, `dyn` if they differ."""
         types = [self._types.find(type_) for type_ in types]
@@ -290,7 +290,7 @@ class Checker:
             value = self._join(value, type_, value_node.offset)
         return map_of(key or self._new_parameter(), value or self._new_parameter())
 
-    def _key(self, node: Node) -> Type:
+    def _key(self, node: ExpressionNode) -> Type:
         """Return the type of a key. Lists and maps are rejected: they fail at run time anyway, and maps of maps as keys
         have types that double in size with each level."""
         type_ = self._types.find(self._check(node))
@@ -298,7 +298,7 @@ class Checker:
             return self._fail(node.offset, f"unsupported key type: {self._shown(type_)}")
         return type_
 
-    def _unwrapped(self, node: Node, type_: Type) -> Type:
+    def _unwrapped(self, node: ExpressionNode, type_: Type) -> Type:
         actual = self._types.find(type_)
         if actual.is_optional:
             return actual.parameters[0]
@@ -340,7 +340,7 @@ class Checker:
 
     # -- macros
 
-    def _within(self, scope: dict[str, Type], node: Node) -> Type:
+    def _within(self, scope: dict[str, Type], node: ExpressionNode) -> Type:
         self._scopes.append(scope)
         try:
             return self._check(node)
@@ -408,7 +408,7 @@ class Checker:
         shown = f"(map(dyn, dyn), {self._shown(entry_type)})"
         return self._fail(node.offset, f"found no matching overload for 'cel.@mapInsert' applied to '{shown}'")
 
-    def _bind(self, node: Bind) -> Type:
+    def _bind(self, node: BindNode) -> Type:
         return self._within({node.variable: self._check(node.value)}, node.body)
 
     def _optional_map(self, node: OptionalMap) -> Type:
@@ -430,7 +430,7 @@ class Checker:
         return self._fail(node.offset, f"found no matching overload for '_?_:_' applied to '{shown}'")
 
 
-def _qualified_name(node: Node) -> str | None:
+def _qualified_name(node: ExpressionNode) -> str | None:
     names: list[str] = []
     while isinstance(node, Select) and not node.is_test and not node.is_optional:
         names.append(node.field)

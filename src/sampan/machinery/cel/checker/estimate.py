@@ -9,15 +9,15 @@ from typing import Any, Final, NamedTuple
 
 from sampan.machinery.cel.checker.types import DYN, INT, SCALARS, ObjectType, Type
 from sampan.machinery.cel.syntax.ast import (
-    Bind,
-    Call,
+    BindNode,
+    CallNode,
     Comprehension,
+    ExpressionNode,
     Ident,
     ListNode,
     Literal,
     Logical,
     MapNode,
-    Node,
     OptionalMap,
     Select,
     StructNode,
@@ -57,10 +57,10 @@ def fixed(value: int) -> Range:
 
 
 UNKNOWN: Final = Range(0, MOST)
-ZERO, ONE = fixed(0), fixed(1)
+ZERO, UNIT = fixed(0), fixed(1)
 
 
-class Entry(NamedTuple):
+class CostEntry(NamedTuple):
     """The sizes of a container's keys and values."""
 
     key: Range
@@ -77,7 +77,7 @@ class Estimate(NamedTuple):
 class Operand(NamedTuple):
     """An argument of a call, for its estimate."""
 
-    node: Node
+    node: ExpressionNode
     type: Type
     declared: Type | None
     """The type that the schema declares for the value, with bounds on sizes, if the value comes from a variable."""
@@ -89,7 +89,7 @@ class Operand(NamedTuple):
 class _Local(NamedTuple):
     declared: Type | None
     size: Range | None
-    entry: Entry | None
+    entry: CostEntry | None
 
 
 class Estimator:
@@ -97,21 +97,21 @@ class Estimator:
         self._variables = variables
         self._locals: dict[str, list[_Local]] = {}
         self._sizes: dict[int, Range] = {}
-        self._entries: dict[int, Entry] = {}
+        self._entries: dict[int, CostEntry] = {}
         self._declared: dict[int, Type | None] = {}
 
-    def cost(self, node: Node) -> Range:
+    def cost(self, node: ExpressionNode) -> Range:
         return _COSTS[node.kind](self, node)
 
     # -- sizes
 
-    def size(self, node: Node) -> Range | None:
+    def size(self, node: ExpressionNode) -> Range | None:
         """Return the size of the value: characters, bytes, elements or entries; 1 for scalars."""
         computed = self._sizes.get(id(node))
         if computed is not None:
             return computed
         if isinstance(node, Literal):
-            return fixed(len(node.value)) if isinstance(node.value, str | bytes) else ONE
+            return fixed(len(node.value)) if isinstance(node.value, str | bytes) else UNIT
         if isinstance(node, ListNode):
             return fixed(len(node.items))
         if isinstance(node, MapNode):
@@ -120,28 +120,28 @@ class Estimator:
         if declared is not None and declared.max_size is not None:
             return Range(0, declared.max_size)
         if _is_scalar(node.type or DYN):
-            return ONE
+            return UNIT
         local = self._local(node)
         return local.size if local is not None else None
 
-    def _local(self, node: Node) -> _Local | None:
+    def _local(self, node: ExpressionNode) -> _Local | None:
         if isinstance(node, Ident):
             stack = self._locals.get(node.name)
             return stack[-1] if stack else None
         return None
 
-    def size_or_unknown(self, node: Node) -> Range:
+    def size_or_unknown(self, node: ExpressionNode) -> Range:
         size = self.size(node)
         return UNKNOWN if size is None else size
 
-    def _entry(self, node: Node) -> Entry | None:
+    def _entry(self, node: ExpressionNode) -> CostEntry | None:
         computed = self._entries.get(id(node))
         if computed is not None:
             return computed
         local = self._local(node)
         return local.entry if local is not None else None
 
-    def operand(self, node: Node) -> Operand:
+    def operand(self, node: ExpressionNode) -> Operand:
         declared = self._declared.get(id(node))
         entry = self._entry(node)
         element = entry.value if entry else None
@@ -153,17 +153,17 @@ class Estimator:
 
     # -- nodes
 
-    def _literal(self, _: Node) -> Range:
+    def _literal(self, _: ExpressionNode) -> Range:
         return ZERO
 
     def _ident(self, node: Ident) -> Range:
         local = self._local(node)
         self._declared[id(node)] = local.declared if local is not None else self._variables.get(node.name)
-        return ONE
+        return UNIT
 
     def _select(self, node: Select) -> Range:
         if node.is_constant:
-            return ONE
+            return UNIT
         operand = self.cost(node.operand)
         declared = self._declared.get(id(node.operand))
         if declared is not None:
@@ -171,20 +171,20 @@ class Estimator:
         if node.is_test:
             return operand
         kind = (node.operand.type or DYN).kind
-        return operand.add(ONE) if kind in ("map", "object", "parameter") or node.is_optional else operand
+        return operand.add(UNIT) if kind in ("map", "object", "parameter") or node.is_optional else operand
 
-    def _call(self, node: Call) -> Range:
+    def _call(self, node: CallNode) -> Range:
         costs = [self.cost(child) for child in node.children()]
         if node.function == "_?_:_":
             return self._conditional(node, costs)
         if node.function == "dyn":
             self._copy(node, node.args[0])
-            return costs[0].add(ONE)
+            return costs[0].add(UNIT)
         operands = [self.operand(child) for child in node.children()]
         total: Range | None = None
         size: Range | None = None
         for overload in node.overloads:
-            estimate = overload.estimate(self, operands) if overload.estimate is not None else Estimate(ONE)
+            estimate = overload.estimate(self, operands) if overload.estimate is not None else Estimate(UNIT)
             total = estimate.cost if total is None else total.union(estimate.cost)
             if estimate.size is not None:
                 size = estimate.size if size is None else size.union(estimate.size)
@@ -201,7 +201,7 @@ class Estimator:
             result = result.add(cost)
         return result
 
-    def _index(self, node: Call) -> Range | None:
+    def _index(self, node: CallNode) -> Range | None:
         container = node.args[0]
         declared = self._declared.get(id(container))
         if declared is not None and declared.kind in ("list", "map"):
@@ -209,21 +209,21 @@ class Estimator:
         entry = self._entry(container)
         return entry.value if entry else None
 
-    def _concatenation(self, node: Call) -> None:
+    def _concatenation(self, node: CallNode) -> None:
         left, right = self._entry(node.args[0]), self._entry(node.args[1])
         if left and right:
-            self._entries[id(node)] = Entry(left.key.union(right.key), left.value.union(right.value))
+            self._entries[id(node)] = CostEntry(left.key.union(right.key), left.value.union(right.value))
 
-    def _conditional(self, node: Call, costs: Sequence[Range]) -> Range:
+    def _conditional(self, node: CallNode, costs: Sequence[Range]) -> Range:
         _, then, otherwise = node.args
         self._sizes[id(node)] = self.size_or_unknown(then).union(self.size_or_unknown(otherwise))
         self._concatenation_of(node, then, otherwise)
         return costs[0].add(costs[1].union(costs[2]))
 
-    def _concatenation_of(self, node: Node, left: Node, right: Node) -> None:
+    def _concatenation_of(self, node: ExpressionNode, left: ExpressionNode, right: ExpressionNode) -> None:
         first, second = self._entry(left), self._entry(right)
         if first and second:
-            self._entries[id(node)] = Entry(first.key.union(second.key), first.value.union(second.value))
+            self._entries[id(node)] = CostEntry(first.key.union(second.key), first.value.union(second.value))
 
     def _logical(self, node: Logical) -> Range:
         costs = [self.cost(term) for term in node.terms]
@@ -237,10 +237,10 @@ class Estimator:
         for item in node.items:
             total = total.add(self.cost(item))
         value = self._union_of(node.items)
-        self._entries[id(node)] = Entry(ONE, value)
+        self._entries[id(node)] = CostEntry(UNIT, value)
         return total
 
-    def _union_of(self, nodes: Sequence[Node]) -> Range:
+    def _union_of(self, nodes: Sequence[ExpressionNode]) -> Range:
         sizes = [self.size_or_unknown(node) for node in nodes]
         return Range(min(size.min for size in sizes), max(size.max for size in sizes)) if sizes else ZERO
 
@@ -248,7 +248,7 @@ class Estimator:
         total = fixed(_MAP_COST)
         for part in node.children():
             total = total.add(self.cost(part))
-        self._entries[id(node)] = Entry(self._union_of(node.keys), self._union_of(node.values))
+        self._entries[id(node)] = CostEntry(self._union_of(node.keys), self._union_of(node.values))
         return total
 
     def _struct(self, node: StructNode) -> Range:
@@ -257,7 +257,7 @@ class Estimator:
             total = total.add(self.cost(value))
         return total
 
-    def _copy(self, target: Node, source: Node) -> None:
+    def _copy(self, target: ExpressionNode, source: ExpressionNode) -> None:
         size, entry = self.size(source), self._entry(source)
         if size is not None:
             self._sizes[id(target)] = size
@@ -282,14 +282,14 @@ class Estimator:
             self._sizes[id(node)] = count
             entry = self._entry(node.range) if form in ("filter", "sortBy") else None
             if element is not None and form != "sortBy":
-                entry = Entry(ONE, element)
+                entry = CostEntry(UNIT, element)
             if entry is not None:
                 self._entries[id(node)] = entry
         elif form in ("transformMap", "transformMapEntry"):
             self._sizes[id(node)] = count
         total = total.add(fixed_cost).add(count.times(step))
         if form == "sortBy":
-            total = total.add(count.times(ONE)).add(fixed(10))
+            total = total.add(count.times(UNIT)).add(fixed(10))
         return total
 
     def _push_iteration(self, node: Comprehension) -> None:
@@ -309,7 +309,7 @@ class Estimator:
             self._locals.setdefault(node.variable, []).append(key_local)
             self._locals.setdefault(node.variable2, []).append(value_local)
 
-    def _bind(self, node: Bind) -> Range:
+    def _bind(self, node: BindNode) -> Range:
         total = fixed(_LIST_COST).add(self.cost(node.value))
         local = _Local(self._declared.get(id(node.value)), self.size(node.value), self._entry(node.value))
         self._locals.setdefault(node.variable, []).append(local)
@@ -323,7 +323,7 @@ class Estimator:
         self._locals.setdefault(node.variable, []).append(_Local(None, self.size(node.target), None))
         body = self.cost(node.body)
         self._locals[node.variable].pop()
-        return target.add(ONE).add(ONE.union(target.add(body).add(fixed(_LIST_COST + 2))))
+        return target.add(UNIT).add(UNIT.union(target.add(body).add(fixed(_LIST_COST + 2))))
 
 
 def _member(declared: Type, name: str) -> Type | None:
@@ -340,11 +340,11 @@ def _is_scalar(type_: Type) -> bool:
 
 
 def _all(predicate: Range, _: Range, __: bool) -> tuple[Range, Range]:
-    return ONE, Range(3, min(3 + predicate.max, MOST))
+    return UNIT, Range(3, min(3 + predicate.max, MOST))
 
 
 def _exists(predicate: Range, _: Range, __: bool) -> tuple[Range, Range]:
-    return ONE, Range(4, min(4 + predicate.max, MOST))
+    return UNIT, Range(4, min(4 + predicate.max, MOST))
 
 
 def _exists_one(predicate: Range, _: Range, __: bool) -> tuple[Range, Range]:
@@ -357,12 +357,12 @@ def _filter(predicate: Range, _: Range, __: bool) -> tuple[Range, Range]:
 
 def _map(predicate: Range, transform: Range, has_predicate: bool) -> tuple[Range, Range]:
     step = transform.add(fixed(12))
-    return fixed(11), predicate.add(step.union(ONE)) if has_predicate else step
+    return fixed(11), predicate.add(step.union(UNIT)) if has_predicate else step
 
 
 def _map_entries(predicate: Range, transform: Range, has_predicate: bool) -> tuple[Range, Range]:
     step = transform.add(fixed(3))
-    return fixed(31), predicate.add(step.union(ONE)) if has_predicate else step
+    return fixed(31), predicate.add(step.union(UNIT)) if has_predicate else step
 
 
 _LOOPS: Final[Mapping[str, Callable[[Range, Range, bool], tuple[Range, Range]]]] = {
@@ -405,15 +405,11 @@ def traverse(factor: float = STRING_FACTOR, *, at: int = 0, keeps_size: bool = F
 
 
 def nominal(_: Estimator, operands: Sequence[Operand]) -> Estimate:
-    return Estimate(ONE)
+    return Estimate(UNIT)
 
 
 def search_pattern(_: Estimator, operands: Sequence[Operand]) -> Estimate:
     """Estimate a search for a regular expression: the length of the text times that of the pattern."""
     text, pattern = operands[0].size, operands[1].size
-    cost = text.add(ONE).scaled(STRING_FACTOR).times(pattern.scaled(REGEX_FACTOR))
+    cost = text.add(UNIT).scaled(STRING_FACTOR).times(pattern.scaled(REGEX_FACTOR))
     return Estimate(cost, Range(0, text.max))
-
-
-__all__ = ["MOST", "ONE", "REGEX_FACTOR", "STRING_FACTOR", "UNKNOWN", "Estimate", "Estimator", "Operand", "Range"]
-__all__ += ["fixed", "nominal", "search_pattern", "traverse"]

@@ -61,7 +61,7 @@ class Type:
         return self.kind == "opaque" and self.name == "optional_type"
 
 
-class Field:
+class TypeField:
     """A field of an object. `name` is the key in the value; the object's `fields` are keyed by escaped names."""
 
     __slots__ = ("name", "type")
@@ -75,10 +75,10 @@ class ObjectType(Type):
 
     __slots__ = ("fields",)
 
-    def __init__(self, name: str, fields: Mapping[str, Type | Field], *, max_size: int | None = None) -> None:
+    def __init__(self, name: str, fields: Mapping[str, Type | TypeField], *, max_size: int | None = None) -> None:
         super().__init__("object", name, max_size=max_size)
-        self.fields: Mapping[str, Field] = {
-            key: field if isinstance(field, Field) else Field(key, field) for key, field in fields.items()
+        self.fields: Mapping[str, TypeField] = {
+            key: field if isinstance(field, TypeField) else TypeField(key, field) for key, field in fields.items()
         }
 
     def __eq__(self, other: object) -> bool:
@@ -139,7 +139,7 @@ def sized(value: Type, max_size: int) -> Type:
 TYPE_NAMES: Final[Mapping[str, tuple[Type, TypeValue]]] = {
     name: (value, TypeValue(name))
     for name, value in {
-        **{one.name: one for one in (BOOL, INT, UINT, DOUBLE, STRING, BYTES, TYPE, DYN)},
+        **{type_.name: type_ for type_ in (BOOL, INT, UINT, DOUBLE, STRING, BYTES, TYPE, DYN)},
         "null_type": NULL,
         "list": list_of(DYN),
         "map": map_of(DYN, DYN),
@@ -234,18 +234,18 @@ class Substitution:
         return any(self._occurs(name, inner) for inner in within.parameters)
 
 
-def most_general(one: Type, other: Type) -> Type:
+def most_general(type_: Type, other: Type) -> Type:
     """Return the more general of two types that are assignable to each other."""
-    if one.is_dyn:
-        return one
+    if type_.is_dyn:
+        return type_
     if other.is_dyn or other.kind == "wrapper":
         return other
-    if one.kind == "null":
+    if type_.kind == "null":
         return other
-    if one.parameters and one.kind == other.kind and len(one.parameters) == len(other.parameters):
-        inner = [most_general(*pair) for pair in zip(one.parameters, other.parameters, strict=True)]
-        return Type(one.kind, one.name, inner)
-    return one
+    if type_.parameters and type_.kind == other.kind and len(type_.parameters) == len(other.parameters):
+        inner = [most_general(*pair) for pair in zip(type_.parameters, other.parameters, strict=True)]
+        return Type(type_.kind, type_.name, inner)
+    return type_
 
 
 def literal_type(value: Any) -> Type:
@@ -253,18 +253,3 @@ def literal_type(value: Any) -> Type:
 
     kinds: dict[type, Type] = {bool: BOOL, int: INT, Uint: UINT, float: DOUBLE, str: STRING, bytes: BYTES}
     return kinds.get(type(value), NULL)
-
-
-__all__ = ["ANY", "BOOL", "BYTES", "DOUBLE", "DURATION", "DYN", "ERROR", "INT", "NULL", "SCALARS", "STRING"]
-__all__ += ["TIMESTAMP", "TYPE", "TYPE_NAMES", "UINT", "Field", "ObjectType", "Substitution", "Type", "list_of"]
-__all__ += [
-    "literal_type",
-    "map_of",
-    "most_general",
-    "nullable",
-    "opaque",
-    "optional_of",
-    "parameter",
-    "sized",
-    "type_of",
-]

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sampan.machinery.cel.errors import CompileError, Issue, format_issues
 from sampan.machinery.cel.runtime.values import parse_duration, parse_timestamp
-from sampan.machinery.cel.syntax.ast import Call, Literal, Node
+from sampan.machinery.cel.syntax.ast import CallNode, ExpressionNode, Literal
 from sampan.machinery.patterns import compile_pattern
 
 _CHECKS: Final[Mapping[str, tuple[int, Callable[[str], Any]]]] = {
@@ -18,11 +18,11 @@ _CHECKS: Final[Mapping[str, tuple[int, Callable[[str], Any]]]] = {
 """By function: the number of operands, the last of which is checked, and the check, which raises ValueError."""
 
 
-def check_literals(source: str, tree: Node) -> None:
+def check_literals(source: str, tree: ExpressionNode) -> None:
     """Validate the literals of an expression. Raise CompileError."""
     issues = []
     for node in tree.walk():
-        if not isinstance(node, Call) or node.function not in _CHECKS:
+        if not isinstance(node, CallNode) or node.function not in _CHECKS:
             continue
         count, check = _CHECKS[node.function]
         operands = node.children()

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from sampan.machinery.cel.checker.declarations import Library, Overload, function, method
-from sampan.machinery.cel.checker.estimate import MOST, ONE, STRING_FACTOR, Estimate, Estimator, Operand, Range, fixed
+from sampan.machinery.cel.checker.estimate import MOST, STRING_FACTOR, UNIT, Estimate, Estimator, Operand, Range, fixed
 from sampan.machinery.cel.checker.types import (
     BOOL,
     BYTES,
@@ -76,7 +76,7 @@ def _elements_cost(values: Iterable[Any], known: dict[int, int]) -> int:
 
 def _is_sorted(frame: Frame, values: Sequence[Any]) -> bool:
     charge_traversal(frame, values)
-    return all(operators.compare(previous, following) <= 0 for previous, following in pairwise(values))
+    return all(operators.compare(previous, current) <= 0 for previous, current in pairwise(values))
 
 
 def _extreme(name: str, sign: int) -> Callable[[Frame, Sequence[Any]], Any]:
@@ -93,15 +93,15 @@ def _extreme(name: str, sign: int) -> Callable[[Frame, Sequence[Any]], Any]:
     return run
 
 
-def _index_of(frame: Frame, values: Sequence[Any], wanted: Any) -> int:
+def _index_of(frame: Frame, values: Sequence[Any], element: Any) -> int:
     charge_traversal(frame, values)
-    return next((index for index, value in enumerate(values) if operators.equals(frame, value, wanted)), -1)
+    return next((index for index, value in enumerate(values) if operators.equals(frame, value, element)), -1)
 
 
-def _last_index_of(frame: Frame, values: Sequence[Any], wanted: Any) -> int:
+def _last_index_of(frame: Frame, values: Sequence[Any], element: Any) -> int:
     charge_traversal(frame, values)
     last = len(values) - 1
-    return next((last - at for at, value in enumerate(reversed(values)) if operators.equals(frame, value, wanted)), -1)
+    return next((last - at for at, value in enumerate(reversed(values)) if operators.equals(frame, value, element)), -1)
 
 
 def _range(frame: Frame, count: int) -> list[int]:
@@ -137,13 +137,13 @@ def _flatten(frame: Frame, values: Sequence[Any], depth: int = 1) -> list[Any]:
     return elements
 
 
-def _flatten_into(frame: Frame, found: list[Any], values: Sequence[Any], depth: int) -> None:
+def _flatten_into(frame: Frame, flat: list[Any], values: Sequence[Any], depth: int) -> None:
     for value in values:
         if depth and is_list(value):
             charge(frame, 1 + len(value) // 10)
-            _flatten_into(frame, found, value, depth - 1)
+            _flatten_into(frame, flat, value, depth - 1)
         else:
-            found.append(value)
+            flat.append(value)
 
 
 def _charge_self_comparison(frame: Frame, values: Sequence[Any]) -> None:
@@ -188,7 +188,7 @@ _COMPARABLE_NAMES: Final = frozenset(
 def _estimate_traversal(_: Estimator, operands: Sequence[Operand]) -> Estimate:
     """Estimate 1 for each element, and a traversal of each that is a string."""
     values = operands[0]
-    element = ONE
+    element = UNIT
     inner = values.type.parameters[0] if values.type.kind == "list" else DYN
     if inner.kind in ("string", "bytes"):
         element = element.add((values.element or Range(0, MOST)).scaled(STRING_FACTOR))

@@ -14,8 +14,8 @@ from sampan.machinery.cel.runtime.meter import Frame, charge
 T = parameter("T")
 
 
-def _contains(frame: Frame, values: Sequence[Any], wanted: Sequence[Any]) -> bool:
-    return all(any(operators.equals(frame, value, other) for other in values) for value in wanted)
+def _contains(frame: Frame, values: Sequence[Any], elements: Sequence[Any]) -> bool:
+    return all(any(operators.equals(frame, value, other) for other in values) for value in elements)
 
 
 def _equivalent(frame: Frame, values: Sequence[Any], others: Sequence[Any]) -> bool:

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from sampan.machinery.cel.checker.declarations import Library, Overload, function, method
 from sampan.machinery.cel.checker.estimate import (
-    ONE,
     STRING_FACTOR,
+    UNIT,
     Estimate,
     Estimator,
     Operand,
@@ -131,7 +131,7 @@ def _estimate_sum(_: Estimator, operands: Sequence[Operand]) -> Estimate:
 
 
 def _estimate_list_sum(_: Estimator, operands: Sequence[Operand]) -> Estimate:
-    return Estimate(ONE, operands[0].size.add(operands[1].size))
+    return Estimate(UNIT, operands[0].size.add(operands[1].size))
 
 
 def _arithmetic(run: Callable[..., Any], *kinds: tuple[Type, Type, Type]) -> list[Overload]:

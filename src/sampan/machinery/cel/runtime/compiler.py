@@ -21,15 +21,15 @@ from sampan.machinery.cel.runtime.values import (
     OptionalValue,
 )
 from sampan.machinery.cel.syntax.ast import (
-    Bind,
-    Call,
+    BindNode,
+    CallNode,
     Comprehension,
+    ExpressionNode,
     Ident,
     ListNode,
     Literal,
     Logical,
     MapNode,
-    Node,
     OptionalMap,
     Select,
     StructNode,
@@ -49,7 +49,7 @@ class Compiler:
         """The length of the frame."""
         self.has_bool_keys = False
 
-    def compile(self, node: Node) -> Run:
+    def compile(self, node: ExpressionNode) -> Run:
         return _COMPILERS[node.kind](self, node)
 
     # -- scopes
@@ -121,7 +121,7 @@ class Compiler:
 
     # -- calls
 
-    def _call(self, node: Call) -> Run:
+    def _call(self, node: CallNode) -> Run:
         name = node.function
         if name == "_?_:_":
             return self._conditional(node)
@@ -144,13 +144,13 @@ class Compiler:
                 return folded
         return self._invoke(node, args)
 
-    def _fold(self, node: Call, args: Sequence[Run]) -> Run | None:
+    def _fold(self, node: CallNode, args: Sequence[Run]) -> Run | None:
         try:
             return closures.constant(self._invoke(node, args)([0, 1_000]))
         except (EvaluationError, CostLimitExceeded):
             return None
 
-    def _invoke(self, node: Call, args: Sequence[Run]) -> Run:
+    def _invoke(self, node: CallNode, args: Sequence[Run]) -> Run:
         overloads = node.overloads
         types = [child.type or DYN for child in node.children()]
         is_static = len(overloads) == 1 and (
@@ -166,7 +166,7 @@ class Compiler:
             return closures.static_call(overloads[0], args)
         return closures.dynamic_call(overloads, args)
 
-    def _conditional(self, node: Call) -> Run:
+    def _conditional(self, node: CallNode) -> Run:
         condition, then, otherwise = (self.compile(arg) for arg in node.args)
 
         def run(frame: Frame) -> Any:
@@ -287,7 +287,7 @@ class Compiler:
             range_ = convert(range_)
         return comprehensions.compile_loop(node.form, range_, slot, slot2, predicate, transform)
 
-    def _bind(self, node: Bind) -> Run:
+    def _bind(self, node: BindNode) -> Run:
         value = self.compile(node.value)
         slot = self._declare(node.variable)
         body = self.compile(node.body)

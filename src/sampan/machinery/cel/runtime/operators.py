@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final
 
-from sampan.machinery.cel.errors import EvaluationError
+from sampan.machinery.cel.errors import CostLimitExceeded, EvaluationError
 from sampan.machinery.cel.runtime.meter import Frame, charge, charge_size
 from sampan.machinery.cel.runtime.values import (
     INT_MAX,
@@ -51,12 +52,7 @@ def equals(frame: Frame, left: Any, right: Any) -> bool:
 
 def _equal_structures(frame: Frame, left: Any, right: Any) -> bool:
     if is_list(left):
-        if not is_list(right) or len(left) != len(right):
-            return False
-        for item, other in zip(left, right, strict=True):  # noqa: SIM110 (a generator takes twice as long)
-            if not _equal_elements(frame, item, other):
-                return False
-        return True
+        return is_list(right) and len(left) == len(right) and _equal_lists(frame, left, right)
     if is_map(left):
         if not is_map(right) or len(left) != len(right):
             return False
@@ -73,9 +69,23 @@ def _equal_structures(frame: Frame, left: Any, right: Any) -> bool:
     return False
 
 
+def _equal_lists(frame: Frame, left: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Whether two lists of the same length are equal. Nested lists are charged here, without a call for each element:
+    an expression of a few lines can build a list in which one inner list occurs a billion times."""
+    for item, other in zip(left, right, strict=True):
+        if type(item) is list and type(other) is list:
+            frame[0] += 3 + len(item) // 10
+            if frame[0] > frame[1]:
+                raise CostLimitExceeded
+            if len(item) != len(other) or not _equal_lists(frame, item, other):
+                return False
+        elif not _equal_elements(frame, item, other):
+            return False
+    return True
+
+
 def _equal_elements(frame: Frame, left: Any, right: Any) -> bool:
-    """Like `equals`, with an extra charge for nested lists and maps: an expression of a few lines can build a list in
-    which one inner list occurs a billion times."""
+    """Like `equals`, with an extra charge for nested lists and maps."""
     if type(left) not in _SIMPLE:
         charge(frame, 3 + (len(left) // 10 if is_list(left) or is_map(left) else 0))
     return equals(frame, left, right)

@@ -16,7 +16,7 @@ ComprehensionKind = OneOf[
 ]
 
 
-class Node:
+class ExpressionNode:
     """A node of the tree. `offset` is the position for errors: that of the operator, parenthesis or bracket."""
 
     __slots__ = ("depth", "offset", "type")
@@ -27,11 +27,11 @@ class Node:
         self.depth = 1
         self.type: Type | None = None
 
-    def children(self) -> Sequence[Node]:
+    def children(self) -> Sequence[ExpressionNode]:
         return ()
 
-    def walk(self) -> Iterator[Node]:
-        waiting: list[Node] = [self]
+    def walk(self) -> Iterator[ExpressionNode]:
+        waiting: list[ExpressionNode] = [self]
         while waiting:
             node = waiting.pop()
             yield node
@@ -48,7 +48,7 @@ class Node:
         )
 
 
-class Literal(Node):
+class Literal(ExpressionNode):
     __slots__ = ("value",)
     kind = "literal"
 
@@ -57,7 +57,7 @@ class Literal(Node):
         self.value = value
 
 
-class Ident(Node):
+class Ident(ExpressionNode):
     """A variable, or the name of a type or constant."""
 
     __slots__ = ("constant", "is_constant", "name")
@@ -70,13 +70,15 @@ class Ident(Node):
         self.constant: Any = None
 
 
-class Select(Node):
+class Select(ExpressionNode):
     """`operand.field`, `operand.?field` or `has(operand.field)`."""
 
     __slots__ = ("constant", "field", "is_constant", "is_optional", "is_test", "operand", "wire_name")
     kind = "select"
 
-    def __init__(self, offset: int, operand: Node, field: str, *, is_test: bool = False, is_optional: bool = False):
+    def __init__(
+        self, offset: int, operand: ExpressionNode, field: str, *, is_test: bool = False, is_optional: bool = False
+    ):
         super().__init__(offset)
         self.operand, self.field, self.is_test, self.is_optional = operand, field, is_test, is_optional
         self.wire_name = field
@@ -85,83 +87,96 @@ class Select(Node):
         self.constant: Any = None
         """The value of a qualified type name, such as `google.protobuf.Timestamp`, which is a constant."""
 
-    def children(self) -> Sequence[Node]:
+    def children(self) -> Sequence[ExpressionNode]:
         return (self.operand,)
 
 
-class Call(Node):
+class CallNode(ExpressionNode):
     """A call of a function, a method (`target` is set) or an operator."""
 
     __slots__ = ("args", "function", "overloads", "target")
     kind = "call"
 
-    def __init__(self, offset: int, function: str, args: Sequence[Node], target: Node | None = None) -> None:
+    def __init__(
+        self, offset: int, function: str, args: Sequence[ExpressionNode], target: ExpressionNode | None = None
+    ) -> None:
         super().__init__(offset)
         self.function, self.args, self.target = function, tuple(args), target
         self.overloads: Sequence[Overload] = ()
         """The overloads that match the types known to the checker."""
 
-    def children(self) -> Sequence[Node]:
+    def children(self) -> Sequence[ExpressionNode]:
         return self.args if self.target is None else (self.target, *self.args)
 
 
-class Logical(Node):
+class Logical(ExpressionNode):
     """`a && b && c` or `a || b || c`: chains are flat, however long. `offsets` are those of the operators."""
 
     __slots__ = ("is_and", "offsets", "terms")
     kind = "logical"
 
-    def __init__(self, offsets: Sequence[int], terms: Sequence[Node], *, is_and: bool) -> None:
+    def __init__(self, offsets: Sequence[int], terms: Sequence[ExpressionNode], *, is_and: bool) -> None:
         super().__init__(offsets[0])
         self.offsets, self.terms, self.is_and = offsets, tuple(terms), is_and
 
-    def children(self) -> Sequence[Node]:
+    def children(self) -> Sequence[ExpressionNode]:
         return self.terms
 
 
-class ListNode(Node):
+class ListNode(ExpressionNode):
     __slots__ = ("items", "optional")
     kind = "list"
 
-    def __init__(self, offset: int, items: Sequence[Node], optional: Sequence[int] = ()) -> None:
+    def __init__(self, offset: int, items: Sequence[ExpressionNode], optional: Sequence[int] = ()) -> None:
         """`optional` has the indices of the elements `?e`, which are omitted if they have no value."""
         super().__init__(offset)
         self.items, self.optional = tuple(items), frozenset(optional)
 
-    def children(self) -> Sequence[Node]:
+    def children(self) -> Sequence[ExpressionNode]:
         return self.items
 
 
-class MapNode(Node):
+class MapNode(ExpressionNode):
     __slots__ = ("keys", "optional", "values")
     kind = "map"
 
-    def __init__(self, offset: int, keys: Sequence[Node], values: Sequence[Node], optional: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        offset: int,
+        keys: Sequence[ExpressionNode],
+        values: Sequence[ExpressionNode],
+        optional: Sequence[int] = (),
+    ) -> None:
         super().__init__(offset)
         self.keys, self.values, self.optional = tuple(keys), tuple(values), frozenset(optional)
 
-    def children(self) -> Sequence[Node]:
+    def children(self) -> Sequence[ExpressionNode]:
         return [part for pair in zip(self.keys, self.values, strict=True) for part in pair]
 
 
-class StructNode(Node):
+class StructNode(ExpressionNode):
     """`Name{field: value}`."""
 
     __slots__ = ("fields", "name", "offsets", "optional", "values")
     kind = "struct"
 
     def __init__(
-        self, offset: int, name: str, fields: Sequence[tuple[str, int]], values: Sequence[Node], optional: Sequence[int]
+        self,
+        offset: int,
+        name: str,
+        fields: Sequence[tuple[str, int]],
+        values: Sequence[ExpressionNode],
+        optional: Sequence[int],
     ) -> None:
         super().__init__(offset)
         self.name, self.values, self.optional = name, tuple(values), frozenset(optional)
         self.fields, self.offsets = tuple(name for name, _ in fields), tuple(at for _, at in fields)
 
-    def children(self) -> Sequence[Node]:
+    def children(self) -> Sequence[ExpressionNode]:
         return self.values
 
 
-class Comprehension(Node):
+class Comprehension(ExpressionNode):
     """A macro that iterates over a list or map. `predicate` is the condition of `all`, `exists`, `filter` and of the
     longer forms of `map` and the transformations; `transform` is their expression for an element."""
 
@@ -172,48 +187,46 @@ class Comprehension(Node):
         self,
         offset: int,
         form: ComprehensionKind,
-        range_: Node,
+        range_: ExpressionNode,
         variables: tuple[str, str | None],
         *,
-        predicate: Node | None,
-        transform: Node | None,
+        predicate: ExpressionNode | None,
+        transform: ExpressionNode | None,
     ) -> None:
         super().__init__(offset)
         self.form, self.range = form, range_
         self.variable, self.variable2 = variables
         self.predicate, self.transform = predicate, transform
 
-    def children(self) -> Sequence[Node]:
+    def children(self) -> Sequence[ExpressionNode]:
         return [node for node in (self.range, self.predicate, self.transform) if node is not None]
 
 
-class Bind(Node):
+class BindNode(ExpressionNode):
     """`cel.bind(variable, value, body)`."""
 
     __slots__ = ("body", "value", "variable")
     kind = "bind"
 
-    def __init__(self, offset: int, variable: str, value: Node, body: Node) -> None:
+    def __init__(self, offset: int, variable: str, value: ExpressionNode, body: ExpressionNode) -> None:
         super().__init__(offset)
         self.variable, self.value, self.body = variable, value, body
 
-    def children(self) -> Sequence[Node]:
+    def children(self) -> Sequence[ExpressionNode]:
         return (self.value, self.body)
 
 
-class OptionalMap(Node):
+class OptionalMap(ExpressionNode):
     """`target.optMap(variable, body)`, or `optFlatMap`, whose body is itself optional."""
 
     __slots__ = ("body", "is_flat", "target", "variable")
     kind = "optional_map"
 
-    def __init__(self, offset: int, target: Node, variable: str, body: Node, *, is_flat: bool) -> None:
+    def __init__(
+        self, offset: int, target: ExpressionNode, variable: str, body: ExpressionNode, *, is_flat: bool
+    ) -> None:
         super().__init__(offset)
         self.target, self.variable, self.body, self.is_flat = target, variable, body, is_flat
 
-    def children(self) -> Sequence[Node]:
+    def children(self) -> Sequence[ExpressionNode]:
         return (self.target, self.body)
-
-
-__all__ = ["Bind", "Call", "Comprehension", "ComprehensionKind", "Ident", "ListNode", "Literal", "Logical", "MapNode"]
-__all__ += ["Node", "OptionalMap", "Select", "StructNode"]

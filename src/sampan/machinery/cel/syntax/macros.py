@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from sampan.machinery.cel.syntax.ast import Bind, Comprehension, ComprehensionKind, Ident, Node, OptionalMap, Select
+from sampan.machinery.cel.syntax.ast import (
+    BindNode,
+    Comprehension,
+    ComprehensionKind,
+    ExpressionNode,
+    Ident,
+    OptionalMap,
+    Select,
+)
 
 
 class MacroError(ValueError):
@@ -14,8 +22,8 @@ class MacroError(ValueError):
         self.offset = offset
 
 
-Arguments = Sequence[Node]
-Macro = Callable[[int, Node | None, Arguments], Node | None]
+Arguments = Sequence[ExpressionNode]
+Macro = Callable[[int, ExpressionNode | None, Arguments], ExpressionNode | None]
 """Returns the node for the call at an offset, or None if it is not a call of the macro."""
 Key = tuple[str, int, bool]
 """Name, number of arguments, and whether there is a target."""
@@ -24,7 +32,7 @@ _FOLD = "@result"
 _NOT_SORTABLE = "sortBy can only be applied to a list, identifier, comprehension, call or select expression"
 
 
-def _variable(node: Node, message: str = "argument must be a simple name") -> str:
+def _variable(node: ExpressionNode, message: str = "argument must be a simple name") -> str:
     if not isinstance(node, Ident) or node.name.startswith("."):
         raise MacroError(node.offset, message)
     if node.name in ("__result__", _FOLD):
@@ -32,7 +40,7 @@ def _variable(node: Node, message: str = "argument must be a simple name") -> st
     return node.name
 
 
-def _has(offset: int, _: Node | None, args: Arguments) -> Node:
+def _has(offset: int, _: ExpressionNode | None, args: Arguments) -> ExpressionNode:
     (arg,) = args
     if not isinstance(arg, Select) or arg.is_test or arg.is_optional:
         raise MacroError(arg.offset, "invalid argument to has() macro")
@@ -44,7 +52,7 @@ def _has(offset: int, _: Node | None, args: Arguments) -> Node:
 def _condition(form: ComprehensionKind, count: int) -> Macro:
     """Return the macro `range.form(x, condition)` or `range.form(i, x, condition)`."""
 
-    def expand(offset: int, target: Node | None, args: Arguments) -> Node:
+    def expand(offset: int, target: ExpressionNode | None, args: Arguments) -> ExpressionNode:
         assert target is not None
         *names, predicate = args
         variables = [_variable(name) for name in names]
@@ -56,7 +64,7 @@ def _condition(form: ComprehensionKind, count: int) -> Macro:
     return expand
 
 
-def _map(offset: int, target: Node | None, args: Arguments) -> Node:
+def _map(offset: int, target: ExpressionNode | None, args: Arguments) -> ExpressionNode:
     """Expand `range.map(x, transform)` and `range.map(x, condition, transform)`."""
     assert target is not None
     name = _variable(args[0], "argument is not an identifier")
@@ -67,7 +75,7 @@ def _map(offset: int, target: Node | None, args: Arguments) -> Node:
 def _transformation(form: ComprehensionKind) -> Macro:
     """Return the macro `range.form(i, x, transform)` or `range.form(i, x, condition, transform)`."""
 
-    def expand(offset: int, target: Node | None, args: Arguments) -> Node:
+    def expand(offset: int, target: ExpressionNode | None, args: Arguments) -> ExpressionNode:
         assert target is not None
         first, second = _variable(args[0]), _variable(args[1])
         if first == second:
@@ -78,23 +86,25 @@ def _transformation(form: ComprehensionKind) -> Macro:
     return expand
 
 
-def _sort_by(offset: int, target: Node | None, args: Arguments) -> Node:
+def _sort_by(offset: int, target: ExpressionNode | None, args: Arguments) -> ExpressionNode:
     assert target is not None
     if not isinstance(target, Select | Ident) and target.kind not in ("list", "comprehension", "call"):
         raise MacroError(target.offset, _NOT_SORTABLE)
     return Comprehension(offset, "sortBy", target, (_variable(args[0]), None), predicate=None, transform=args[1])
 
 
-def _bind(offset: int, target: Node | None, args: Arguments) -> Node | None:
+def _bind(offset: int, target: ExpressionNode | None, args: Arguments) -> ExpressionNode | None:
     if not isinstance(target, Ident) or target.name != "cel":
         return None
-    return Bind(offset, _variable(args[0], "cel.bind() variable names must be simple identifiers"), args[1], args[2])
+    return BindNode(
+        offset, _variable(args[0], "cel.bind() variable names must be simple identifiers"), args[1], args[2]
+    )
 
 
 def _optional(*, is_flat: bool) -> Macro:
     words = f"{'optFlatMap' if is_flat else 'optMap'}() variable name must be a simple identifier"
 
-    def expand(offset: int, target: Node | None, args: Arguments) -> Node:
+    def expand(offset: int, target: ExpressionNode | None, args: Arguments) -> ExpressionNode:
         assert target is not None
         return OptionalMap(offset, target, _variable(args[0], words), args[1], is_flat=is_flat)
 

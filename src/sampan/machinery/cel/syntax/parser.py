@@ -9,7 +9,17 @@ from sampan.api.limits import CEL_DEPTH, CEL_NESTING, CEL_SOURCE_CHARACTERS
 from sampan.machinery.cel.errors import CompileError, Issue, format_issues
 from sampan.machinery.cel.escapes import RESERVED
 from sampan.machinery.cel.syntax import literals
-from sampan.machinery.cel.syntax.ast import Call, Ident, ListNode, Literal, Logical, MapNode, Node, Select, StructNode
+from sampan.machinery.cel.syntax.ast import (
+    CallNode,
+    ExpressionNode,
+    Ident,
+    ListNode,
+    Literal,
+    Logical,
+    MapNode,
+    Select,
+    StructNode,
+)
 from sampan.machinery.cel.syntax.lexer import (
     BYTES,
     END,
@@ -56,7 +66,7 @@ class _SyntaxError(Exception):
         self.offset = offset
 
 
-def parse(source: str, macros: Mapping[Key, Macro], *, has_optionals: bool = True) -> Node:
+def parse(source: str, macros: Mapping[Key, Macro], *, has_optionals: bool = True) -> ExpressionNode:
     """Parse an expression. Raise CompileError with the syntax errors."""
     if len(source) > CEL_SOURCE_CHARACTERS:
         words = f"expression code point size exceeds limit: size: {len(source)}, limit {CEL_SOURCE_CHARACTERS}"
@@ -64,7 +74,7 @@ def parse(source: str, macros: Mapping[Key, Macro], *, has_optionals: bool = Tru
     issues: list[Issue] = []
     tokens = tokenize(source, issues)
     parser = _Parser(tokens, macros, issues, has_optionals=has_optionals)
-    node: Node | None = None
+    node: ExpressionNode | None = None
     try:
         node = parser.parse()
     except _SyntaxError as error:
@@ -82,7 +92,7 @@ class _Parser:
         self._at = 0
         self._nesting = 0
 
-    def parse(self) -> Node:
+    def parse(self) -> ExpressionNode:
         node = self._expression()
         token = self._tokens[self._at]
         if token.kind != END:
@@ -116,7 +126,7 @@ class _Parser:
 
     # -- expressions
 
-    def _expression(self) -> Node:
+    def _expression(self) -> ExpressionNode:
         """Parse a conditional, or an expression of higher precedence."""
         self._nesting += 1
         if self._nesting > CEL_NESTING:
@@ -127,11 +137,11 @@ class _Parser:
             then = self._binary(1)
             self._expect(":")
             otherwise = self._expression()
-            node = self._deep(Call(question.offset, "_?_:_", (node, then, otherwise)))
+            node = self._deep(CallNode(question.offset, "_?_:_", (node, then, otherwise)))
         self._nesting -= 1
         return node
 
-    def _binary(self, least: int) -> Node:
+    def _binary(self, least: int) -> ExpressionNode:
         """Parse operators of at least this precedence, all of which are left-associative."""
         left = self._operand()
         while True:
@@ -144,16 +154,16 @@ class _Parser:
                 continue
             self._at += 1
             right = self._binary(precedence + 1)
-            left = self._deep(Call(token.offset, _FUNCTIONS[token.text], (left, right)))
+            left = self._deep(CallNode(token.offset, _FUNCTIONS[token.text], (left, right)))
 
-    def _logical(self, left: Node, operator: str, precedence: int) -> Node:
+    def _logical(self, left: ExpressionNode, operator: str, precedence: int) -> ExpressionNode:
         terms, offsets = [left], []
         while token := self._take(operator):
             offsets.append(token.offset)
             terms.append(self._binary(precedence + 1))
         return self._deep(Logical(offsets, terms, is_and=operator == "&&"))
 
-    def _operand(self) -> Node:
+    def _operand(self) -> ExpressionNode:
         """Parse negations, then a primary with its selections, calls and indices."""
         operator = self._tokens[self._at]
         count = 0
@@ -166,23 +176,23 @@ class _Parser:
                 count -= 1
         node = self._member(self._signed() if is_sign else self._primary())
         if count % 2:
-            node = self._deep(Call(operator.offset, "-_" if operator.text == "-" else "!_", (node,)))
+            node = self._deep(CallNode(operator.offset, "-_" if operator.text == "-" else "!_", (node,)))
         return node
 
-    def _signed(self) -> Node:
+    def _signed(self) -> ExpressionNode:
         """Parse a number with its sign: the smallest int has no positive counterpart."""
         sign, token = self._tokens[self._at - 1], self._tokens[self._at]
         self._at += 1
         return self._literal(sign.offset, token.kind, f"-{token.text}")
 
-    def _literal(self, offset: int, kind: str, text: str) -> Node:
+    def _literal(self, offset: int, kind: str, text: str) -> ExpressionNode:
         try:
             return Literal(offset, _VALUES[kind](text))
         except literals.LiteralError as error:
             self._issues.append(Issue(offset, str(error)))
             return Literal(offset, None)
 
-    def _primary(self) -> Node:
+    def _primary(self) -> ExpressionNode:
         token = self._tokens[self._at]
         kind = token.kind
         if kind in _VALUES:
@@ -209,12 +219,12 @@ class _Parser:
             if text == "." and self._tokens[self._at + 1].kind == IDENTIFIER:
                 self._at += 1
                 return self._identifier(self._tokens[self._at], ".")
-        following = self._tokens[min(self._at + 1, len(self._tokens) - 1)]
-        starts_operand = following.text in _OPERAND_STARTS or following.kind not in (OPERATOR, END)
+        next_token = self._tokens[min(self._at + 1, len(self._tokens) - 1)]
+        starts_operand = next_token.text in _OPERAND_STARTS or next_token.kind not in (OPERATOR, END)
         self._fail(token, _OPERAND, is_extraneous=kind != END and starts_operand)
         raise AssertionError
 
-    def _identifier(self, token: Token, prefix: str) -> Node:
+    def _identifier(self, token: Token, prefix: str) -> ExpressionNode:
         """Parse a variable or a function call."""
         self._at += 1
         if token.text in _RESERVED:
@@ -223,7 +233,7 @@ class _Parser:
             return self._call(token.text if not prefix else prefix + token.text, None)
         return Ident(token.offset, prefix + token.text)
 
-    def _member(self, node: Node) -> Node:
+    def _member(self, node: ExpressionNode) -> ExpressionNode:
         while True:
             token = self._tokens[self._at]
             if token.kind != OPERATOR:
@@ -238,7 +248,7 @@ class _Parser:
             else:
                 return node
 
-    def _selection(self, node: Node, dot: Token) -> Node:
+    def _selection(self, node: ExpressionNode, dot: Token) -> ExpressionNode:
         self._at += 1
         question = self._take("?")
         token = self._tokens[self._at]
@@ -252,18 +262,18 @@ class _Parser:
             return self._call(token.text, node)
         return self._deep(Select(dot.offset, node, token.text))
 
-    def _index(self, node: Node, bracket: Token) -> Node:
+    def _index(self, node: ExpressionNode, bracket: Token) -> ExpressionNode:
         self._at += 1
         question = self._take("?")
         if question:
             self._optional_syntax(question, "unsupported syntax '[?'")
         index = self._expression()
         self._expect("]")
-        return self._deep(Call(bracket.offset, "_[?_]" if question else "_[_]", (node, index)))
+        return self._deep(CallNode(bracket.offset, "_[?_]" if question else "_[_]", (node, index)))
 
-    def _call(self, name: str, target: Node | None) -> Node:
+    def _call(self, name: str, target: ExpressionNode | None) -> ExpressionNode:
         parenthesis = self._expect("(")
-        args: list[Node] = []
+        args: list[ExpressionNode] = []
         if not self._take(")"):
             args.append(self._expression())
             while self._take(","):
@@ -278,11 +288,11 @@ class _Parser:
                 node = Literal(parenthesis.offset, None)
             if node is not None:
                 return self._deep(node)
-        return self._deep(Call(parenthesis.offset, name, args, target))
+        return self._deep(CallNode(parenthesis.offset, name, args, target))
 
-    def _list(self) -> Node:
+    def _list(self) -> ExpressionNode:
         bracket = self._expect("[")
-        items: list[Node] = []
+        items: list[ExpressionNode] = []
         optional: list[int] = []
         while not self._is("]"):
             if question := self._take("?"):
@@ -294,10 +304,10 @@ class _Parser:
         self._expect("]")
         return self._deep(ListNode(bracket.offset, items, optional))
 
-    def _entries(self) -> tuple[list[Node], list[Node], list[int]]:
+    def _entries(self) -> tuple[list[ExpressionNode], list[ExpressionNode], list[int]]:
         """Parse keys and values up to the closing brace; return them, and the indices of optional ones."""
-        keys: list[Node] = []
-        values: list[Node] = []
+        keys: list[ExpressionNode] = []
+        values: list[ExpressionNode] = []
         optional: list[int] = []
         while not self._is("}"):
             if question := self._take("?"):
@@ -311,7 +321,7 @@ class _Parser:
         self._expect("}")
         return keys, values, optional
 
-    def _struct(self, name: str, offset: int) -> Node:
+    def _struct(self, name: str, offset: int) -> ExpressionNode:
         keys, values, optional = self._entries()
         fields: list[tuple[str, int]] = []
         for key in keys:
@@ -324,14 +334,14 @@ class _Parser:
         if not self._has_optionals:
             self._issues.append(Issue(token.offset, message))
 
-    def _deep(self, node: Node) -> Node:
+    def _deep(self, node: ExpressionNode) -> ExpressionNode:
         node.depth = 1 + max((child.depth for child in node.children()), default=0)
         if node.depth > CEL_DEPTH:
             raise _SyntaxError(node.offset, f"expression recursion limit exceeded: {CEL_DEPTH}")
         return node
 
 
-def _qualified(node: Node) -> str | None:
+def _qualified(node: ExpressionNode) -> str | None:
     """Return the qualified name of a chain of selections, or None if it is not one."""
     names: list[str] = []
     while isinstance(node, Select) and not node.is_test and not node.is_optional:

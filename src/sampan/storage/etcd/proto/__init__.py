@@ -3,12 +3,12 @@
 from functools import cache
 from pathlib import Path
 
-from sampan.machinery.proto import Method, Schema
+from sampan.machinery.proto import Method, ProtoSchema
 
 
 @cache
-def load() -> Schema:
-    return Schema.read(Path(__file__).with_name("etcd.proto"))
+def load() -> ProtoSchema:
+    return ProtoSchema.read(Path(__file__).with_name("etcd.proto"))
 
 
-__all__ = ["Method", "Schema", "load"]
+__all__ = ["Method", "ProtoSchema", "load"]

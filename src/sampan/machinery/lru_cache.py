@@ -9,19 +9,19 @@ from typing import Generic, TypeVar
 from sampan.machinery.clock import Clock
 
 Key = TypeVar("Key", bound=Hashable)
-Answer = TypeVar("Answer")
+Value = TypeVar("Value")
 
 
-class KeptAnswers(Generic[Key, Answer]):
+class LruCache(Generic[Key, Value]):
     def __init__(self, *, clock: Clock, most: int) -> None:
         self._clock, self._most = clock, most
-        self._kept: OrderedDict[Key, tuple[float, Answer]] = OrderedDict()
+        self._kept: OrderedDict[Key, tuple[float, Value]] = OrderedDict()
         """The monotonic time at which each entry expires, and the cached value."""
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def get(self, key: Key) -> Answer | None:
+    def get(self, key: Key) -> Value | None:
         entry = self._kept.get(key)
         if entry is None:
             return None
@@ -31,10 +31,10 @@ class KeptAnswers(Generic[Key, Answer]):
         self._kept.move_to_end(key)
         return entry[1]
 
-    def keep(self, key: Key, answer: Answer, seconds: float) -> None:
+    def keep(self, key: Key, value: Value, seconds: float) -> None:
         if seconds <= 0:
             return
-        self._kept[key] = (self._clock.monotonic() + seconds, answer)
+        self._kept[key] = (self._clock.monotonic() + seconds, value)
         self._kept.move_to_end(key)
         if len(self._kept) > self._most:
             self._kept.popitem(last=False)

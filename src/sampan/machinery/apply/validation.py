@@ -10,7 +10,7 @@ from sampan.machinery.apply.items import Misfit
 Place = tuple[Any, str] | None
 """The position in an object: the position above and the path element from there. Errors share the positions above
 them."""
-Fault = tuple[Place, str]
+FieldFailure = tuple[Place, str]
 """The position and the message."""
 
 _TWICE = "duplicate entries for key "
@@ -18,31 +18,31 @@ _TWICE = "duplicate entries for key "
 
 def check(value: Any, atom: Atom) -> None:
     """Raise Misfit with all errors of an applied object, in which list items may not be duplicated."""
-    if errors := _faults(value, atom, None):
-        raise Misfit(_all_told(errors))
+    if errors := _validate(value, atom, None):
+        raise Misfit(_joined_texts(errors))
 
 
-def faults_of_live(value: Any, atom: Atom) -> str:
+def validate_live(value: Any, atom: Atom) -> str:
     """Return the errors of a live object, in which list items may be duplicated; empty if there are none."""
-    errors = [error for error in _faults(value, atom, None) if not error[1].startswith(_TWICE)]
-    return _all_told(errors) if errors else ""
+    errors = [error for error in _validate(value, atom, None) if not error[1].startswith(_TWICE)]
+    return _joined_texts(errors) if errors else ""
 
 
-def _all_told(faults: list[Fault]) -> str:
+def _joined_texts(errors: list[FieldFailure]) -> str:
     """Return the text of all errors, as far as a response has room for them."""
-    if len(faults) == 1:
-        return _told(*faults[0])
+    if len(errors) == 1:
+        return _error_text(*errors[0])
     lines = ["errors:"]
     room = limits.VALIDATION_ERROR_CHARACTERS
-    for error in faults:
-        lines.append(f"  {_told(*error)}")
+    for error in errors:
+        lines.append(f"  {_error_text(*error)}")
         room -= len(lines[-1])
         if room < 0:
             break
     return "\n".join(lines)
 
 
-def _told(place: Place, text: str) -> str:
+def _error_text(place: Place, text: str) -> str:
     path = _path(place)
     return f"{path}: {text}" if path else text
 
@@ -55,19 +55,21 @@ def _path(place: Place) -> str:
     return "".join(reversed(steps))
 
 
-def _faults(value: Any, atom: Atom, at: Place) -> list[Fault]:
+def _validate(value: Any, atom: Atom, at: Place) -> list[FieldFailure]:
     form = atom.form(value)
     if value is None:
         return []
     if form == "scalar":
-        text = _scalar_fault(value, atom)
+        text = _validate_scalar(value, atom)
         return [(at, text)] if text else []
     if form == "map":
-        return _map_faults(value, atom, at) if isinstance(value, dict) else [(at, f"expected map, got {_shown(value)}")]
-    return _list_faults(value, atom, at) if isinstance(value, list) else [(at, f"expected list, got {_shown(value)}")]
+        return (
+            _validate_map(value, atom, at) if isinstance(value, dict) else [(at, f"expected map, got {_shown(value)}")]
+        )
+    return _validate_list(value, atom, at) if isinstance(value, list) else [(at, f"expected list, got {_shown(value)}")]
 
 
-def _scalar_fault(value: Any, atom: Atom) -> str:
+def _validate_scalar(value: Any, atom: Atom) -> str:
     match atom.scalar:
         case "numeric" if isinstance(value, bool) or not isinstance(value, int | float):
             return f"expected numeric (int or float), got {gotext.type_name(value)}"
@@ -80,19 +82,19 @@ def _scalar_fault(value: Any, atom: Atom) -> str:
     return ""
 
 
-def _map_faults(value: dict[str, Any], atom: Atom, at: Place) -> list[Fault]:
-    errors: list[Fault] = []
+def _validate_map(value: dict[str, Any], atom: Atom, at: Place) -> list[FieldFailure]:
+    errors: list[FieldFailure] = []
     for name in elements.sorted_names(value):
         child = atom.child(name)
         path = (at, elements.field(name))
         if child is None:
             return [*errors, (path, "field not declared in schema")]
-        errors += _faults(value[name], child, path)
+        errors += _validate(value[name], child, path)
     return errors
 
 
-def _list_faults(value: list[Any], atom: Atom, at: Place) -> list[Fault]:
-    errors: list[Fault] = []
+def _validate_list(value: list[Any], atom: Atom, at: Place) -> list[FieldFailure]:
+    errors: list[FieldFailure] = []
     below, keys = atom.item(), set()
     for index, item in enumerate(value):
         element = f"i:{index}"
@@ -104,7 +106,7 @@ def _list_faults(value: list[Any], atom: Atom, at: Place) -> list[Fault]:
             if element in keys:
                 errors.append((at, _TWICE + elements.shown(element)))
             keys.add(element)
-        errors += _faults(item, below, (at, element))
+        errors += _validate(item, below, (at, element))
     return errors
 
 

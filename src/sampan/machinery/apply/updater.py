@@ -1,15 +1,68 @@
 """Ownership after a create, update or patch: the writer takes the fields that it changes, and other managers lose
-them."""
+them.
 
-from typing import Any
+Fields that a path does not let its clients change: they are never owned through it."""
+
+from typing import Any, Protocol
 
 from sampan.machinery.apply import sets
-from sampan.machinery.apply.checking import check
-from sampan.machinery.apply.comparing import Comparison, compare
-from sampan.machinery.apply.filters import Filter
-from sampan.machinery.apply.forms import Forms, MissingVersion
-from sampan.machinery.apply.managed import UPDATE, Claim, Managed, Owner, owner
-from sampan.machinery.apply.sets import Fields
+from sampan.machinery.apply.atoms import Forms, MissingVersion
+from sampan.machinery.apply.comparison import Comparison, compare
+from sampan.machinery.apply.elements import SELF
+from sampan.machinery.apply.managed import UPDATE, Claim, FieldOwner, Managed, owner
+from sampan.machinery.apply.sets import Fields, is_member, node
+from sampan.machinery.apply.validation import check
+
+ANY = "*"
+"""Matches every element in a pattern."""
+
+
+class Filter(Protocol):
+    def kept(self, fields: Fields) -> Fields:
+        """Return the fields that may be owned."""
+
+
+class Everything:
+    def kept(self, fields: Fields) -> Fields:
+        return fields
+
+
+class Except:
+    """All but these fields and everything below them."""
+
+    def __init__(self, *paths: str) -> None:
+        """`paths` are written like `metadata.labels`."""
+        self._reset = sets.of(*(tuple(f"f:{name}" for name in path.split(".")) for path in paths))
+
+    def kept(self, fields: Fields) -> Fields:
+        return sets.recursive_difference(fields, self._reset)
+
+
+class Only:
+    """These fields with everything below and above them."""
+
+    def __init__(self, *paths: str) -> None:
+        """`paths` are written like `spec.containers.*.resources`."""
+        steps = (path.split(".") for path in paths)
+        self._pattern = sets.of(*(tuple(name if name == ANY else f"f:{name}" for name in path) for path in steps))
+
+    def kept(self, fields: Fields) -> Fields:
+        return _matching(fields, self._pattern)
+
+
+def _matching(fields: Fields, pattern: Fields) -> Fields:
+    if not pattern:
+        return fields
+    out: Fields = {}
+    for element, below in fields.items():
+        deeper = pattern.get(element, pattern.get(ANY))
+        if deeper is None or element == SELF:
+            continue
+        children = _matching({key: value for key, value in below.items() if key != SELF}, deeper)
+        if children or is_member(below):
+            out[element] = node(children, is_member=is_member(below))
+    return out
+
 
 MOST_UPDATERS = 10
 OLD_UPDATERS = "ancient-changes"
@@ -31,7 +84,7 @@ UNTRACKED = sets.of(
 """The fields that no manager owns."""
 
 
-class Change:
+class ObjectChange:
     """Two states of an object, compared in each version on demand. In a version other than their own, duplicate list
     items raise Misfit: kube-apiserver is as strict there."""
 
@@ -61,20 +114,24 @@ class Change:
             comparison = self._filtered(compare(old, new, atom))
             self._set[version], self._touched[version] = _set(comparison), _touched(comparison)
 
-    def _filtered(self, found: Comparison) -> Comparison:
+    def _filtered(self, comparison: Comparison) -> Comparison:
         kept = self._filter.kept
-        return Comparison(kept(found.added), kept(found.modified), kept(found.removed)) if found else found
+        return (
+            Comparison(kept(comparison.added), kept(comparison.modified), kept(comparison.removed))
+            if comparison
+            else comparison
+        )
 
 
-def _set(found: Comparison) -> Fields:
-    return sets.union(found.modified, found.added) if found.modified else found.added
+def _set(comparison: Comparison) -> Fields:
+    return sets.union(comparison.modified, comparison.added) if comparison.modified else comparison.added
 
 
-def _touched(found: Comparison) -> Fields:
-    return sets.union(_set(found), found.removed) if found.removed else _set(found)
+def _touched(comparison: Comparison) -> Fields:
+    return sets.union(_set(comparison), comparison.removed) if comparison.removed else _set(comparison)
 
 
-def yielded(managed: Managed, change: Change, *, besides: Owner | None = None) -> Managed:
+def yielded(managed: Managed, change: ObjectChange, *, besides: FieldOwner | None = None) -> Managed:
     """Return the managers without the fields that a change takes from them; `besides` is not affected. Managers without
     fields, or with a version that no longer exists, are removed."""
     out: Managed = {}
@@ -93,7 +150,7 @@ def yielded(managed: Managed, change: Change, *, besides: Owner | None = None) -
     return {field_owner: claim for field_owner, claim in out.items() if claim.fields}
 
 
-def update(managed: Managed, change: Change, *, whose: Owner, version: str, now: str) -> Managed:
+def update(managed: Managed, change: ObjectChange, *, whose: FieldOwner, version: str, now: str) -> Managed:
     """Return the managers after a create, update or patch. The time changes only for a manager that took a field."""
     out = yielded(managed, change)
     claimed = sets.difference(change.set(version), UNTRACKED)
@@ -116,8 +173,8 @@ def _capped(managed: Managed) -> Managed:
         return managed
     out = dict(managed)
     updaters.sort(key=lambda updater: (managed[updater].time or "", updater.identity))
-    first: dict[str, Owner] = {}
-    joined: dict[Owner, list[Fields]] = {}
+    first: dict[str, FieldOwner] = {}
+    joined: dict[FieldOwner, list[Fields]] = {}
     for updater in updaters:
         if surplus <= 0:
             break

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sampan.machinery.apply import sets
-from sampan.machinery.apply.comparing import compare
+from sampan.machinery.apply.comparison import compare
 from sampan.machinery.apply.items import Misfit
 from tests.machinery.apply.widgets import SPEC_ATOM
 

@@ -57,7 +57,7 @@ class _Merging:
         self._shared = iter([element for element in self._theirs if element in self._live_at])
         self._next_shared = next(self._shared, None)
         """The first element, in the applied order, that both lists have and that is not merged yet."""
-        self._taken: set[str] = set()
+        self._used: set[str] = set()
         self.out: list[Any] = []
 
     def run(self) -> None:
@@ -77,7 +77,7 @@ class _Merging:
                     self._keep(left)
                     left += 1
                     continue
-                if element in self._taken:
+                if element in self._used:
                     left += 1
             if right < len(self._theirs):
                 self._take(self._theirs[right])
@@ -85,7 +85,7 @@ class _Merging:
 
     def _take(self, element: str) -> None:
         """Add an applied item, merged with the live one if there is one."""
-        self._taken.add(element)
+        self._used.add(element)
         if self._next_shared == element:
             self._next_shared = next(self._shared, None)
         self._add(merge(self._live_at.get(element, MISSING), self._applied_at[element], self._below))

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from sampan.machinery.apply import elements, items
 from sampan.machinery.apply.atoms import MISSING, Atom, Form
 from sampan.machinery.apply.field_sets import whole
+from sampan.machinery.apply.items import equal
 from sampan.machinery.apply.sets import EMPTY, MEMBER, Fields, in_order, union
-from sampan.machinery.apply.values import equal
 
 
 class Comparison(NamedTuple):
@@ -21,10 +21,10 @@ class Comparison(NamedTuple):
         return bool(self.added or self.modified or self.removed)
 
 
-Found = tuple[Fields | None, Fields | None, Fields | None]
+Difference = tuple[Fields | None, Fields | None, Fields | None]
 """The nodes of one place in the three sets; None if a set has nothing there."""
 
-_SAME: Found = (None, None, None)
+_SAME: Difference = (None, None, None)
 
 
 def compare(old: Any, new: Any, atom: Atom) -> Comparison:
@@ -32,7 +32,7 @@ def compare(old: Any, new: Any, atom: Atom) -> Comparison:
     return Comparison(*(fields or EMPTY for fields in _compare(old, new, atom)))
 
 
-def _compare(old: Any, new: Any, atom: Atom) -> Found:
+def _compare(old: Any, new: Any, atom: Atom) -> Difference:
     if old is MISSING:
         return whole(new, atom), None, None
     if new is MISSING:
@@ -42,7 +42,7 @@ def _compare(old: Any, new: Any, atom: Atom) -> Found:
     return differences if before == after else _both(_as(before, old, new, atom), differences)
 
 
-def _as(form: Form, old: Any, new: Any, atom: Atom) -> Found:
+def _as(form: Form, old: Any, new: Any, atom: Atom) -> Difference:
     if form == "map" and not atom.is_atomic_map:
         left, right = (side if isinstance(side, dict) else {} for side in (old, new))
         if left or right:
@@ -54,7 +54,7 @@ def _as(form: Form, old: Any, new: Any, atom: Atom) -> Found:
     return _SAME if equal(old, new) else (None, MEMBER, None)
 
 
-def _maps(old: dict[str, Any], new: dict[str, Any], atom: Atom) -> Found:
+def _maps(old: dict[str, Any], new: dict[str, Any], atom: Atom) -> Difference:
     added: Fields = {}
     modified: Fields = {}
     removed: Fields = {}
@@ -72,16 +72,16 @@ def _maps(old: dict[str, Any], new: dict[str, Any], atom: Atom) -> Found:
     return added or None, modified or None, removed or None
 
 
-def _note(element: str, found: Found, added: Fields, modified: Fields, removed: Fields) -> None:
-    if found[0] is not None:
-        added[element] = found[0]
-    if found[1] is not None:
-        modified[element] = found[1]
-    if found[2] is not None:
-        removed[element] = found[2]
+def _note(element: str, difference: Difference, added: Fields, modified: Fields, removed: Fields) -> None:
+    if difference[0] is not None:
+        added[element] = difference[0]
+    if difference[1] is not None:
+        modified[element] = difference[1]
+    if difference[2] is not None:
+        removed[element] = difference[2]
 
 
-def _lists(old: list[Any], new: list[Any], atom: Atom) -> Found:
+def _lists(old: list[Any], new: list[Any], atom: Atom) -> Difference:
     added: Fields = {}
     modified: Fields = {}
     removed: Fields = {}
@@ -97,7 +97,7 @@ def _ordered(fields: Fields) -> Fields | None:
     return in_order(fields) if fields else None
 
 
-def _same_element(old: list[Any], new: list[Any], atom: Atom) -> Found:
+def _same_element(old: list[Any], new: list[Any], atom: Atom) -> Difference:
     """Compare the items with the same key. Duplicates together form one leaf."""
     if len(old) <= 1 and len(new) <= 1:
         left, right = old[0] if old else MISSING, new[0] if new else MISSING
@@ -109,7 +109,7 @@ def _same_element(old: list[Any], new: list[Any], atom: Atom) -> Found:
     return MEMBER, None, whole(old[0], atom) if old else None
 
 
-def _both(first: Found, second: Found) -> Found:
+def _both(first: Difference, second: Difference) -> Difference:
     return tuple(_joined(*pair) for pair in zip(first, second, strict=True))  # type: ignore[return-value]
 
 

@@ -56,13 +56,13 @@ def apply_conflict(message: str, causes: Sequence[Mapping[str, str]]) -> status.
     return status.Conflict(message, details={"causes": list(causes)})
 
 
-def invalid(kind: str, name: str, faults: Sequence[FieldError], *, group: str = "") -> status.Invalid:
+def invalid(kind: str, name: str, field_errors: Sequence[FieldError], *, group: str = "") -> status.Invalid:
     """Return the error for an object with these field errors; `kind` is the name of the kind, not of the resource."""
     subject = f"{_qualified(kind, group)} {gotext.quote(name)} is invalid"
     texts: list[str] = []
     causes: list[dict[str, str]] = []
     room = limits.VALIDATION_ERROR_CHARACTERS
-    for error in faults:
+    for error in field_errors:
         cause = error.cause()
         texts.append(f"{error.field}: {cause['message']}")
         causes.append(cause)
@@ -120,10 +120,10 @@ def timeout(message: str, *, retry_after_s: int = 0, causes: Sequence[Mapping[st
     return status.Timeout(f"Timeout: {message}", details=details)
 
 
-def resource_version_too_large(asked: int, current: int, *, retry_after_s: int = 1) -> status.Timeout:
+def resource_version_too_large(requested: int, current: int, *, retry_after_s: int = 1) -> status.Timeout:
     """Return the error for a read at a resource version that does not exist yet."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-    message = f"Too large resource version: {asked}, current: {current}"
+    message = f"Too large resource version: {requested}, current: {current}"
     return timeout(message, retry_after_s=retry_after_s, causes=[cause])
 
 
@@ -173,7 +173,7 @@ _KEEPS_ITS_WORDS = frozenset({403, 415})
 
 def generic(
     code: int,
-    said: str = "",
+    text: str = "",
     *,
     verb: str = "",
     resource: str = "",
@@ -183,26 +183,26 @@ def generic(
     is_unexpected: bool = False,
 ) -> ApiError:
     """Return the error for a bare status code. The server uses it for paths and bodies without a kind; the client uses
-    it for a response that is not a Status (`said` is then its text, and `is_unexpected` is true)."""
+    it for a response that is not a Status (`text` is then its text, and `is_unexpected` is true)."""
     cls = status.AlreadyExists if code == 409 and verb == "POST" else status.BY_CODE.get(code)
     if cls is None:
         cls = status.InternalError if code >= 500 else ApiError
-    message = _generic_message(code, said)
+    message = _generic_message(code, text)
     if subject := " ".join(part for part in (_qualified(resource, group), name) if part):
         message += f" ({verb.lower()} {subject})"
-    causes = [{"reason": "UnexpectedServerResponse", "message": said}] if is_unexpected else []
+    causes = [{"reason": "UnexpectedServerResponse", "message": text}] if is_unexpected else []
     details = _details(resource, name, group, causes=causes, retryAfterSeconds=retry_after_s)
     return cls(message, code=code, details=details)
 
 
-def _generic_message(code: int, said: str) -> str:
+def _generic_message(code: int, text: str) -> str:
     if code in _KEEPS_ITS_WORDS:
-        return said
+        return text
     if code == 406:
-        is_known = said and said != "unknown"
-        return said if is_known else "the server was unable to respond with a content type that the client supports"
+        is_known = text and text != "unknown"
+        return text if is_known else "the server was unable to respond with a content type that the client supports"
     if code in _GENERIC:
         return _GENERIC[code]
     if code >= 500:
-        return f"an error on the server ({gotext.quote(said)}) has prevented the request from succeeding"
+        return f"an error on the server ({gotext.quote(text)}) has prevented the request from succeeding"
     return f"the server responded with the status code {code} but did not return more information"

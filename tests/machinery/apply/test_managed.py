@@ -1,7 +1,6 @@
 """Managers of the replicas, seen through the scale."""
 
-from sampan.machinery.apply.managed import Claim, Managed, owner
-from sampan.machinery.apply.scales import REPLICAS, SCALE_VERSION, of_parent, of_scale
+from sampan.machinery.apply.managed import REPLICAS, SCALE_VERSION, Claim, Managed, of_parent, of_scale, owner
 from sampan.machinery.apply.sets import of
 
 APPS = "apps/v1"

@@ -1,10 +1,27 @@
-"""Errors of patches, and kube-apiserver's response for each."""
+"""Errors of patches, and kube-apiserver's response for each.
+
+Strict equality of JSON values: in Python 1, 1.0 and true are equal; JSON patches distinguish them."""
 
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from sampan.machinery import errors
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether the values are equal, and of equal types at all levels."""
+    return left is right or (left == right and _same_types(left, right))
+
+
+def _same_types(left: Any, right: Any) -> bool:
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict):
+        return all(_same_types(value, right[key]) for key, value in left.items())
+    if isinstance(left, list):
+        return all(map(_same_types, left, right))
+    return True
 
 
 class PatchError(Exception):
@@ -36,15 +53,15 @@ class TooManyOperations(PatchError):
         return errors.request_entity_too_large(str(self))
 
 
-Given = ParamSpec("Given")
+Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
 
 
-def within_depth(function: Callable[Given, Returned]) -> Callable[Given, Returned]:
+def within_depth(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
     """Decorate a recursive function to reject values that are nested too deeply."""
 
     @wraps(function)
-    def bounded(*args: Given.args, **kwargs: Given.kwargs) -> Returned:
+    def bounded(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
         try:
             return function(*args, **kwargs)
         except RecursionError:

@@ -1,25 +1,65 @@
-"""Server-side apply: the applied object is merged into the live one, and fields that its manager no longer applies and
+"""The error response for apply conflicts.
+
+Removal of fields from a value.
+
+Server-side apply: the applied object is merged into the live one, and fields that its manager no longer applies and
 no other manager owns are removed. A field that another manager has set to a different value is a conflict, unless the
 apply is forced."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
-from sampan.machinery.apply import sets
-from sampan.machinery.apply.checking import check
+from sampan.api import gotext
+from sampan.machinery import errors
+from sampan.machinery.apply import elements, items, sets
+from sampan.machinery.apply.atoms import Atom, Forms, MissingVersion
 from sampan.machinery.apply.field_sets import claimed
-from sampan.machinery.apply.filters import Filter
-from sampan.machinery.apply.forms import Forms, MissingVersion
-from sampan.machinery.apply.items import Misfit
-from sampan.machinery.apply.managed import Claim, Managed, Owner
-from sampan.machinery.apply.merging import merge
-from sampan.machinery.apply.removing import remove
+from sampan.machinery.apply.items import Misfit, equal
+from sampan.machinery.apply.managed import UPDATE, Claim, FieldOwner, Managed
+from sampan.machinery.apply.merge import merge
 from sampan.machinery.apply.schema_changes import with_named_fields
-from sampan.machinery.apply.sets import Fields, Path
-from sampan.machinery.apply.updating import UNTRACKED, Change, yielded
-from sampan.machinery.apply.values import equal
+from sampan.machinery.apply.sets import Fields, Path, is_member, shown_path
+from sampan.machinery.apply.updater import UNTRACKED, Filter, ObjectChange, yielded
+from sampan.machinery.apply.validation import check
+
+
+def remove(value: Any, fields: Fields, atom: Atom) -> Any:
+    """Return the value without these fields, sharing the rest. A map or list that becomes empty becomes null."""
+    if not fields:
+        return value
+    form = atom.form(value)
+    if form == "map":
+        return _from_map(value, fields, atom) if isinstance(value, dict) and not atom.is_atomic_map else None
+    if form == "list":
+        return _from_list(value, fields, atom) if isinstance(value, list) and not atom.is_atomic_list else None
+    return value
+
+
+def _from_map(value: dict[str, Any], fields: Fields, atom: Atom) -> Any:
+    out: dict[str, Any] = {}
+    for name, part in value.items():
+        below = fields.get(elements.field(name))
+        if below is None:
+            out[name] = part
+        elif not is_member(below):
+            child = atom.child(name)
+            out[name] = remove(part, below, child) if child is not None else part
+    return out or None
+
+
+def _from_list(value: list[Any], fields: Fields, atom: Atom) -> Any:
+    out: list[Any] = []
+    for item in value:
+        below = fields.get(items.element(item, atom))
+        if below is None:
+            out.append(item)
+        elif not is_member(below):
+            out.append(remove(item, below, atom.item()))
+    return out or None
+
 
 _OWNED = "owned items: failed to convert"
 
@@ -27,13 +67,13 @@ _OWNED = "owned items: failed to convert"
 class Conflicts(Exception):
     """Fields that other managers have set to different values, in the order of the managers' entries."""
 
-    def __init__(self, found: list[tuple[Owner, Path]]) -> None:
-        super().__init__(f"{len(found)} conflicts")
-        self.found = found
+    def __init__(self, conflicts: list[tuple[FieldOwner, Path]]) -> None:
+        super().__init__(f"{len(conflicts)} conflicts")
+        self.conflicts = conflicts
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ApplyResult:
     value: Any
     """The object after the apply; None if it is unchanged."""
     managed: Managed
@@ -45,13 +85,13 @@ class Application:
 
     applied: Any
     version: str
-    whose: Owner
+    whose: FieldOwner
     now: str
     force: bool
     forms: Forms
     ignored: Filter
 
-    def to(self, live: Any, managed: Managed) -> Outcome:
+    def to(self, live: Any, managed: Managed) -> ApplyResult:
         """Apply to a live object in `version`. Raise Conflicts, or Misfit if the live object does not match its
         schema."""
         atom = self.forms.atom(self.version)
@@ -60,15 +100,15 @@ class Application:
         now_managed = {**managed, self.whose: Claim(claims, self.version, before.time if before is not None else None)}
         merged = merge(live, self.applied, atom)
         value = self._pruned(merged, now_managed, before)
-        change = Change(live, value, version=self.version, forms=self.forms, ignored=self.ignored)
+        change = ObjectChange(live, value, version=self.version, forms=self.forms, ignored=self.ignored)
         if not self.force:
             self._refuse_conflicts(now_managed, change)
         after = yielded(now_managed, change, besides=self.whose)
         is_changed = not equal(live, value)
-        return Outcome(value if is_changed else None, self._signed(after, before, is_changed))
+        return ApplyResult(value if is_changed else None, self._signed(after, before, is_changed))
 
-    def _refuse_conflicts(self, managed: Managed, change: Change) -> None:
-        conflicts: list[tuple[Owner, Path]] = []
+    def _refuse_conflicts(self, managed: Managed, change: ObjectChange) -> None:
+        conflicts: list[tuple[FieldOwner, Path]] = []
         for owner, claim in managed.items():
             if owner == self.whose:
                 continue
@@ -121,8 +161,8 @@ class Application:
             except MissingVersion:
                 continue
             kept = sets.union(with_named_fields(claimed(pruned, atom), atom), with_named_fields(owned[version], atom))
-            gone = sets.difference(with_named_fields(claimed(whole, atom), atom), kept)
-            pruned = remove(whole, gone, atom)
+            removed = sets.difference(with_named_fields(claimed(whole, atom), atom), kept)
+            pruned = remove(whole, removed, atom)
         return pruned
 
     def _with_dangling(self, whole: Any, pruned: Any, before: Claim) -> Any:
@@ -130,10 +170,10 @@ class Application:
         atom = self.forms.atom(before.api_version)
         operation = "dangling items: failed to convert pruned object to last applied version"
         pruned = self._converted(pruned, before.api_version, operation)
-        gone = sets.difference(
+        removed = sets.difference(
             with_named_fields(claimed(whole, atom), atom), with_named_fields(claimed(pruned, atom), atom)
         )
-        return remove(whole, sets.intersection(gone, with_named_fields(before.fields, atom)), atom)
+        return remove(whole, sets.intersection(removed, with_named_fields(before.fields, atom)), atom)
 
     def _converted(self, value: Any, version: str, what: str) -> Any:
         """Return the object in another version, in which even an intermediate result must match its schema. `what`
@@ -146,3 +186,31 @@ class Application:
         except Misfit as misfit:
             raise Misfit(f"failed to prune fields: failed add back {what}: {misfit}") from None
         return converted
+
+
+def refusal(conflicts: Conflicts) -> errors.ApiError:
+    """Return the error of an apply with conflicts, grouped by manager."""
+    ordered = sorted(conflicts.conflicts, key=lambda conflict: conflict[0].identity)
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {shown(owner)}", "field": shown_path(path)}
+        for owner, path in ordered
+    ]
+    return errors.apply_conflict(_message(ordered), causes)
+
+
+def _message(conflicts: list[tuple[FieldOwner, tuple[str, ...]]]) -> str:
+    if len(conflicts) == 1:
+        owner, path = conflicts[0]
+        return f"Apply failed with 1 conflict: conflict with {shown(owner)}: {shown_path(path)}"
+    lines: list[str] = []
+    for owner, group in groupby(conflicts, key=lambda conflict: conflict[0]):
+        lines.append(f"conflicts with {shown(owner)}:")
+        lines += [f"- {shown_path(path)}" for _, path in group]
+    return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
+
+
+def shown(whose: FieldOwner) -> str:
+    text = gotext.quote(whose.manager)
+    if whose.subresource:
+        text += f" with subresource {gotext.quote(whose.subresource)}"
+    return f"{text} using {whose.api_version}" if whose.operation == UPDATE else text

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from sampan.machinery.apply.checking import check, faults_of_live
 from sampan.machinery.apply.items import Misfit
+from sampan.machinery.apply.validation import check, validate_live
 from tests.machinery.apply.widgets import ATOM, with_spec
 
 
@@ -57,5 +57,5 @@ def test_what_fits() -> None:
 
 
 def test_a_live_object_may_have_duplicates() -> None:
-    assert faults_of_live(with_spec(set=["a", "a"]), ATOM) == ""
-    assert faults_of_live(with_spec(number="x"), ATOM).startswith(".spec.number: expected numeric")
+    assert validate_live(with_spec(set=["a", "a"]), ATOM) == ""
+    assert validate_live(with_spec(number="x"), ATOM).startswith(".spec.number: expected numeric")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sampan.machinery.apply.merging import merge
+from sampan.machinery.apply.merge import merge
 from tests.machinery.apply.widgets import SPEC_ATOM
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from sampan.api import label_selector
 from sampan.api.quantity import Quantity, parse
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
-from sampan.machinery.volumes.classes import class_of_claim, class_of_volume
-from sampan.machinery.volumes.words import AVAILABLE, STORAGE
+from sampan.machinery.volumes.binding import class_of_claim, class_of_volume
+from sampan.machinery.volumes.volume_annotations import AVAILABLE, STORAGE
 
 _FILESYSTEM = "Filesystem"
 _ZERO = parse("0")
