@@ -255,3 +255,42 @@ class ValidatingWebhookConfigurationList(Object, kw_only=True):
     apiVersion: str = always("admissionregistration.k8s.io/v1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[ValidatingWebhookConfiguration] | None = NULL
+
+
+__all__ = [
+    "ApplyConfiguration",
+    "AuditAnnotation",
+    "ExpressionWarning",
+    "JSONPatch",
+    "MatchCondition",
+    "MatchResources",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+    "MutatingAdmissionPolicyBindingList",
+    "MutatingAdmissionPolicyBindingSpec",
+    "MutatingAdmissionPolicyList",
+    "MutatingAdmissionPolicySpec",
+    "MutatingWebhook",
+    "MutatingWebhookConfiguration",
+    "MutatingWebhookConfigurationList",
+    "Mutation",
+    "NamedRuleWithOperations",
+    "ParamKind",
+    "ParamRef",
+    "RuleWithOperations",
+    "ServiceReference",
+    "TypeChecking",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "ValidatingAdmissionPolicyBindingList",
+    "ValidatingAdmissionPolicyBindingSpec",
+    "ValidatingAdmissionPolicyList",
+    "ValidatingAdmissionPolicySpec",
+    "ValidatingAdmissionPolicyStatus",
+    "ValidatingWebhook",
+    "ValidatingWebhookConfiguration",
+    "ValidatingWebhookConfigurationList",
+    "Validation",
+    "Variable",
+    "WebhookClientConfig",
+]

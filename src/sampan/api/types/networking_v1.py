@@ -207,3 +207,41 @@ class ServiceCIDRList(Object, kw_only=True):
     apiVersion: str = always("networking.k8s.io/v1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[ServiceCIDR] | None = NULL
+
+
+__all__ = [
+    "HTTPIngressPath",
+    "HTTPIngressRuleValue",
+    "IPAddress",
+    "IPAddressList",
+    "IPAddressSpec",
+    "IPBlock",
+    "Ingress",
+    "IngressBackend",
+    "IngressClass",
+    "IngressClassList",
+    "IngressClassParametersReference",
+    "IngressClassSpec",
+    "IngressList",
+    "IngressLoadBalancerIngress",
+    "IngressLoadBalancerStatus",
+    "IngressPortStatus",
+    "IngressRule",
+    "IngressServiceBackend",
+    "IngressSpec",
+    "IngressStatus",
+    "IngressTLS",
+    "NetworkPolicy",
+    "NetworkPolicyEgressRule",
+    "NetworkPolicyIngressRule",
+    "NetworkPolicyList",
+    "NetworkPolicyPeer",
+    "NetworkPolicyPort",
+    "NetworkPolicySpec",
+    "ParentReference",
+    "ServiceBackendPort",
+    "ServiceCIDR",
+    "ServiceCIDRList",
+    "ServiceCIDRSpec",
+    "ServiceCIDRStatus",
+]
