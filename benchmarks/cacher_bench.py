@@ -12,7 +12,7 @@ import msgspec
 import uvloop
 
 from benchmarks import Row
-from sampan.api.fields import Term
+from sampan.api.fields import FieldTerm
 from sampan.machinery.clock import RealClock
 from sampan.storage.backend import Batch, StoreEvent
 from sampan.storage.cacher import CachedField, Cacher, ListQuery, ObjectSelection, Shape, Watcher, WatchQuery
@@ -168,7 +168,7 @@ async def _lists(cacher: Cacher) -> list[Row]:
         return took
 
     async def one_node() -> float:
-        query = ListQuery(ObjectSelection(fields=(Term("spec.nodeName", "node-7"),)))
+        query = ListQuery(ObjectSelection(fields=(FieldTerm("spec.nodeName", "node-7"),)))
         start = time.perf_counter()
         found = await cacher.list(query)
         took = time.perf_counter() - start
@@ -205,7 +205,7 @@ async def _apply(feed: _filled) -> Row:
     selections = [
         ObjectSelection(),
         ObjectSelection("team-1"),
-        ObjectSelection(fields=(Term("spec.nodeName", "node-1"),)),
+        ObjectSelection(fields=(FieldTerm("spec.nodeName", "node-1"),)),
         ObjectSelection(labels=HasLabel("app", "app-1")),
     ]
     watchers = [await _open(feed, selection) for selection in selections]
@@ -247,8 +247,8 @@ async def _fan_out(feed: _filled, name: str, selection: Callable[[int], ObjectSe
 
 
 _ELSEWHERE: dict[str, Callable[[int], ObjectSelection]] = {
-    "nodes": lambda n: ObjectSelection(fields=(Term("spec.nodeName", f"other-{n}"),)),
-    "names": lambda n: ObjectSelection(f"team-{n % 50}", fields=(Term("metadata.name", f"other-{n}"),)),
+    "nodes": lambda n: ObjectSelection(fields=(FieldTerm("spec.nodeName", f"other-{n}"),)),
+    "names": lambda n: ObjectSelection(f"team-{n % 50}", fields=(FieldTerm("metadata.name", f"other-{n}"),)),
     "labels": lambda n: ObjectSelection(labels=HasLabel("app", f"other-{n}")),
     "namespaces": lambda n: ObjectSelection(f"other-{n}"),
 }

@@ -7,7 +7,8 @@ import pkgutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeGuard
 
 import msgspec
 import pytest
@@ -24,11 +25,12 @@ MODULES = sorted(module.name for module in pkgutil.iter_modules(types.__path__) 
 
 
 def all_types() -> list[type[Struct]]:
-    found: list[type[Struct]] = []
-    for name in MODULES:
-        module = importlib.import_module(f"sampan.api.types.{name}")
-        found += [getattr(module, short) for short in module.__all__]
-    return found
+    modules = [importlib.import_module(f"sampan.api.types.{name}") for name in MODULES]
+    return [value for module in modules for value in vars(module).values() if _is_defined_in(module, value)]
+
+
+def _is_defined_in(module: ModuleType, value: object) -> TypeGuard[type[Struct]]:
+    return isinstance(value, type) and issubclass(value, Struct) and value.__module__ == module.__name__
 
 
 TYPES = all_types()

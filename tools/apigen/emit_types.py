@@ -65,10 +65,9 @@ class _Module:
 
     def source(self) -> str:
         classes = "\n\n".join(self._class(member) for member in self._ordered())
-        names = "".join(f'    "{member.short}",\n' for member in sorted(self.members.values(), key=lambda m: m.short))
         title = self.name.replace("_", "/")
         package = f'PACKAGE = "{go.package_of(next(iter(self.members)))}"\n'
-        return f"{HEADER.format(title=title)}\n{_imports(classes)}\n{package}\n\n{classes}\n\n__all__ = [\n{names}]\n"
+        return f"{HEADER.format(title=title)}\n{_imports(classes)}\n{package}\n\n{classes}"
 
     def _ordered(self) -> Iterator[Definition]:
         done: set[str] = set()

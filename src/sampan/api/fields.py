@@ -17,7 +17,7 @@ class FieldSelectorError(ValueError):
     """The selector is malformed or names an unsupported field; the message is that of kube-apiserver."""
 
 
-class Term(NamedTuple):
+class FieldTerm(NamedTuple):
     field: str
     value: str
     is_negated: bool = False
@@ -33,7 +33,7 @@ class Term(NamedTuple):
 class Selector(NamedTuple):
     """Terms that must all match, sorted by their texts."""
 
-    terms: tuple[Term, ...] = ()
+    terms: tuple[FieldTerm, ...] = ()
 
     def __str__(self) -> str:
         return ",".join(map(str, self.terms))
@@ -89,11 +89,11 @@ def _split(text: str) -> list[str]:
     return parts
 
 
-def _term(selector: str, part: str) -> Term:
+def _term(selector: str, part: str) -> FieldTerm:
     operator = _operator.search(part)
     if operator is None:
         raise FieldSelectorError(f"invalid selector: '{selector}'; can't understand '{part}'")
-    return Term(part[: operator.start()], unescape(part[operator.end() :]), operator[0] == "!=")
+    return FieldTerm(part[: operator.start()], unescape(part[operator.end() :]), operator[0] == "!=")
 
 
 def escape(value: str) -> str:

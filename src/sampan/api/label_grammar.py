@@ -18,7 +18,7 @@ class _Token(NamedTuple):
     text: str
 
 
-class Term(NamedTuple):
+class LabelTerm(NamedTuple):
     key: str
     operator: str
     """The operator as written; `exists` or `!` if there is no value."""
@@ -58,16 +58,16 @@ class Grammar:
             _fail(token, ", expected: identifier")
         return token.text, is_absent
 
-    def rest(self, key: str, is_absent: bool) -> Term:
+    def rest(self, key: str, is_absent: bool) -> LabelTerm:
         """Parse the rest of a term after its key."""
         if is_absent or self._peek().kind in _COMMA_OR_END:
-            return Term(key, "!" if is_absent else "exists", ())
+            return LabelTerm(key, "!" if is_absent else "exists", ())
         token = self._tokens[self._at]
         self._at += 1
         if token.kind not in ("in", "notin", "=", "==", "!=", ">", "<"):
             _fail(token, ", expected: in, notin, =, ==, !=, gt, lt")
         values = self._set() if token.kind in ("in", "notin") else {self._value()}
-        return Term(key, token.kind, tuple(sorted(values)))
+        return LabelTerm(key, token.kind, tuple(sorted(values)))
 
     def separator(self) -> None:
         """Parse a comma that is followed by another term, or the end."""

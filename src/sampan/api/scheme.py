@@ -157,9 +157,9 @@ def _lookup(module: str, name: str) -> type[Struct] | None:
     return struct if isinstance(struct, type) and issubclass(struct, Struct) else None
 
 
-def _is_registered(found: type[Struct], gvk: GroupVersionKind) -> bool:
+def _is_registered(type_: type[Struct], gvk: GroupVersionKind) -> bool:
     """Whether objects of the type have this apiVersion and kind: `apps.example.com` is not `apps`."""
-    empty = found()
+    empty = type_()
     return getattr(empty, "apiVersion", "") == gvk.api_version and getattr(empty, "kind", "") == gvk.kind
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from sampan.api.fields import Term
+from sampan.api.fields import FieldTerm
 from sampan.machinery.clock import RealClock
 from sampan.storage.backend import Unavailable
 from sampan.storage.cacher import (
@@ -125,11 +125,11 @@ async def test_lists_are_in_the_order_of_keys() -> None:
         (where(metadata_name="!b"), ["a", "c", "d"]),
         (where("default", name="c"), ["c"]),
         (where("default", name="c", metadata_name="b"), []),
-        (ObjectSelection(fields=(Term("metadata.namespace", "default"),)), ["a", "b", "c", "d"]),
-        (ObjectSelection(fields=(Term("metadata.namespace", "default", is_negated=True),)), []),
-        (ObjectSelection("default", fields=(Term("metadata.namespace", "other"),)), []),
-        (ObjectSelection(fields=(Term("metadata.name", "a"), Term("metadata.name", "b"))), []),
-        (ObjectSelection(fields=(Term("metadata.name", ""),)), []),
+        (ObjectSelection(fields=(FieldTerm("metadata.namespace", "default"),)), ["a", "b", "c", "d"]),
+        (ObjectSelection(fields=(FieldTerm("metadata.namespace", "default", is_negated=True),)), []),
+        (ObjectSelection("default", fields=(FieldTerm("metadata.namespace", "other"),)), []),
+        (ObjectSelection(fields=(FieldTerm("metadata.name", "a"), FieldTerm("metadata.name", "b"))), []),
+        (ObjectSelection(fields=(FieldTerm("metadata.name", ""),)), []),
     ],
 )
 async def test_selection(selection: ObjectSelection, expected: list[str]) -> None:
@@ -149,7 +149,7 @@ async def test_selection(selection: ObjectSelection, expected: list[str]) -> Non
 async def test_an_unknown_field_is_refused() -> None:
     async with pods() as world:
         with pytest.raises(UnsupportedField, match=r"^field label not supported: spec\.x$"):
-            await world.list(ObjectSelection(fields=(Term("spec.x", "1"),)))
+            await world.list(ObjectSelection(fields=(FieldTerm("spec.x", "1"),)))
 
 
 @virtual

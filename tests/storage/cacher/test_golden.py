@@ -152,7 +152,7 @@ class MiniServer:
 def _selection(namespace: str, query: dict[str, str]) -> ObjectSelection:
     by_label = labels.parse(query["labelSelector"]) if "labelSelector" in query else None
     terms = fields.parse(query["fieldSelector"]).terms if "fieldSelector" in query else ()
-    return ObjectSelection(namespace, "", by_label, tuple(fields.Term(*term) for term in terms))
+    return ObjectSelection(namespace, "", by_label, tuple(fields.FieldTerm(*term) for term in terms))
 
 
 def _code(fault: CacheError) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Sized
 
 import pytest
 
-from sampan.api.fields import Term
+from sampan.api.fields import FieldTerm
 from sampan.api.limits import HISTORY_REPLAYED
 from sampan.machinery.clock import RealClock
 from sampan.storage.cacher import (
@@ -181,7 +181,7 @@ async def test_what_is_wrong_is_raised_on_entering() -> None:
             async with world.watch(version="abc"):
                 pass
         with pytest.raises(UnsupportedField):
-            async with world.watch(ObjectSelection(fields=(Term("spec.x", "1"),))):
+            async with world.watch(ObjectSelection(fields=(FieldTerm("spec.x", "1"),))):
                 pass
         assert world.cacher.stats().watchers == 0
 

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, cast
 
 import msgspec
 
-from sampan.api.fields import Term
+from sampan.api.fields import FieldTerm
 from sampan.machinery.clock import RealClock
 from sampan.storage.backend import Backend
 from sampan.storage.cacher import (
@@ -89,7 +89,7 @@ def labelled(**pairs: str) -> Labels:
 def where(namespace: str = "", *, labels: Labels | None = None, name: str = "", **fields: str) -> ObjectSelection:
     """`node="n1"` and `phase="Running"` are field terms; a value that begins with ! is negated."""
     known = {"node": "spec.nodeName", "phase": "status.phase", "metadata_name": "metadata.name"}
-    terms = tuple(Term(known[k], v.removeprefix("!"), v.startswith("!")) for k, v in fields.items())
+    terms = tuple(FieldTerm(known[k], v.removeprefix("!"), v.startswith("!")) for k, v in fields.items())
     return ObjectSelection(namespace=namespace, name=name, labels=labels, fields=terms)
 
 

@@ -160,12 +160,12 @@ def read_kind(body: bytes) -> tuple[str, str]:
     return type_meta.apiVersion or "", type_meta.kind or ""
 
 
-class _Kind(msgspec.Struct):
+class _TypeMeta(msgspec.Struct):
     apiVersion: str | None = None
     kind: str | None = None
 
 
-_kind_decoder = msgspec.json.Decoder(_Kind)
+_kind_decoder = msgspec.json.Decoder(_TypeMeta)
 
 
 def _number(text: str) -> int | float:
@@ -222,26 +222,26 @@ def _refuse_depth(value: Any) -> None:
     raise SyntaxFault(syntax.TOO_DEEP)
 
 
-def _note_duplicates(value: Any, path: list[str], found: dict[str, None]) -> None:
-    """Add the duplicate fields below `path` to `found`, up to `limits.STRICT_ERRORS`."""
-    if len(found) >= limits.STRICT_ERRORS:
+def _note_duplicates(value: Any, path: list[str], duplicate_paths: dict[str, None]) -> None:
+    """Add the duplicate fields below `path` to `duplicate_paths`, up to `limits.STRICT_ERRORS`."""
+    if len(duplicate_paths) >= limits.STRICT_ERRORS:
         return
     if isinstance(value, parsed.Pairs):
         keys: set[str] = set()
         for key, item in value:
-            if key in keys and len(found) < limits.STRICT_ERRORS:
-                found[f"duplicate field {careful.shown_field(path, parsed.text(key))}"] = None
+            if key in keys and len(duplicate_paths) < limits.STRICT_ERRORS:
+                duplicate_paths[f"duplicate field {careful.shown_field(path, parsed.text(key))}"] = None
             keys.add(key)
-            _note_duplicates_below(item, key, path, found)
+            _note_duplicates_below(item, key, path, duplicate_paths)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            _note_duplicates_below(item, f"[{index}]", path, found)
+            _note_duplicates_below(item, f"[{index}]", path, duplicate_paths)
 
 
-def _note_duplicates_below(item: Any, step: str, path: list[str], found: dict[str, None]) -> None:
+def _note_duplicates_below(item: Any, step: str, path: list[str], duplicate_paths: dict[str, None]) -> None:
     if isinstance(item, list):
         path.append(step)
-        _note_duplicates(item, path, found)
+        _note_duplicates(item, path, duplicate_paths)
         path.pop()
 
 

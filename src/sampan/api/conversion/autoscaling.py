@@ -155,12 +155,12 @@ def _read(text: str | None) -> Any:
         return None
 
 
-def _read_list(text: str | None, each: Callable[[Value], Value]) -> list[Value] | None:
+def _read_list(text: str | None, convert: Callable[[Value], Value]) -> list[Value] | None:
     items = _read(text)
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         return None
     try:
-        return [each(item) for item in items]
+        return [convert(item) for item in items]
     except (AttributeError, TypeError, ValueError):  # an item has an unexpected shape
         return None
 

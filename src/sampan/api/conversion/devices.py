@@ -27,7 +27,7 @@ def template_to_v1beta1(template: dict[str, Any]) -> dict[str, Any]:
 def slice_to_v1(piece: dict[str, Any]) -> dict[str, Any]:
     def change(spec: dict[str, Any]) -> dict[str, Any]:
         spec = {key: value for key, value in spec.items() if key not in ("nodeName", "allNodes") or value}
-        return _each(spec, "devices", lambda d: {"name": d.get("name", ""), **(d.get("basic") or {})})
+        return _convert_items(spec, "devices", lambda d: {"name": d.get("name", ""), **(d.get("basic") or {})})
 
     return _within(piece, change, "spec")
 
@@ -36,7 +36,7 @@ def slice_to_v1beta1(piece: dict[str, Any]) -> dict[str, Any]:
     def basic(device: dict[str, Any]) -> dict[str, Any]:
         return {"name": device.get("name", ""), "basic": {k: v for k, v in device.items() if k != "name"}}
 
-    return _within(piece, lambda spec: _each(spec, "devices", basic), "spec")
+    return _within(piece, lambda spec: _convert_items(spec, "devices", basic), "spec")
 
 
 def _request_to_v1(request: dict[str, Any]) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def _request_to_v1beta1(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _spec_requests(change: Change) -> Change:
-    return lambda spec: _within(spec, lambda devices: _each(devices, "requests", change), "devices")
+    return lambda spec: _within(spec, lambda devices: _convert_items(devices, "requests", change), "devices")
 
 
 def _within(value: dict[str, Any], change: Change, *path: str) -> dict[str, Any]:
@@ -64,5 +64,5 @@ def _within(value: dict[str, Any], change: Change, *path: str) -> dict[str, Any]
     return value if inner is None else {**value, path[0]: _within(inner, change, *path[1:])}
 
 
-def _each(value: dict[str, Any], key: str, change: Change) -> dict[str, Any]:
+def _convert_items(value: dict[str, Any], key: str, change: Change) -> dict[str, Any]:
     return {**value, key: [change(item) for item in value[key]]} if value.get(key) else value

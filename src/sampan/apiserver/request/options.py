@@ -138,7 +138,7 @@ def selection_of(call: Call) -> ObjectSelection:
     return ObjectSelection(namespace=call.namespace, name=call.name, labels=by_label, fields=by_field)
 
 
-def _field_terms(call: Call, text: str) -> tuple[fields.Term, ...]:
+def _field_terms(call: Call, text: str) -> tuple[fields.FieldTerm, ...]:
     try:
         selector = fields.parse(text)
         selector.check(_selectable(call.resource))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from sampan.api.fields import Term
+from sampan.api.fields import FieldTerm
 from sampan.storage.cacher.errors import UnsupportedField
 from sampan.storage.cacher.item import Item
 from sampan.storage.cacher.object_fields import Shape
@@ -30,7 +30,7 @@ class ObjectSelection:
     namespace: str = ""
     name: str = ""
     labels: LabelMatcher | None = None
-    fields: tuple[Term, ...] = ()
+    fields: tuple[FieldTerm, ...] = ()
 
     @property
     def is_filtered(self) -> bool:
@@ -80,7 +80,7 @@ class Matcher:
             return False
         return not (self._other_namespaces and item.namespace in self._other_namespaces)
 
-    def _add(self, term: Term, shape: Shape) -> None:
+    def _add(self, term: FieldTerm, shape: Shape) -> None:
         if term.field == _NAME:
             self._add_name(term)
         elif term.field == _NAMESPACE:
@@ -90,14 +90,14 @@ class Matcher:
         else:
             (self._unequal if term.is_negated else self.equal).append((position, term.value))
 
-    def _add_name(self, term: Term) -> None:
+    def _add_name(self, term: FieldTerm) -> None:
         if term.is_negated:
             self._other_names.append(term.value)
         else:
             self.is_impossible |= not term.value or bool(self.name and self.name != term.value)
             self.name = term.value
 
-    def _add_namespace(self, term: Term, shape: Shape) -> None:
+    def _add_namespace(self, term: FieldTerm, shape: Shape) -> None:
         if term.is_negated:
             self._other_namespaces.append(term.value)
         elif not shape.is_namespaced:

@@ -43,7 +43,7 @@ Entry = tuple[int, str, Any]
 Blank = tuple[str, Callable[[int, Budget], Any]]
 
 
-class Plan:
+class MessageDecoder:
     """How to read the fields of one message."""
 
     __slots__ = ("blanks", "entries", "name", "names")
@@ -62,7 +62,7 @@ class Decoder:
         """`open_envelope` reads a complete object that is embedded in place of raw JSON."""
         self._table = table
         self._open_envelope = open_envelope
-        self._plans: dict[str, Plan] = {}
+        self._plans: dict[str, MessageDecoder] = {}
 
     def decode(self, message: str, buf: bytes, depth: int = 0) -> JsonObject:
         budget = [_FREE_ITEMS + len(buf) // _BYTES_PER_ITEM]
@@ -72,7 +72,7 @@ class Decoder:
             raise truncated() from error
 
     def read_message(
-        self, plan: Plan, buf: bytes, pos: int, end: int, out: JsonObject, depth: int, budget: Budget
+        self, plan: MessageDecoder, buf: bytes, pos: int, end: int, out: JsonObject, depth: int, budget: Budget
     ) -> JsonObject:
         """Read fields into `out`, which may hold an earlier part of the same message."""
         entries = plan.entries
@@ -126,14 +126,14 @@ class Decoder:
                 out[name] = blank(depth + 1, budget)
         return out
 
-    def _plan(self, message: str) -> Plan:
+    def _plan(self, message: str) -> MessageDecoder:
         """Return the plan of a message; its entries are compiled on first use."""
         plan = self._plans.get(message)
         if plan is None:
-            plan = self._plans[message] = Plan(message)
+            plan = self._plans[message] = MessageDecoder(message)
         return plan
 
-    def _compile(self, plan: Plan) -> dict[int, Entry]:
+    def _compile(self, plan: MessageDecoder) -> dict[int, Entry]:
         fields = self._table.fields(plan.name)
         plan.names = {field.number: field.name for field in fields}
         plan.blanks = [blank for field in fields for blank in self._blanks(field)]
@@ -262,7 +262,7 @@ def _spend(budget: Budget) -> None:
         raise ProtobufError("too many nearly empty items")
 
 
-def _skip(plan: Plan, tag: int, buf: bytes, pos: int, end: int) -> int:
+def _skip(plan: MessageDecoder, tag: int, buf: bytes, pos: int, end: int) -> int:
     name = plan.names.get(tag >> 3)
     if name is not None:
         raise ProtobufError(f"proto: wrong wireType = {tag & 7} for field {name} of {plan.name}")

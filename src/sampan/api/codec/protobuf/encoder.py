@@ -24,7 +24,7 @@ Append = Callable[[bytearray, Any, int], None]
 _TEXT, _MESSAGE, _OTHER = range(3)
 
 
-class Plan:
+class MessageEncoder:
     """How to write one message."""
 
     __slots__ = ("blank", "embeds", "name", "steps", "union")
@@ -42,7 +42,7 @@ class Plan:
 class Encoder:
     def __init__(self, *, table: Table) -> None:
         self._table = table
-        self._plans: dict[str, Plan] = {}
+        self._plans: dict[str, MessageEncoder] = {}
 
     def encode(self, message: str, value: JsonObject) -> bytes:
         try:
@@ -53,7 +53,7 @@ class Encoder:
     def field(self, message: str, name: str) -> Field:
         return next(field for field in self._table.fields(message) if field.name == name)
 
-    def write_message(self, plan: Plan, value: Any, depth: int) -> bytearray:
+    def write_message(self, plan: MessageEncoder, value: Any, depth: int) -> bytearray:
         if plan.union is not None:
             value = plan.union.wrap(value)
         if value.__class__ is not dict:
@@ -90,22 +90,22 @@ class Encoder:
             out += data
         return out
 
-    def _plan(self, message: str) -> Plan:
+    def _plan(self, message: str) -> MessageEncoder:
         """Return the plan of a message; its steps are compiled on first use."""
         plan = self._plans.get(message)
         if plan is None:
-            plan = self._plans[message] = Plan(message)
+            plan = self._plans[message] = MessageEncoder(message)
             plan.union = union_of(message, self._table.fields(message))
         return plan
 
-    def _compile(self, plan: Plan) -> list[tuple[str, int, bytes, Any, bytes]]:
+    def _compile(self, plan: MessageEncoder) -> list[tuple[str, int, bytes, Any, bytes]]:
         fields = self._table.fields(plan.name)
         plan.embeds = [field.name for field in fields if field.embedded]
         plan.steps = [self._step(plan, field) for field in fields]
         plan.blank = b"".join(step[4] for step in plan.steps)
         return plan.steps
 
-    def _step(self, plan: Plan, field: Field) -> tuple[str, int, bytes, Any, bytes]:
+    def _step(self, plan: MessageEncoder, field: Field) -> tuple[str, int, bytes, Any, bytes]:
         field_path = f"{plan.name}.{field.name}"
         tag = tag_bytes(field.number, BYTES if field.many == "{}" else _WIRE.get(field.type, BYTES))
         blank = self._blank(field, tag)

@@ -58,11 +58,11 @@ def strict_message(strict_errors: list[str]) -> str:
 class _Mapping:
     """A mapping under construction. Keys of different types are distinct until they become strings."""
 
-    __slots__ = ("seen", "values")
+    __slots__ = ("keys_seen", "values")
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
-        self.seen: set[tuple[type, Any]] = set()
+        self.keys_seen: set[tuple[type, Any]] = set()
 
 
 class _Reader:
@@ -122,8 +122,8 @@ class _Reader:
 
     def _set(self, mapping: _Mapping, key: Any, value: Any, line: int) -> None:
         text, typed = _key_text(key, value), (type(key), key)
-        if typed not in mapping.seen:
-            mapping.seen.add(typed)
+        if typed not in mapping.keys_seen:
+            mapping.keys_seen.add(typed)
         elif len(self.strict_errors) < limits.STRICT_ERRORS:
             shown = key[: limits.STRICT_ERROR_LENGTH] if isinstance(key, str) else key
             self.strict_errors.append(f"line {line + 1}: key {go_syntax(shown)} already set in map")

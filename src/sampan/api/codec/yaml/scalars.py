@@ -61,8 +61,8 @@ def _number(text: str) -> tuple[Tag, Any]:
     return "str", text
 
 
-def _integer(found: re.Match[str]) -> int | None:
-    sign, hexadecimal, binary, octal, decimal = found.groups()
+def _integer(match: re.Match[str]) -> int | None:
+    sign, hexadecimal, binary, octal, decimal = match.groups()
     for digits, base in ((hexadecimal, 16), (binary, 2), (octal, 8), (decimal, 10)):
         if digits:
             if len(digits) > 64 and digits.lstrip("0")[64:]:

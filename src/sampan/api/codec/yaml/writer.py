@@ -292,8 +292,8 @@ def _block_hints(text: str) -> str:
     return indent + ("+" if len(text) == 1 or text[-2] in _BREAKS else "")
 
 
-def _escape(found: re.Match[str]) -> str:
-    return _escaped(found[0])
+def _escape(match: re.Match[str]) -> str:
+    return _escaped(match[0])
 
 
 def _escaped(char: str) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
-from sampan.api.fields import Term
+from sampan.api.fields import FieldTerm
 from sampan.api.semantics.pod_references import config_map_names, is_mirror_pod, secret_names
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
 from sampan.storage.cacher import ObjectSelection
@@ -60,7 +60,7 @@ class NodeGraph:
 
     def _pods(self, node: str, namespace: str = "") -> Iterator[Pod]:
         store = self._registry.open_store_of("", "v1", "Pod")
-        selection = ObjectSelection(namespace=namespace, fields=(Term("spec.nodeName", node),))
+        selection = ObjectSelection(namespace=namespace, fields=(FieldTerm("spec.nodeName", node),))
         return (store.cacher.object(item) for item in store.cacher.peek_selected(selection))
 
     def _claims(self, node: str) -> Iterator[PersistentVolumeClaim]:
