@@ -43,10 +43,3 @@ class AdmissionReview(Object, kw_only=True):
     apiVersion: str = always("admission.k8s.io/v1")
     request: AdmissionRequest | None = None
     response: AdmissionResponse | None = None
-
-
-__all__ = [
-    "AdmissionRequest",
-    "AdmissionResponse",
-    "AdmissionReview",
-]

@@ -103,22 +103,3 @@ class MutatingAdmissionPolicyList(Object, kw_only=True):
     apiVersion: str = always("admissionregistration.k8s.io/v1beta1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[MutatingAdmissionPolicy] | None = NULL
-
-
-__all__ = [
-    "ApplyConfiguration",
-    "JSONPatch",
-    "MatchCondition",
-    "MatchResources",
-    "MutatingAdmissionPolicy",
-    "MutatingAdmissionPolicyBinding",
-    "MutatingAdmissionPolicyBindingList",
-    "MutatingAdmissionPolicyBindingSpec",
-    "MutatingAdmissionPolicyList",
-    "MutatingAdmissionPolicySpec",
-    "Mutation",
-    "NamedRuleWithOperations",
-    "ParamKind",
-    "ParamRef",
-    "Variable",
-]

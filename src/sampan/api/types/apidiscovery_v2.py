@@ -44,12 +44,3 @@ class APIGroupDiscoveryList(Object, kw_only=True):
     apiVersion: str = always("apidiscovery.k8s.io/v2")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[APIGroupDiscovery] | None = NULL
-
-
-__all__ = [
-    "APIGroupDiscovery",
-    "APIGroupDiscoveryList",
-    "APIResourceDiscovery",
-    "APISubresourceDiscovery",
-    "APIVersionDiscovery",
-]

@@ -186,27 +186,3 @@ class CustomResourceDefinitionList(Object, kw_only=True):
     apiVersion: str = always("apiextensions.k8s.io/v1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[CustomResourceDefinition] | None = NULL
-
-
-__all__ = [
-    "CustomResourceColumnDefinition",
-    "CustomResourceConversion",
-    "CustomResourceDefinition",
-    "CustomResourceDefinitionCondition",
-    "CustomResourceDefinitionList",
-    "CustomResourceDefinitionNames",
-    "CustomResourceDefinitionSpec",
-    "CustomResourceDefinitionStatus",
-    "CustomResourceDefinitionVersion",
-    "CustomResourceSubresourceScale",
-    "CustomResourceSubresourceStatus",
-    "CustomResourceSubresources",
-    "CustomResourceValidation",
-    "ExternalDocumentation",
-    "JSONSchemaProps",
-    "SelectableField",
-    "ServiceReference",
-    "ValidationRule",
-    "WebhookClientConfig",
-    "WebhookConversion",
-]

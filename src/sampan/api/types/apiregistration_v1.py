@@ -50,13 +50,3 @@ class APIServiceList(Object, kw_only=True):
     apiVersion: str = always("apiregistration.k8s.io/v1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[APIService] | None = NULL
-
-
-__all__ = [
-    "APIService",
-    "APIServiceCondition",
-    "APIServiceList",
-    "APIServiceSpec",
-    "APIServiceStatus",
-    "ServiceReference",
-]

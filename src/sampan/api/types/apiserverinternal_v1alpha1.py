@@ -48,13 +48,3 @@ class StorageVersionList(Object, kw_only=True):
     apiVersion: str = always("internal.apiserver.k8s.io/v1alpha1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[StorageVersion] | None = NULL
-
-
-__all__ = [
-    "ServerStorageVersion",
-    "StorageVersion",
-    "StorageVersionCondition",
-    "StorageVersionList",
-    "StorageVersionSpec",
-    "StorageVersionStatus",
-]

@@ -244,37 +244,3 @@ class StatefulSetList(Object, kw_only=True):
     apiVersion: str = always("apps/v1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[StatefulSet] | None = NULL
-
-
-__all__ = [
-    "ControllerRevision",
-    "ControllerRevisionList",
-    "DaemonSet",
-    "DaemonSetCondition",
-    "DaemonSetList",
-    "DaemonSetSpec",
-    "DaemonSetStatus",
-    "DaemonSetUpdateStrategy",
-    "Deployment",
-    "DeploymentCondition",
-    "DeploymentList",
-    "DeploymentSpec",
-    "DeploymentStatus",
-    "DeploymentStrategy",
-    "ReplicaSet",
-    "ReplicaSetCondition",
-    "ReplicaSetList",
-    "ReplicaSetSpec",
-    "ReplicaSetStatus",
-    "RollingUpdateDaemonSet",
-    "RollingUpdateDeployment",
-    "RollingUpdateStatefulSetStrategy",
-    "StatefulSet",
-    "StatefulSetCondition",
-    "StatefulSetList",
-    "StatefulSetOrdinals",
-    "StatefulSetPersistentVolumeClaimRetentionPolicy",
-    "StatefulSetSpec",
-    "StatefulSetStatus",
-    "StatefulSetUpdateStrategy",
-]

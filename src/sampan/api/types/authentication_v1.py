@@ -71,17 +71,3 @@ class TokenReview(Object, kw_only=True):
     metadata: meta_v1.ObjectMeta = field(default_factory=meta_v1.ObjectMeta)
     spec: TokenReviewSpec = field(default_factory=TokenReviewSpec)
     status: TokenReviewStatus = field(default_factory=TokenReviewStatus)
-
-
-__all__ = [
-    "BoundObjectReference",
-    "SelfSubjectReview",
-    "SelfSubjectReviewStatus",
-    "TokenRequest",
-    "TokenRequestSpec",
-    "TokenRequestStatus",
-    "TokenReview",
-    "TokenReviewSpec",
-    "TokenReviewStatus",
-    "UserInfo",
-]

@@ -109,22 +109,3 @@ class SubjectAccessReview(Object, kw_only=True):
     metadata: meta_v1.ObjectMeta = field(default_factory=meta_v1.ObjectMeta)
     spec: SubjectAccessReviewSpec = field(default_factory=SubjectAccessReviewSpec)
     status: SubjectAccessReviewStatus = field(default_factory=SubjectAccessReviewStatus)
-
-
-__all__ = [
-    "FieldSelectorAttributes",
-    "LabelSelectorAttributes",
-    "LocalSubjectAccessReview",
-    "NonResourceAttributes",
-    "NonResourceRule",
-    "ResourceAttributes",
-    "ResourceRule",
-    "SelfSubjectAccessReview",
-    "SelfSubjectAccessReviewSpec",
-    "SelfSubjectRulesReview",
-    "SelfSubjectRulesReviewSpec",
-    "SubjectAccessReview",
-    "SubjectAccessReviewSpec",
-    "SubjectAccessReviewStatus",
-    "SubjectRulesReviewStatus",
-]

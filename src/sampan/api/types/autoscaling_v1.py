@@ -60,15 +60,3 @@ class Scale(Object, kw_only=True):
     metadata: meta_v1.ObjectMeta = field(default_factory=meta_v1.ObjectMeta)
     spec: ScaleSpec = field(default_factory=ScaleSpec)
     status: ScaleStatus = field(default_factory=ScaleStatus)
-
-
-__all__ = [
-    "CrossVersionObjectReference",
-    "HorizontalPodAutoscaler",
-    "HorizontalPodAutoscalerList",
-    "HorizontalPodAutoscalerSpec",
-    "HorizontalPodAutoscalerStatus",
-    "Scale",
-    "ScaleSpec",
-    "ScaleStatus",
-]

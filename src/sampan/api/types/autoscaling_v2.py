@@ -161,31 +161,3 @@ class HorizontalPodAutoscalerList(Object, kw_only=True):
     apiVersion: str = always("autoscaling/v2")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[HorizontalPodAutoscaler] | None = NULL
-
-
-__all__ = [
-    "ContainerResourceMetricSource",
-    "ContainerResourceMetricStatus",
-    "CrossVersionObjectReference",
-    "ExternalMetricSource",
-    "ExternalMetricStatus",
-    "HPAScalingPolicy",
-    "HPAScalingRules",
-    "HorizontalPodAutoscaler",
-    "HorizontalPodAutoscalerBehavior",
-    "HorizontalPodAutoscalerCondition",
-    "HorizontalPodAutoscalerList",
-    "HorizontalPodAutoscalerSpec",
-    "HorizontalPodAutoscalerStatus",
-    "MetricIdentifier",
-    "MetricSpec",
-    "MetricStatus",
-    "MetricTarget",
-    "MetricValueStatus",
-    "ObjectMetricSource",
-    "ObjectMetricStatus",
-    "PodsMetricSource",
-    "PodsMetricStatus",
-    "ResourceMetricSource",
-    "ResourceMetricStatus",
-]

@@ -41,19 +41,3 @@ NO_FIELDS: Any = Raw()
 
 Bool = bool
 Str = str
-
-__all__ = [
-    "DICT",
-    "FALSE",
-    "LIST",
-    "NO_FIELDS",
-    "NULL",
-    "TEXT",
-    "ZERO",
-    "ZERO_QUANTITY",
-    "Bool",
-    "Object",
-    "Str",
-    "Struct",
-    "always",
-]

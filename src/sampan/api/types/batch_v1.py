@@ -136,24 +136,3 @@ class JobList(Object, kw_only=True):
     apiVersion: str = always("batch/v1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[Job] | None = NULL
-
-
-__all__ = [
-    "CronJob",
-    "CronJobList",
-    "CronJobSpec",
-    "CronJobStatus",
-    "Job",
-    "JobCondition",
-    "JobList",
-    "JobSpec",
-    "JobStatus",
-    "JobTemplateSpec",
-    "PodFailurePolicy",
-    "PodFailurePolicyOnExitCodesRequirement",
-    "PodFailurePolicyOnPodConditionsPattern",
-    "PodFailurePolicyRule",
-    "SuccessPolicy",
-    "SuccessPolicyRule",
-    "UncountedTerminatedPods",
-]

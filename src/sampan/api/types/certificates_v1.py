@@ -47,12 +47,3 @@ class CertificateSigningRequestList(Object, kw_only=True):
     apiVersion: str = always("certificates.k8s.io/v1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[CertificateSigningRequest] | None = NULL
-
-
-__all__ = [
-    "CertificateSigningRequest",
-    "CertificateSigningRequestCondition",
-    "CertificateSigningRequestList",
-    "CertificateSigningRequestSpec",
-    "CertificateSigningRequestStatus",
-]

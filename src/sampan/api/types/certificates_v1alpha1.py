@@ -25,10 +25,3 @@ class ClusterTrustBundleList(Object, kw_only=True):
     apiVersion: str = always("certificates.k8s.io/v1alpha1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[ClusterTrustBundle] | None = NULL
-
-
-__all__ = [
-    "ClusterTrustBundle",
-    "ClusterTrustBundleList",
-    "ClusterTrustBundleSpec",
-]

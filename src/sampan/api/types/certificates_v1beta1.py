@@ -64,14 +64,3 @@ class PodCertificateRequestList(Object, kw_only=True):
     apiVersion: str = always("certificates.k8s.io/v1beta1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[PodCertificateRequest] | None = NULL
-
-
-__all__ = [
-    "ClusterTrustBundle",
-    "ClusterTrustBundleList",
-    "ClusterTrustBundleSpec",
-    "PodCertificateRequest",
-    "PodCertificateRequestList",
-    "PodCertificateRequestSpec",
-    "PodCertificateRequestStatus",
-]

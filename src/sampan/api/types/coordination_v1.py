@@ -31,10 +31,3 @@ class LeaseList(Object, kw_only=True):
     apiVersion: str = always("coordination.k8s.io/v1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[Lease] | None = NULL
-
-
-__all__ = [
-    "Lease",
-    "LeaseList",
-    "LeaseSpec",
-]

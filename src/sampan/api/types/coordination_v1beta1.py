@@ -30,10 +30,3 @@ class LeaseCandidateList(Object, kw_only=True):
     apiVersion: str = always("coordination.k8s.io/v1beta1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[LeaseCandidate] | None = NULL
-
-
-__all__ = [
-    "LeaseCandidate",
-    "LeaseCandidateList",
-    "LeaseCandidateSpec",
-]

@@ -60,15 +60,3 @@ class EndpointSliceList(Object, kw_only=True):
     apiVersion: str = always("discovery.k8s.io/v1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[EndpointSlice] | None = NULL
-
-
-__all__ = [
-    "Endpoint",
-    "EndpointConditions",
-    "EndpointHints",
-    "EndpointPort",
-    "EndpointSlice",
-    "EndpointSliceList",
-    "ForNode",
-    "ForZone",
-]

@@ -39,10 +39,3 @@ class EventList(Object, kw_only=True):
     apiVersion: str = always("events.k8s.io/v1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[Event] | None = NULL
-
-
-__all__ = [
-    "Event",
-    "EventList",
-    "EventSeries",
-]

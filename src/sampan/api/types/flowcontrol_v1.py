@@ -146,30 +146,3 @@ class PriorityLevelConfigurationList(Object, kw_only=True):
     apiVersion: str = always("flowcontrol.apiserver.k8s.io/v1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[PriorityLevelConfiguration] | None = NULL
-
-
-__all__ = [
-    "ExemptPriorityLevelConfiguration",
-    "FlowDistinguisherMethod",
-    "FlowSchema",
-    "FlowSchemaCondition",
-    "FlowSchemaList",
-    "FlowSchemaSpec",
-    "FlowSchemaStatus",
-    "GroupSubject",
-    "LimitResponse",
-    "LimitedPriorityLevelConfiguration",
-    "NonResourcePolicyRule",
-    "PolicyRulesWithSubjects",
-    "PriorityLevelConfiguration",
-    "PriorityLevelConfigurationCondition",
-    "PriorityLevelConfigurationList",
-    "PriorityLevelConfigurationReference",
-    "PriorityLevelConfigurationSpec",
-    "PriorityLevelConfigurationStatus",
-    "QueuingConfiguration",
-    "ResourcePolicyRule",
-    "ServiceAccountSubject",
-    "Subject",
-    "UserSubject",
-]

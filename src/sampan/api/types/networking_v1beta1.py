@@ -54,15 +54,3 @@ class ServiceCIDRList(Object, kw_only=True):
     apiVersion: str = always("networking.k8s.io/v1beta1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[ServiceCIDR] | None = NULL
-
-
-__all__ = [
-    "IPAddress",
-    "IPAddressList",
-    "IPAddressSpec",
-    "ParentReference",
-    "ServiceCIDR",
-    "ServiceCIDRList",
-    "ServiceCIDRSpec",
-    "ServiceCIDRStatus",
-]

@@ -32,11 +32,3 @@ class RuntimeClassList(Object, kw_only=True):
     apiVersion: str = always("node.k8s.io/v1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[RuntimeClass] | None = NULL
-
-
-__all__ = [
-    "Overhead",
-    "RuntimeClass",
-    "RuntimeClassList",
-    "Scheduling",
-]

@@ -46,12 +46,3 @@ class PodDisruptionBudgetList(Object, kw_only=True):
     apiVersion: str = always("policy/v1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[PodDisruptionBudget] | None = NULL
-
-
-__all__ = [
-    "Eviction",
-    "PodDisruptionBudget",
-    "PodDisruptionBudgetList",
-    "PodDisruptionBudgetSpec",
-    "PodDisruptionBudgetStatus",
-]

@@ -90,19 +90,3 @@ class RoleList(Object, kw_only=True):
     apiVersion: str = always("rbac.authorization.k8s.io/v1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[Role] | None = NULL
-
-
-__all__ = [
-    "AggregationRule",
-    "ClusterRole",
-    "ClusterRoleBinding",
-    "ClusterRoleBindingList",
-    "ClusterRoleList",
-    "PolicyRule",
-    "Role",
-    "RoleBinding",
-    "RoleBindingList",
-    "RoleList",
-    "RoleRef",
-    "Subject",
-]

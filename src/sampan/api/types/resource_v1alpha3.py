@@ -84,18 +84,3 @@ class ResourcePoolStatusRequestList(Object, kw_only=True):
     apiVersion: str = always("resource.k8s.io/v1alpha3")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[ResourcePoolStatusRequest] | None = NULL
-
-
-__all__ = [
-    "DeviceTaint",
-    "DeviceTaintRule",
-    "DeviceTaintRuleList",
-    "DeviceTaintRuleSpec",
-    "DeviceTaintRuleStatus",
-    "DeviceTaintSelector",
-    "PoolStatus",
-    "ResourcePoolStatusRequest",
-    "ResourcePoolStatusRequestList",
-    "ResourcePoolStatusRequestSpec",
-    "ResourcePoolStatusRequestStatus",
-]

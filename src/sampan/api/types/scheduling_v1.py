@@ -24,9 +24,3 @@ class PriorityClassList(Object, kw_only=True):
     apiVersion: str = always("scheduling.k8s.io/v1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[PriorityClass] | None = NULL
-
-
-__all__ = [
-    "PriorityClass",
-    "PriorityClassList",
-]

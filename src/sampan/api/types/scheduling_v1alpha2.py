@@ -113,25 +113,3 @@ class WorkloadList(Object, kw_only=True):
     apiVersion: str = always("scheduling.k8s.io/v1alpha2")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[Workload] | None = NULL
-
-
-__all__ = [
-    "BasicSchedulingPolicy",
-    "GangSchedulingPolicy",
-    "PodGroup",
-    "PodGroupList",
-    "PodGroupResourceClaim",
-    "PodGroupResourceClaimStatus",
-    "PodGroupSchedulingConstraints",
-    "PodGroupSchedulingPolicy",
-    "PodGroupSpec",
-    "PodGroupStatus",
-    "PodGroupTemplate",
-    "PodGroupTemplateReference",
-    "TopologyConstraint",
-    "TypedLocalObjectReference",
-    "Workload",
-    "WorkloadList",
-    "WorkloadPodGroupTemplateReference",
-    "WorkloadSpec",
-]

@@ -160,28 +160,3 @@ class VolumeAttributesClassList(Object, kw_only=True):
     apiVersion: str = always("storage.k8s.io/v1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[VolumeAttributesClass] | None = NULL
-
-
-__all__ = [
-    "CSIDriver",
-    "CSIDriverList",
-    "CSIDriverSpec",
-    "CSINode",
-    "CSINodeDriver",
-    "CSINodeList",
-    "CSINodeSpec",
-    "CSIStorageCapacity",
-    "CSIStorageCapacityList",
-    "StorageClass",
-    "StorageClassList",
-    "TokenRequest",
-    "VolumeAttachment",
-    "VolumeAttachmentList",
-    "VolumeAttachmentSource",
-    "VolumeAttachmentSpec",
-    "VolumeAttachmentStatus",
-    "VolumeAttributesClass",
-    "VolumeAttributesClassList",
-    "VolumeError",
-    "VolumeNodeResources",
-]

@@ -21,9 +21,3 @@ class VolumeAttributesClassList(Object, kw_only=True):
     apiVersion: str = always("storage.k8s.io/v1beta1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[VolumeAttributesClass] | None = NULL
-
-
-__all__ = [
-    "VolumeAttributesClass",
-    "VolumeAttributesClassList",
-]

@@ -30,11 +30,3 @@ class StorageVersionMigrationList(Object, kw_only=True):
     apiVersion: str = always("storagemigration.k8s.io/v1beta1")
     metadata: meta_v1.ListMeta = field(default_factory=meta_v1.ListMeta)
     items: list[StorageVersionMigration] | None = NULL
-
-
-__all__ = [
-    "StorageVersionMigration",
-    "StorageVersionMigrationList",
-    "StorageVersionMigrationSpec",
-    "StorageVersionMigrationStatus",
-]

@@ -19,8 +19,3 @@ class Info(Struct, kw_only=True):
     goVersion: str = TEXT
     compiler: str = TEXT
     platform: str = TEXT
-
-
-__all__ = [
-    "Info",
-]
