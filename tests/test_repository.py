@@ -6,12 +6,41 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
+
+BANNED_WORDS = frozenset({"told", "said", "folder", "folders", "fault", "faults", "verdict", "verdicts", "telling"})
+"""Words that are no part of any name in the source: Kubernetes and Python have a word for each."""
+# fmt: off
+BANNED_NAMES = frozenset({
+    "answer", "answers", "asked", "each", "followed", "following", "found", "given", "gone", "heard", "made", "meant",
+    "one", "placed", "posted", "seen", "sought", "taken", "wanted",
+})
+"""Names of modules, classes, functions, parameters and variables that do not tell what the thing is."""
+BANNED_CLASSES = frozenset({
+    "Answer", "Change", "Claims", "Commitment", "Desk", "Facts", "Fate", "Feed", "Following", "Form", "Found", "Gate",
+    "Guard", "Key", "Kind", "Known", "Leniency", "Needs", "Outcome", "Part", "Parts", "Place", "Plan", "Presence",
+    "Present", "Refused", "Room", "Seen", "Served", "Shown", "Sort", "Special", "Taken", "Term", "Terms", "Trail",
+    "Verdict", "Wanted", "Write",
+})
+"""Class names that could mean many things: the name says which plan, which change, which key."""
+BANNED_MODULES = frozenset({
+    "about", "claims", "elsewhere", "granted", "ledger", "place", "plan", "room", "sorts", "stock", "terms", "wants",
+    "words",
+})
+NOUNS_IN_ING = frozenset({
+    "accounting", "autoscaling", "binding", "encoding", "housekeeping", "mapping", "missing", "ring", "routing",
+    "scheduling", "signing", "streaming", "string", "testing", "waiting",
+})
+# fmt: on
+"""Endings in -ing that modules may have; other gerunds are no nouns."""
+ALLOWED_NAMES = frozenset({"Gone", "gone", "ONE", "page_faults", "major_page_faults"})
+"""The API's reason Gone, the number one, and names of the kernel's statistics."""
 
 REGISTRY_HOSTS = ("pypi" + ".org", "pythonhosted" + ".org", "deb.debian" + ".org", "golang" + ".org", "npmjs" + ".org")
 MACHINE_PATHS = ("/ro" + "ot/", "/wo" + "rk/", "/ho" + "me/")
@@ -115,6 +144,54 @@ def _exists(dotted: str) -> bool:
 
 def test_no_file_is_a_drawer_for_odds_and_ends(modules: list[Path]) -> None:
     assert [path for path in modules if FORBIDDEN_NAMES & {*path.stem.split("_"), path.parent.name}] == []
+
+
+def test_names_say_what_things_are(repository: Path) -> None:
+    """The glossary has the words to use; see also the chapter on language in CONTRIBUTING.md."""
+    source = repository / "src/sampan"
+    handwritten = [path for path in source.rglob("*.py") if source / "api/types" not in path.parents]
+    modules = [str(path) for path in handwritten if _is_banned_module(path)]
+    names = [
+        f"{path}:{line}: {name}"
+        for path in handwritten
+        for line, name, is_class in _defined_names(ast.parse(path.read_bytes()))
+        if _is_banned_name(name) or (is_class and name.strip("_") in BANNED_CLASSES)
+    ]
+    assert modules + names == []
+
+
+def test_public_classes_have_different_names(repository: Path) -> None:
+    source, where = repository / "src/sampan", defaultdict(list)
+    for path in source.rglob("*.py"):
+        if source / "api/types" not in path.parents:
+            for node in ast.parse(path.read_bytes()).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    where[node.name].append(str(path.relative_to(source)))
+    assert {name: files for name, files in where.items() if len(files) > 1} == {}
+
+
+def _is_banned_module(path: Path) -> bool:
+    name = path.parent.name if path.stem == "__init__" else path.stem
+    words = set(name.split("_"))
+    is_gerund = any(word.endswith("ing") and word not in NOUNS_IN_ING for word in words)
+    return is_gerund or bool(words & BANNED_WORDS) or name in BANNED_MODULES | BANNED_NAMES
+
+
+def _is_banned_name(name: str) -> bool:
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).strip("_").lower().split("_")
+    return name not in ALLOWED_NAMES and (bool(set(words) & BANNED_WORDS) or "_".join(words) in BANNED_NAMES)
+
+
+def _defined_names(tree: ast.AST) -> Iterator[tuple[int, str, bool]]:
+    """Yield the line and the name of each definition, and whether it is a class."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield node.lineno, name, False
+            case ast.ClassDef(name=name):
+                yield node.lineno, name, True
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield node.lineno, name, False
 
 
 def test_links_in_documents_lead_somewhere(tracked: list[Path]) -> None:

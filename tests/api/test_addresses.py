@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api import addresses
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 
 VECTORS = json.loads((Path(__file__).parent / "data" / "address_vectors.json").read_text())
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api import fields
-from sampan.api.fields import EVERYTHING, FieldSelectorError, FieldTerm, Selector, escape, parse, unescape
+from sampan.api.fields import EVERYTHING, FieldSelector, FieldSelectorError, FieldTerm, escape, parse, unescape
 
 VECTORS = json.loads((Path(__file__).parent / "data" / "field_selector_vectors.json").read_text())
 
@@ -35,14 +35,14 @@ def test_escaping_is_undone(value: str) -> None:
 
 @given(st.lists(terms, max_size=4))
 def test_the_text_says_it_all(given: list[FieldTerm]) -> None:
-    selector = Selector(tuple(given))
+    selector = FieldSelector(tuple(given))
     assert set(parse(str(selector)).terms) == set(given)
 
 
 @given(st.lists(terms, max_size=4), st.dictionaries(names, st.text(alphabet="ab", max_size=2)))
 def test_matching(given: list[FieldTerm], values: dict[str, str]) -> None:
     expected = all((values.get(term.field, "") == term.value) != term.is_negated for term in given)
-    assert Selector(tuple(given)).matches(values) == expected
+    assert FieldSelector(tuple(given)).matches(values) == expected
 
 
 def test_exact() -> None:

@@ -64,11 +64,11 @@ def test_syntax_faults_are_found_exactly_where_there_are_any(body: bytes) -> Non
     try:
         json.loads(body.decode("utf-8", "replace"), parse_constant=_refuse)
     except ValueError:
-        assert syntax.fault(body) is not None
-        with pytest.raises(codec.SyntaxFault):
+        assert syntax.error_message(body) is not None
+        with pytest.raises(codec.JsonSyntaxError):
             codec.decode_any(body)
     else:
-        assert syntax.fault(body) is None
+        assert syntax.error_message(body) is None
 
 
 def _refuse(text: str) -> Any:
@@ -205,7 +205,7 @@ def test_deep_nesting_is_an_error_at_worst(depth: int, pattern: str) -> None:
     if depth <= codec.MAX_DEPTH:
         codec.decode_any(deep.encode())
     else:
-        with pytest.raises(codec.SyntaxFault, match="exceeded max depth"):
+        with pytest.raises(codec.JsonSyntaxError, match="exceeded max depth"):
             codec.decode_any(deep.encode())
 
 

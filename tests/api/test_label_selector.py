@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from sampan.api.label_selector import label_faults, selector_faults, selector_of
+from sampan.api.label_selector import label_errors, selector_errors, selector_of
 from sampan.api.labels import EVERYTHING, NOTHING, SelectorError
 from sampan.api.types.meta_v1 import LabelSelector, LabelSelectorRequirement
 
@@ -74,7 +74,7 @@ def test_faults() -> None:
             expression("", "In", "-"),
         ],
     )
-    found = [str(fault).split(" (e.g.")[0] for fault in selector_faults(source, "spec.selector")]
+    found = [str(fault).split(" (e.g.")[0] for fault in selector_errors(source, "spec.selector")]
     alphanumeric = "'-', '_' or '.', and must start and end with an alphanumeric character"
     value = f"a valid label must be an empty string or consist of alphanumeric characters, {alphanumeric}"
     at = "spec.selector.matchExpressions"
@@ -87,9 +87,9 @@ def test_faults() -> None:
         f'{at}[3].key: Invalid value: "": name part must consist of alphanumeric characters, {alphanumeric}',
         f'{at}[3].values[0]: Invalid value: "-": {value}',
     ]
-    assert len(selector_faults(source, "s", allow_bad_values=True)) == len(found) - 1
-    assert selector_faults(None, "spec.selector") == []
-    assert label_faults({"a": "b"}, "metadata.labels") == []
+    assert len(selector_errors(source, "s", allow_bad_values=True)) == len(found) - 1
+    assert selector_errors(None, "spec.selector") == []
+    assert label_errors({"a": "b"}, "metadata.labels") == []
 
 
 def recorded_rejections(shared: Path) -> Iterator[tuple[str, str, list[tuple[str, ...]]]]:
@@ -108,7 +108,7 @@ def test_recorded_faults(shared_dir: Path) -> None:
     cases = list(recorded_rejections(shared_dir))
     assert len(cases) >= 2
     for field, source, causes in cases:
-        faults = selector_faults(msgspec.json.decode(source, type=LabelSelector), field)
+        faults = selector_errors(msgspec.json.decode(source, type=LabelSelector), field)
         assert [(fault.field, fault.type, fault.body) for fault in faults] == causes
 
 

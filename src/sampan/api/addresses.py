@@ -12,7 +12,7 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from sampan.api import gotext
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network

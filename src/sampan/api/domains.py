@@ -3,7 +3,7 @@
 import re
 
 from sampan.api import names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 
 _HTTP_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 _is_http_path = re.compile(_HTTP_PATH).fullmatch

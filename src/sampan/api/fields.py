@@ -30,7 +30,7 @@ class FieldTerm(NamedTuple):
         return (fields.get(self.field, "") == self.value) is not self.is_negated
 
 
-class Selector(NamedTuple):
+class FieldSelector(NamedTuple):
     """Terms that must all match, sorted by their texts."""
 
     terms: tuple[FieldTerm, ...] = ()
@@ -63,17 +63,17 @@ class Selector(NamedTuple):
                 raise FieldSelectorError(f"field label not supported: {term.field}")
 
 
-EVERYTHING: Final = Selector()
+EVERYTHING: Final = FieldSelector()
 
 
-def parse(text: str) -> Selector:
+def parse(text: str) -> FieldSelector:
     return _parse_kept(text) if len(text) <= _LONGEST_KEPT else _parse(text)
 
 
-def _parse(text: str) -> Selector:
+def _parse(text: str) -> FieldSelector:
     parts = sorted(filter(None, _split(text)), key=lambda part: part.encode("utf-8", "surrogatepass"))
     terms = [_term(text, part) for part in parts]
-    return Selector(tuple(term for term in terms if term.field or term.value))
+    return FieldSelector(tuple(term for term in terms if term.field or term.value))
 
 
 _parse_kept = lru_cache(maxsize=2048)(_parse)

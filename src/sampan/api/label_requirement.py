@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from sampan.api import names
-from sampan.api.faults import FieldError, joined
+from sampan.api.field_errors import FieldError, joined
 from sampan.api.label_grammar import SelectorError
 
 
@@ -65,18 +65,18 @@ class Requirement(NamedTuple):
 
     def check(self) -> None:
         """Raise `SelectorError` unless key, operator and values are consistent."""
-        errors = [*self._key_faults(), *self._count_faults()]
+        errors = [*self._key_errors(), *self._count_errors()]
         for at, value in enumerate(self.values):
             if messages := names.label_value(value):
                 errors.append(FieldError.invalid(f"values[{at}][{self.key}]", value, "; ".join(messages)))
         if errors:
             raise SelectorError(joined([str(error) for error in errors]))
 
-    def _key_faults(self) -> list[FieldError]:
+    def _key_errors(self) -> list[FieldError]:
         messages = names.label_key(self.key)
         return [FieldError.invalid("key", self.key, "; ".join(messages))] if messages else []
 
-    def _count_faults(self) -> list[FieldError]:
+    def _count_errors(self) -> list[FieldError]:
         shown = list(self.values) if self.values else None
         count = len(self.values)
         if self.operator in _SETS and count == 0:

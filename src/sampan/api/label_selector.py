@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from sampan.api import gotext, names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.label_grammar import SelectorError
 from sampan.api.labels import EVERYTHING, NOTHING, Operator, Requirement, Selector
 
@@ -68,18 +68,18 @@ def _selector(
 _selector_kept = lru_cache(maxsize=4096)(_selector)
 
 
-def selector_faults(source: LabelSelector | None, field: str, *, allow_bad_values: bool = False) -> list[FieldError]:
+def selector_errors(source: LabelSelector | None, field: str, *, allow_bad_values: bool = False) -> list[FieldError]:
     """Return the errors of the object at `field`. `allow_bad_values` accepts invalid label values in objects that
     already have them."""
     if source is None:
         return []
-    errors = label_faults(source.matchLabels, f"{field}.matchLabels")
+    errors = label_errors(source.matchLabels, f"{field}.matchLabels")
     for at, expression in enumerate(source.matchExpressions):
-        errors += _expression_faults(expression, f"{field}.matchExpressions[{at}]", allow_bad_values)
+        errors += _expression_errors(expression, f"{field}.matchExpressions[{at}]", allow_bad_values)
     return errors
 
 
-def label_faults(labels: Mapping[str, str], field: str) -> list[FieldError]:
+def label_errors(labels: Mapping[str, str], field: str) -> list[FieldError]:
     errors = []
     for key, value in labels.items():
         errors += [FieldError.invalid(field, key, message) for message in names.label_key(key)]
@@ -87,8 +87,8 @@ def label_faults(labels: Mapping[str, str], field: str) -> list[FieldError]:
     return errors
 
 
-def _expression_faults(expression: Expression, field: str, allow_bad_values: bool) -> list[FieldError]:
-    errors = _operator_faults(expression, field)
+def _expression_errors(expression: Expression, field: str, allow_bad_values: bool) -> list[FieldError]:
+    errors = _operator_errors(expression, field)
     errors += [
         FieldError.invalid(f"{field}.key", expression.key, message) for message in names.label_key(expression.key)
     ]
@@ -100,7 +100,7 @@ def _expression_faults(expression: Expression, field: str, allow_bad_values: boo
     return errors
 
 
-def _operator_faults(expression: Expression, field: str) -> list[FieldError]:
+def _operator_errors(expression: Expression, field: str) -> list[FieldError]:
     if expression.operator not in OPERATORS:
         return [FieldError.invalid(f"{field}.operator", expression.operator, "not a valid selector operator")]
     if expression.operator in ("In", "NotIn"):

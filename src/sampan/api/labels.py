@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from sampan.api import names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.label_grammar import Grammar, SelectorError
 from sampan.api.label_requirement import Operator, Predicate, Requirement, never, predicate_of
 

@@ -25,15 +25,15 @@ class NameCheck(Protocol):
     def __call__(self, value: str, *, prefix: bool = False) -> list[str]: ...
 
 
-class Form:
+class NameFormat:
     """A validation by a pattern and, with a `limit`, by length in bytes."""
 
     def __init__(
-        self, *, pattern: str, fault: str, limit: int = 0, unit: str = "characters", shown: str | None = None
+        self, *, pattern: str, message: str, limit: int = 0, unit: str = "characters", shown: str | None = None
     ) -> None:
         """`shown` is the pattern that the message quotes, if it differs from the one that is matched."""
         self._match = re.compile(pattern.replace("(", "(?:")).fullmatch
-        self._fault = fault.replace("REGEX", f"regex used for validation is '{shown or pattern}'")
+        self._message = message.replace("REGEX", f"regex used for validation is '{shown or pattern}'")
         self._limit = limit
         self._too_long = too_long(limit, unit)
 
@@ -44,15 +44,15 @@ class Form:
         is_long = bool(self._limit) and size(value) > self._limit
         if is_match and not is_long:
             return []
-        return [self._too_long] * is_long + [self._fault] * (not is_match)
+        return [self._too_long] * is_long + [self._message] * (not is_match)
 
     def matches(self, value: str) -> bool:
         return self._match(value) is not None
 
     @property
-    def fault(self) -> str:
+    def message(self) -> str:
         """The message for a value that does not match."""
-        return self._fault
+        return self._message
 
 
 def size(value: str) -> int:
@@ -76,34 +76,34 @@ def _masked(name: str) -> str:
     return (name[:-2] if name[-2].isascii() else name[:-1]) + "a"
 
 
-dns1123_subdomain = Form(
+dns1123_subdomain = NameFormat(
     pattern=_SUBDOMAIN,
-    fault="a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+    message="a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
     f"{_ENDS} (e.g. 'example.com', REGEX)",
     limit=SUBDOMAIN_MAX,
 )
 
-dns1123_subdomain_caseless = Form(
+dns1123_subdomain_caseless = NameFormat(
     pattern=_CASELESS_SUBDOMAIN,
     shown=_SUBDOMAIN,
-    fault=f"an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', {_ENDS} "
+    message=f"an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', {_ENDS} "
     "(e.g. 'Example.com', REGEX)",
     limit=SUBDOMAIN_MAX,
     unit="bytes",
 )
 """For names of drivers."""
 
-dns1123_subdomain_with_underscore = Form(
+dns1123_subdomain_with_underscore = NameFormat(
     pattern=rf"{_UNDERSCORE_LABEL}(\.{_UNDERSCORE_LABEL})*",
-    fault="a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
+    message="a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
     f"{_ENDS} (e.g. 'example.com', REGEX)",
     limit=SUBDOMAIN_MAX,
 )
 """For DNS search domains of pods."""
 
-_dns1123_label = Form(
+_dns1123_label = NameFormat(
     pattern=_LABEL,
-    fault="a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+    message="a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
     f"{_ENDS} (e.g. 'my-name',  or '123-abc', REGEX)",
     limit=LABEL_MAX,
 )
@@ -113,49 +113,49 @@ def dns1123_label(value: str, *, prefix: bool = False) -> list[str]:
     messages = _dns1123_label(value, prefix=prefix)
     if (
         messages
-        and messages[-1] is _dns1123_label.fault
+        and messages[-1] is _dns1123_label.message
         and dns1123_subdomain.matches(_masked(value) if prefix else value)
     ):
         messages[-1] = "must not contain dots"
     return messages
 
 
-dns1035_label = Form(
+dns1035_label = NameFormat(
     pattern=r"[a-z]([-a-z0-9]*[a-z0-9])?",
-    fault="a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
+    message="a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
     "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', REGEX)",
     limit=LABEL_MAX,
 )
 
-wildcard_dns1123_subdomain = Form(
+wildcard_dns1123_subdomain = NameFormat(
     pattern=rf"\*\.{_SUBDOMAIN}",
-    fault="a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist "
+    message="a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist "
     "of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character "
     "(e.g. '*.example.com', REGEX)",
     limit=SUBDOMAIN_MAX,
 )
 
-label_value = Form(
+label_value = NameFormat(
     pattern=rf"({_KEY_NAME})?",
-    fault="a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+    message="a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
     f"{_ENDS} (e.g. 'MyValue',  or 'my_value',  or '12345', REGEX)",
     limit=LABEL_MAX,
     unit="bytes",
 )
 
-_key_name = Form(
+_key_name = NameFormat(
     pattern=_KEY_NAME,
-    fault="must consist of alphanumeric characters, '-', '_' or '.', "
+    message="must consist of alphanumeric characters, '-', '_' or '.', "
     f"{_ENDS} (e.g. 'MyName',  or 'my.name',  or '123-abc', REGEX)",
     limit=LABEL_MAX,
     unit="bytes",
 )
-_key_prefix = Form(pattern=_SUBDOMAIN, fault=dns1123_subdomain.fault, limit=SUBDOMAIN_MAX, unit="bytes")
+_key_prefix = NameFormat(pattern=_SUBDOMAIN, message=dns1123_subdomain.message, limit=SUBDOMAIN_MAX, unit="bytes")
 
 
 def label_key(value: str) -> list[str]:
     """Validate a qualified name: a name, or a DNS subdomain, a slash and a name."""
-    return [] if len(value) <= SUBDOMAIN_MAX + LABEL_MAX + 1 and _is_label_key(value) else _label_key_faults(value)
+    return [] if len(value) <= SUBDOMAIN_MAX + LABEL_MAX + 1 and _is_label_key(value) else _label_key_errors(value)
 
 
 qualified_name = label_key
@@ -163,14 +163,14 @@ qualified_name = label_key
 
 @lru_cache(maxsize=8192)
 def _is_label_key(value: str) -> bool:
-    return not _label_key_faults(value)
+    return not _label_key_errors(value)
 
 
-def _label_key_faults(value: str) -> list[str]:
+def _label_key_errors(value: str) -> list[str]:
     *prefixes, name = value.split("/")
     if len(prefixes) > 1:
         return [
-            f"a valid label key {_key_name.fault} with an optional DNS subdomain prefix and '/' "
+            f"a valid label key {_key_name.message} with an optional DNS subdomain prefix and '/' "
             "(e.g. 'example.com/MyName')"
         ]
     messages = ["prefix part must be non-empty"] if prefixes == [""] else []
@@ -181,26 +181,26 @@ def _label_key_faults(value: str) -> list[str]:
     return messages + [f"name part {message}" for message in _key_name(name)]
 
 
-c_identifier = Form(
+c_identifier = NameFormat(
     pattern=r"[A-Za-z_][A-Za-z0-9_]*",
-    fault="a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric "
+    message="a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric "
     "characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', REGEX)",
 )
 
-percent = Form(
+percent = NameFormat(
     pattern=r"[0-9]+%",
-    fault="a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', REGEX)",
+    message="a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', REGEX)",
 )
 
-http_header_name = Form(
+http_header_name = NameFormat(
     pattern=r"[-A-Za-z0-9]+",
-    fault="a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', REGEX)",
+    message="a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', REGEX)",
 )
 
 
-_config_key = Form(
+_config_key = NameFormat(
     pattern=r"[-._a-zA-Z0-9]+",
-    fault="a valid config key must consist of alphanumeric characters, '-', '_' or '.' "
+    message="a valid config key must consist of alphanumeric characters, '-', '_' or '.' "
     "(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', REGEX)",
     limit=SUBDOMAIN_MAX,
 )

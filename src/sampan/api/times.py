@@ -137,11 +137,11 @@ class _Reader:
         nanosecond = self._micros() if self._layout == MICRO_LAYOUT else self._any_fraction()
         offset = self._zone()
         if self._rest:
-            raise self._fault(f"extra text: {_quote_bytes(self._rest)}")
+            raise self._error(f"extra text: {_quote_bytes(self._rest)}")
         days = self._days(year, month, day)
         return Moment(days * 86_400 + hour * 3600 + minute * 60 + second - offset, nanosecond)
 
-    def _fault(self, message: str) -> TimeError:
+    def _error(self, message: str) -> TimeError:
         return TimeError(f"parsing time {quote(self._text)}: {message}")
 
     def _mismatch(self, element: str) -> TimeError:
@@ -167,7 +167,7 @@ class _Reader:
             raise self._mismatch(element)
         number = int(self._take(2))
         if not low <= number <= high:
-            raise self._fault(f"{name} out of range")
+            raise self._error(f"{name} out of range")
         return number
 
     def _hour(self) -> int:
@@ -176,7 +176,7 @@ class _Reader:
             raise self._mismatch("15")
         number = int(self._take(2 if _is_digits(self._rest[:2], 2) else 1))
         if number > 23:
-            raise self._fault("hour out of range")
+            raise self._error("hour out of range")
         return number
 
     def _any_fraction(self) -> int:
@@ -192,7 +192,7 @@ class _Reader:
             raise self._mismatch(".000000")
         self._take(7)
         if match[1] == "-" and int(match[2]):
-            raise self._fault("fractional second out of range")
+            raise self._error("fractional second out of range")
         return int(match[2]) * 1000
 
     def _zone(self) -> int:
@@ -206,7 +206,7 @@ class _Reader:
         hours = int(rest[1:3]) if _is_digits(rest[1:3], 2) else -1
         minutes = int(rest[4:6]) if hours >= 0 and _is_digits(rest[4:6], 2) else -1
         if minutes > 60 or hours > 24:
-            raise self._fault(f"time zone offset {'minute' if minutes > 60 else 'hour'} out of range")
+            raise self._error(f"time zone offset {'minute' if minutes > 60 else 'hour'} out of range")
         if minutes < 0 or rest[0] not in "+-":
             raise self._mismatch("Z07:00")
         self._take(6)
@@ -219,7 +219,7 @@ class _Reader:
         try:
             ordinal = date(year + shift, month, day).toordinal()
         except ValueError:
-            raise self._fault("day out of range") from None
+            raise self._error("day out of range") from None
         return ordinal - (_CYCLE_DAYS if shift else 0) - _EPOCH_DAY
 
 

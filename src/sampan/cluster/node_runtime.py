@@ -53,12 +53,12 @@ def recorded_runtime(directory: Path) -> RuntimeRecord | None:
 
 def runtime_maker(name: str, config: RuntimeConfig, clock: Clock) -> MakeRuntime:
     @asynccontextmanager
-    async def make(told: PodCallback) -> AsyncIterator[Runtime]:
+    async def make(on_pod_change: PodCallback) -> AsyncIterator[Runtime]:
         config.directory.mkdir(parents=True, exist_ok=True)
         record = _record_file(config.directory)
         record.write_bytes(msgspec.json.encode(RuntimeRecord(name, config.endpoint)))
         async with AsyncExitStack() as stack:
-            runtime = await stack.enter_async_context(_MAKERS[name](config, clock, told))
+            runtime = await stack.enter_async_context(_MAKERS[name](config, clock, on_pod_change))
             try:
                 yield runtime
             finally:
@@ -74,7 +74,7 @@ def _record_file(directory: Path) -> Path:
 
 
 @asynccontextmanager
-async def _oci(config: RuntimeConfig, clock: Clock, told: PodCallback) -> AsyncIterator[Runtime]:
+async def _oci(config: RuntimeConfig, clock: Clock, on_pod_change: PodCallback) -> AsyncIterator[Runtime]:
     from sampan.runtimes.images import ImageStore
     from sampan.runtimes.images.pull import Puller
     from sampan.runtimes.oci import OciRuntime
@@ -92,7 +92,7 @@ async def _oci(config: RuntimeConfig, clock: Clock, told: PodCallback) -> AsyncI
             network=network,
             programs=programs,
             clock=clock,
-            on_pod_change=told,
+            on_pod_change=on_pod_change,
             puller=puller,
         )
         await stack.enter_async_context(runtime)
@@ -102,7 +102,7 @@ async def _oci(config: RuntimeConfig, clock: Clock, told: PodCallback) -> AsyncI
 
 
 @asynccontextmanager
-async def _cri(config: RuntimeConfig, clock: Clock, told: PodCallback) -> AsyncIterator[Runtime]:
+async def _cri(config: RuntimeConfig, clock: Clock, on_pod_change: PodCallback) -> AsyncIterator[Runtime]:
     from sampan.runtimes.cri import CriRuntime
 
     network = await _engine_network(config) if config.makes_network else None
@@ -111,7 +111,7 @@ async def _cri(config: RuntimeConfig, clock: Clock, told: PodCallback) -> AsyncI
         directory=config.directory / CRI,
         node=config.node,
         clock=clock,
-        on_pod_change=told,
+        on_pod_change=on_pod_change,
         supply=_supply(config),
         network=network,
     )
@@ -125,7 +125,7 @@ async def _cri(config: RuntimeConfig, clock: Clock, told: PodCallback) -> AsyncI
 
 
 @asynccontextmanager
-async def _docker(config: RuntimeConfig, clock: Clock, told: PodCallback) -> AsyncIterator[Runtime]:
+async def _docker(config: RuntimeConfig, clock: Clock, on_pod_change: PodCallback) -> AsyncIterator[Runtime]:
     from sampan.runtimes.docker import DockerRuntime
 
     async with AsyncExitStack() as stack:
@@ -134,7 +134,7 @@ async def _docker(config: RuntimeConfig, clock: Clock, told: PodCallback) -> Asy
             directory=config.directory / DOCKER,
             node=config.node,
             clock=clock,
-            on_pod_change=told,
+            on_pod_change=on_pod_change,
             supply=_supply(config),
             network=await stack.enter_async_context(_network(config, clock)),
         )
@@ -145,12 +145,14 @@ async def _docker(config: RuntimeConfig, clock: Clock, told: PodCallback) -> Asy
 
 
 @asynccontextmanager
-async def _process(config: RuntimeConfig, clock: Clock, told: PodCallback) -> AsyncIterator[Runtime]:
+async def _process(config: RuntimeConfig, clock: Clock, on_pod_change: PodCallback) -> AsyncIterator[Runtime]:
     from sampan.kubelet.agent.machine import own_addresses
     from sampan.runtimes.process import ProcessRuntime
 
     directory, address = config.directory / PROCESS, own_addresses()[0]
-    async with ProcessRuntime(directory=directory, clock=clock, on_pod_change=told, address=address) as runtime:
+    async with ProcessRuntime(
+        directory=directory, clock=clock, on_pod_change=on_pod_change, address=address
+    ) as runtime:
         try:
             yield runtime
         finally:

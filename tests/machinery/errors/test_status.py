@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sampan.api import faults
+from sampan.api import field_errors
 from sampan.machinery import errors
 from sampan.machinery.errors import ApiError, FieldError, Path, from_status
 
@@ -133,10 +133,10 @@ def test_recorded_invalid_messages_follow_from_their_causes(recorded: list[dict[
 
 def parsed(cause: dict[str, str]) -> FieldError:
     """A fault with the value and the detail that a recorded message was made of."""
-    word = faults._WORDS[cause["reason"]]
+    word = field_errors._WORDS[cause["reason"]]
     rest = cause["message"].removeprefix(word).removeprefix(": ")
-    if cause["reason"] not in faults._VALUE_IS_SHOWN:
-        return FieldError(cause["reason"], cause["field"], faults.OMITTED, rest)
+    if cause["reason"] not in field_errors._VALUE_IS_SHOWN:
+        return FieldError(cause["reason"], cause["field"], field_errors.OMITTED, rest)
     value, end = first_value(rest)
     return FieldError(cause["reason"], cause["field"], value, rest[end:].removeprefix(": "))
 
@@ -147,9 +147,9 @@ def first_value(text: str) -> tuple[Any, int]:
     try:
         value, end = json.JSONDecoder().raw_decode(text)
     except ValueError:
-        return faults.OMITTED, 0
+        return field_errors.OMITTED, 0
     # Objects are printed in the order of Go's fields, which no message tells.
-    return (value, end) if "{" not in text[:end] else (faults.OMITTED, 0)
+    return (value, end) if "{" not in text[:end] else (field_errors.OMITTED, 0)
 
 
 def test_recorded_not_found_and_conflicts_can_be_made(recorded: list[dict[str, Any]]) -> None:

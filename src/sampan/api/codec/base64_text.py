@@ -3,7 +3,7 @@
 _BASE64 = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 
 
-def fault(value: str) -> str | None:
+def error_message(value: str) -> str | None:
     """Return Go's error message for a string that is not standard base64, or None if it is."""
     at = _first_illegal(value.encode())
     return None if at is None else f"illegal base64 data at input byte {at}"
@@ -14,14 +14,14 @@ def _first_illegal(data: bytes) -> int | None:
     letters = [(index, byte) for index, byte in enumerate(data) if byte not in b"\r\n"]
     for position, (index, byte) in enumerate(letters):
         if byte == ord("="):
-            return _padding_fault(data, letters[position:], position % 4)
+            return _padding_error(data, letters[position:], position % 4)
         if byte not in _BASE64:
             return index
     unfinished = len(letters) % 4
     return len(data) - unfinished if unfinished else None
 
 
-def _padding_fault(data: bytes, rest: list[tuple[int, int]], place: int) -> int | None:
+def _padding_error(data: bytes, rest: list[tuple[int, int]], place: int) -> int | None:
     """Return the position of an error from the first = on, which is at index `place` of its group."""
     if place < 2:
         return rest[0][0]

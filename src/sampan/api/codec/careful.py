@@ -32,14 +32,14 @@ def decode(value: Any, schema: Schema) -> tuple[Any, list[str]]:
         decoded = reader.read(value, schema, gotypes.name_of(schema), _NOTHING)
     except RecursionError:
         raise DecodeError("exceeded max depth") from None
-    if reader.fault is not None:
-        raise DecodeError(reader.fault)
+    if reader.error_message is not None:
+        raise DecodeError(reader.error_message)
     return ({} if decoded is _NOTHING else decoded), list(reader.strict)
 
 
 class _Reader:
     def __init__(self) -> None:
-        self.fault: str | None = None
+        self.error_message: str | None = None
         """The first type error; decoding continues, because a more severe error may follow."""
         self.strict: dict[str, None] = {}
         self.path: list[str] = []
@@ -174,13 +174,13 @@ class _Reader:
         return value if isinstance(value, int) and value in fits else self._wrong(f"number {spelled(value)}", go_type)
 
     def _bytes(self, value: str) -> Any:
-        error = base64_text.fault(value)
+        error = base64_text.error_message(value)
         if error is not None:
-            self.fault = self.fault or error
+            self.error_message = self.error_message or error
         return _NOTHING if error else re.sub(r"[\r\n]", "", value)
 
     def _wrong(self, kind: str, go_type: str) -> Any:
-        self.fault = self.fault or self._message(kind, go_type)
+        self.error_message = self.error_message or self._message(kind, go_type)
         return _NOTHING
 
     def _message(self, kind: str, go_type: str) -> str:
@@ -239,10 +239,10 @@ def _pairs(value: Any) -> Iterable[tuple[str, Any]]:
     return value if isinstance(value, Pairs) else value.items()
 
 
-def _or_zero(found: Any, schema: Schema) -> Any:
+def _or_zero(decoded: Any, schema: Schema) -> Any:
     """Return the result, or the zero value for an element of a list or map."""
-    if found is not _NOTHING:
-        return found
+    if decoded is not _NOTHING:
+        return decoded
     if schema.format in ("date-time", "micro-time") or schema.preserve_unknown:
         return None
     if schema.format in ("quantity", "int-or-string"):

@@ -12,7 +12,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 
 def decode(body: bytes, schema: Schema) -> tuple[dict[str, Any], list[str]]:
     """Return the object without the fields that the schema does not have, and the strict errors: duplicate fields, then
-    unknown ones. Raise SyntaxFault or DecodeError as for typed objects."""
+    unknown ones. Raise JsonSyntaxError or DecodeError as for typed objects."""
     value, strict = json.decode_any(body)
     if not isinstance(value, dict):
         raise DecodeError(f"json: cannot unmarshal {kind(value)} into Go value of type map[string]interface {{}}")

@@ -5,7 +5,7 @@ class DecodeError(ValueError):
     """The bytes are not an object of the requested type."""
 
 
-class SyntaxFault(DecodeError):
+class JsonSyntaxError(DecodeError):
     """The bytes are not valid JSON."""
 
 

@@ -11,18 +11,18 @@ JSON_SCHEMA_PROPS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JS
 PLAIN = {"string": "string", "boolean": "bool", "number": "float64"}
 
 
-class _Facts(msgspec.Struct):
+class _StructFacts(msgspec.Struct):
     types: dict[str, str] = {}
     via: dict[str, str] = {}
 
 
 @cache
-def _facts() -> dict[str, _Facts]:
+def _facts() -> dict[str, _StructFacts]:
     data = (Path(__file__).parent.parent / "data/gotypes.json").read_bytes()
-    return msgspec.json.decode(data, type=dict[str, _Facts])
+    return msgspec.json.decode(data, type=dict[str, _StructFacts])
 
 
-_NONE = _Facts()
+_NONE = _StructFacts()
 
 
 def name_of(schema: Schema) -> str:

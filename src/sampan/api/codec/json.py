@@ -12,7 +12,7 @@ import msgspec
 
 from sampan.api import limits, schemas
 from sampan.api.codec import careful, duplicates, parsed, pieces, syntax
-from sampan.api.codec.errors import BodyTooLargeError, DecodeError, SyntaxFault
+from sampan.api.codec.errors import BodyTooLargeError, DecodeError, JsonSyntaxError
 from sampan.api.scalars import decode_hook
 from sampan.api.types.base import Object, Struct
 
@@ -35,7 +35,7 @@ def encode(value: Any) -> bytes:
 def decode(body: bytes, type: type[T]) -> tuple[T, list[str]]:
     """Return the object in a client's body, and the strict errors: unknown and duplicate fields.
 
-    Raise SyntaxFault for invalid JSON, DecodeError for a value of a wrong type.
+    Raise JsonSyntaxError for invalid JSON, DecodeError for a value of a wrong type.
     """
     if len(body) > limits.INLINE_BODY_BYTES:
         return _decode_large(body, type)
@@ -69,12 +69,12 @@ def _count_values(body: bytes) -> int:
 
 
 def _refuse_brackets(body: bytes) -> None:
-    """Raise SyntaxFault if the start of a text without strings is nested too deeply."""
+    """Raise JsonSyntaxError if the start of a text without strings is nested too deeply."""
     depth = 0
     for bracket in _BRACKET.findall(body[: 4 * syntax.MAX_DEPTH]):
         depth += 1 if bracket in b"{[" else -1
         if depth > syntax.MAX_DEPTH:
-            raise SyntaxFault(syntax.TOO_DEEP)
+            raise JsonSyntaxError(syntax.TOO_DEEP)
 
 
 def _without_strings(body: bytes) -> bytes:
@@ -212,14 +212,14 @@ def _decode_any_carefully(body: bytes) -> tuple[Any, list[str]]:
 
 
 def _refuse_depth(value: Any) -> None:
-    """Raise SyntaxFault for a value that is nested more than MAX_DEPTH deep. It proceeds level by level, without
+    """Raise JsonSyntaxError for a value that is nested more than MAX_DEPTH deep. It proceeds level by level, without
     recursion."""
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         level = [child for node in level for child in parsed.children(node)]
         if not level:
             return
-    raise SyntaxFault(syntax.TOO_DEEP)
+    raise JsonSyntaxError(syntax.TOO_DEEP)
 
 
 def _note_duplicates(value: Any, path: list[str], duplicate_paths: dict[str, None]) -> None:
@@ -285,7 +285,7 @@ def _encode_list(value: Any) -> bytes:
 __all__ = [
     "BodyTooLargeError",
     "DecodeError",
-    "SyntaxFault",
+    "JsonSyntaxError",
     "check_size",
     "convert",
     "decode",

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from sampan.api.codec import syntax
-from sampan.api.codec.errors import SyntaxFault
+from sampan.api.codec.errors import JsonSyntaxError
 
 INT64 = range(-(2**63), 2**63)
 
@@ -23,13 +23,13 @@ class Decimal(float):
 
 
 def parse(body: bytes) -> Any:
-    """Return the value of a text, with `Pairs` for objects. Raise SyntaxFault for invalid JSON."""
+    """Return the value of a text, with `Pairs` for objects. Raise JsonSyntaxError for invalid JSON."""
     try:
         return _DECODER.decode(body.decode("utf-8", "replace"))
     except RecursionError:
-        raise SyntaxFault(syntax.fault(body) or syntax.TOO_DEEP) from None
+        raise JsonSyntaxError(syntax.error_message(body) or syntax.TOO_DEEP) from None
     except ValueError as error:
-        raise SyntaxFault(syntax.fault(body) or str(error)) from None
+        raise JsonSyntaxError(syntax.error_message(body) or str(error)) from None
 
 
 def children(value: Any) -> list[Any]:

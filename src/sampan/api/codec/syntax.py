@@ -16,7 +16,7 @@ class _Stop(Exception):
     """Carries the error message out of the scanner."""
 
 
-def fault(body: bytes) -> str | None:
+def error_message(body: bytes) -> str | None:
     """Return Go's error message for `body`, or None if it is valid JSON."""
     try:
         _Scanner(body).document()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.resource import Resource
 from sampan.api.semantics.pods import containers_by_field
 from sampan.api.types.core_v1 import Pod

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from sampan.api.faults import FieldError, Path
+from sampan.api.field_errors import FieldError, Path
 from sampan.apiserver.authn.jwt_config import JwtAuthenticatorConfig, JwtValidation
 from sampan.apiserver.authn.oidc.issuers import JwtIssuer
 from sampan.apiserver.config.config_file import raise_errors, read_config

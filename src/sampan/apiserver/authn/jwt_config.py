@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from sampan.api.domains import domain_prefixed_path
-from sampan.api.faults import FieldError, Path
+from sampan.api.field_errors import FieldError, Path
 from sampan.apiserver.authn.oidc.expressions import (
     ClaimExpressions,
     ValidationRule,

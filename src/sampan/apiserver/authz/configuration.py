@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from sampan.api import durations, names
-from sampan.api.faults import FieldError
-from sampan.api.faults import Path as Field
+from sampan.api.field_errors import FieldError
+from sampan.api.field_errors import Path as Field
 from sampan.apiserver.authz.authorizer import AuthzDecision
 from sampan.apiserver.authz.modes import Mode
 from sampan.apiserver.authz.webhook import WebhookSettings, compiled

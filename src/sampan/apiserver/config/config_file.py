@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 
 Content = TypeVar("Content")
 

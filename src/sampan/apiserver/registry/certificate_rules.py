@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sampan.api import names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.gotext import quote
 from sampan.apiserver.registry.validation import FieldErrors
 from sampan.machinery.pem import CERTIFICATE, PemBlock, read_blocks

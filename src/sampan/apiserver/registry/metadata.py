@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 
 from sampan.api import gotext, names
-from sampan.api.label_selector import label_faults
+from sampan.api.label_selector import label_errors
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.machinery import errors
 from sampan.machinery.errors import FieldError, Path
@@ -148,7 +148,7 @@ def _validate_namespace(namespace: str, is_namespaced: bool) -> list[FieldError]
 def _validate_labels_and_references(meta: ObjectMeta) -> list[FieldError]:
     field_errors: list[FieldError] = []
     if meta.labels:
-        field_errors += label_faults(meta.labels, "metadata.labels")
+        field_errors += label_errors(meta.labels, "metadata.labels")
     if meta.annotations:
         field_errors += validate_annotations(meta.annotations, "metadata.annotations")
     if meta.ownerReferences:

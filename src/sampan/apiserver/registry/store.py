@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sampan.api import limits
-from sampan.api.faults import collected
+from sampan.api.field_errors import collected
 from sampan.api.resource import Resource
 from sampan.api.unstructured import Unstructured
 from sampan.apiserver.registry import deletion, metadata, preconditions

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from sampan.api import addresses, names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.gotext import quote
 from sampan.api.integers import parse_int64
 from sampan.api.types.meta_v1 import Condition
@@ -146,9 +146,9 @@ def is_same(new: object, old: object) -> bool:
 
 _STATUSES = ("False", "True", "Unknown")
 _REASON_MOST, _MESSAGE_MOST = 1024, 32 * 1024
-_reason = names.Form(
+_reason = names.NameFormat(
     pattern=r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?",
-    fault="a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
+    message="a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
     "characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or "
     "'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', REGEX)",
 )

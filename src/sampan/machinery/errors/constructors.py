@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sampan.api import gotext, limits
-from sampan.api.faults import FieldError, joined
+from sampan.api.field_errors import FieldError, joined
 from sampan.machinery.errors import status
 from sampan.machinery.errors.status import ApiError
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from sampan.api.faults import FieldError, Path, joined
+from sampan.api.field_errors import FieldError, Path, joined
 from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER
 from sampan.scheduler.config.scheduler_config import (
     DEFAULT_PLUGINS,

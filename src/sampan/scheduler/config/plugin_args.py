@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from sampan.api import durations, names
-from sampan.api.faults import FieldError, Path, joined
+from sampan.api.field_errors import FieldError, Path, joined
 
 T = TypeVar("T", bound=msgspec.Struct)
 

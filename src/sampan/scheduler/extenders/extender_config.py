@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from sampan.api import durations, names, resource_names
-from sampan.api.faults import FieldError, Path
+from sampan.api.field_errors import FieldError, Path
 from sampan.machinery.client.access import Access, AccessError, tls_context
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.storage.cacher.errors import InvalidContinue, InvalidVersion
 
 EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"

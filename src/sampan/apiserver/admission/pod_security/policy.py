@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.apiserver.admission.configuration import ConfigurationError
 
 PREFIX: Final = "pod-security.kubernetes.io/"

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from sampan.api import names
-from sampan.api.faults import FieldError
-from sampan.api.label_selector import selector_faults
+from sampan.api.field_errors import FieldError
+from sampan.api.label_selector import selector_errors
 from sampan.api.types.admissionregistration_v1 import (
     MatchCondition,
     MatchResources,
@@ -53,8 +53,8 @@ def default_resources(match_resources: MatchResources) -> None:
 
 def validate_match_resources(match_resources: MatchResources, at: str) -> FieldErrors:
     yield from validate_optional_one_of(match_resources.matchPolicy, MATCH_POLICIES, f"{at}.matchPolicy")
-    yield from selector_faults(match_resources.namespaceSelector, f"{at}.namespaceSelector")
-    yield from selector_faults(match_resources.objectSelector, f"{at}.objectSelector")
+    yield from selector_errors(match_resources.namespaceSelector, f"{at}.namespaceSelector")
+    yield from selector_errors(match_resources.objectSelector, f"{at}.objectSelector")
     for name in ("resourceRules", "excludeResourceRules"):
         for index, rule in enumerate(getattr(match_resources, name)):
             yield from _validate_named_rule(rule, f"{at}.{name}[{index}]")

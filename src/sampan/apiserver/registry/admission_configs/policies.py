@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from sampan.api import gotext, names
-from sampan.api.faults import FieldError
-from sampan.api.label_selector import selector_faults
+from sampan.api.field_errors import FieldError
+from sampan.api.label_selector import selector_errors
 from sampan.api.types.admissionregistration_v1 import (
     MatchResources,
     MutatingAdmissionPolicyBinding,
@@ -198,7 +198,7 @@ def _validate_param_ref(reference: ParamRef, at: str) -> FieldErrors:
         yield FieldError.invalid(f"{at}.name", name, text)
     if name and selector is not None:
         yield FieldError.forbidden(f"{at}.name", _EITHER)
-    yield from selector_faults(selector, f"{at}.selector")
+    yield from selector_errors(selector, f"{at}.selector")
     if name and selector is not None:
         yield FieldError.forbidden(f"{at}.selector", _EITHER)
     if not name and selector is None:

@@ -5,8 +5,8 @@ from typing import Any, Protocol
 from urllib.parse import SplitResult, urlsplit
 
 from sampan.api import domains, names
-from sampan.api.faults import FieldError
-from sampan.api.label_selector import selector_faults
+from sampan.api.field_errors import FieldError
+from sampan.api.label_selector import selector_errors
 from sampan.api.types.admissionregistration_v1 import (
     MutatingWebhook,
     MutatingWebhookConfiguration,
@@ -198,7 +198,7 @@ def _validate_webhooks(hooks: Sequence[Hook], old: Sequence[Hook] | None) -> Fie
     needs_review = all(has_known(hook.admissionReviewVersions) for hook in before if hook.admissionReviewVersions)
     needs_unique = len({hook.name for hook in before}) == len(before)
     allow_bad_values = any(
-        selector_faults(selector, "") for hook in before for selector in (hook.namespaceSelector, hook.objectSelector)
+        selector_errors(selector, "") for hook in before for selector in (hook.namespaceSelector, hook.objectSelector)
     )
     same_conditions = old is not None and [h.matchConditions for h in hooks] == [h.matchConditions for h in old]
     hook_names: set[str] = set()
@@ -227,7 +227,7 @@ def _validate_webhook(hook: Hook, at: str, effects: Sequence[str], allow_bad_val
         text = f"the timeout value must be between 1 and {_LONGEST_S} seconds"
         yield FieldError.invalid(f"{at}.timeoutSeconds", hook.timeoutSeconds, text)
     for name in ("namespaceSelector", "objectSelector"):
-        yield from selector_faults(getattr(hook, name), f"{at}.{name}", allow_bad_values=allow_bad_values)
+        yield from selector_errors(getattr(hook, name), f"{at}.{name}", allow_bad_values=allow_bad_values)
     if isinstance(hook, MutatingWebhook):
         yield from validate_optional_one_of(hook.reinvocationPolicy, REINVOCATION_POLICIES, f"{at}.reinvocationPolicy")
     yield from validate_client_config(hook.clientConfig, f"{at}.clientConfig")

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from sampan.api import names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.apiextensions_v1 import (
     CustomResourceColumnDefinition,
     CustomResourceDefinitionSpec,

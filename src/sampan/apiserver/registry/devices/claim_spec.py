@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from sampan.api import names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.limits import DEVICE_SELECTOR_BYTES
 from sampan.api.types.resource_v1 import (
     DeviceClaim,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from sampan.api import addresses, names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.resource_v1 import (
     AllocatedDeviceStatus,
     AllocationResult,

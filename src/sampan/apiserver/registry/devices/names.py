@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from sampan.api import names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.resource_v1 import DeviceTaint, DeviceToleration
 from sampan.apiserver.registry.podspec.volume_sources import validate_csi_driver_name
 from sampan.apiserver.registry.validation import (

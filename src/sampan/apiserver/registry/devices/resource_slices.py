@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from sampan.api import names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.quantity import Quantity, parse
 from sampan.api.types.resource_v1 import (
     CapacityRequestPolicy,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from sampan.api import names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.resource_v1 import AllocatedDeviceStatus, AllocationResult, ResourceClaimStatus
 from sampan.apiserver.authn.user_names import is_service_account_on
 from sampan.apiserver.authz.authorizer import Attributes, AuthzDecision, AuthzResult, UnionAuthorizer, forbidden_error

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from sampan.api import ages, names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.certificates_v1 import (
     CertificateSigningRequest,
     CertificateSigningRequestCondition,

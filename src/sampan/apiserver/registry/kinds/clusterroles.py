@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from sampan.api.faults import FieldError
-from sampan.api.label_selector import selector_faults
+from sampan.api.field_errors import FieldError
+from sampan.api.label_selector import selector_errors
 from sampan.api.types.rbac_v1 import ClusterRole
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.rbac_rules import RbacStrategy, validate_policy_rules
@@ -22,7 +22,7 @@ class ClusterRoleStrategy(RbacStrategy):
 
     def validate_update(self, ctx: Context, obj: ClusterRole, old: ClusterRole) -> Iterable[FieldError]:
         selectors = old.aggregationRule.clusterRoleSelectors if old.aggregationRule is not None else ()
-        allow_bad_values = any(selector_faults(selector, "") for selector in selectors)
+        allow_bad_values = any(selector_errors(selector, "") for selector in selectors)
         return _validate_cluster_role(obj, allow_bad_values=allow_bad_values)
 
 
@@ -36,8 +36,8 @@ def _validate_cluster_role(role: ClusterRole, *, allow_bad_values: bool = False)
         yield FieldError.required(_SELECTORS, text)
     for index, selector in enumerate(selectors):
         at = f"{_SELECTORS}[{index}]"
-        yield from selector_faults(selector, at, allow_bad_values=allow_bad_values)
-        if selector_faults(selector, at):
+        yield from selector_errors(selector, at, allow_bad_values=allow_bad_values)
+        if selector_errors(selector, at):
             yield FieldError.invalid(at, None, "invalid label selector.")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sampan.api import names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.certificate_rules import find_trust_anchor_errors, validate_signer_name
 from sampan.apiserver.registry.strategy import Column, Context, Strategy

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from sampan.api import ages, cron_grammar, names, time_zones
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.batch_v1 import CronJob, CronJobSpec, JobTemplateSpec
 from sampan.api.types.core_v1 import Container, PodTemplateSpec
 from sampan.apiserver.registry.behaviour import ResourceBehaviour

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from sampan.api.faults import FieldError
-from sampan.api.label_selector import selector_faults
+from sampan.api.field_errors import FieldError
+from sampan.api.label_selector import selector_errors
 from sampan.api.quantity import parse
 from sampan.api.types.storage_v1 import CSIStorageCapacity
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
@@ -33,7 +33,7 @@ class CSIStorageCapacityStrategy(Strategy):
         return _validate_csi_storage_capacity(obj)
 
     def validate_update(self, ctx: Context, obj: CSIStorageCapacity, old: CSIStorageCapacity) -> Iterable[FieldError]:
-        yield from _validate_csi_storage_capacity(obj, allow_bad_values=bool(selector_faults(old.nodeTopology, "")))
+        yield from _validate_csi_storage_capacity(obj, allow_bad_values=bool(selector_errors(old.nodeTopology, "")))
         if obj.nodeTopology != old.nodeTopology:
             yield FieldError.invalid("nodeTopology", obj.nodeTopology, IMMUTABLE)
         yield from validate_immutable(obj.storageClassName, old.storageClassName, "storageClassName")
@@ -51,7 +51,7 @@ class CSIStorageCapacityStrategy(Strategy):
 
 
 def _validate_csi_storage_capacity(capacity: CSIStorageCapacity, *, allow_bad_values: bool = False) -> FieldErrors:
-    yield from selector_faults(capacity.nodeTopology, "nodeTopology", allow_bad_values=allow_bad_values)
+    yield from selector_errors(capacity.nodeTopology, "nodeTopology", allow_bad_values=allow_bad_values)
     yield from validate_dns_subdomain(capacity.storageClassName, "storageClassName")
     if capacity.capacity is not None and parse(capacity.capacity).sign < 0:
         yield FieldError.invalid("capacity", capacity.capacity, NEGATIVE)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types import apps_v1
 from sampan.api.types.apps_v1 import Deployment, RollingUpdateDeployment
 from sampan.apiserver.registry.behaviour import ResourceBehaviour

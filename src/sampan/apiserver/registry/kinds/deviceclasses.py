@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.resource_names import is_extended
 from sampan.api.types.resource_v1 import DeviceClass, DeviceClassConfiguration
 from sampan.apiserver.registry.behaviour import ResourceBehaviour

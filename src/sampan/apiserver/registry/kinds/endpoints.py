@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from sampan.api import addresses, names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import EndpointAddress, EndpointPort, Endpoints, EndpointSubset
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Context, Strategy

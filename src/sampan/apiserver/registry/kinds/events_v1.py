@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from sampan.api import names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import Event
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.internal_view import shown

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from sampan.api import domains, names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.networking_v1 import IngressClass, IngressClassParametersReference
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Context, Strategy

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from sampan.api import addresses, names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.networking_v1 import IPAddress, ParentReference
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.internal_view import shown

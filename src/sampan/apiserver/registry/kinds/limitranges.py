@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Iterable
 
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.quantity import Quantity, parse
 from sampan.api.types.core_v1 import LimitRange, LimitRangeItem
 from sampan.apiserver.registry.behaviour import ResourceBehaviour

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.authorization_v1 import LocalSubjectAccessReview
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.reviews import access

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.admissionregistration_v1 import MutatingAdmissionPolicyBinding
 from sampan.apiserver.registry.admission_configs.match_resources import validate_mutable_operations
 from sampan.apiserver.registry.admission_configs.policies import PolicyBindingStrategy, validate_binding_spec

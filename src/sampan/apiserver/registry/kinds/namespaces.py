@@ -7,7 +7,7 @@ last finalizer of its spec, after the content of the namespace is deleted.
 from collections.abc import Iterable, Iterator
 
 from sampan.api import names, times
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import Namespace, NamespaceStatus
 from sampan.apiserver.registry import deletion
 from sampan.apiserver.registry.behaviour import ResourceBehaviour

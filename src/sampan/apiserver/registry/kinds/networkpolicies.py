@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from sampan.api import addresses, names
-from sampan.api.faults import FieldError
-from sampan.api.label_selector import selector_faults
+from sampan.api.field_errors import FieldError
+from sampan.api.label_selector import selector_errors
 from sampan.api.types.networking_v1 import (
     IPBlock,
     NetworkPolicy,
@@ -48,7 +48,7 @@ class NetworkPolicyStrategy(Strategy):
         return _validate_spec(obj.spec, "spec")
 
     def validate_update(self, ctx: Context, obj: NetworkPolicy, old: NetworkPolicy) -> Iterable[FieldError]:
-        allow_bad_values = bool(selector_faults(old.spec.podSelector, ""))
+        allow_bad_values = bool(selector_errors(old.spec.podSelector, ""))
         known = {cidr for _, block in _blocks(old.spec) for cidr in (block.cidr, *block.except_)}
         return _validate_spec(obj.spec, "spec", allow_bad_values=allow_bad_values, known=known)
 
@@ -77,7 +77,7 @@ def _validate_spec(
     spec: NetworkPolicySpec, start: str, *, allow_bad_values: bool = False, known: Collection[str] = ()
 ) -> FieldErrors:
     """Yield the errors of a spec. `known` are CIDRs of the old object, which are not validated again."""
-    yield from selector_faults(spec.podSelector, f"{start}.podSelector", allow_bad_values=allow_bad_values)
+    yield from selector_errors(spec.podSelector, f"{start}.podSelector", allow_bad_values=allow_bad_values)
     for at, ports, name, peers in _rules(spec):
         for index, port in enumerate(ports):
             yield from _validate_port(port, f"{start}.{at}.ports[{index}]")
@@ -110,8 +110,8 @@ def _validate_port(port: NetworkPolicyPort, at: str) -> FieldErrors:
 
 
 def _validate_peer(peer: NetworkPolicyPeer, at: str, allow_bad_values: bool, known: Collection[str]) -> FieldErrors:
-    yield from selector_faults(peer.podSelector, f"{at}.podSelector", allow_bad_values=allow_bad_values)
-    yield from selector_faults(peer.namespaceSelector, f"{at}.namespaceSelector", allow_bad_values=allow_bad_values)
+    yield from selector_errors(peer.podSelector, f"{at}.podSelector", allow_bad_values=allow_bad_values)
+    yield from selector_errors(peer.namespaceSelector, f"{at}.namespaceSelector", allow_bad_values=allow_bad_values)
     has_selector = peer.podSelector is not None or peer.namespaceSelector is not None
     if peer.ipBlock is not None:
         yield from _validate_ip_block(peer.ipBlock, f"{at}.ipBlock", known)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from sampan.api import addresses, names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import ConfigMapNodeConfigSource, Node, NodeConfigSource, Taint
 from sampan.apiserver.proxy.proxied import proxy_to_node
 from sampan.apiserver.registry.behaviour import ResourceBehaviour

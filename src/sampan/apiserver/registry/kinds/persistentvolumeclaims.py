@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import msgspec
 
 from sampan.api import names
-from sampan.api.faults import FieldError
-from sampan.api.label_selector import selector_faults
+from sampan.api.field_errors import FieldError
+from sampan.api.label_selector import selector_errors
 from sampan.api.quantity import Quantity, parse
 from sampan.api.resource_names import is_native
 from sampan.api.types.core_v1 import (
@@ -67,7 +67,7 @@ class PersistentVolumeClaimStrategy(Strategy):
     ) -> Iterable[FieldError]:
         before = old.spec
         has_group = any(source is not None and source.apiGroup is not None for source in _sources(before))
-        allow_bad_values = bool(selector_faults(before.selector, ""))
+        allow_bad_values = bool(selector_errors(before.selector, ""))
         yield from validate_claim_spec(obj.spec, "spec", allow_bad_values=allow_bad_values, allow_bad_groups=has_group)
         yield from _validate_claim_update(obj, old)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeStatus
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.warnings import node_term_warnings

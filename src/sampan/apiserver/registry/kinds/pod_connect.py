@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from sampan.api import times
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.semantics.pods import all_containers
 from sampan.api.types.core_v1 import Pod
 from sampan.apiserver.proxy import logs

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sampan.api import label_selector
 from sampan.api.codec import json as json_codec
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.label_grammar import SelectorError
 from sampan.api.resource import GroupVersionKind
 from sampan.api.semantics.conditions import FALSE, find_condition, keep_transition_time, without_condition

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from sampan.api import names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.meta_v1 import LabelSelector, LabelSelectorRequirement
 from sampan.api.types.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec
 from sampan.apiserver.registry.behaviour import ResourceBehaviour

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from sampan.api import names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.flowcontrol_v1 import (
     ExemptPriorityLevelConfiguration,
     LimitedPriorityLevelConfiguration,

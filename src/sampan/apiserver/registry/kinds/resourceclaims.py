@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.resource_v1 import DeviceRequest, ResourceClaim, ResourceClaimStatus
 from sampan.apiserver.authz.authorizer import Attributes
 from sampan.apiserver.registry.behaviour import ResourceBehaviour

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.resource_v1 import ResourceClaimTemplate
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.devices.claim_spec import default_claim, validate_claim_spec

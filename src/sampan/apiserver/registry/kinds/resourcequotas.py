@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus, ScopeSelector
 from sampan.apiserver.registry.behaviour import ResourceBehaviour

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.gotext import quote
 from sampan.api.types.resource_v1 import ResourceSlice
 from sampan.apiserver.registry.behaviour import ResourceBehaviour

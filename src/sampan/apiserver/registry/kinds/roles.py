@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.rbac_v1 import Role
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.rbac_rules import RbacStrategy, validate_policy_rules

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import ResourceRequirements, Toleration
 from sampan.api.types.node_v1 import RuntimeClass
 from sampan.apiserver.registry.behaviour import ResourceBehaviour

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 
 from sampan.api.codec import careful, syntax
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import Secret
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.configmaps import FROZEN, LARGEST, validate_data_keys
@@ -144,9 +144,9 @@ def _find_json_object_error(text: bytes) -> str:
     try:
         value = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        return syntax.fault(text) or str(error)
+        return syntax.error_message(text) or str(error)
     except RecursionError:  # nested deeper than Python supports, but maybe not deeper than Go does
-        if (message := syntax.fault(text)) is not None:
+        if (message := syntax.error_message(text)) is not None:
             return message
         value = {} if text.lstrip().startswith(b"{") else []
     if value is None or isinstance(value, dict):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sampan.api import times
 from sampan.api.codec import json
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.resource import GroupVersionKind
 from sampan.api.types.authentication_v1 import BoundObjectReference, TokenRequest, TokenRequestStatus
 from sampan.api.types.core_v1 import Node, Pod, ServiceAccount

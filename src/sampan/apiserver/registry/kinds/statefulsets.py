@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from sampan.api import names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.apps_v1 import (
     RollingUpdateStatefulSetStrategy,
     StatefulSet,

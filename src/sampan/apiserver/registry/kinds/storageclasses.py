@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import TopologySelectorLabelRequirement, TopologySelectorTerm
 from sampan.api.types.storage_v1 import StorageClass
 from sampan.apiserver.registry.behaviour import ResourceBehaviour

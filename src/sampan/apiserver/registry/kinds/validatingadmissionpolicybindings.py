@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.admissionregistration_v1 import ValidatingAdmissionPolicyBinding
 from sampan.apiserver.registry.admission_configs.policies import PolicyBindingStrategy, validate_binding_spec
 from sampan.apiserver.registry.behaviour import ResourceBehaviour

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sampan.api import names
-from sampan.api.faults import FieldError
-from sampan.api.label_selector import selector_faults
+from sampan.api.field_errors import FieldError
+from sampan.api.label_selector import selector_errors
 from sampan.api.types.core_v1 import (
     Affinity,
     NodeAffinity,
@@ -38,7 +38,7 @@ _IN_BOTH = "exists in both matchLabelKeys and labelSelector"
 
 def validate_term_selectors(term: PodAffinityTerm, at: str, *, allow_bad_values: bool) -> FieldErrors:
     for name, selector in (("labelSelector", term.labelSelector), ("namespaceSelector", term.namespaceSelector)):
-        yield from selector_faults(selector, f"{at}.{name}", allow_bad_values=allow_bad_values)
+        yield from selector_errors(selector, f"{at}.{name}", allow_bad_values=allow_bad_values)
 
 
 def validate_match_label_keys(
@@ -120,7 +120,7 @@ def has_bad_node_affinity(spec: PodSpec) -> bool:
 
 
 def has_bad_spread(spec: PodSpec) -> bool:
-    return any(selector_faults(constraint.labelSelector, "") for constraint in spec.topologySpreadConstraints)
+    return any(selector_errors(constraint.labelSelector, "") for constraint in spec.topologySpreadConstraints)
 
 
 def has_bad_match_label_keys(spec: PodSpec) -> bool:
@@ -248,4 +248,4 @@ def _validate_label_selector(
         else:
             yield from validate_match_label_keys(keys, (), selector, at)
     if not options.bad_spread_selectors:
-        yield from selector_faults(selector, f"{at}.labelSelector")
+        yield from selector_errors(selector, f"{at}.labelSelector")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from sampan.api import names, quantity
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.semantics.pods import containers_by_field
 from sampan.api.types.core_v1 import (
     ConfigMapEnvSource,

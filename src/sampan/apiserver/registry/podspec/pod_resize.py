@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from copy import copy
 from typing import TYPE_CHECKING
 
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.semantics.pod_qos import qos_class
 from sampan.api.semantics.pod_references import is_mirror_pod
 from sampan.api.types.core_v1 import Container, Pod, PodSpec, ResourceRequirements

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from sampan.api import addresses, names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.semantics.pods import AnyContainer, init_and_main_containers
 from sampan.api.types.core_v1 import (
     ContainerStatus,

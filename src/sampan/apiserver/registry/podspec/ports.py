@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from sampan.api import names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.semantics.pods import AnyContainer
 from sampan.api.types.core_v1 import Container, ContainerPort
 from sampan.apiserver.registry.validation import FieldErrors, validate_one_of

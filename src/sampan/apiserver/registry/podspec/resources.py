@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from sampan.api import names, quantity, resource_names
-from sampan.api.faults import NOT_FOUND, FieldError
+from sampan.api.field_errors import NOT_FOUND, FieldError
 from sampan.api.quantity import Quantity, parse
 from sampan.api.resource_names import HUGE_PAGES, is_extended, is_huge_pages, is_native
 from sampan.api.semantics import pod_resources

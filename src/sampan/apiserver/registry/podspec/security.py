@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from sampan.api import names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.semantics.pods import AnyContainer, containers_by_field
 from sampan.api.types.core_v1 import PodSecurityContext, PodSpec, SecurityContext, WindowsSecurityContextOptions
 from sampan.apiserver.registry.internal_view import shown

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from sampan.api import addresses, names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import (
     HostAlias,
     Pod,

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from sampan.api import gotext, names, quantity
-from sampan.api.faults import FieldError
-from sampan.api.label_selector import label_faults, selector_faults
+from sampan.api.field_errors import FieldError
+from sampan.api.label_selector import label_errors, selector_errors
 from sampan.api.types.core_v1 import (
     PersistentVolumeClaim,
     PersistentVolumeClaimSpec,
@@ -52,7 +52,7 @@ def validate_claim_template(template: PersistentVolumeClaimTemplate, at: str) ->
 def validate_template_metadata(meta: ObjectMeta, at: str) -> FieldErrors:
     """Yield errors for any metadata of a template but labels and annotations."""
     yield from metadata.validate_annotations(meta.annotations, f"{at}.annotations")
-    yield from label_faults(meta.labels, f"{at}.labels")
+    yield from label_errors(meta.labels, f"{at}.labels")
     for field in ObjectMeta.__struct_fields__:
         if field not in ("labels", "annotations") and getattr(meta, field) != getattr(_UNSET, field):
             yield FieldError.forbidden(f"{at}.{field}", "cannot be set")
@@ -78,7 +78,7 @@ def _validate_access_modes(spec: PersistentVolumeClaimSpec, here: str, at: str, 
     modes = spec.accessModes
     if not modes:
         yield FieldError.required(here, "at least 1 access mode is required")
-    yield from selector_faults(spec.selector, f"{at}.selector", allow_bad_values=allow_bad_values)
+    yield from selector_errors(spec.selector, f"{at}.selector", allow_bad_values=allow_bad_values)
     yield from validate_access_mode(modes, here)
 
 

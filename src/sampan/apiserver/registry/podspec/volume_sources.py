@@ -5,7 +5,7 @@ import string
 from collections.abc import Callable
 
 from sampan.api import names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import (
     AWSElasticBlockStoreVolumeSource,
     AzureDiskVolumeSource,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sampan.api import gotext, names, quantity
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.semantics.pods import AnyContainer
 from sampan.api.types.core_v1 import (
     ConfigMapVolumeSource,

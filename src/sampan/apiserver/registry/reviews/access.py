@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from sampan.api import names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.authorization_v1 import (
     LocalSubjectAccessReview,
     NonResourceAttributes,

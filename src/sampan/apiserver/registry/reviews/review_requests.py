@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sampan.api.codec import json
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types import authentication_v1
 from sampan.apiserver.fieldmanager import manager_name
 from sampan.apiserver.request import bodies, options

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from sampan.api import names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.registry.validation import FieldErrors, validate_qualified_name

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sampan.api import names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import (
     AzureFilePersistentVolumeSource,
     CinderPersistentVolumeSource,

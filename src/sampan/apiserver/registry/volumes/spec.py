@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from sampan.api import names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import NodeSelectorRequirement, NodeSelectorTerm, PersistentVolumeSpec, VolumeNodeAffinity
 from sampan.apiserver.registry.internal_view import difference, shown

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from sampan.api import int_or_string, names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.int_or_string import IntOrString
 from sampan.api.label_grammar import SelectorError
-from sampan.api.label_selector import selector_faults, selector_of
+from sampan.api.label_selector import selector_errors, selector_of
 from sampan.api.labels import Selector
 from sampan.api.types.core_v1 import PodTemplateSpec
 from sampan.api.types.meta_v1 import LabelSelector
@@ -76,7 +76,7 @@ def validate_required_selector(selector: LabelSelector | None, at: str, *, of: s
     if selector is None:
         yield FieldError.required(at)
         return
-    yield from selector_faults(selector, at)
+    yield from selector_errors(selector, at)
     yield from validate_non_empty_selector(selector, at, of=of)
 
 
@@ -90,9 +90,9 @@ def validate_selector(new: LabelSelector | None, old: LabelSelector | None, at: 
 
     `old` is None for a new object.
     """
-    errors = selector_faults(new, at)
-    if errors and selector_faults(old, at):
-        return selector_faults(new, at, allow_bad_values=True)
+    errors = selector_errors(new, at)
+    if errors and selector_errors(old, at):
+        return selector_errors(new, at, allow_bad_values=True)
     return errors
 
 

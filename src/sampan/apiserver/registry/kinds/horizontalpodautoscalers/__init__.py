@@ -7,7 +7,7 @@ counterparts are `pkg/registry/autoscaling` and `pkg/apis/autoscaling/validation
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.autoscaling_v2 import (
     HorizontalPodAutoscaler,
     HPAScalingPolicy,

@@ -5,7 +5,7 @@ from enum import Enum
 from typing import Any
 
 from sampan.api import names, quantity
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.autoscaling_v2 import (
     ContainerResourceMetricSource,
     CrossVersionObjectReference,

@@ -7,7 +7,7 @@ import msgspec
 
 from sampan.api import gotext
 from sampan.api.domains import domain_prefixed_path
-from sampan.api.faults import OMITTED, FieldError
+from sampan.api.field_errors import OMITTED, FieldError
 from sampan.api.semantics.conditions import is_true
 from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.batch_v1 import (

@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import cached_property
 
 from sampan.api import gotext, times
-from sampan.api.faults import OMITTED, FieldError
+from sampan.api.field_errors import OMITTED, FieldError
 from sampan.api.semantics.conditions import FALSE, condition_status, is_true
 from sampan.api.types.batch_v1 import Job
 from sampan.apiserver.registry.internal_view import shown

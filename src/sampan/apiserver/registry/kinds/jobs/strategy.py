@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from sampan.api import ages, names, times
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.int_or_string import MAX_INT32
 from sampan.api.semantics.conditions import is_true
 from sampan.api.types.batch_v1 import Job, JobSpec

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import Service
 from sampan.apiserver.registry.allocation import AllocationError, AllocatorFull
 from sampan.apiserver.registry.allocation.node_ports import PortBitmap

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from sampan.api import addresses
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import Service
 from sampan.apiserver.registry.allocation import family_of
 from sampan.apiserver.registry.kinds.services.service_types import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sampan.api import addresses, names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import LoadBalancerIngress, Service, ServicePort, ServiceStatus
 from sampan.apiserver.registry.deletion import DeleteOptions
 from sampan.apiserver.registry.kinds.services import allocations, service_types, validation

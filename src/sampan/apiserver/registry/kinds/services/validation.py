@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from sampan.api import addresses, names
-from sampan.api.faults import FieldError
+from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import Service, ServicePort, ServiceSpec
 from sampan.apiserver.registry.internal_view import shown
 from sampan.apiserver.registry.kinds.services import families, service_types
