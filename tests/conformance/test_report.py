@@ -13,6 +13,7 @@ JUNIT = """<testsuites><testsuite>
 <testcase name="[It] [sig-network] Services should serve a basic endpoint from pods [Conformance] [x]" time="9">
 <failure message="[FAILED] service is not&#10;reachable&#10;In [It] at: service.go:7 @ 11/16">stack</failure></testcase>
 <testcase name="[It] [sig-api-machinery] CustomResourceDefinition resources works [Conformance]"><skipped/></testcase>
+<testcase name="[It] [sig-cli] Kubectl waits [Conformance]" status="interrupted"><error message="x"/></testcase>
 <testcase name="[It] [sig-node] Pods [Feature:X] more"></testcase>
 </testsuite></testsuites>"""
 
@@ -36,7 +37,7 @@ def test_junit_files_are_read(tmp_path: Path) -> None:
         Result(name=SERVICE, seconds=9, failure="service is not reachable"),
         Result(name=POD, seconds=2.5),
     ]
-    assert left_out == [CRD]
+    assert left_out == [CRD, "[sig-cli] Kubectl waits [Conformance]"]
 
 
 def test_the_later_result_of_a_test_counts(tmp_path: Path) -> None:
