@@ -28,14 +28,14 @@ MISSING_FEATURES = {
 }
 """Features that Sampan does not have, with the tests that need them; the first one that matches counts."""
 _KUBECTL_COMMANDS = "further commands of `sampan kubectl`"
-_IMAGE_VOLUMES = "image volumes of containerd 2.1"
+_IMAGE_VOLUMES = "an engine with image volumes (containerd 2.1, Docker 28)"
 
 
 def missing_feature(test: str, configuration: Configuration) -> str:
     """Returns the feature without which a test cannot pass; empty if there is none."""
     if configuration.kubectl == "sampan" and "[sig-cli]" in test:
         return _KUBECTL_COMMANDS
-    if configuration.runtime == "cri" and "ImageVolume" in test:
+    if configuration.runtime != "oci" and "ImageVolume" in test:
         return _IMAGE_VOLUMES
     return next((name for name, pattern in MISSING_FEATURES.items() if re.search(pattern, test)), "")
 
