@@ -240,7 +240,7 @@ def test_a_start_cleans_up_only_what_it_made(tmp_path: Path) -> None:
 
 def test_a_parent_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(CliError, match=r"--data-dir: cannot make .*file/x: Not a directory"):
+    with pytest.raises(CliError, match=r"--data-dir: cannot create .*file/x: Not a directory"):
         ClusterDir(tmp_path / "file/x").make()
     with pytest.raises(CliError, match="file is not a directory"):
         ClusterDir(tmp_path / "file").check()

@@ -43,13 +43,16 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         ("up --encryption-provider-config /nowhere", "--encryption-provider-config: cannot read /nowhere: "),
         ("up --encryption-provider-config /dev/null", "--encryption-provider-config: /dev/null: want kind Encrypt"),
         ("up --runtime-config nonsense=true", "--runtime-config: "),
-        ("up --feature-gates Nonsense=true", "--feature-gates: there is no feature 'Nonsense' to switch"),
+        ("up --feature-gates Nonsense=true", "--feature-gates: unknown feature gate 'Nonsense'"),
         ("up --token-auth-file /nowhere", "--token-auth-file: cannot read /nowhere: No such file or directory"),
         ("up --etcd-servers http://x --etcd-cafile /nowhere", "--etcd-cafile: cannot read /nowhere"),
-        ("up --authorization-mode Webhook", "--authorization-webhook-config-file: the mode Webhook needs it"),
+        (
+            "up --authorization-mode Webhook",
+            "--authorization-webhook-config-file: required by authorization mode Webhook",
+        ),
         (
             "up --authorization-webhook-config-file x",
-            "--authorization-webhook-config-file: only the mode Webhook reads",
+            "--authorization-webhook-config-file: used only by authorization mode Webhook",
         ),
         ("up --authorization-config /nowhere", "--authorization-config: cannot read /nowhere"),
         ("up --authorization-config /dev/null", "--authorization-config: /dev/null: want a AuthorizationConfiguration"),
@@ -64,10 +67,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         ("up --requestheader-client-ca-file /dev/null", "--requestheader-username-headers: --requestheader-client-ca"),
         ("up --requestheader-group-headers X", "--requestheader-group-headers: needs --requestheader-client-ca-file"),
         ("up --max-mutating-requests-inflight -1", "--max-mutating-requests-inflight: cannot be negative"),
-        ("up --data-dir /proc/nowhere", "--data-dir: cannot make /proc/nowhere: "),
+        ("up --data-dir /proc/nowhere", "--data-dir: cannot create /proc/nowhere: "),
         ("kube-apiserver --tls-cert-file /nowhere", "--tls-cert-file: cannot read /nowhere"),
         ("kube-apiserver --tls-cert-file /dev/null", "give both or neither"),
-        ("kube-apiserver --cert-dir /proc/nowhere", "--cert-dir: cannot make /proc/nowhere: "),
+        ("kube-apiserver --cert-dir /proc/nowhere", "--cert-dir: cannot create /proc/nowhere: "),
     ],
 )
 def test_in_one_line(run: Run, words: str, told: str) -> None:

@@ -108,7 +108,7 @@ def _api_error(error: Exception, call: Call) -> errors.ApiError:
         return api_error
     if isinstance(error, CacheError):  # for example a watcher that was too slow; the client may retry
         return errors.service_unavailable(str(error))
-    log.error("%s %s", call.method, call.path, exc_info=error)
+    log.error("unexpected error in %s %s", call.method, call.path, exc_info=error)
     return errors.internal_error("the request could not be carried out")
 
 

@@ -110,7 +110,7 @@ class UnservedDefinitions:
                         for item in store.cacher.peek_all():
                             await self._mark(store.cacher.object(item), message_for("CustomResourceDefinition", row))
             except (CacheError, StorageError, errors.ApiError) as error:
-                log.warning("custom resource definitions: %s; they are read again", error)
+                log.warning("cannot read custom resource definitions: %s; retrying", error)
             await asyncio.sleep(_RETRY_S)
 
     async def _mark(self, definition: Any, message: str) -> None:

@@ -138,7 +138,7 @@ class ClusterDir:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             _remove_empty(missing)
-            raise CliError(f"--data-dir: cannot make {self.path}: {error.strerror}") from None
+            raise CliError(f"--data-dir: cannot create {self.path}: {error.strerror}") from None
         if not os.access(self.path, os.W_OK | os.X_OK):
             _remove_empty(missing)
             is_read_only = os.statvfs(self.path).f_flag & os.ST_RDONLY

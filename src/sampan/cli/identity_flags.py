@@ -197,9 +197,9 @@ def _modes(options: Mapping[str, Any]) -> Sequence[Mode]:
     flag, path = "--authorization-webhook-config-file", options["authorization_webhook_config_file"]
     modes = _mode_names(options)
     if WEBHOOK in modes and not path:
-        raise CliError(f"{flag}: the mode {WEBHOOK} needs it")
+        raise CliError(f"{flag}: required by authorization mode {WEBHOOK}")
     if path and WEBHOOK not in modes:
-        raise CliError(f"{flag}: only the mode {WEBHOOK} reads it")
+        raise CliError(f"{flag}: used only by authorization mode {WEBHOOK}")
     if not path:
         return modes
     from sampan.apiserver.authz.webhook import WebhookSettings

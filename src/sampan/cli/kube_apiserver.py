@@ -69,7 +69,7 @@ def _tls(options: dict[str, Any], scratch: Path, renewals: Renewals) -> TlsFiles
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        raise CliError(f"--cert-dir: cannot make {directory}: {error.strerror}") from None
+        raise CliError(f"--cert-dir: cannot create {directory}: {error.strerror}") from None
     pki = Pki(directory)
     names = server_names(options, options["service_cluster_ip_range"])
     pki.ensure(names=names, now=time.time())

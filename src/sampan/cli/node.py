@@ -155,7 +155,9 @@ def _power(session: Session, name: str, value: str | None) -> None:
 def _check(session: Session, name: str) -> None:
     """Raise CliError unless the process of the cluster runs the node."""
     if not _runtime_of(session.get(f"{_NODES}/{name}")):
-        raise CliError(f"node {name} is not run by this cluster's process: it cannot be switched or taken away here")
+        raise CliError(
+            f"node {name} is not run by this cluster's process: it cannot be started, stopped or removed here"
+        )
 
 
 def _runtime_of(node: dict[str, Any]) -> str:

@@ -330,7 +330,7 @@ def server_config(options: Mapping[str, Any], *, tls: TlsFiles | None, addresses
         raise CliError("--secure-port: with 0 there must be an --insecure-port, or nobody could reach the server")
     for name in flags.switches("--feature-gates", options["feature_gates"]):
         if name not in FEATURES:
-            raise CliError(f"--feature-gates: there is no feature {name!r} to switch")
+            raise CliError(f"--feature-gates: unknown feature gate {name!r}")
     enabled = _plugins("--enable-admission-plugins", options["enable_admission_plugins"])
     disabled = _plugins("--disable-admission-plugins", options["disable_admission_plugins"])
     return ServerConfig(
@@ -470,9 +470,9 @@ def _policies(options: Mapping[str, Any]) -> Sequence[AbacPolicy]:
     flag, path = "--authorization-policy-file", options["authorization_policy_file"]
     is_wanted = ABAC in identity_flags.authorization_names(options)
     if is_wanted and not path:
-        raise CliError(f"{flag}: the mode {ABAC} needs it")
+        raise CliError(f"{flag}: required by authorization mode {ABAC}")
     if path and not is_wanted:
-        raise CliError(f"{flag}: only the mode {ABAC} reads it")
+        raise CliError(f"{flag}: used only by authorization mode {ABAC}")
     try:
         return read_policies(Path(path)) if path else ()
     except OSError as error:

@@ -65,7 +65,7 @@ class Acceptor:
         if slot is None:
             self._arriving.discard(client)
             client.close()
-            log.debug("refused a connection from %s: it has too many", address)
+            log.debug("refused a connection from %s: too many connections from this address", address)
             return
         task = arriving.create_task(self._admit(client, slot))
         slot.drop = task.cancel

@@ -249,7 +249,7 @@ class HttpConnection(RequestHandler):
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
         """Log an exception that escaped the request handler, which is a bug: the handler reports every error itself."""
-        log.error("%s %s", request.method, request.path, exc_info=exc)
+        log.error("unexpected error in %s %s", request.method, request.path, exc_info=exc)
         if request.writer.output_size > 0:
             raise ConnectionError("the response has been started")
         return _text(status, f"{status} {HTTPStatus(status).phrase}\n")

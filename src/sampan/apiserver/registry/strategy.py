@@ -197,7 +197,7 @@ class Strategy:
 
 
 class StatusStrategy(Strategy):
-    """The status subresource: it changes the status and, unless it keeps it, the metadata."""
+    """The strategy of the status subresource, which changes the status and, unless `keeps_metadata`, the metadata."""
 
     keeps_metadata = False
     """Whether an update leaves the metadata but for managedFields unchanged, as `ResetObjectMetaForStatus` does."""

@@ -46,7 +46,7 @@ class CloudNodeLifecycleController:
 
     async def reconcile(self, key: str) -> float:
         for error in await for_each(self._nodes, self._look_at):
-            log.warning("%s: %s; retrying in %g s", self.name, error, self._period_s)
+            log.warning("%s failed for a node: %s; retrying in %g s", self.name, error, self._period_s)
         return self._period_s
 
     async def _look_at(self, node: Node) -> None:

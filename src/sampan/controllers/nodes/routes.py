@@ -86,7 +86,7 @@ class RouteController:
             nodes, lambda node: self._set_network_condition(node, has_routes=node.metadata.name not in failed)
         )
         for error in failures:
-            log.warning("%s: %s; retrying in %g s", self.name, error, self._period_s)
+            log.warning("%s failed for a route: %s; retrying in %g s", self.name, error, self._period_s)
         return self._period_s
 
     async def _create(self, route: CloudRoute) -> None:

@@ -27,8 +27,10 @@ _READERS = ("GET", "HEAD")
 
 
 class KubeletServer:
-    """Without `auth` every request is allowed: for callers in this process, which have authorized it themselves, and
-    for the read-only port.
+    """Handles the requests of the kubelet's ports: logs, exec, attach, port-forward, stats and pods.
+
+    Without `auth` every request is allowed: for callers in this process, which have authorized it themselves, and for
+    the read-only port.
     """
 
     def __init__(

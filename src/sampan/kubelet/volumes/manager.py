@@ -82,7 +82,7 @@ class VolumeCallbacks:
 
 
 class VolumeManager:
-    """`run()` must be active for anything to happen."""
+    """Mounts and unmounts the volumes of the pods of a node. Volumes change only while `run()` is active."""
 
     def __init__(
         self,
