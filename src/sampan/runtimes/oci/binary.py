@@ -20,6 +20,7 @@ _HIDING = (
 """The prefix of a command that runs a program in a mount namespace without cgroup v2, which leaves the mounts of other
 processes unchanged."""
 _PATIENCE_S = 60.0
+_EXIT_PATIENCE_S = 10
 
 
 def find_programs() -> dict[str, str]:
@@ -85,11 +86,26 @@ class OciBinary:
         except TimeoutError:
             process.kill()
             raise RuntimeFailure("RuntimeError", f"{' '.join(argv[:1])} does not end") from None
+        finally:
+            await wait_for_exit(process)
         if process.returncode:
             raise RuntimeFailure(
                 "RuntimeError", _last_line(err.decode("utf-8", "replace")) or f"code {process.returncode}"
             )
         return out.decode("utf-8", "replace")
+
+
+async def wait_for_exit(process: asyncio.subprocess.Process) -> None:
+    """Wait until a program has exited, also if its caller was cancelled: a command of the runtime must not be cut off
+    half-way, and must not outlive the event loop. A program that does not exit in time is killed."""
+    if process.returncode is not None:
+        return
+    try:
+        async with asyncio.timeout(_EXIT_PATIENCE_S):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
 
 
 def last_logged_error(log: Path) -> str:

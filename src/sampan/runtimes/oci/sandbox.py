@@ -11,6 +11,7 @@ from pathlib import Path
 from sampan.runtimes import kernel
 from sampan.runtimes.config import Mount, SandboxConfig
 from sampan.runtimes.contract import RuntimeFailure
+from sampan.runtimes.oci.binary import wait_for_exit
 
 _UNSHARE = {"network": "--net", "ipc": "--ipc", "uts": "--uts"}
 _SCRIPT = (
@@ -58,7 +59,10 @@ async def _run(*argv: str) -> None:
     process = await asyncio.create_subprocess_exec(
         *argv, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
     )
-    _, err = await process.communicate()
+    try:
+        _, err = await process.communicate()
+    finally:
+        await wait_for_exit(process)
     if process.returncode:
         raise RuntimeFailure(_SANDBOX_FAILED, f"{argv[0]}: {err.decode('utf-8', 'replace').strip()}")
 
