@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import shutil
 
+from sampan.machinery import programs
 from sampan.runtimes.config import SandboxConfig
 
 _PREFIX = "sampan-pod"
@@ -26,12 +26,5 @@ async def stop_slice(uid: str) -> None:
     """Stop the pod's slice. systemd creates a slice on first use and keeps it until it is stopped."""
     if (systemctl := shutil.which("systemctl")) is None:
         return
-    quiet = asyncio.subprocess.DEVNULL
     with contextlib.suppress(OSError):  # includes TimeoutError, if systemd does not respond
-        process = await asyncio.create_subprocess_exec(systemctl, "stop", slice_of(uid), stdout=quiet, stderr=quiet)
-        try:
-            async with asyncio.timeout(_TIMEOUT_S):
-                await process.wait()
-        finally:
-            if process.returncode is None:
-                process.kill()
+        await programs.run(systemctl, "stop", slice_of(uid), timeout_s=_TIMEOUT_S)

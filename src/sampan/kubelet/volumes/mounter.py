@@ -5,13 +5,12 @@ Without the privilege to mount, plain directories replace tmpfs and there are no
 
 from __future__ import annotations
 
-import asyncio
 import os
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from sampan.kubelet.volumes.contract import VolumeOperationError
+from sampan.machinery import programs
 from sampan.runtimes import kernel
 from sampan.runtimes.safe_paths import remove_tree
 
@@ -114,25 +113,24 @@ class Mounter:
 
 
 async def _has_file_system(device: str) -> bool:
-    try:
-        process = await asyncio.create_subprocess_exec(
-            "blkid", "-p", "-s", "TYPE", "-s", "PTTYPE", "-o", "export", device, stdout=subprocess.DEVNULL
-        )
-    except FileNotFoundError:
-        raise VolumeOperationError('exec: "blkid": executable file not found in $PATH') from None
-    return await process.wait() == 0
+    result = await _start("blkid", "-p", "-s", "TYPE", "-s", "PTTYPE", "-o", "export", device)
+    return result.code == 0
 
 
 async def run_program(*command: str) -> str:
     """Return the output of the program. Raise CommandError if it fails."""
+    result = await _start(*command)
+    output = f"{result.output}{result.errors}".strip()
+    if result.code:
+        raise CommandError(command[0], result.code, output)
+    return output
+
+
+async def _start(*command: str) -> programs.ProgramResult:
     try:
-        process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return await programs.run(*command)
     except FileNotFoundError:
         raise VolumeOperationError(f'exec: "{command[0]}": executable file not found in $PATH') from None
-    out = (await process.communicate())[0].decode("utf-8", "replace").strip()
-    if process.returncode:
-        raise CommandError(command[0], process.returncode, out)
-    return out
 
 
 def _may_mount() -> bool:

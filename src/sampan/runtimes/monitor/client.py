@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from sampan.machinery import programs
 from sampan.runtimes.contract import RuntimeFailure
 from sampan.runtimes.monitor import protocol
 from sampan.runtimes.monitor.__main__ import LOG, SOCKET
@@ -128,16 +129,10 @@ class MonitorClient:
 
     async def _start(self) -> None:
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-E", "-m", "sampan.runtimes.monitor", str(self._directory)),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        _, err = await process.communicate()
-        if process.returncode:
-            message = err.decode("utf-8", "replace").strip().splitlines()[-1:]
-            raise MonitorError(f"the monitor cannot be started: {''.join(message)} (see {self._directory / LOG})")
+        result = await programs.run(sys.executable, "-E", "-m", "sampan.runtimes.monitor", str(self._directory))
+        if result.code:
+            log = self._directory / LOG
+            raise MonitorError(f"the monitor cannot be started: {result.last_error_line} (see {log})")
 
 
 class MonitorStream:

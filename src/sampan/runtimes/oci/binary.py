@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from sampan.machinery import programs
 from sampan.runtimes.contract import RuntimeFailure
 
 _HYBRID = Path("/sys/fs/cgroup/unified/cgroup.controllers")
@@ -20,7 +20,6 @@ _HIDING = (
 """The prefix of a command that runs a program in a mount namespace without cgroup v2, which leaves the mounts of other
 processes unchanged."""
 _PATIENCE_S = 60.0
-_EXIT_PATIENCE_S = 10
 
 
 def find_programs() -> dict[str, str]:
@@ -72,40 +71,14 @@ class OciBinary:
 
     async def _run(self, argv: Sequence[str]) -> str:
         try:
-            process = await asyncio.create_subprocess_exec(
-                *argv,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-            )
+            result = await programs.run(*argv, timeout_s=_PATIENCE_S)
+        except TimeoutError:
+            raise RuntimeFailure("RuntimeError", f"{argv[0]} did not exit within {_PATIENCE_S:g} s") from None
         except OSError as error:
             raise RuntimeFailure("RuntimeError", f"{argv[0]}: {error.strerror}") from None
-        try:
-            async with asyncio.timeout(_PATIENCE_S):
-                out, err = await process.communicate()
-        except TimeoutError:
-            process.kill()
-            raise RuntimeFailure("RuntimeError", f"{' '.join(argv[:1])} does not end") from None
-        finally:
-            await wait_for_exit(process)
-        if process.returncode:
-            raise RuntimeFailure(
-                "RuntimeError", _last_line(err.decode("utf-8", "replace")) or f"code {process.returncode}"
-            )
-        return out.decode("utf-8", "replace")
-
-
-async def wait_for_exit(process: asyncio.subprocess.Process) -> None:
-    """Wait until a program has exited, also if its caller was cancelled: a command of the runtime must not be cut off
-    half-way, and must not outlive the event loop. A program that does not exit in time is killed."""
-    if process.returncode is not None:
-        return
-    try:
-        async with asyncio.timeout(_EXIT_PATIENCE_S):
-            await process.wait()
-    except TimeoutError:
-        process.kill()
-        await process.wait()
+        if result.code:
+            raise RuntimeFailure("RuntimeError", _without_log_prefix(result.last_error_line) or f"code {result.code}")
+        return result.output
 
 
 def last_logged_error(log: Path) -> str:
@@ -124,7 +97,6 @@ def last_logged_error(log: Path) -> str:
     return ""
 
 
-def _last_line(text: str) -> str:
-    """Return the last line, without the timestamp and level that some programs prepend."""
-    last = text.strip().splitlines()[-1:] or [""]
-    return last[0].split("level=error msg=")[-1].strip('"')
+def _without_log_prefix(line: str) -> str:
+    """Return the message of a line without the timestamp and level that some programs prepend."""
+    return line.split("level=error msg=")[-1].strip('"')

@@ -8,10 +8,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from sampan.machinery import programs
 from sampan.runtimes import kernel
 from sampan.runtimes.config import Mount, SandboxConfig
 from sampan.runtimes.contract import RuntimeFailure
-from sampan.runtimes.oci.binary import wait_for_exit
 
 _UNSHARE = {"network": "--net", "ipc": "--ipc", "uts": "--uts"}
 _SCRIPT = (
@@ -56,15 +56,9 @@ def _sysctls(values: Mapping[str, str]) -> list[str]:
 
 
 async def _run(*argv: str) -> None:
-    process = await asyncio.create_subprocess_exec(
-        *argv, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
-    )
-    try:
-        _, err = await process.communicate()
-    finally:
-        await wait_for_exit(process)
-    if process.returncode:
-        raise RuntimeFailure(_SANDBOX_FAILED, f"{argv[0]}: {err.decode('utf-8', 'replace').strip()}")
+    result = await programs.run(*argv)
+    if result.code:
+        raise RuntimeFailure(_SANDBOX_FAILED, f"{argv[0]}: {result.errors.strip()}")
 
 
 def make_files(config: SandboxConfig, directory: Path, resolv_conf: str) -> list[Mount]:
