@@ -1,4 +1,4 @@
-"""The flags of the kubelet for pods (DNS, images, cgroups, static pods, logs, shutdown, security) and status reports."""
+"""The flags of the kubelet for pods (DNS, images, cgroups, static pods, logs, shutdown, security) and their status."""
 
 from __future__ import annotations
 
