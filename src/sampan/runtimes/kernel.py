@@ -1,33 +1,24 @@
-"""Linux system calls that Python's standard library lacks: mounts, and calls inside a network namespace."""
+"""Linux system calls that Python's standard library lacks: mounts and user namespaces."""
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
-import fcntl
 import os
-import socket
 import struct
 import subprocess
-import threading
 import weakref
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC = 1, 2, 4, 8, 32, 4096, 16384
 MS_PRIVATE = 1 << 18
 MNT_DETACH, UMOUNT_NOFOLLOW = 2, 8
-_CLONE_NEWNET = 0x40000000
 _SYS_OPEN_TREE, _SYS_MOVE_MOUNT, _SYS_MOUNT_SETATTR = 428, 429, 442
 """These system call numbers are the same on all architectures."""
 _AT_FDCWD, _AT_EMPTY_PATH, _OPEN_TREE_CLONE, _MOVE_MOUNT_F_EMPTY_PATH = -100, 0x1000, 1, 4
 _MOUNT_ATTR_RDONLY, _MOUNT_ATTR_IDMAP = 0x1, 0x100000
 _NOBODY = 65534
-_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
-
-T = TypeVar("T")
 
 
 def _libc() -> Any:
@@ -123,40 +114,6 @@ def mounts_below(directory: Path) -> list[Path]:
         if path == prefix or path.startswith(f"{prefix}/"):
             mounts.append(Path(path))
     return mounts[::-1]
-
-
-def in_network(namespace: Path, call: Callable[[], T]) -> T:
-    """Call a function inside a network namespace. It runs in a new thread, because setns() changes the namespace of the
-    calling thread only."""
-    results: list[T] = []
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            file = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                _checked(_libc().setns(file, _CLONE_NEWNET), f"enter {namespace}")
-            finally:
-                os.close(file)
-            results.append(call())
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=work, name="in a pod's network")
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return results[0]
-
-
-def loopback_up() -> None:
-    """Bring up the loopback interface of the current network namespace."""
-    with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)) as link:
-        request = struct.pack("16sH14s", b"lo", 0, b"")
-        interface_flags = fcntl.ioctl(link, _SIOCGIFFLAGS, request)
-        flags = struct.unpack("16sH14s", interface_flags)[1] | _IFF_UP
-        fcntl.ioctl(link, _SIOCSIFFLAGS, struct.pack("16sH14s", b"lo", flags, b""))
 
 
 def held_capabilities() -> int:

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from pathlib import Path
 
-from sampan.runtimes import kernel
+from sampan.machinery.network_namespace import in_network
 from sampan.runtimes.contract import RuntimeFailure
 
 _PATIENCE_S = 10.0
@@ -21,7 +21,7 @@ async def connected(port: int, network: Path | None) -> tuple[asyncio.StreamRead
     try:
         if network is None:
             return await asyncio.open_connection("localhost", port)
-        link = await asyncio.to_thread(kernel.in_network, network, connect)
+        link = await asyncio.to_thread(in_network, network, connect)
     except OSError as error:
         cause = error.strerror or str(error)
         text = f"failed to connect to localhost:{port} inside the pod: {cause}"

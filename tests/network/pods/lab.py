@@ -14,8 +14,9 @@ from typing import TypeVar
 
 import pytest
 
+from sampan.machinery.network_namespace import in_network, loopback_up
 from sampan.network.pods import unsupported_reason
-from sampan.runtimes.kernel import MS_BIND, in_network, loopback_up, mount, unmount
+from sampan.runtimes.kernel import MS_BIND, mount, unmount
 
 needs_network = pytest.mark.skipif(bool(unsupported_reason()), reason=unsupported_reason() or "can")
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from sampan.machinery.clock import VirtualClock
+from sampan.machinery.network_namespace import in_network
 from sampan.network.pods import BridgeConfig, BridgeNetwork, unsupported_reason
 from sampan.network.pods.nft import run_nft
 from sampan.runtimes.config import PortMapping
 from sampan.runtimes.contract import RuntimeFailure
-from sampan.runtimes.kernel import in_network
 from tests.network.pods.lab import (
     NODE_IP,
     NODE_IP6,

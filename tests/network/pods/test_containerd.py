@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from sampan.machinery.clock import RealClock
+from sampan.machinery.network_namespace import in_network
 from sampan.network.pods import BridgeConfig, CniNetwork
 from sampan.network.pods.cni import missing_plugins
 from sampan.runtimes.config import PortMapping
 from sampan.runtimes.cri import CriRuntime
-from sampan.runtimes.kernel import in_network
 from sampan.testing.runtime_conformance import Subject
 from sampan.testing.runtime_conformance.bench import bench
 from tests.network.pods.lab import NODE_IP, OUTSIDE_IP, Lab, listening, needs_network

@@ -10,10 +10,10 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from sampan.machinery.clock import VirtualClock
+from sampan.machinery.network_namespace import in_network
 from sampan.network.pods import BridgeConfig, BridgeNetwork
 from sampan.network.pods.names import is_link_of
 from sampan.network.pods.nft import run_nft
-from sampan.runtimes.kernel import in_network
 from tests.network.pods.churn import CIDRS
 from tests.network.pods.lab import NODE_IP, OUTSIDE_IP, Lab, listening, needs_network, source_seen
 

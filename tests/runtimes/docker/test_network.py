@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sampan.machinery.clock import RealClock
-from sampan.runtimes import kernel
+from sampan.machinery.network_namespace import in_network
 from sampan.runtimes.config import PortMapping
 from sampan.runtimes.docker import DockerRuntime
 from sampan.runtimes.docker.client import DockerClient
@@ -120,7 +120,7 @@ class _Recorded(NoNetwork):
                 link.bind(("127.0.0.1", 0))  # the loopback is up
             return [name for _, name in socket.if_nameindex()]
 
-        self.attached[uid] = kernel.in_network(namespace, links)
+        self.attached[uid] = in_network(namespace, links)
         return self.addresses(uid)
 
     async def detach(self, uid: str) -> None:

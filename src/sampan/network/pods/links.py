@@ -11,12 +11,12 @@ from ipaddress import ip_address, ip_interface, ip_network
 from pathlib import Path
 from typing import Any
 
+from sampan.machinery.network_namespace import in_network
 from sampan.network.pods import netlink, sysctls
 from sampan.network.pods.addresses import Network, gateway
 from sampan.network.pods.config import failed
 from sampan.network.pods.names import hardware_for, is_link_of
 from sampan.network.pods.records import PodNetworkRecord
-from sampan.runtimes.kernel import in_network
 
 POD_LINK = "eth0"
 _DEFAULT_MTU = 1500

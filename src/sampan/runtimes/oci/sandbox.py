@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sampan.machinery import programs
+from sampan.machinery.network_namespace import in_network, loopback_up
 from sampan.runtimes import kernel
 from sampan.runtimes.config import Mount, SandboxConfig
 from sampan.runtimes.contract import RuntimeFailure
@@ -38,7 +39,7 @@ async def make_namespaces(config: SandboxConfig, directory: Path) -> dict[str, s
         hostname = config.hostname if "uts" in kinds else ""
         await _run("unshare", *flags, "sh", "-c", _SCRIPT, "sh", hostname, *_sysctls(config.sysctls))
     if "network" in kinds:
-        await asyncio.to_thread(kernel.in_network, spaces / "network", kernel.loopback_up)
+        await asyncio.to_thread(in_network, spaces / "network", loopback_up)
     return {kind: str(spaces / kind) for kind in kinds}
 
 
