@@ -1,0 +1,344 @@
+"""Service ports and the endpoints that a node uses for them, as values. Pure.
+
+`service_ports` and `endpoints_by_port` translate API objects; `categorize` selects the endpoints for each traffic
+policy; `resolve` does all of it. A dual-stack service has one `ServicePortInfo` per port and IP family.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import NamedTuple
+
+from sampan.api.types.core_v1 import Service, ServicePort
+from sampan.api.types.discovery_v1 import Endpoint, EndpointSlice
+from sampan.machinery.object_key import NamespacedName, key_of
+
+log = logging.getLogger(__name__)
+
+IPV4, IPV6 = "IPv4", "IPv6"
+FAMILIES = (IPV4, IPV6)
+TCP, UDP, SCTP = "TCP", "UDP", "SCTP"
+
+SERVICE_PROXY_NAME = "service.kubernetes.io/service-proxy-name"
+"""The label of services and slices that belong to another proxy."""
+HEADLESS = "service.kubernetes.io/headless"
+"""The label of objects that no proxy needs."""
+SERVICE_NAME = "kubernetes.io/service-name"
+ZONE = "topology.kubernetes.io/zone"
+
+_LOCAL = "Local"
+_DEFAULT_AFFINITY_S = 10800
+_NO_HINTS: frozenset[str] = frozenset()
+
+Network = IPv4Network | IPv6Network
+
+
+class ServicePortName(NamedTuple):
+    """Identifies a port of a service. Two ports with one name differ in their protocol."""
+
+    namespace: str
+    name: str
+    port: str
+    protocol: str
+
+    @property
+    def service(self) -> NamespacedName:
+        return NamespacedName(self.namespace, self.name)
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}:{self.port}" if self.port else f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """Where the proxy runs, for hints and for the traffic policy Local."""
+
+    node_name: str
+    zone: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointInfo:
+    """An endpoint of a service port."""
+
+    address: str
+    port: int
+    is_local: bool = False
+    """Whether it is on the node of the proxy."""
+    is_ready: bool = True
+    is_serving: bool = True
+    is_terminating: bool = False
+    zone_hints: frozenset[str] = _NO_HINTS
+    node_hints: frozenset[str] = _NO_HINTS
+
+    def __str__(self) -> str:
+        return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServicePortInfo:
+    """A port of a service in one IP family: where traffic arrives, and which endpoints it may go to."""
+
+    name: ServicePortName
+    family: str
+    cluster_ip: str
+    port: int
+    node_port: int = 0
+    external_ips: tuple[str, ...] = ()
+    load_balancer_ips: tuple[str, ...] = ()
+    """Ingress addresses with the IP mode VIP: traffic to the others reaches nodes by another address."""
+    source_ranges: tuple[Network, ...] = ()
+    """Empty if every source is allowed."""
+    affinity_timeout_s: int = 0
+    """The timeout of the session affinity ClientIP, or 0 without affinity."""
+    is_external_policy_local: bool = False
+    is_internal_policy_local: bool = False
+    health_check_node_port: int = 0
+
+    @property
+    def protocol(self) -> str:
+        return self.name.protocol
+
+    @property
+    def is_externally_accessible(self) -> bool:
+        return bool(self.node_port or self.load_balancer_ips or self.external_ips)
+
+    @property
+    def uses_cluster_endpoints(self) -> bool:
+        """External traffic always uses them: that of pods and of the node itself ignores the policy Local."""
+        return not self.is_internal_policy_local or self.is_externally_accessible
+
+    @property
+    def uses_local_endpoints(self) -> bool:
+        return self.is_internal_policy_local or (self.is_external_policy_local and self.is_externally_accessible)
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointCategories:
+    """The endpoints that this node uses for a service port. Endpoints are ordered by address and port."""
+
+    cluster: tuple[EndpointInfo, ...] = ()
+    """Endpoints for the traffic policy Cluster."""
+    local: tuple[EndpointInfo, ...] = ()
+    """Endpoints for the traffic policy Local."""
+    reachable: tuple[EndpointInfo, ...] = ()
+    """The union of both."""
+    has_any: bool = False
+    """Whether any node of the cluster has a usable endpoint; if not, traffic is rejected rather than dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePortState:
+    """A service port together with its endpoints: all of them, and the ones in use."""
+
+    info: ServicePortInfo
+    endpoints: tuple[EndpointInfo, ...]
+    categories: EndpointCategories
+
+    @property
+    def local_ready_addresses(self) -> frozenset[str]:
+        """The addresses that a health check of the node counts."""
+        return frozenset(endpoint.address for endpoint in self.endpoints if endpoint.is_local and endpoint.is_ready)
+
+
+# -- translation of objects --------------------------------------------------------------------------------------------
+
+
+def is_proxied(service: Service) -> bool:
+    """Return whether this proxy is responsible for a service: it has a cluster IP and no label of another proxy."""
+    spec = service.spec
+    if spec.type == "ExternalName" or spec.clusterIP in ("", "None"):
+        return False
+    return not has_foreign_label(service.metadata.labels)
+
+
+def has_foreign_label(labels: Mapping[str, str]) -> bool:
+    return SERVICE_PROXY_NAME in labels or HEADLESS in labels
+
+
+def service_ports(service: Service, families: Iterable[str] = FAMILIES) -> list[ServicePortInfo]:
+    """Return the ports of a service in these IP families; none for services without a cluster IP."""
+    if not is_proxied(service):
+        return []
+    ports = []
+    for family in families:
+        cluster_ip = next(iter(_addresses_of(service.spec.clusterIPs or [service.spec.clusterIP], family)), None)
+        if cluster_ip is not None:
+            ports += [_service_port(service, port, family, cluster_ip) for port in service.spec.ports]
+    return ports
+
+
+def _service_port(service: Service, port: ServicePort, family: str, cluster_ip: str) -> ServicePortInfo:
+    spec = service.spec
+    is_external = spec.type in ("NodePort", "LoadBalancer") or bool(spec.externalIPs)
+    is_external_local = is_external and spec.externalTrafficPolicy == _LOCAL
+    return ServicePortInfo(
+        name=ServicePortName(service.metadata.namespace, service.metadata.name, port.name, port.protocol or TCP),
+        family=family,
+        cluster_ip=cluster_ip,
+        port=port.port,
+        node_port=port.nodePort,
+        external_ips=tuple(_addresses_of(spec.externalIPs, family)),
+        load_balancer_ips=tuple(_addresses_of(_ingress_vips(service), family)),
+        source_ranges=_source_ranges(spec.loadBalancerSourceRanges, family),
+        affinity_timeout_s=_affinity_timeout_s(service),
+        is_external_policy_local=is_external_local,
+        is_internal_policy_local=spec.internalTrafficPolicy == _LOCAL,
+        health_check_node_port=spec.healthCheckNodePort if spec.type == "LoadBalancer" and is_external_local else 0,
+    )
+
+
+def _ingress_vips(service: Service) -> Iterator[str]:
+    for ingress in service.status.loadBalancer.ingress:
+        if ingress.ip and ingress.ipMode in (None, "VIP"):
+            yield ingress.ip
+
+
+def _affinity_timeout_s(service: Service) -> int:
+    if service.spec.sessionAffinity != "ClientIP":
+        return 0
+    config = service.spec.sessionAffinityConfig
+    timeout = config.clientIP.timeoutSeconds if config is not None and config.clientIP is not None else None
+    return _DEFAULT_AFFINITY_S if timeout is None else timeout
+
+
+def _source_ranges(ranges: Sequence[str], family: str) -> tuple[Network, ...]:
+    """Return the source ranges of a family, or none if one of them is everything. Whitespace around them is valid."""
+    networks = []
+    for text in ranges:
+        address, _, length = text.strip().partition("/")
+        if family_of(address) != family:
+            continue
+        try:
+            network = ip_network(f"{canonical_address(address)}/{length}", strict=False)
+        except ValueError:
+            log.warning("ignoring the invalid load balancer source range %r", text)
+            continue
+        if network.prefixlen == 0:
+            return ()
+        networks.append(network)
+    return tuple(dict.fromkeys(networks))
+
+
+def _addresses_of(addresses: Iterable[str], family: str) -> list[str]:
+    """Return the canonical addresses of a family, each once."""
+    canonical = (canonical_address(address) for address in addresses if family_of(address) == family)
+    return list(dict.fromkeys(address for address in canonical if address))
+
+
+def family_of(address: str) -> str:
+    return IPV6 if ":" in address else IPV4
+
+
+def canonical_address(address: str) -> str:
+    """Return an address as the kernel prints it, or an empty string for one that is not valid. Objects of old clusters
+    may have IPv4 addresses with leading zeros, which are decimal."""
+    try:
+        if ":" not in address:
+            address = ".".join(str(int(part)) for part in address.split("."))
+        return str(ip_address(address))
+    except ValueError:
+        return ""
+
+
+def service_of_slice(slice: EndpointSlice) -> NamespacedName | None:
+    """Return the service whose endpoints a slice has, or None if the slice is not for this proxy."""
+    labels = slice.metadata.labels
+    name = labels.get(SERVICE_NAME)
+    if not name or slice.addressType not in FAMILIES or has_foreign_label(labels):
+        return None
+    return NamespacedName(slice.metadata.namespace, name)
+
+
+def endpoints_by_port(
+    slices: Iterable[EndpointSlice], family: str, node_name: str
+) -> dict[tuple[str, str], tuple[EndpointInfo, ...]]:
+    """Return the endpoints of a service in one IP family by port name and protocol, ordered by address and port.
+
+    An endpoint that moves between slices can be in two of them, and the address of a terminating pod can already belong
+    to another pod; a terminating endpoint never replaces another one.
+    """
+    endpoints: dict[tuple[str, str], dict[tuple[str, int], EndpointInfo]] = {}
+    for slice in sorted(slices, key=key_of):
+        if slice.addressType != family:
+            continue
+        for port in slice.ports or ():
+            if not port.port:
+                continue
+            by_address = endpoints.setdefault((port.name or "", port.protocol or TCP), {})
+            for endpoint in slice.endpoints or ():
+                info = _endpoint(endpoint, port.port, node_name)
+                if info is not None and (not info.is_terminating or (info.address, info.port) not in by_address):
+                    by_address[info.address, info.port] = info
+    return {port: tuple(map(by_address.__getitem__, sorted(by_address))) for port, by_address in endpoints.items()}
+
+
+def _endpoint(endpoint: Endpoint, port: int, node_name: str) -> EndpointInfo | None:
+    address = canonical_address(endpoint.addresses[0]) if endpoint.addresses else ""
+    if not address:
+        return None
+    conditions, hints = endpoint.conditions, endpoint.hints
+    return EndpointInfo(
+        address,
+        port,
+        is_local=bool(node_name) and endpoint.nodeName == node_name,
+        is_ready=conditions.ready is not False,
+        is_serving=conditions.serving is not False,
+        is_terminating=conditions.terminating is True,
+        zone_hints=frozenset(zone.name for zone in hints.forZones) if hints and hints.forZones else _NO_HINTS,
+        node_hints=frozenset(node.name for node in hints.forNodes) if hints and hints.forNodes else _NO_HINTS,
+    )
+
+
+# -- selection of endpoints --------------------------------------------------------------------------------------------
+
+
+def resolve(
+    service: Service, slices: Sequence[EndpointSlice], families: Iterable[str], topology: Topology
+) -> tuple[ServicePortState, ...]:
+    """Return the ports of a service with the endpoints that a node with this topology uses."""
+    infos = service_ports(service, families)
+    by_family = {family: endpoints_by_port(slices, family, topology.node_name) for family in {i.family for i in infos}}
+    states = []
+    for info in infos:
+        endpoints = by_family[info.family].get((info.name.port, info.protocol), ())
+        states.append(ServicePortState(info, endpoints, categorize(info, endpoints, topology)))
+    return tuple(states)
+
+
+def categorize(info: ServicePortInfo, endpoints: Sequence[EndpointInfo], topology: Topology) -> EndpointCategories:
+    """Select the endpoints for each traffic policy that a service port uses.
+
+    Ready endpoints are used; without any, those that terminate and still serve, independently for both policies. Hints
+    restrict the policy Cluster only if every ready endpoint has them and one of them is for this node or zone.
+    """
+    ready = tuple(endpoint for endpoint in endpoints if endpoint.is_ready)
+    draining = tuple(e for e in endpoints if not e.is_ready and e.is_serving and e.is_terminating)
+    cluster: tuple[EndpointInfo, ...] = ()
+    local: tuple[EndpointInfo, ...] = ()
+    if info.uses_cluster_endpoints:
+        cluster = _near(ready, topology) or draining
+    if info.uses_local_endpoints:
+        local = tuple(e for e in ready if e.is_local) or tuple(e for e in draining if e.is_local)
+    return EndpointCategories(cluster, local, _union(cluster, local), bool(ready or draining))
+
+
+def _near(ready: tuple[EndpointInfo, ...], topology: Topology) -> tuple[EndpointInfo, ...]:
+    """Return the ready endpoints whose hints are for this node, or else for this zone, or else all of them."""
+    on_node = tuple(endpoint for endpoint in ready if topology.node_name in endpoint.node_hints)
+    if on_node and all(endpoint.node_hints for endpoint in ready):
+        return on_node
+    in_zone = tuple(endpoint for endpoint in ready if topology.zone in endpoint.zone_hints)
+    if in_zone and all(endpoint.zone_hints for endpoint in ready):
+        return in_zone
+    return ready
+
+
+def _union(cluster: tuple[EndpointInfo, ...], local: tuple[EndpointInfo, ...]) -> tuple[EndpointInfo, ...]:
+    if not local or not cluster:
+        return cluster or local
+    extra = [endpoint for endpoint in local if endpoint not in cluster]
+    return tuple(sorted([*cluster, *extra], key=lambda e: (e.address, e.port))) if extra else cluster

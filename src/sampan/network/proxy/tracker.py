@@ -1,0 +1,145 @@
+"""The change tracker: follows Services and EndpointSlices, and returns what changed for the proxy since the last sync.
+
+Many changes of objects mean nothing for a proxy (labels, annotations, the readiness gates of a pod), and several
+changes of a service between two syncs are one. The work of a sync therefore depends on the services that changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from sampan.api.types.core_v1 import Node, Service
+from sampan.api.types.discovery_v1 import EndpointSlice
+from sampan.machinery.object_key import NamespacedName, key_of
+from sampan.network.proxy.services import (
+    FAMILIES,
+    ZONE,
+    ServicePortState,
+    Topology,
+    resolve,
+    service_of_slice,
+)
+
+TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
+"""The annotation of a slice with the time of the pod or service change that led to its last update."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceChange:
+    """What changed for a service since the last sync, in all IP families. Deleted services have no current ports."""
+
+    service: NamespacedName
+    previous: tuple[ServicePortState, ...]
+    current: tuple[ServicePortState, ...]
+    trigger_times: tuple[datetime, ...] = ()
+    """When the changes of endpoints were caused, for the network programming latency."""
+
+
+class ServiceTracker:
+    """Follows the objects. `on_service`, `on_slice` and `on_node` are handlers for informers.
+
+    `notify` is called when a change is waiting for `take_changes`.
+    """
+
+    def __init__(
+        self, *, node_name: str, families: Iterable[str] = FAMILIES, notify: Callable[[], None] = lambda: None
+    ) -> None:
+        self._families = tuple(families)
+        self._topology = Topology(node_name=node_name)
+        self._notify = notify
+        self._objects: dict[NamespacedName, Service] = {}
+        self._slices: dict[NamespacedName, dict[str, EndpointSlice]] = {}
+        """Slices by the name of their service and their own name."""
+        self._pending: dict[NamespacedName, list[datetime]] = {}
+        """Services with changes that were not taken, and the times of the triggers of these changes."""
+        self._states: dict[NamespacedName, tuple[ServicePortState, ...]] = {}
+
+    @property
+    def services(self) -> Mapping[NamespacedName, tuple[ServicePortState, ...]]:
+        """The service ports as of the last `take_changes`. Services without proxied ports are absent."""
+        return self._states
+
+    @property
+    def topology(self) -> Topology:
+        return self._topology
+
+    @property
+    def pending_count(self) -> int:
+        return len(self._pending)
+
+    # -- changes of objects ------------------------------------------------------------------------------------------
+
+    def on_service(self, old: Service | None, new: Service | None) -> None:
+        service = new if new is not None else old
+        assert service is not None
+        key = key_of(service)
+        if new is None:
+            self._objects.pop(key, None)
+        else:
+            self._objects[key] = new
+        self._mark(key)
+
+    def on_slice(self, old: EndpointSlice | None, new: EndpointSlice | None) -> None:
+        before = service_of_slice(old) if old is not None else None
+        after = service_of_slice(new) if new is not None else None
+        if old is not None and before is not None and before != after:
+            slices = self._slices.get(before, {})
+            slices.pop(old.metadata.name, None)
+            if not slices:
+                self._slices.pop(before, None)
+            self._mark(before)
+        if new is not None and after is not None:
+            self._slices.setdefault(after, {})[new.metadata.name] = new
+            self._mark(after, _trigger_time(new))
+
+    def on_node(self, old: Node | None, new: Node | None) -> None:
+        """Follow the zone of the proxy's own node; other nodes are ignored."""
+        if new is None or new.metadata.name != self._topology.node_name:
+            return
+        topology = Topology(node_name=self._topology.node_name, zone=new.metadata.labels.get(ZONE, ""))
+        if topology != self._topology:
+            self._topology = topology
+            for key in self._objects:
+                self._pending.setdefault(key, [])
+            self._notify()
+
+    def _mark(self, key: NamespacedName, trigger: datetime | None = None) -> None:
+        triggers = self._pending.setdefault(key, [])
+        if trigger is not None:
+            triggers.append(trigger)
+        self._notify()
+
+    # -- syncs -------------------------------------------------------------------------------------------------------
+
+    def take_changes(self) -> list[ServiceChange]:
+        """Return the services whose ports or endpoints differ from those at the previous call."""
+        pending, self._pending = self._pending, {}
+        changes = []
+        for key, triggers in pending.items():
+            previous, current = self._states.get(key, ()), self._resolve(key)
+            if current == previous:
+                continue
+            if current:
+                self._states[key] = current
+            else:
+                self._states.pop(key, None)
+            changes.append(
+                ServiceChange(service=key, previous=previous, current=current, trigger_times=tuple(triggers))
+            )
+        return changes
+
+    def _resolve(self, key: NamespacedName) -> tuple[ServicePortState, ...]:
+        service = self._objects.get(key)
+        if service is None:
+            return ()
+        return resolve(service, list(self._slices.get(key, {}).values()), self._families, self._topology)
+
+
+def _trigger_time(slice: EndpointSlice) -> datetime | None:
+    text = slice.metadata.annotations.get(TRIGGER_TIME)
+    try:
+        return datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None

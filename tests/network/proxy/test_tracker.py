@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import msgspec
+
+from sampan.api.types.core_v1 import Node
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.machinery.object_key import NamespacedName
+from sampan.network.proxy.services import ZONE
+from sampan.network.proxy.tracker import TRIGGER_TIME, ServiceTracker
+from tests.network.proxy.objects import NODE, endpoint, endpoint_slice, service
+
+WEB = NamespacedName("default", "web")
+
+
+def tracker_of(*names: str) -> ServiceTracker:
+    tracker = ServiceTracker(node_name=NODE)
+    for name in names:
+        tracker.on_service(None, service(name))
+    tracker.take_changes()
+    return tracker
+
+
+def test_a_service_and_its_endpoints() -> None:
+    notified: list[None] = []
+    tracker = ServiceTracker(node_name=NODE, notify=lambda: notified.append(None))
+    tracker.on_slice(None, endpoint_slice("web", endpoint("10.0.0.1", node=NODE)))
+    tracker.on_service(None, service())
+    assert len(notified) == 2
+    [change] = tracker.take_changes()
+    assert (change.service, change.previous) == (WEB, ())
+    assert [e.is_local for e in change.current[0].endpoints] == [True]
+    assert tracker.services == {WEB: change.current}
+    assert tracker.take_changes() == []
+
+
+def test_a_change_that_means_nothing() -> None:
+    tracker = tracker_of("web")
+    tracker.on_service(service(), service(labels={"a": "b"}))
+    tracker.on_slice(None, endpoint_slice("other", endpoint("10.0.0.1")))
+    assert tracker.take_changes() == []
+
+
+def test_changes_that_cancel_each_other_out() -> None:
+    tracker = tracker_of("web")
+    slice = endpoint_slice("web", endpoint("10.0.0.1"))
+    tracker.on_slice(None, slice)
+    tracker.on_slice(slice, None)
+    assert tracker.take_changes() == []
+
+
+def test_a_deleted_service() -> None:
+    tracker = tracker_of("web", "other")
+    tracker.on_service(service(), None)
+    [change] = tracker.take_changes()
+    assert (change.service, change.current) == (WEB, ())
+    assert WEB not in tracker.services
+
+
+def test_a_slice_that_moves_to_another_service() -> None:
+    tracker = tracker_of("web", "other")
+    before, after = (endpoint_slice(name, endpoint("10.0.0.1"), name="slice") for name in ("web", "other"))
+    tracker.on_slice(None, before)
+    tracker.take_changes()
+    tracker.on_slice(before, after)
+    changes = {change.service.name: len(change.current[0].endpoints) for change in tracker.take_changes()}
+    assert changes == {"web": 0, "other": 1}
+
+
+def test_the_zone_of_the_node() -> None:
+    tracker = tracker_of("web")
+    tracker.on_slice(None, endpoint_slice("web", endpoint("10.0.0.1", zones=["a"]), endpoint("10.0.0.2", zones=["b"])))
+    tracker.take_changes()
+    for name, zone in [("another", "b"), (NODE, "b")]:
+        tracker.on_node(None, Node(metadata=ObjectMeta(name=name, labels={ZONE: zone})))
+        changes = tracker.take_changes()
+    [change] = changes
+    assert [e.address for e in change.current[0].categories.cluster] == ["10.0.0.2"]
+
+
+def test_times_of_triggers() -> None:
+    tracker = tracker_of("web")
+    slice = endpoint_slice("web", endpoint("10.0.0.1"))
+    annotated = msgspec.structs.replace(
+        slice, metadata=msgspec.structs.replace(slice.metadata, annotations={TRIGGER_TIME: "2026-01-02T03:04:05Z"})
+    )
+    tracker.on_slice(None, annotated)
+    [change] = tracker.take_changes()
+    assert [time.isoformat() for time in change.trigger_times] == ["2026-01-02T03:04:05+00:00"]
