@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from sampan.apiserver.request.call import Call
     from sampan.apiserver.response.responses import ApiResponse
     from sampan.cluster.kubelet_ports import MakePorts
+    from sampan.cluster.node_network import NodeNetworks
     from sampan.cluster.real_nodes import RealNodes
     from sampan.controllers.manager import ControllerManager
     from sampan.kubelet.fleet import Fleet
@@ -44,7 +45,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 APISERVER, CONTROLLERS, SCHEDULER, KUBELET = "apiserver", "controllers", "scheduler", "kubelet"
-COMPONENTS = (APISERVER, CONTROLLERS, SCHEDULER, KUBELET)
+PROXY, DNS = "proxy", "dns"
+"""Components of real nodes: the service proxy, and the DNS server of the cluster."""
+COMPONENTS = (APISERVER, CONTROLLERS, SCHEDULER, KUBELET, PROXY, DNS)
 """All components in the order in which they start."""
 
 _ACCOUNT_PATIENCE_S = 10
@@ -284,10 +287,22 @@ class Assembly:
             activity=activity,
             recorder=self.server.recorder,
             locks=self._locks,
+            networks=self._make_node_networks(activity),
             make_ports=self._make_ports(),
         )
         await running.enter_async_context(_in_background(self.real_nodes.run()))
         await self.real_nodes.ready()
+
+    def _make_node_networks(self, activity: Activity) -> NodeNetworks:
+        from sampan.cluster.node_network import NodeNetworks
+
+        def client_for(user: str) -> Client:
+            transport = self.transport.as_user(UserInfo(user, groups=(AUTHENTICATED,)))
+            return Client(transport=transport, clock=self.clock, component=user.removeprefix("system:"))
+
+        return NodeNetworks(
+            components=self.config.components, client_for=client_for, clock=self.clock, activity=activity
+        )
 
     def _make_ports(self) -> MakePorts | None:
         if self.config.signing_ca is None or self.config.server.tls is None:

@@ -18,11 +18,13 @@ from sampan.api.types.core_v1 import Node
 from sampan.cluster.cluster_cidrs import cluster_cidr, pod_cidr_of
 from sampan.cluster.host_locks import HostLocks
 from sampan.cluster.kubelet_ports import MakePorts
+from sampan.cluster.node_network import NodeNetworks
 from sampan.cluster.node_runtime import RuntimeConfig, runtime_maker
 from sampan.cluster.nodes_config import NodesConfig
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.housekeeping import remove_directory
 from sampan.kubelet.agent.kubelet import Kubelet, build_kubelet
+from sampan.kubelet.agent.machine import own_addresses
 from sampan.kubelet.config import PORT
 from sampan.kubelet.hollow_nodes import NAME_PREFIX, RUNTIME, is_on
 from sampan.kubelet.server.ports import serve_kubelet
@@ -31,7 +33,9 @@ from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
 from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import InformerFactory
+from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.machinery.workqueue import Backoff, WorkQueue
+from sampan.network.nodes import NodeAttachment
 
 log = logging.getLogger(__name__)
 
@@ -58,12 +62,14 @@ class RealNodes:
         activity: Activity,
         recorder: FlightRecorder | None,
         locks: HostLocks,
+        networks: NodeNetworks,
         make_ports: MakePorts | None = None,
     ) -> None:
         """`client` watches all nodes; those of `client_for` have the permissions of one node. Without `make_ports` only
         the API server of the same process can reach the kubelets."""
         assert config.root is not None
         self._config, self._root, self._locks, self._make_ports = config, config.root, locks, make_ports
+        self._networks = networks
         self._client_for, self._clock, self._activity, self._recorder = client_for, clock, activity, recorder
         self._informers = InformerFactory(client=client, activity=activity)
         self._nodes = self._informers.of(Node)
@@ -84,7 +90,7 @@ class RealNodes:
         return [kubelet.result() for kubelet in self._kubelets.values() if kubelet.done() and not kubelet.cancelled()]
 
     async def run(self) -> None:
-        async with self._informers, asyncio.TaskGroup() as self._group:
+        async with self._informers, self._networks, asyncio.TaskGroup() as self._group:
             await self._nodes.synced.wait()
             self._nodes.subscribe(self._on_node)
             for name in self._first:
@@ -147,8 +153,13 @@ class RealNodes:
         kubelet.cancel()
 
     async def _run_node(self, config: AgentConfig, built: asyncio.Future[Kubelet]) -> None:
-        places = runtime_config_of(self._config, self._root / config.name)
+        directory = self._root / config.name
+        places = runtime_config_of(self._config, directory)
+        attachment = NodeAttachment(
+            node=config.name, directory=directory, namespace=NetworkNamespace(), addresses=own_addresses()
+        )
         async with (
+            self._networks.of(attachment).running(),
             build_kubelet(
                 config=config,
                 client=self._client_for(config.name),
