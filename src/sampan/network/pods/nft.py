@@ -1,48 +1,35 @@
-"""Running `nft`: each change is one transaction, and pending changes are committed together."""
+"""Changes of the pod network's rules: each is one transaction, and pending changes are committed together."""
 
 from __future__ import annotations
 
 import logging
-import os
-import shutil
-import subprocess
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
+from sampan.network import nft
+from sampan.network.nft import NftError, nft_program
 from sampan.network.pods.config import failed
 from sampan.runtimes.contract import RuntimeFailure
 
+__all__ = ["NftChange", "Transactions", "list_rules", "nft_program", "run_nft"]
+
 log = logging.getLogger(__name__)
-
-_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-_TIMEOUT_S = 60
-
-
-def nft_program() -> str | None:
-    return shutil.which("nft", path=_PATH)
 
 
 def run_nft(*args: str, text: str = "") -> bytes:
-    """Run nft and return its output; raise a failure with its error message."""
-    program = nft_program()
-    if program is None:
-        raise failed("the pod network needs nft, which is not here: install nftables")
+    """Run nft and return its output; an error becomes a failure of the pod's sandbox."""
     try:
-        done = subprocess.run(
-            [program, *args], input=text.encode(), capture_output=True, timeout=_TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise failed(f"nft: {error}") from None
-    if done.returncode:
-        raise failed(f"nft: {done.stderr.decode('utf-8', 'replace').strip() or f'exit code {done.returncode}'}")
-    return done.stdout
+        return nft.run_nft(*args, text=text)
+    except NftError as error:
+        raise failed(str(error)) from error
 
 
 def list_rules(*args: str) -> dict[str, Any]:
-    return msgspec.json.decode(run_nft("-j", "-a", "list", *args), type=dict[str, Any])
+    try:
+        return nft.list_rules(*args)
+    except NftError as error:
+        raise failed(str(error)) from error
 
 
 class NftChange:
