@@ -31,6 +31,7 @@ _OWN_NAMES = frozenset(
     {
         "admin.kubeconfig",
         "images",
+        "join.json",
         "lock",
         "nodes",
         "pki",
@@ -64,6 +65,10 @@ class Running(msgspec.Struct, omit_defaults=True):
     started: float = 0
     nodes: str = ""
     """The runtime of the real nodes, or why there are none."""
+    join_address: str = ""
+    """The address and port at which other machines reach the API server; empty if they cannot."""
+    pod_cidrs: list[str] = []
+    service_cidrs: list[str] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,16 @@ class ClusterDir:
     def is_cluster(self) -> bool:
         """Whether a cluster was ever started in this directory."""
         return os.path.isfile(self.path / "lock") and os.path.isdir(self.pki)
+
+    @property
+    def join_record(self) -> Path:
+        """The file about the cluster that the node in this directory has joined."""
+        return self.path / "join.json"
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether the directory is that of a node which joined the cluster of another machine."""
+        return os.path.isfile(self.join_record)
 
     @property
     def is_unreadable(self) -> bool:

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
+from sampan.apiserver.config.server_config import ServerConfig
 from sampan.cli import flags
 from sampan.cli.server_flags import advertised
 from sampan.cluster.nodes_config import NodesConfig
@@ -45,6 +46,19 @@ def is_own(address: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def join_address(config: ServerConfig, port: int) -> str:
+    """Return the address and port at which other machines reach the API server, or an empty string if it listens on
+    loopback addresses only."""
+    bound = [ipaddress.ip_address(address) for address in (config.bind_address, *config.other_bind_addresses)]
+    if not port or all(address.is_loopback for address in bound):
+        return ""
+    advertised_address = ipaddress.ip_address(config.advertise_address)
+    reachable = [address for address in bound if not address.is_loopback and not address.is_unspecified]
+    is_everywhere = any(address.is_unspecified for address in bound)
+    best = advertised_address if is_everywhere or advertised_address in reachable else reachable[0]
+    return host_port(str(best), port)
 
 
 def certificate_names(options: Mapping[str, Any]) -> list[str]:

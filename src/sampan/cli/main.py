@@ -16,9 +16,11 @@ COMMANDS = {
     "down": ("sampan.cli.down", "Stop a cluster."),
     "status": ("sampan.cli.status", "List the clusters and their addresses."),
     "node": ("sampan.cli.node", "Add, remove, stop and start nodes."),
+    "token": ("sampan.cli.token", "Create, list and delete tokens with which nodes join."),
     "image": ("sampan.cli.image", "Load, pull, list and remove images."),
     "why": ("sampan.cli.why", "Explain why a pod is pending or where it runs."),
     "trace": ("sampan.cli.trace", "Show the recorded history of an object."),
+    "doctor": ("sampan.cli.doctor", "Check what this machine can do."),
     "kube-apiserver": ("sampan.cli.kube_apiserver", "Run only the API server."),
     "kube-controller-manager": (
         "sampan.cli.kube_controller_manager",

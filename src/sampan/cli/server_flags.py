@@ -85,10 +85,10 @@ _FLAGS = (
     Flag(
         name="--enable-bootstrap-token-auth",
         help="Accept bootstrap tokens (Secrets of type bootstrap.kubernetes.io/token in kube-system), with which "
-        "nodes join.",
-        default=False,
+        "nodes join. Default: true in `sampan up`, otherwise false.",
         is_switch=True,
         target="has_bootstrap_tokens",
+        parse=lambda flag, value: bool(value),
     ),
     Flag(
         name="--anonymous-auth",

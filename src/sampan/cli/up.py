@@ -23,7 +23,13 @@ from sampan.cli import detach, flags
 from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir, cluster_options
 from sampan.cli.failures import CliError
 from sampan.cli.flag_table import switch
-from sampan.cli.listen_addresses import certificate_names, host_port, kubelet_address, server_addresses
+from sampan.cli.listen_addresses import (
+    certificate_names,
+    host_port,
+    join_address,
+    kubelet_address,
+    server_addresses,
+)
 from sampan.cli.node_controller_flags import node_controller_settings, range_options
 from sampan.cli.node_flags import node_options, nodes_config
 from sampan.cli.scheduler_flags import scheduler_options, scheduler_settings
@@ -58,7 +64,7 @@ _SERVICE_NAMES = tuple("kubernetes" + end for end in ("", ".default", ".default.
 )
 @click.option(
     "--controllers",
-    default="*",
+    default="*,bootstrap-signer-controller,token-cleaner-controller",
     show_default=True,
     metavar="LIST",
     help="Controllers to run: * for all, NAME to enable one, -NAME to disable one.",
@@ -89,6 +95,8 @@ def command(**options: Any) -> None:
     where.check()
     if options["kubeconfig_out"]:
         flags.output_file("--kubeconfig-out", options["kubeconfig_out"])
+    if where.is_joined:
+        raise CliError(f"--data-dir: {where.path} is that of a node that joined a cluster; --name starts a cluster")
     undo = where.make()
     if options["is_detached"]:
         note = _detached(where, undo)
@@ -173,6 +181,7 @@ def _config(where: ClusterDir, options: dict[str, Any]) -> ClusterConfig:
         kubelets = dataclasses.replace(kubelets, ca=pki.certificate(CA), verifies_node_names=True)
     server = dataclasses.replace(
         server,
+        has_bootstrap_tokens=options["enable_bootstrap_token_auth"] is not False,
         service_account_key=server.service_account_key or pki.key(ACCOUNTS),
         kubelets=kubelets,
     )
@@ -223,6 +232,9 @@ def _note(where: ClusterDir, options: dict[str, Any], cluster: Assembly, nodes: 
         components=list(cluster.config.components),
         started=time.time(),
         nodes=nodes,
+        join_address=join_address(config, server.secure_port),
+        pod_cidrs=list(cluster.config.controller_settings.get("cluster_cidr") or ()),
+        service_cidrs=config.service_cluster_ip_range.split(","),
     )
 
 

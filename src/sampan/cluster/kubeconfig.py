@@ -17,7 +17,7 @@ def admin_config(*, name: str, url: str, ca: bytes, certificate: bytes, key: byt
     return {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": name, "cluster": {"server": url, "certificate-authority-data": _b64(ca)}}],
+        "clusters": [cluster_entry(name, url, ca)],
         "users": [
             {
                 "name": f"{name}-admin",
@@ -28,6 +28,10 @@ def admin_config(*, name: str, url: str, ca: bytes, certificate: bytes, key: byt
         "current-context": name,
         "preferences": {},
     }
+
+
+def cluster_entry(name: str, url: str, ca: bytes) -> dict[str, Any]:
+    return {"name": name, "cluster": {"server": url, "certificate-authority-data": _b64(ca)}}
 
 
 def write(path: Path, config: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """A cluster's CA and the certificates that it signs, as PEM. No file I/O: callers store the results."""
 
+import hashlib
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -108,6 +109,14 @@ def life(certificate: bytes) -> tuple[float, float]:
 def common_name(certificate: bytes) -> str:
     """Return the common name of a PEM certificate's subject, "" if it has none."""
     return subject_common_name(x509.load_pem_x509_certificate(certificate).subject)
+
+
+def public_key_hash(certificate: bytes) -> str:
+    """Return `sha256:HEX`, the hash of a PEM certificate's public key, with which kubeadm pins a CA. It stays the same
+    when the certificate is renewed with its key."""
+    public_key = x509.load_pem_x509_certificate(certificate).public_key()
+    encoding, form = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    return f"sha256:{hashlib.sha256(public_key.public_bytes(encoding, form)).hexdigest()}"
 
 
 def subject_common_name(subject: x509.Name) -> str:

@@ -1,4 +1,5 @@
-"""Bootstrap tokens: bootstrap-signer-controller and token-cleaner-controller (`pkg/controller/bootstrap`)."""
+"""Bootstrap tokens: bootstrap-signer-controller and token-cleaner-controller (`pkg/controller/bootstrap`), and tokens
+that are valid for one node only, which Kubernetes does not have."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from sampan.api.codec import json
-from sampan.api.times import parse_time
+from sampan.api.times import format_time, parse_time
+from sampan.api.types.certificates_v1 import CertificateSigningRequest
 from sampan.api.types.core_v1 import ConfigMap, Secret
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, Selection, resource_of
@@ -21,6 +23,10 @@ from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
 
 TYPE, NAMESPACE = "bootstrap.kubernetes.io/token", "kube-system"
+USER_PREFIX = "system:bootstrap:"
+"""The names of users that authenticate with a token are this and the id of the token."""
+ONE_USE_GROUP = "system:bootstrappers:sampan:one-use"
+"""The group of users whose token is valid for one client certificate."""
 OURS = Selection(namespace=NAMESPACE, fields=f"type={TYPE}")
 _NAME = re.compile(r"bootstrap-token-([a-z0-9]{6})")
 
@@ -71,6 +77,49 @@ class TokenCleanerController:
         except (errors.NotFound, errors.Conflict):
             return None
         return None
+
+
+_USED_BY = "used-by"
+_GRACE_S = 60.0
+"""How long a used token still authenticates, so that its user can fetch the certificate."""
+
+
+def is_for_one_use(request: CertificateSigningRequest) -> bool:
+    """Whether the requester authenticated with a token for one use. The API server sets user and groups."""
+    return request.spec.username.startswith(USER_PREFIX) and ONE_USE_GROUP in request.spec.groups
+
+
+class OneUseTokens:
+    """Records which CertificateSigningRequest a token for one use was used for.
+
+    The record is in the Secret of the token and is written with optimistic concurrency, so that of several requests
+    only one can claim the token. A claimed token expires, and the token cleaner deletes it.
+    """
+
+    def __init__(self, *, client: Client, clock: Clock) -> None:
+        self._secrets, self._clock = client.of(Secret), clock
+
+    async def claim(self, request: CertificateSigningRequest) -> bool:
+        """Claim the requester's token for this request. Return False if it is gone or was used for another request.
+
+        Raise Conflict if the token changed meanwhile; the caller tries again.
+        """
+        name = f"bootstrap-token-{request.spec.username.removeprefix(USER_PREFIX)}"
+        try:
+            secret = await self._secrets.get(name, NAMESPACE)
+        except errors.NotFound:
+            return False
+        if (used_by := text_of(secret, _USED_BY)) or left_s(secret, self._clock.now()) <= 0:
+            return used_by == request.metadata.uid
+        claimed = copy_of(secret)
+        ends = min(self._clock.now() + left_s(secret, self._clock.now()), self._clock.now() + _GRACE_S)
+        claimed.data = {
+            **secret.data,
+            _USED_BY: request.metadata.uid.encode(),
+            "expiration": format_time(int(ends)).encode(),
+        }
+        await self._secrets.update(claimed)
+        return True
 
 
 CLUSTER_INFO, CLUSTER_INFO_NAMESPACE = "cluster-info", "kube-public"

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sampan.api.types.authorization_v1 import ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec
 from sampan.api.types.certificates_v1 import CertificateSigningRequest, CertificateSigningRequestCondition
+from sampan.controllers.security.bootstrap_tokens import OneUseTokens, is_for_one_use
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
+from sampan.machinery.clock import Clock
 from sampan.machinery.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
@@ -183,9 +185,12 @@ def _names_no_address(requested: RequestedCertificate) -> bool:
     return not requested.addresses and list(requested.dns_names) == [kubelet_server_name(node)]
 
 
-def approved(request: CertificateSigningRequest, message: str) -> CertificateSigningRequest:
+def with_decision(
+    request: CertificateSigningRequest, type: str, reason: str, message: str
+) -> CertificateSigningRequest:
+    """Return the request with a condition of the type Approved or Denied."""
     result = copy_of(request)
-    condition = CertificateSigningRequestCondition(type=APPROVED, status="True", reason="AutoApproved", message=message)
+    condition = CertificateSigningRequestCondition(type=type, status="True", reason=reason, message=message)
     result.status.conditions.append(condition)
     return result
 
@@ -202,7 +207,8 @@ def review_of(request: CertificateSigningRequest, subresource: str) -> SubjectAc
 class CsrApprovingController:
     name = "certificatesigningrequest-approving-controller"
 
-    def __init__(self, *, client: Client, informers: InformerFactory) -> None:
+    def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock) -> None:
+        self._one_use_tokens = OneUseTokens(client=client, clock=clock)
         self._requests, self._reviews = client.of(CertificateSigningRequest), client.of(SubjectAccessReview)
         self._known = informers.of(CertificateSigningRequest).lister
         self.watches = (Watch(resource_of(CertificateSigningRequest), lambda request: (key_of(request),)),)
@@ -220,7 +226,7 @@ class CsrApprovingController:
         for way in recognized(request, subject):
             tried.append(way.subresource)
             if await self._is_allowed(request, way):
-                await self._approve(request, way.message)
+                await self._decide(request, way.message)
                 return
         if tried:
             log.info(
@@ -231,9 +237,15 @@ class CsrApprovingController:
         review = await self._reviews.create(review_of(request, way.subresource))
         return bool(review.status.allowed)
 
-    async def _approve(self, request: CertificateSigningRequest, message: str) -> None:
+    async def _decide(self, request: CertificateSigningRequest, message: str) -> None:
+        """Approve the request, unless its token is for one use and was used for another request."""
+        if is_for_one_use(request) and not await self._one_use_tokens.claim(request):
+            message = "The bootstrap token is valid for one use, and has been used."
+            decision = with_decision(request, DENIED, "TokenUsed", message)
+        else:
+            decision = with_decision(request, APPROVED, "AutoApproved", message)
         try:
-            await self._requests.update(approved(request, message), subresource="approval")
+            await self._requests.update(decision, subresource="approval")
         except errors.NotFound:
             return
         except errors.Forbidden as error:

@@ -1,0 +1,142 @@
+"""Read what a machine can do: capabilities, kernel features, programs, engines, disk and clock."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sampan.runtimes.choice import DetectedRuntimes
+
+_CAPABILITIES = {12: "CAP_NET_ADMIN", 21: "CAP_SYS_ADMIN"}
+_CGROUPS = Path("/sys/fs/cgroup")
+_ROOTLESS_PROGRAMS = ("pasta", "slirp4netns", "newuidmap")
+_LINK_KINDS = ("bridge", "veth", "wireguard", "vxlan")
+_UNSYNCHRONIZED = 0x40
+"""STA_UNSYNC of adjtimex(2)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineState:
+    uid: int = 0
+    missing_capabilities: Sequence[str] = ()
+    cgroup_version: str = "cgroup v2"
+    """`cgroup v2`, `cgroup v1`, or an empty string."""
+    cgroup_controllers: Sequence[str] = ()
+    file_systems: Sequence[str] = ()
+    link_kinds: Sequence[str] = ()
+    """The kinds of links that the kernel can create, of those that Sampan uses."""
+    nft_error: str = ""
+    has_bridge_netfilter: bool = True
+    forwards: bool = True
+    dropping_chains: Sequence[str] = ()
+    """Chains of other programs that drop forwarded packets by policy."""
+    oci_programs: Sequence[str] = ()
+    runtimes: DetectedRuntimes = field(default_factory=DetectedRuntimes)
+    user_namespaces: int = 0
+    """How many user namespaces may be created."""
+    is_userns_restricted: bool = False
+    rootless_programs: Sequence[str] = ()
+    nameservers: Sequence[str] = ()
+    data_directory: Path = Path("/")
+    disk_bytes: int = 0
+    disk_free_bytes: int = 0
+    is_clock_synchronized: bool = True
+
+
+async def read_state(data_directory: Path) -> MachineState:
+    """Read the state of this machine. `data_directory` is where a cluster or node would keep its data."""
+    from sampan.network.mesh.kernel import can_create
+    from sampan.runtimes.oci.binary import find_programs
+
+    nft_error, dropping = _read_nftables()
+    directory = next(path for path in (data_directory, *data_directory.parents) if path.exists())
+    disk = os.statvfs(directory)
+    version, controllers = _read_cgroups()
+    return MachineState(
+        uid=os.geteuid(),
+        missing_capabilities=_missing_capabilities(),
+        cgroup_version=version,
+        cgroup_controllers=controllers,
+        file_systems=[line.split()[-1] for line in _text("/proc/filesystems").splitlines() if line],
+        link_kinds=[kind for kind in _LINK_KINDS if can_create(kind)],
+        nft_error=nft_error,
+        has_bridge_netfilter=bool(_text("/proc/sys/net/bridge/bridge-nf-call-iptables")),
+        forwards=_text("/proc/sys/net/ipv4/ip_forward") == "1",
+        dropping_chains=dropping,
+        oci_programs=[f"{name} ({path})" for name, path in find_programs().items()],
+        runtimes=await _detect_runtimes(),
+        user_namespaces=int(_text("/proc/sys/user/max_user_namespaces") or 0),
+        is_userns_restricted=_text("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1",
+        rootless_programs=[name for name in _ROOTLESS_PROGRAMS if shutil.which(name)],
+        nameservers=[line.split()[1] for line in _text("/etc/resolv.conf").splitlines() if _is_nameserver(line)],
+        data_directory=data_directory,
+        disk_bytes=disk.f_blocks * disk.f_frsize,
+        disk_free_bytes=disk.f_bavail * disk.f_frsize,
+        is_clock_synchronized=_is_clock_synchronized(),
+    )
+
+
+async def _detect_runtimes() -> DetectedRuntimes:
+    """Probe all runtimes, also those after the first usable one."""
+    from sampan.runtimes.choice import ORDER, detect
+
+    results = [await detect(name) for name in ORDER]
+    return DetectedRuntimes(
+        usable={name: place for result in results for name, place in result.usable.items()},
+        errors={name: error for result in results for name, error in result.errors.items()},
+    )
+
+
+def _missing_capabilities() -> list[str]:
+    lines = [line for line in _text("/proc/self/status").splitlines() if line.startswith("CapEff:")]
+    capabilities = int(lines[0].split()[1], 16) if lines else 0
+    return [name for bit, name in _CAPABILITIES.items() if not capabilities >> bit & 1]
+
+
+def _read_cgroups() -> tuple[str, list[str]]:
+    """Return the version of the hierarchy that has the controllers, and the controllers."""
+    if controllers := _text(str(_CGROUPS / "cgroup.controllers")).split():
+        return "cgroup v2", controllers
+    mounts = [line.split() for line in _text("/proc/self/mounts").splitlines()]
+    options = [word for mount in mounts if mount[2] == "cgroup" for word in mount[3].split(",")]
+    known = [line.split()[0] for line in _text("/proc/cgroups").splitlines() if not line.startswith("#")]
+    mounted = ["io" if name == "blkio" else name for name in known if name in options]
+    return ("cgroup v1" if mounted else ""), mounted
+
+
+def _read_nftables() -> tuple[str, list[str]]:
+    from sampan.network.nft import NftError, list_rules, nft_program
+    from sampan.network.pods.firewall import dropping_chains
+
+    if nft_program() is None:
+        return "nft is not installed", []
+    try:
+        return "", [str(chain) for chain in dropping_chains(list_rules("chains"), "")]
+    except NftError as error:
+        return str(error), []
+
+
+def _is_nameserver(line: str) -> bool:
+    return line.startswith("nameserver") and len(line.split()) > 1
+
+
+def _is_clock_synchronized() -> bool:
+    """Whether the kernel considers its clock synchronized. The structure timex begins with `modes`, and has `status`
+    after four longs."""
+    buffer = (ctypes.c_long * 64)()
+    with contextlib.suppress(OSError, AttributeError):
+        if ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(buffer)) >= 0:
+            return not int(buffer[5]) & _UNSYNCHRONIZED
+    return True
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""

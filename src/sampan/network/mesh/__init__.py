@@ -1,0 +1,4 @@
+"""The pod network between machines.
+
+`kernel` says which tunnels the machine can create.
+"""

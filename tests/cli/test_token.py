@@ -1,0 +1,95 @@
+"""`sampan token`, and tokens that let one node join."""
+
+import asyncio
+import subprocess
+
+from sampan.cluster.join.token import parse_token
+from sampan.kubelet.agent.certificate_manager import RequestDenied, client_request, request_certificate
+from sampan.machinery import errors
+from sampan.machinery.certificates import make_key, make_request, public_key_hash
+from sampan.machinery.client import Client
+from sampan.machinery.client.access import Access
+from sampan.machinery.client.http import HttpTransport
+from sampan.machinery.clock import RealClock
+from tests.cli.command import Sampan
+from tests.ports import free_port
+
+
+def up(sampan: Sampan, *words: str) -> int:
+    port = free_port()
+    sampan("up", "--detach", "--components", "apiserver,controllers", "--secure-port", str(port), *words)
+    return port
+
+
+def test_a_token_is_created_listed_and_deleted(sampan: Sampan) -> None:
+    port = up(sampan, "--bind-address", "0.0.0.0")
+    token = parse_token(sampan("token", "create", "--ttl", "2h", "--description", "rack 3"))
+    assert token.ca_hash == public_key_hash((sampan.folder() / "pki" / "ca.crt").read_bytes())
+    line = sampan("token", "create", "--print-join-command").strip()
+    assert line.startswith("echo ")
+    assert f":{port} --token-file -" in line
+    assert " | sampan join " in line
+    listing = sampan("token", "list")
+    assert token.secret not in listing
+    row = next(row for row in listing.splitlines() if row.startswith(token.id))
+    assert "1h" in row
+    assert "rack 3" in row
+    sampan("token", "delete", token.id)
+    assert token.id not in sampan("token", "list")
+    assert "there is no token" in sampan.fails("token", "delete", token.id)
+
+
+def test_a_cluster_that_only_listens_locally_says_what_to_do(sampan: Sampan) -> None:
+    up(sampan)
+    done: subprocess.CompletedProcess[str] = sampan.run("token", "create")
+    assert done.returncode == 0
+    assert "sampan up --bind-address 0.0.0.0" in done.stderr
+
+
+def test_mistakes_are_explained(sampan: Sampan) -> None:
+    assert "is not a cluster that runs on this machine" in sampan.fails("token", "list")
+    up(sampan)
+    assert "--usages" in sampan.fails("token", "create", "--usages", "cooking")
+    assert "--groups" in sampan.fails("token", "create", "--groups", "system:masters")
+    assert "--ttl" in sampan.fails("token", "create", "--ttl", "soon")
+    assert "--one-use" in sampan.fails("token", "create", "--one-use", "--usages", "signing")
+
+
+async def _request(port: int, ca: bytes, bearer: str, node: str) -> bytes:
+    access = Access(server=f"https://127.0.0.1:{port}", ca_pem=ca, token=bearer)
+    request = client_request(node)
+    async with HttpTransport(access) as transport, asyncio.timeout(30):
+        client = Client(transport=transport, clock=RealClock(), component="test")
+        return await request_certificate(
+            client, make_request(make_key().key, request.content), request.signer, request.usages
+        )
+
+
+def test_a_token_for_one_use_lets_one_node_join(sampan: Sampan) -> None:
+    port = up(sampan)
+    ca = (sampan.folder() / "pki" / "ca.crt").read_bytes()
+    bearer = parse_token(sampan("token", "create", "--one-use")).bearer
+
+    async def both() -> list[bytes | BaseException]:
+        requests = (_request(port, ca, bearer, node) for node in ("node-a", "node-b", "node-c"))
+        return await asyncio.gather(*requests, return_exceptions=True)
+
+    results = asyncio.run(both())
+    assert sum(isinstance(result, bytes) for result in results) == 1
+    assert sum(isinstance(result, RequestDenied) and "has been used" in str(result) for result in results) == 2
+
+
+def test_an_expired_token_is_rejected(sampan: Sampan) -> None:
+    port = up(sampan)
+    ca = (sampan.folder() / "pki" / "ca.crt").read_bytes()
+    bearer = parse_token(sampan("token", "create", "--ttl", "1s")).bearer
+
+    async def rejected() -> bool:
+        await asyncio.sleep(1.1)
+        try:
+            await _request(port, ca, bearer, "node-a")
+        except errors.Unauthorized:
+            return True
+        return False
+
+    assert asyncio.run(rejected())
