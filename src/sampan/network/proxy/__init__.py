@@ -3,6 +3,10 @@
 Pure decisions are in `services` (Service and EndpointSlice objects to service ports with the endpoints that this node
 uses, `CategorizeEndpoints` of the real proxy). `tracker` follows the objects and returns what changed since the last
 sync.
+
+Around the rules: `configuration` (KubeProxyConfiguration), `metrics` and `health` (/healthz, /livez), and what follows
+the services of a node after each sync (`observer`): `health_checks` (health-check node ports) and `conntrack` (stale
+UDP flows; `conntrack_table` reads the kernel's table, `conntrack_sysctls` sets its limits).
 """
 
 from sampan.network.proxy.services import (

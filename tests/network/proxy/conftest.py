@@ -1,0 +1,5 @@
+"""What tests of the proxy share."""
+
+from tests.network.pods.conftest import lab
+
+__all__ = ["lab"]
