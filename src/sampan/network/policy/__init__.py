@@ -1,0 +1,9 @@
+"""Network policies of one node, enforced by nftables: the part of a network plug-in that implements NetworkPolicy.
+
+Its counterpart is a policy engine such as kube-network-policies. The pure part is `ranges` (CIDRs with exceptions, port
+ranges), `policy_spec` (what a NetworkPolicy allows), `pods` (what policies see of a pod), `pod_sets` (addresses of
+selected pods), `table` (the desired nftables table and its changes as text) and `compiler`, which keeps the table
+current as objects change. `enforcer` commits the changes, audits the table and implements
+`sampan.network.pods.isolation.PodIsolation`, which the pod network calls before a pod gets a packet through; `agent`
+feeds it from informers.
+"""

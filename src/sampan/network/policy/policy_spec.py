@@ -1,0 +1,98 @@
+"""What a NetworkPolicy selects and allows, in a normal form: equal specs mean equal rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sampan.api.label_selector import selector_of
+from sampan.api.labels import EVERYTHING, Selector
+from sampan.api.types.networking_v1 import NetworkPolicy, NetworkPolicyPeer, NetworkPolicyPort
+from sampan.network.policy.pods import PodSelection
+from sampan.network.policy.ranges import Range, block_ranges, merge
+
+INGRESS: Final = "ingress"
+EGRESS: Final = "egress"
+DIRECTIONS: Final = (INGRESS, EGRESS)
+
+ALL_PODS = PodSelection("", EVERYTHING, EVERYTHING)
+_ALL_PORTS: Range = (0, 65535)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortSpec:
+    """The ports of a rule. Without numbers and names the rule allows every protocol and port."""
+
+    numbers: tuple[tuple[str, Range], ...] = ()
+    """Protocols with port ranges that do not overlap."""
+    names: frozenset[tuple[str, str]] = frozenset()
+    """Names of container ports, each with its protocol."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleSpec:
+    """A rule allows traffic that matches one of its peers and one of its ports."""
+
+    has_peers: bool
+    """Whether the rule names peers; otherwise it allows every peer."""
+    selections: tuple[PodSelection, ...] = ()
+    blocks: tuple[tuple[int, tuple[Range, ...]], ...] = ()
+    """Ranges of addresses by IP version."""
+    ports: PortSpec = PortSpec()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicySpec:
+    """A policy isolates the pods that it selects in each direction that has rules, be it an empty tuple."""
+
+    selection: PodSelection
+    rules: Mapping[str, tuple[RuleSpec, ...]]
+    """The rules by direction."""
+
+
+def policy_spec(policy: NetworkPolicy) -> PolicySpec:
+    """Return the normal form of a policy. Raise SelectorError for an invalid selector."""
+    spec, namespace = policy.spec, policy.metadata.namespace
+    rules = {
+        INGRESS: tuple(_rule(rule.from_, rule.ports, namespace) for rule in spec.ingress),
+        EGRESS: tuple(_rule(rule.to, rule.ports, namespace) for rule in spec.egress),
+    }
+    types = {kind.lower() for kind in spec.policyTypes} or ({INGRESS, EGRESS} if spec.egress else {INGRESS})
+    return PolicySpec(
+        selection=PodSelection(namespace, EVERYTHING, selector_of(spec.podSelector)),
+        rules={direction: rules[direction] for direction in DIRECTIONS if direction in types},
+    )
+
+
+def _rule(peers: Sequence[NetworkPolicyPeer], ports: Sequence[NetworkPolicyPort], namespace: str) -> RuleSpec:
+    blocks = [(peer.ipBlock.cidr, peer.ipBlock.except_) for peer in peers if peer.ipBlock is not None]
+    selections = dict.fromkeys(_selection(peer, namespace) for peer in peers if peer.ipBlock is None)
+    return RuleSpec(
+        has_peers=bool(peers),
+        selections=tuple(selections),
+        blocks=tuple(sorted(block_ranges(blocks).items())),
+        ports=_ports(ports),
+    )
+
+
+def _selection(peer: NetworkPolicyPeer, namespace: str) -> PodSelection:
+    pods: Selector = EVERYTHING if peer.podSelector is None else selector_of(peer.podSelector)
+    if peer.namespaceSelector is None:
+        return PodSelection(namespace, EVERYTHING, pods)
+    return PodSelection("", selector_of(peer.namespaceSelector), pods)
+
+
+def _ports(ports: Iterable[NetworkPolicyPort]) -> PortSpec:
+    ranges: dict[str, list[Range]] = {}
+    names = set()
+    for port in ports:
+        protocol = (port.protocol or "TCP").lower()
+        if isinstance(port.port, str):
+            names.add((port.port, protocol))
+        elif port.port is None:
+            ranges.setdefault(protocol, []).append(_ALL_PORTS)
+        else:
+            ranges.setdefault(protocol, []).append((port.port, port.endPort or port.port))
+    numbers = [(protocol, item) for protocol, items in sorted(ranges.items()) for item in merge(items)]
+    return PortSpec(numbers=tuple(numbers), names=frozenset(names))
