@@ -7,6 +7,9 @@ sync.
 Around the rules: `configuration` (KubeProxyConfiguration), `metrics` and `health` (/healthz, /livez), and what follows
 the services of a node after each sync (`observer`): `health_checks` (health-check node ports) and `conntrack` (stale
 UDP flows; `conntrack_table` reads the kernel's table, `conntrack_sysctls` sets its limits).
+
+In user space: `balancer` chooses endpoints, `endpoint_sockets` connects to them, `localhost_ports` makes node ports
+reachable by localhost.
 """
 
 from sampan.network.proxy.services import (

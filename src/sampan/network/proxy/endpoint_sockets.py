@@ -1,0 +1,65 @@
+"""Connections to the endpoints of services, made in the network namespace of a node."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle
+
+from sampan.machinery.clock import Clock
+from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.network.proxy.balancer import EndpointBalancer
+from sampan.network.proxy.services import TCP, EndpointInfo, ServicePortState
+
+_TIMEOUTS_S = (0.5, 1.0, 2.0, 4.0)
+"""The timeout of each attempt to connect. An endpoint that does not answer may be one whose node has died."""
+
+
+class EndpointSockets:
+    """Connects to endpoints of service ports. `close()` ends its thread; open connections stay open."""
+
+    def __init__(self, *, namespace: NetworkNamespace, clock: Clock) -> None:
+        self.balancer = EndpointBalancer(clock=clock)
+        self._executor: ThreadPoolExecutor = namespace.executor("endpoint-sockets")
+        self._is_own = namespace.path is None
+
+    def close(self) -> None:
+        self._executor.shutdown(wait=False)
+
+    async def connect(self, state: ServicePortState, endpoints: Sequence[EndpointInfo], client: str) -> socket.socket:
+        """Return a socket that is connected to one of the endpoints; if one fails, the next one is tried. Raise OSError
+        if there is none that accepts the connection."""
+        candidates = self.balancer.candidates(state.info, endpoints, client)
+        error: OSError = ConnectionRefusedError(errno.ECONNREFUSED, f"{state.info.name} has no endpoints")
+        for endpoint, timeout_s in zip(cycle(candidates), _TIMEOUTS_S, strict=False):
+            try:
+                connected = await self._connect(state, endpoint, timeout_s)
+            except OSError as failure:
+                error = failure
+            else:
+                self.balancer.on_connected(state.info, endpoint, client)
+                return connected
+        raise error
+
+    async def _connect(self, state: ServicePortState, endpoint: EndpointInfo, timeout_s: float) -> socket.socket:
+        loop = asyncio.get_running_loop()
+        family = socket.AF_INET6 if ":" in endpoint.address else socket.AF_INET
+        kind = socket.SOCK_STREAM if state.info.protocol == TCP else socket.SOCK_DGRAM
+        if self._is_own:
+            connection = socket.socket(family, kind)
+        else:
+            connection = await loop.run_in_executor(self._executor, socket.socket, family, kind)
+        try:
+            connection.setblocking(False)
+            async with asyncio.timeout(timeout_s):
+                await loop.sock_connect(connection, (endpoint.address, endpoint.port))
+        except TimeoutError:
+            connection.close()
+            raise OSError(errno.ETIMEDOUT, f"endpoint {endpoint} does not answer") from None
+        except BaseException:
+            connection.close()
+            raise
+        return connection
