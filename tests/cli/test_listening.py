@@ -12,27 +12,36 @@ import pytest
 
 from sampan.cli.listen_addresses import is_own
 from sampan.kubelet.agent.machine import own_addresses
+from sampan.machinery.network_namespace import NetworkNamespace, is_network
 from tests.cli.command import TIMEOUT_S, Sampan, get
 from tests.ports import free_port
 
 _LISTEN = "0A"
+_MACHINE = NetworkNamespace()
 needs_containers = pytest.mark.skipif(
     os.geteuid() != 0 or not (shutil.which("runc") or shutil.which("crun")), reason="needs root and runc or crun"
 )
 LOOPBACK = {"127.0.0.1", *(["::1"] if is_own("::1") else [])}
 
 
-def listening(pid: int) -> set[tuple[str, int]]:
-    """The TCP sockets that the process listens on, as the kernel knows them."""
+def listening(pid: int, namespace: NetworkNamespace = _MACHINE) -> set[tuple[str, int]]:
+    """Return the TCP sockets that the process listens on in a network namespace, as the kernel reports them."""
     own = {os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir() if each.is_symlink()}
-    found = set()
+    addresses = set()
     for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+        for line in namespace.run(Path(f"/proc/thread-self/net/{table}").read_text).splitlines()[1:]:
             fields = line.split()
             if fields[3] == _LISTEN and f"socket:[{fields[9]}]" in own:
                 address, _, port = fields[1].partition(":")
-                found.add((_address(address), int(port, 16)))
-    return found
+                addresses.add((_address(address), int(port, 16)))
+    return addresses
+
+
+def listening_anywhere(sampan: Sampan) -> set[tuple[str, int]]:
+    """Return the TCP sockets of the cluster on the machine and in the network namespaces of its nodes."""
+    nodes = sampan.home.glob("clusters/*/nodes/*/netns")
+    namespaces = [_MACHINE, *(NetworkNamespace(path) for path in nodes if is_network(path))]
+    return {address for namespace in namespaces for address in listening(sampan.note()["pid"], namespace)}
 
 
 def _address(text: str) -> str:
@@ -50,7 +59,7 @@ def up(sampan: Sampan, *words: str) -> int:
     told = sampan("up", "--detach", "--secure-port", str(port), *words).splitlines()
     addresses = set(told[1].removeprefix("  listen ").split(", "))
     deadline = time.monotonic() + TIMEOUT_S
-    while (found := shown(listening(sampan.note()["pid"]))) < addresses and time.monotonic() < deadline:
+    while (found := shown(listening_anywhere(sampan))) < addresses and time.monotonic() < deadline:
         time.sleep(0.01)  # the kubelet opens its port when it has registered its node
     assert found == addresses
     assert set(sampan("status").splitlines()[1].split()[5].split(",")) == addresses
@@ -67,19 +76,22 @@ def test_strangers_on_the_network_find_no_open_port(sampan: Sampan, words: list[
 
 
 @needs_containers
-def test_strangers_on_the_network_do_not_reach_the_kubelet(sampan: Sampan) -> None:
-    port = up(sampan, "--runtime", "oci")
+@pytest.mark.parametrize("network", ["own", "host"])
+def test_strangers_on_the_network_do_not_reach_the_kubelet(sampan: Sampan, network: str) -> None:
+    port = up(sampan, "--runtime", "oci", "--node-network", network)
     found = listening(sampan.note()["pid"])
     nodes = {address for address in own_addresses() if is_own(address)}
     assert {host for host, number in found if number == port} == {*LOOPBACK, *nodes}
-    assert {host for host, number in found if number != port} == {"127.0.0.1"}
+    assert {host for host, number in found if number != port} == ({"127.0.0.1"} if network == "host" else set())
 
 
 @needs_containers
-def test_pods_reach_the_server_at_their_nodes_address(sampan: Sampan) -> None:
-    port = up(sampan, "--runtime", "oci")
+@pytest.mark.parametrize("network", ["own", "host"])
+def test_pods_reach_the_server_at_an_address_of_the_machine(sampan: Sampan, network: str) -> None:
+    port = up(sampan, "--runtime", "oci", "--node-network", network)
     manifest = sampan.home / "pod.yaml"
-    manifest.write_text(POD.replace("PORT", str(port)))
+    host = "$HOST_IP" if network == "host" else own_addresses()[0]
+    manifest.write_text(POD.replace("$HOST_IP:PORT", f"{host}:{port}"))
     sampan("kubectl", "create", "-f", str(manifest))
     deadline = time.monotonic() + TIMEOUT_S
     while "Succeeded" not in (got := sampan("kubectl", "get", "pod", "caller", "-o", "yaml")):

@@ -14,6 +14,8 @@ from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, PROXY_CA, PR
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.machinery.certificates import expiry
 from sampan.machinery.clock import VirtualClock
+from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.network.nodes import NodeAttachment
 
 NAMES = ("localhost", "127.0.0.1")
 DAY_S = 24 * 3600
@@ -145,7 +147,10 @@ def test_a_nodes_port_shows_its_new_certificate(tmp_path: Path) -> None:
     pki.ensure(names=NAMES, now=clock.now())
     renewals = Renewals()
     made = cluster_ports((pki.certificate(CA), pki.key(CA)), pki.certificate(CA), renewals, address="127.0.0.1")
-    ports = made(AgentConfig(name="node-0", root=tmp_path, logs=tmp_path / "logs"), ["127.0.0.1"])
+    attachment = NodeAttachment(
+        node="node-0", directory=tmp_path, namespace=NetworkNamespace(), addresses=["127.0.0.1"]
+    )
+    ports = made(AgentConfig(name="node-0", root=tmp_path, logs=tmp_path / "logs"), attachment)
     path = tmp_path / "pki" / "kubelet-server.pem"
     before, (serving,) = path.read_bytes(), renewals._all
     serving.renew(serving.due())

@@ -31,7 +31,19 @@ def stop_abandoned_nodes(where: ClusterDir) -> list[str]:
         except (RuntimeFailure, OSError) as error:
             raise CliError(f"what {directory.name} has left running cannot be stopped: {error}") from None
         stopped.append(directory.name)
+    if os.geteuid() == 0:
+        _remove_network(where.path / "nodes")
     return stopped
+
+
+def _remove_network(root: Path) -> None:
+    """Remove the namespaces, links and rules of the nodes from this machine."""
+    from sampan.network.nodes import NodeNetworkError, remove_bridge
+
+    try:
+        remove_bridge(root)
+    except NodeNetworkError as error:
+        raise CliError(f"what the nodes have left in the network of this machine cannot be removed: {error}") from None
 
 
 def _nodes(root: Path) -> Iterator[Path]:
@@ -52,9 +64,17 @@ async def _stop(directory: Path, note: RuntimeRecord, images: Path) -> None:
     from sampan.kubelet.agent.housekeeping import remove_directory
     from sampan.kubelet.cgroups.hierarchy import Hierarchy
     from sampan.machinery.clock import RealClock
+    from sampan.machinery.network_namespace import NetworkNamespace, is_network
+    from sampan.network.nodes import namespace_file
 
+    namespace = namespace_file(directory)
     config = RuntimeConfig(
-        node=directory.name, directory=directory, images=images, endpoint=note.endpoint, stops_pods=True
+        node=directory.name,
+        directory=directory,
+        images=images,
+        endpoint=note.endpoint,
+        namespace=NetworkNamespace(namespace if is_network(namespace) else None),
+        stops_pods=True,
     )
     async with runtime_maker(note.runtime, config, RealClock())(lambda uid: None):
         pass

@@ -13,7 +13,7 @@ import click
 from sampan.cli.cluster_dir import ClusterDir
 from sampan.cli.failures import CliError
 from sampan.cluster.assembly import KUBELET
-from sampan.cluster.nodes_config import NodesConfig
+from sampan.cluster.nodes_config import AUTO_NETWORK, NODE_NETWORKS, NodesConfig
 from sampan.runtimes.names import AUTO, CRI, HOLLOW, RUNTIMES
 
 if TYPE_CHECKING:
@@ -44,6 +44,14 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="SOCKET",
             help="Socket of containerd, CRI-O or Docker. Default: the well-known sockets are tried.",
         ),
+        click.option(
+            "--node-network",
+            type=click.Choice(NODE_NETWORKS),
+            default=AUTO_NETWORK,
+            show_default=True,
+            help="Network of the nodes: own gives each node a network namespace and an address of its own, host lets "
+            "them share the network of this machine; auto is own for --runtime oci where this machine supports it.",
+        ),
         click.option("--hollow-stages", metavar="F", help="YAML file that describes how pods on hollow nodes behave."),
         click.option(
             "--hollow-events/--no-hollow-events",
@@ -68,6 +76,7 @@ def nodes_config(options: Mapping[str, Any], components: Sequence[str], where: C
         has_events=options["hollow_events"],
         root=where.path / "nodes",
         images=where.images,
+        node_network=options["node_network"],
     )
     if runtime == HOLLOW or count == 0 or KUBELET not in components:
         return replace(common, count=count or 0)

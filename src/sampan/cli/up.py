@@ -253,8 +253,9 @@ def _listening(cluster: Assembly) -> list[str]:
         endpoints += [host_port(address, server.secure_port) for address in addresses]
     if server.insecure_port:
         endpoints.append(host_port(config.insecure_bind_address, server.insecure_port))
-    kubelets = cluster.real_nodes.kubelets if cluster.real_nodes is not None else []
-    return endpoints + [host_port(cluster.config.kubelet_address, kubelet.config.port) for kubelet in kubelets]
+    kubelets = [kubelet.config for kubelet in cluster.real_nodes.kubelets] if cluster.real_nodes is not None else []
+    has_own_networks, shared = bool(cluster.config.nodes.node_cidrs), cluster.config.kubelet_address
+    return endpoints + [host_port(node.node_ips[0] if has_own_networks else shared, node.port) for node in kubelets]
 
 
 def _write_kubeconfigs(where: ClusterDir, options: dict[str, Any], url: str) -> None:

@@ -23,7 +23,7 @@ from sampan.cluster.host_locks import HostLocks
 from sampan.cluster.leadership import Leadership, LeadershipConfig
 from sampan.cluster.local_kubelets import LocalKubelets
 from sampan.cluster.node_summary import settle_hollow_taints
-from sampan.cluster.nodes_config import NodesConfig, with_pod_cidrs
+from sampan.cluster.nodes_config import NodesConfig, with_node_cidrs, with_pod_cidrs
 from sampan.cluster.scheduler_settings import SchedulerSettings, policy_of_map
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from sampan.cluster.real_nodes import RealNodes
     from sampan.controllers.manager import ControllerManager
     from sampan.kubelet.fleet import Fleet
+    from sampan.network.nodes import NodeAttachments
     from sampan.scheduler.config import SchedulerConfig
     from sampan.scheduler.scheduler import Scheduler
 
@@ -287,11 +288,23 @@ class Assembly:
             activity=activity,
             recorder=self.server.recorder,
             locks=self._locks,
+            attachments=self._make_attachments(),
             networks=self._make_node_networks(activity),
             make_ports=self._make_ports(),
         )
         await running.enter_async_context(_in_background(self.real_nodes.run()))
         await self.real_nodes.ready()
+
+    def _make_attachments(self) -> NodeAttachments:
+        from sampan.kubelet.agent.machine import own_addresses
+        from sampan.network.nodes import HostAttachments, NodeBridge, NodeBridgeConfig
+
+        nodes = self.config.nodes
+        assert nodes.root is not None
+        if not nodes.node_cidrs:
+            return HostAttachments(root=nodes.root, addresses=own_addresses())
+        config = NodeBridgeConfig(root=nodes.root, node_cidrs=nodes.node_cidrs, cluster_cidrs=nodes.cluster_cidrs)
+        return NodeBridge(config=config, clock=self.clock)
 
     def _make_node_networks(self, activity: Activity) -> NodeNetworks:
         from sampan.cluster.node_network import NodeNetworks
@@ -393,7 +406,7 @@ def _with_pod_cidrs(config: ClusterConfig, locks: HostLocks) -> ClusterConfig:
 
     has_ipam = CONTROLLERS in config.components and "node-ipam-controller" in selected(config.controllers)
     nodes, settings = with_pod_cidrs(config.nodes, config.controller_settings, has_ipam, locks)
-    return replace(config, nodes=nodes, controller_settings=settings)
+    return replace(config, nodes=with_node_cidrs(nodes, locks), controller_settings=settings)
 
 
 async def _is_running() -> None:

@@ -4,6 +4,7 @@ the machine, and must be the same after a restart, as nodes keep their pod CIDRs
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from ipaddress import IPv4Network
 from itertools import islice
 from pathlib import Path
@@ -12,6 +13,8 @@ from sampan.cluster.host_locks import HostLocks
 
 _FILE = "pod-range"
 _NODES = 256
+_NODE_FILE = "node-range"
+_NODE_CIDRS = [f"172.30.{third}.0/22" for third in range(0, 256, 4)]
 _CLUSTER_CIDRS = [f"10.{second}.0.0/16" for second in range(200, 256)]
 
 
@@ -31,10 +34,29 @@ def cluster_cidr(root: Path | None, locks: HostLocks) -> str:
     return cidr
 
 
+def node_cidr(root: Path, locks: HostLocks) -> str:
+    """Return the IPv4 node CIDR of a cluster whose nodes have their own network namespaces. It is saved in `root`, and
+    replaced if the machine has since got another route to it."""
+    from sampan.network.nodes import bridge_of_nodes
+    from sampan.network.pods import free_cidr
+
+    file, bridge = root / _NODE_FILE, bridge_of_nodes(root)
+    kept = [file.read_text().strip()] if file.exists() else []
+    cidr = free_cidr([*kept, *rotated(_NODE_CIDRS, str(root))], bridge, locks.acquire)
+    if [cidr] != kept:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{cidr}\n")
+    return cidr
+
+
 def candidates(identity: str) -> list[str]:
-    """Return all CIDRs, starting at a position that depends on the cluster."""
-    begin = int(hashlib.sha256(identity.encode()).hexdigest(), 16) % len(_CLUSTER_CIDRS)
-    return _CLUSTER_CIDRS[begin:] + _CLUSTER_CIDRS[:begin]
+    """Return all cluster CIDRs, starting at a position that depends on the cluster."""
+    return rotated(_CLUSTER_CIDRS, identity)
+
+
+def rotated(cidrs: Sequence[str], identity: str) -> list[str]:
+    begin = int(hashlib.sha256(identity.encode()).hexdigest(), 16) % len(cidrs)
+    return [*cidrs[begin:], *cidrs[:begin]]
 
 
 def own_pod_cidr(identity: str) -> str:

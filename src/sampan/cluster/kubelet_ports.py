@@ -12,22 +12,25 @@ from sampan.cluster.certificate_renewal import BEFORE_S, Renewals
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.server.ports import PortsConfig, tls_context
 from sampan.machinery.private_files import write_private
+from sampan.network.nodes import NodeAttachment
 
 _FILE = "kubelet-server.pem"
 
-MakePorts = Callable[[AgentConfig, list[str]], PortsConfig]
-"""A function that returns the ports of a node with these addresses."""
+MakePorts = Callable[[AgentConfig, NodeAttachment], PortsConfig]
+"""A function that returns the ports of the kubelet of a node."""
 
 
 def cluster_ports(ca: tuple[Path, Path], client_ca: Path | None, renewals: Renewals, *, address: str) -> MakePorts:
-    """Return a function that creates ports on `address`, with certificates of the cluster's CA that are renewed."""
+    """Return a function that creates ports with certificates of the cluster's CA that are renewed. Nodes with their own
+    network namespace listen on their own address, others on `address`."""
 
-    def make(config: AgentConfig, addresses: list[str]) -> PortsConfig:
-        path = config.root / "pki" / _FILE
+    def make(config: AgentConfig, attachment: NodeAttachment) -> PortsConfig:
+        path, addresses = config.root / "pki" / _FILE, list(attachment.addresses)
         ends = _issue(ca, config.name, addresses, path, time.time())
         context = tls_context(path, path, client_ca)
         renewals.add(_Serving(ca=ca, name=config.name, addresses=addresses, path=path, context=context, ends=ends))
-        return PortsConfig(tls=context, address=address, port=config.port)
+        own = addresses[0] if attachment.namespace.path is not None else address
+        return PortsConfig(tls=context, namespace=attachment.namespace, address=own, port=config.port)
 
     return make
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
 from sampan.kubelet.agent.kubelet import MakeRuntime
 from sampan.machinery.clock import Clock
+from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.runtimes.background import Background
 from sampan.runtimes.contract import PodCallback, Runtime, RuntimeFailure
 from sampan.runtimes.images.supply import ImageSupply
@@ -33,6 +34,8 @@ class RuntimeConfig:
     cluster_cidrs: Sequence[str] = ()
     makes_network: bool = True
     """Whether Sampan configures the network of a CRI engine; otherwise its existing configuration is used."""
+    namespace: NetworkNamespace = field(default_factory=NetworkNamespace)
+    """The network namespace of the node. Only oci supports one that is not that of this process."""
     stops_pods: bool = False
     """Whether all pods are stopped with the kubelet; otherwise they keep running."""
 
@@ -94,6 +97,7 @@ async def _oci(config: RuntimeConfig, clock: Clock, on_pod_change: PodCallback) 
             clock=clock,
             on_pod_change=on_pod_change,
             puller=puller,
+            node_network=config.namespace.path,
         )
         await stack.enter_async_context(runtime)
         if config.stops_pods:
@@ -200,7 +204,9 @@ async def _network(config: RuntimeConfig, clock: Clock) -> AsyncIterator[PodNetw
         yield NoNetwork()
         return
     settings = BridgeConfig(bridge=bridge_for(str(config.directory)), cluster_cidrs=config.cluster_cidrs)
-    async with BridgeNetwork(directory=config.directory / "network", config=settings, clock=clock) as network:
+    async with BridgeNetwork(
+        directory=config.directory / "network", config=settings, clock=clock, namespace=config.namespace
+    ) as network:
         checks = Background()
         checks.start(network.run())
         try:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sampan.cluster.errors import ClusterError
 from sampan.cluster.host_locks import HostLocks
 from sampan.runtimes.names import CRI, DOCKER, HOLLOW, OCI
 
+log = logging.getLogger(__name__)
+
+AUTO_NETWORK, OWN_NETWORK, HOST_NETWORK = "auto", "own", "host"
+NODE_NETWORKS = (AUTO_NETWORK, OWN_NETWORK, HOST_NETWORK)
 _WITH_POD_CIDRS = (CRI, DOCKER, OCI)
 """Runtimes whose pods have their own addresses."""
 
@@ -34,6 +40,12 @@ class NodesConfig:
     """Whether each node has a pod CIDR."""
     cluster_cidrs: Sequence[str] = ()
     """The cluster CIDRs, from which the pod CIDRs are allocated."""
+    node_network: str = AUTO_NETWORK
+    """Where the network of the real nodes is: `own` for a network namespace each, `host` for that of the machine, or
+    `auto` for the first of these that works."""
+    node_cidrs: Sequence[str] = ()
+    """The node CIDRs, from which nodes with their own network namespaces have their addresses; empty if the nodes use
+    the network of the machine."""
     about: str = ""
     """A message about the runtime of real nodes and why it was chosen."""
     note: str = ""
@@ -64,3 +76,31 @@ def with_pod_cidrs(
     has_ranges = bool(settings.get("allocate_node_cidrs")) and has_ipam
     cidrs = list(settings.get("cluster_cidr") or ())
     return replace(nodes, has_pod_cidrs=has_ranges, cluster_cidrs=cidrs), settings
+
+
+def with_node_cidrs(nodes: NodesConfig, locks: HostLocks) -> NodesConfig:
+    """Choose the node CIDRs if the nodes have network namespaces of their own: IPv6 only if the pods have it too."""
+    if not nodes.real_count or nodes.root is None:
+        return nodes
+    if reason := shared_network_reason(nodes):
+        if nodes.node_network == OWN_NETWORK:
+            raise ClusterError(f"nodes cannot have network namespaces of their own: {reason}")
+        log.info("the nodes use the network of the machine: %s", reason)
+        return nodes
+    from sampan.cluster.cluster_cidrs import node_cidr
+    from sampan.network.nodes import ipv6_cidr
+
+    families = list(dict.fromkeys(6 if ":" in cidr else 4 for cidr in nodes.cluster_cidrs)) or [4]
+    cidrs = [ipv6_cidr(nodes.root) if family == 6 else node_cidr(nodes.root, locks) for family in families]
+    return replace(nodes, node_cidrs=cidrs)
+
+
+def shared_network_reason(nodes: NodesConfig) -> str:
+    """Return why the real nodes use the network of the machine, or an empty string if each has its own."""
+    if nodes.node_network == HOST_NETWORK:
+        return f"--node-network {HOST_NETWORK}"
+    if nodes.runtime != OCI:
+        return f"the runtime {nodes.runtime} uses the network of the machine"
+    from sampan.network.nodes import unsupported_reason
+
+    return unsupported_reason()

@@ -11,8 +11,10 @@ import hashlib
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+import msgspec
 
 from sampan.api.types.core_v1 import Node
 from sampan.cluster.cluster_cidrs import cluster_cidr, pod_cidr_of
@@ -24,7 +26,6 @@ from sampan.cluster.nodes_config import NodesConfig
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.housekeeping import remove_directory
 from sampan.kubelet.agent.kubelet import Kubelet, build_kubelet
-from sampan.kubelet.agent.machine import own_addresses
 from sampan.kubelet.config import PORT
 from sampan.kubelet.hollow_nodes import NAME_PREFIX, RUNTIME, is_on
 from sampan.kubelet.server.ports import serve_kubelet
@@ -33,9 +34,8 @@ from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
 from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.machinery.workqueue import Backoff, WorkQueue
-from sampan.network.nodes import NodeAttachment
+from sampan.network.nodes import NodeAttachment, NodeAttachments, cluster_mark
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +62,7 @@ class RealNodes:
         activity: Activity,
         recorder: FlightRecorder | None,
         locks: HostLocks,
+        attachments: NodeAttachments,
         networks: NodeNetworks,
         make_ports: MakePorts | None = None,
     ) -> None:
@@ -69,7 +70,10 @@ class RealNodes:
         the API server of the same process can reach the kubelets."""
         assert config.root is not None
         self._config, self._root, self._locks, self._make_ports = config, config.root, locks, make_ports
-        self._networks = networks
+        self._attachments, self._networks = attachments, networks
+        self._own_pod_cidrs: dict[str, Sequence[str]] = {}
+        """The pod CIDRs of running nodes by name, if no controller allocates them."""
+        self._routes_due = asyncio.Event()
         self._client_for, self._clock, self._activity, self._recorder = client_for, clock, activity, recorder
         self._informers = InformerFactory(client=client, activity=activity)
         self._nodes = self._informers.of(Node)
@@ -90,9 +94,11 @@ class RealNodes:
         return [kubelet.result() for kubelet in self._kubelets.values() if kubelet.done() and not kubelet.cancelled()]
 
     async def run(self) -> None:
-        async with self._informers, self._networks, asyncio.TaskGroup() as self._group:
+        async with self._informers, self._attachments, self._networks, asyncio.TaskGroup() as self._group:
             await self._nodes.synced.wait()
             self._nodes.subscribe(self._on_node)
+            self._group.create_task(self._attachments.run())
+            self._group.create_task(self._route())
             for name in self._first:
                 await self._sync(name)
             self._has_started.set()
@@ -114,6 +120,8 @@ class RealNodes:
         node = new or old
         assert node is not None
         self._unseen.discard(node.metadata.name)
+        if old is None or new is None or _route_inputs(old) != _route_inputs(new):
+            self._routes_due.set()
         if self._is_ours(node):
             self._queue.add(node.metadata.name)
 
@@ -139,11 +147,17 @@ class RealNodes:
         if node is None and not is_wanted:
             await asyncio.to_thread(remove_directory, self._root / name)
 
+    async def _route(self) -> None:
+        """Route the pod CIDRs of all nodes whenever a node changes."""
+        while True:
+            await self._routes_due.wait()
+            self._routes_due.clear()
+            await self._attachments.route([self._with_own_pod_cidrs(node) for node in self._nodes.lister.list()])
+
     def _start(self, name: str) -> None:
         assert self._group is not None
-        config = agent_config(self._config, self._root, name, self._locks)
         kubelet = self._kubelets[name] = asyncio.get_running_loop().create_future()
-        self._running[name] = self._group.create_task(self._run_node(config, kubelet))
+        self._running[name] = self._group.create_task(self._run_node(name, kubelet))
 
     async def _stop(self, name: str) -> None:
         """Stop a node as a power failure would: its containers are stopped, and the API server is not notified."""
@@ -152,12 +166,18 @@ class RealNodes:
         await asyncio.wait([task])
         kubelet.cancel()
 
-    async def _run_node(self, config: AgentConfig, built: asyncio.Future[Kubelet]) -> None:
-        directory = self._root / config.name
-        places = runtime_config_of(self._config, directory)
-        attachment = NodeAttachment(
-            node=config.name, directory=directory, namespace=NetworkNamespace(), addresses=own_addresses()
-        )
+    async def _run_node(self, name: str, built: asyncio.Future[Kubelet]) -> None:
+        attachment = await self._attachments.attach(name)
+        try:
+            await self._run_attached(attachment, built)
+        finally:
+            await self._attachments.detach(name)
+
+    async def _run_attached(self, attachment: NodeAttachment, built: asyncio.Future[Kubelet]) -> None:
+        config = agent_config(self._config, self._root, attachment, self._locks)
+        self._own_pod_cidrs[config.name] = config.pod_cidrs
+        self._routes_due.set()
+        places = runtime_config_of(self._config, attachment)
         async with (
             self._networks.of(attachment).running(),
             build_kubelet(
@@ -173,26 +193,35 @@ class RealNodes:
             built.set_result(kubelet)
             group.create_task(kubelet.run())
             if self._make_ports is not None:
-                group.create_task(self._serve(kubelet, self._make_ports))
+                group.create_task(self._serve(kubelet, attachment, self._make_ports))
 
-    async def _serve(self, kubelet: Kubelet, make_ports: MakePorts) -> None:
+    async def _serve(self, kubelet: Kubelet, attachment: NodeAttachment, make_ports: MakePorts) -> None:
         await kubelet.ready.wait()
-        status = kubelet.node.api_node.status
-        addresses = [address.address for address in status.addresses if address.type == "InternalIP"]
-        await serve_kubelet(kubelet, await asyncio.to_thread(make_ports, kubelet.config, addresses))
+        await serve_kubelet(kubelet, await asyncio.to_thread(make_ports, kubelet.config, attachment))
+
+    def _with_own_pod_cidrs(self, node: Node) -> Node:
+        cidrs = self._own_pod_cidrs.get(node.metadata.name)
+        if node.spec.podCIDRs or not cidrs:
+            return node
+        return msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, podCIDRs=list(cidrs)))
+
+
+def _route_inputs(node: Node) -> tuple[object, ...]:
+    return node.spec.podCIDRs, node.spec.podCIDR, node.status.addresses
 
 
 # -- configuration of the kubelets -----------------------------------------------------------------------------------
 
 
-def runtime_config_of(config: NodesConfig, directory: Path) -> RuntimeConfig:
+def runtime_config_of(config: NodesConfig, attachment: NodeAttachment) -> RuntimeConfig:
     assert config.images is not None
     return RuntimeConfig(
-        node=directory.name,
-        directory=directory,
+        node=attachment.node,
+        directory=attachment.directory,
         images=config.images,
         endpoint=config.endpoint,
-        cluster_cidrs=config.cluster_cidrs,
+        cluster_cidrs=[*config.cluster_cidrs, *config.node_cidrs],
+        namespace=attachment.namespace,
         stops_pods=True,
     )
 
@@ -207,18 +236,18 @@ def number_of(name: str) -> int:
 
 def root_cgroup_of(root: Path, name: str) -> str:
     """Return the root cgroup of a node of the cluster whose nodes are in `root`."""
-    mark = hashlib.blake2b(str(root).encode(), digest_size=4).hexdigest()
-    return f"/sampan-{mark}-{name}"
+    return f"/sampan-{cluster_mark(root)}-{name}"
 
 
-def agent_config(config: NodesConfig, root: Path, name: str, locks: HostLocks) -> AgentConfig:
-    number = number_of(name)
+def agent_config(config: NodesConfig, root: Path, attachment: NodeAttachment, locks: HostLocks) -> AgentConfig:
+    name, number, has_own_network = attachment.node, number_of(attachment.node), attachment.namespace.path is not None
     return AgentConfig(
         name=name,
         root=root / name / "kubelet",
         logs=root / name / "logs",
         annotations={RUNTIME: config.runtime},
-        port=_port(PORT + number, locks),
+        node_ips=attachment.addresses,
+        port=PORT if has_own_network else _port(PORT + number, locks),
         cgroup_root=root_cgroup_of(root, name),
         has_cgroups_per_qos=os.geteuid() == 0,
         eviction_hard=_EVICTION,

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 _CLONE_NEWNET = 0x40000000
+_MS_BIND, _MNT_DETACH = 0x1000, 2
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 
 T = TypeVar("T")
@@ -48,20 +49,71 @@ class NetworkNamespace:
             enter_network(self.path)
 
 
+def create_network(path: Path) -> None:
+    """Create a network namespace, which exists as long as it is mounted at that path. Its loopback interface is up.
+    Raise OSError if this process may not do so."""
+
+    def create() -> None:
+        _check(_libc().unshare(_CLONE_NEWNET), "create a network namespace")
+        loopback_up()
+        own = f"/proc/self/task/{threading.get_native_id()}/ns/net"
+        _check(_libc().mount(own.encode(), os.fsencode(path), None, _MS_BIND, None), f"mount {path}")
+
+    path.touch(mode=0o600)
+    _in_thread(create, f"creation of network namespace {path.name}")
+
+
+def check_new_network() -> None:
+    """Raise OSError if this process may not create network namespaces."""
+    _in_thread(lambda: _check(_libc().unshare(_CLONE_NEWNET), "create a network namespace"), "check of namespaces")
+
+
+def remove_network(path: Path) -> None:
+    """Unmount a network namespace, if there is one, and remove the file. It ends when nothing uses it any more."""
+    while is_network(path):
+        _check(_libc().umount2(os.fsencode(path), _MNT_DETACH), f"unmount {path}")
+    path.unlink(missing_ok=True)
+
+
+def is_network(path: Path) -> bool:
+    """Whether a network namespace is mounted at that path."""
+    try:
+        return os.stat(path).st_dev == os.stat("/proc/self/ns/net").st_dev
+    except OSError:
+        return False
+
+
 def in_network(namespace: Path, call: Callable[[], T]) -> T:
     """Call a function inside a network namespace. It runs in a new thread, because setns() changes the namespace of the
     calling thread only."""
+
+    def work() -> T:
+        enter_network(namespace)
+        return call()
+
+    return _in_thread(work, f"in network namespace {namespace.name}")
+
+
+def enter_network(namespace: Path) -> None:
+    """Move the calling thread into a network namespace."""
+    file = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _check(_libc().setns(file, _CLONE_NEWNET), f"enter {namespace}")
+    finally:
+        os.close(file)
+
+
+def _in_thread(call: Callable[[], T], name: str) -> T:
     results: list[T] = []
     errors: list[BaseException] = []
 
     def work() -> None:
         try:
-            enter_network(namespace)
             results.append(call())
         except BaseException as error:
             errors.append(error)
 
-    thread = threading.Thread(target=work, name=f"in network namespace {namespace.name}")
+    thread = threading.Thread(target=work, name=name)
     thread.start()
     thread.join()
     if errors:
@@ -69,15 +121,14 @@ def in_network(namespace: Path, call: Callable[[], T]) -> T:
     return results[0]
 
 
-def enter_network(namespace: Path) -> None:
-    """Move the calling thread into a network namespace."""
-    file = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        if ctypes.CDLL(None, use_errno=True).setns(file, _CLONE_NEWNET) != 0:
-            code = ctypes.get_errno()
-            raise OSError(code, f"enter {namespace}: {os.strerror(code)}")
-    finally:
-        os.close(file)
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{what}: {os.strerror(code)}")
 
 
 def loopback_up() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -21,15 +22,20 @@ from sampan.kubelet.server.handlers import HealthPort
 from sampan.kubelet.server.server import KubeletServer
 from sampan.kubelet.server.view import ServerSettings
 from sampan.machinery.delegation import Delegation
+from sampan.machinery.network_namespace import NetworkNamespace
 
 _MAX_LINE = 1 << 20
 """Maximum length of the request line in bytes, which contains the command to execute."""
+
+_OF_PROCESS = NetworkNamespace()
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 @asynccontextmanager
-async def listen(handler: Handler, *, host: str, port: int, tls: ssl.SSLContext | None) -> AsyncIterator[int]:
+async def listen(
+    handler: Handler, *, host: str, port: int, tls: ssl.SSLContext | None, namespace: NetworkNamespace = _OF_PROCESS
+) -> AsyncIterator[int]:
     """Serve within the context. Yield the actual port number."""
     server = web.Server(
         handler,
@@ -42,11 +48,26 @@ async def listen(handler: Handler, *, host: str, port: int, tls: ssl.SSLContext 
     runner = web.ServerRunner(server, shutdown_timeout=1)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port, ssl_context=tls)
+        if namespace.path is None:
+            site: web.BaseSite = web.TCPSite(runner, host, port, ssl_context=tls)
+        else:
+            site = web.SockSite(runner, await asyncio.to_thread(_bound, namespace, host, port), ssl_context=tls)
         await site.start()
         yield int(runner.addresses[0][1])
     finally:
         await runner.cleanup()
+
+
+def _bound(namespace: NetworkNamespace, host: str, port: int) -> socket.socket:
+    """Return a socket of a network namespace that is bound to that address."""
+    bound = namespace.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+    except OSError:
+        bound.close()
+        raise
+    return bound
 
 
 def tls_context(certificate: Path, key: Path, client_ca: Path | None) -> ssl.SSLContext:
@@ -67,6 +88,8 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortsConfig:
     tls: ssl.SSLContext
+    namespace: NetworkNamespace = _OF_PROCESS
+    """The network namespace of the node, in which the ports are."""
     address: str = "0.0.0.0"
     port: int = 10250
     """Main port with TLS and authentication; 0 to disable."""
@@ -103,7 +126,9 @@ async def serve_kubelet(kubelet: Kubelet, config: PortsConfig) -> None:
             if not port:
                 continue
             try:
-                await stack.enter_async_context(listen(handler, host=address, port=port, tls=tls))
+                await stack.enter_async_context(
+                    listen(handler, host=address, port=port, tls=tls, namespace=config.namespace)
+                )
             except OSError as error:
                 log.error("node %s: cannot listen on port %d: %s", view.node, port, error.strerror or error)
         await rotator.run()

@@ -1,11 +1,13 @@
-"""Where a node of this machine is attached to the network."""
+"""Where the nodes of this machine are attached to the network."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
+from sampan.api.types.core_v1 import Node
 from sampan.machinery.network_namespace import NetworkNamespace
 
 
@@ -23,3 +25,50 @@ class NodeAttachment:
     """The addresses with which processes outside of the node's namespace, such as the kubelet with its probes and the
     API server, reach the node and its pods. Empty if the node works in the namespace of this process: then these are
     addresses of the node itself."""
+
+
+class NodeAttachments(Protocol):
+    """Attaches the nodes of this machine to the network. `async with` removes everything at the end."""
+
+    async def __aenter__(self) -> NodeAttachments: ...
+
+    async def __aexit__(self, *exc: object) -> None: ...
+
+    async def attach(self, node: str) -> NodeAttachment:
+        """Attach a node. A second call for the same node returns the same addresses. Raise NodeNetworkError."""
+
+    async def detach(self, node: str) -> None:
+        """Remove what `attach` created. The node keeps its addresses as long as its directory exists."""
+
+    async def route(self, nodes: Iterable[Node]) -> None:
+        """Route the pod CIDRs of all nodes of the cluster."""
+
+    async def run(self) -> None:
+        """Restore what other programs remove, until cancelled."""
+
+
+class HostAttachments:
+    """Nodes that all work in the network namespace of this process."""
+
+    def __init__(self, *, root: Path, addresses: Sequence[str]) -> None:
+        self._root, self._addresses = root, addresses
+
+    async def __aenter__(self) -> HostAttachments:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        return
+
+    async def attach(self, node: str) -> NodeAttachment:
+        return NodeAttachment(
+            node=node, directory=self._root / node, namespace=NetworkNamespace(), addresses=self._addresses
+        )
+
+    async def detach(self, node: str) -> None:
+        return
+
+    async def route(self, nodes: Iterable[Node]) -> None:
+        return
+
+    async def run(self) -> None:
+        return

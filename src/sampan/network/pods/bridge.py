@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from sampan.machinery.clock import Clock
+from sampan.machinery.network_namespace import NetworkNamespace, is_network
 from sampan.network.pods import ports as host_ports
 from sampan.network.pods import rules
 from sampan.network.pods.addresses import AddressPool, Network, NoAddressLeft, parse_cidrs
@@ -31,16 +30,20 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CHECK_S = 60.0
+_OF_PROCESS = NetworkNamespace()
 
 
 class BridgeNetwork:
     """A `PodNetwork` that connects pods with a Linux bridge.
 
     Entering the context takes over the network of a previous run and removes what deleted pods left behind. `directory`
-    is the node's own directory. A single thread applies all changes to the machine in the order of the calls.
+    is the node's own directory. A single thread applies all changes in the network namespace of the node, in the order
+    of the calls.
     """
 
-    def __init__(self, *, directory: Path, config: BridgeConfig, clock: Clock) -> None:
+    def __init__(
+        self, *, directory: Path, config: BridgeConfig, clock: Clock, namespace: NetworkNamespace = _OF_PROCESS
+    ) -> None:
         self._config, self._clock = config, clock
         self._records = PodNetworkRecords(directory)
         self._pods: dict[str, PodNetworkRecord] = {}
@@ -52,7 +55,7 @@ class BridgeNetwork:
         self._machine = HostNetwork(
             config=config, owner=f"sampan {directory}", networks=self._networks, elements=self._elements
         )
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pod-network")
+        self._thread = namespace.executor("pod-network")
 
     async def __aenter__(self) -> BridgeNetwork:
         self._pods = {record.uid: record for record in self._records.load()}
@@ -181,7 +184,7 @@ class BridgeNetwork:
     def _take_over(self) -> None:
         """Take over the network of a previous run. Runs in the thread; without leftovers not even netlink is loaded."""
         for record in list(self._pods.values()):
-            if not _is_namespace(record.namespace):
+            if not is_network(Path(record.namespace)):
                 self._forget(record.uid)
         if not self._machine.has_leftovers():
             return
@@ -197,10 +200,3 @@ class BridgeNetwork:
 
     async def _do(self, call: Callable[..., T], *args: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)
-
-
-def _is_namespace(path: str) -> bool:
-    try:
-        return os.stat(path).st_dev == os.stat("/proc/self/ns/net").st_dev
-    except OSError:
-        return False

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import socket
+import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -22,6 +24,9 @@ from sampan.network.pods.records import PodNetworkRecord
 
 log = logging.getLogger(__name__)
 
+_DEFAULT_MTU = 1500
+_SIOCGIFMTU = 0x8921
+_MTU_REQUEST = struct.Struct("16si12x")
 _CAPABILITIES = {12: "CAP_NET_ADMIN", 21: "CAP_SYS_ADMIN"}
 
 
@@ -36,6 +41,22 @@ def unsupported_reason() -> str:
     if nft_program() is None:
         return "the pod network needs nft, which is not here: install nftables (apt-get install nftables)"
     return ""
+
+
+def default_route_mtu() -> int:
+    """Return the MTU of the link of the default route, or that of Ethernet if there is none."""
+    routes = (line.split() for line in _lines("/proc/thread-self/net/route")[1:])
+    names = [columns[0] for columns in routes if columns[1] == columns[7] == "00000000"]
+    ipv6_routes = (line.split() for line in _lines("/proc/thread-self/net/ipv6_route"))
+    names += [columns[9] for columns in ipv6_routes if columns[1] == "00" and columns[9] != "lo"]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as link:
+        for name in names:
+            return int(_MTU_REQUEST.unpack(fcntl.ioctl(link, _SIOCGIFMTU, _MTU_REQUEST.pack(name.encode(), 0)))[1])
+    return _DEFAULT_MTU
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text().splitlines() if os.path.exists(path) else []
 
 
 class HostNetwork:

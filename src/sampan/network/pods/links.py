@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from sampan.machinery.network_namespace import in_network
-from sampan.network.pods import netlink, sysctls
+from sampan.network import netlink
+from sampan.network.pods import sysctls
 from sampan.network.pods.addresses import Network, gateway
 from sampan.network.pods.config import failed
 from sampan.network.pods.names import hardware_for, is_link_of

@@ -26,6 +26,13 @@ def forward(versions: Collection[int]) -> None:
         put("ipv6/conf/all/forwarding", "1")
 
 
+def enable_forwarding(versions: Collection[int]) -> None:
+    """Enable IP forwarding in a network namespace that belongs to Sampan alone."""
+    for version, name in ((4, "ipv4/ip_forward"), (6, "ipv6/conf/all/forwarding")):
+        if version in versions:
+            put(name, "1", is_logged=False)
+
+
 def show_bridged() -> bool:
     """Make bridged traffic visible to netfilter; return whether the kernel supports it."""
     if not (_NET / _BRIDGED[0]).exists() and (modprobe := shutil.which("modprobe")):

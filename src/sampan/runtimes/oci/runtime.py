@@ -66,9 +66,11 @@ class OciRuntime(MonitoredRuntime):
         clock: Clock,
         on_pod_change: PodCallback,
         puller: Puller | None = None,
+        node_network: Path | None = None,
     ) -> None:
+        """`node_network` is the network namespace of the node, if that is not the one of this process."""
         super().__init__(directory=directory, clock=clock, on_pod_change=on_pod_change)
-        self._network = network
+        self._network, self._node_network = network, node_network
         self._images = OciImages(store=images, supply=ImageSupply(directory=directory), puller=puller)
         self._programs = {name: OciBinary(path, directory / "state" / name) for name, path in programs.items()}
         self._usual = next(iter(programs))
@@ -242,6 +244,8 @@ class OciRuntime(MonitoredRuntime):
     def _namespaces(self, pod: PodState, config: ContainerConfig) -> dict[str, str]:
         modes = config.namespaces
         paths = {"mount": "", **{kind: path for kind, path in pod.spaces.items() if kind != "pid"}}
+        if "network" not in paths and self._node_network is not None:
+            paths["network"] = str(self._node_network)
         if modes.pid == "pod":
             paths["pid"] = pod.spaces.get("pid", "")
         elif modes.pid == "target":
@@ -280,7 +284,7 @@ class OciRuntime(MonitoredRuntime):
         if state is None or not state.sandbox.is_ready:
             raise RuntimeFailure("NotFound", "the pod has no sandbox")
         space = state.spaces.get("network")
-        return await connected(port, Path(space) if space is not None else None)
+        return await connected(port, Path(space) if space is not None else self._node_network)
 
     # -- exits -------------------------------------------------------------------------------------------------------
 

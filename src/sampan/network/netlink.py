@@ -1,0 +1,279 @@
+"""Messages to the kernel about links, addresses and routes, several at a time on a plain netlink socket.
+
+They are encoded here rather than with pyroute2, whose import takes 0.14 s and whose sockets take ten times as long for
+the messages of a pod (`python -m benchmarks network` measures the connection of pods). A socket belongs to the network
+namespace of the thread that opens it and stays there.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_interface, ip_network
+
+_REQUEST, _ACK, _DUMP = 0x1, 0x4, 0x300
+_REPLACE, _EXCLUSIVE, _CREATE = 0x100, 0x200, 0x400
+_ERROR, _DONE = 2, 3
+_NEW_LINK, _DELETE_LINK, _GET_LINK, _NEW_ADDRESS = 16, 17, 18, 20
+_NEW_ROUTE, _DELETE_ROUTE, _GET_ROUTE = 24, 25, 26
+_HEADER, _CODE = struct.Struct("=IHHII"), struct.Struct("=i")
+_LINK = struct.Struct("=BxHiII")
+"""struct ifinfomsg: family, type, index, flags, mask of changed flags."""
+_ADDRESS = struct.Struct("=BBBBI")
+"""struct ifaddrmsg: family, prefix length, flags, scope, index."""
+_ROUTE = struct.Struct("=BBBBBBBBI")
+"""struct rtmsg: family, length of destination, length of source, TOS, table, protocol, scope, type, flags."""
+_ATTRIBUTE = struct.Struct("=HH")
+_NUMBER = struct.Struct("=I")
+
+_IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MTU, _IFLA_MASTER, _IFLA_LINKINFO = 1, 3, 4, 10, 18
+_IFLA_IFALIAS, _IFLA_GROUP, _IFLA_NET_NS_FD = 20, 27, 28
+_INFO_KIND, _INFO_DATA, _INFO_SLAVE_KIND, _INFO_SLAVE_DATA = 1, 2, 4, 5
+_VETH_INFO_PEER, _BRPORT_MODE = 1, 4
+_IFA_ADDRESS, _IFA_LOCAL = 1, 2
+_RTA_DST, _RTA_OIF, _RTA_PRIORITY, _RTA_GATEWAY = 1, 4, 6, 5
+_UP = 1
+_MAIN_TABLE, _STATIC, _UNICAST, _UNREACHABLE = 254, 4, 1, 7
+_LAST_METRIC = 0xFFFFFFFE
+_NO_DUPLICATE_CHECK = 0x02
+"""IFA_F_NODAD: skip duplicate address detection for IPv6, as only this node assigns addresses from its pod CIDRs."""
+ROUTE_PROTOCOL = 83
+"""The protocol number by which routes to pod CIDRs are recognized as Sampan's (`ip route show proto 83`)."""
+_MAX_BATCH = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetlinkMessage:
+    type: int
+    body: bytes
+    flags: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkInfo:
+    index: int
+    name: str
+    kind: str
+    """bridge, veth and so on; empty for a link without a kind, such as that of a network card."""
+    alias: str
+    mtu: int
+    master: int
+
+
+# -- links -----------------------------------------------------------------------------------------------------------
+
+
+def new_bridge(name: str, *, mtu: int, hardware: str) -> NetlinkMessage:
+    return NetlinkMessage(
+        type=_NEW_LINK,
+        body=_link(name=name, mtu=mtu, hardware=hardware) + _attribute(_IFLA_LINKINFO, _text(_INFO_KIND, "bridge")),
+        flags=_CREATE | _EXCLUSIVE,
+    )
+
+
+def new_pair(name: str, *, bridge: int, mtu: int, peer: str, namespace: int, hardware: str) -> NetlinkMessage:
+    """Create a veth pair: one end on the bridge, the other in the network namespace of the open file."""
+    other_end = _link(name=peer, mtu=mtu, hardware=hardware) + _number(_IFLA_NET_NS_FD, namespace)
+    data = _attribute(_INFO_DATA, _attribute(_VETH_INFO_PEER, other_end))
+    own_end = _link(flags=_UP, name=name, mtu=mtu) + _number(_IFLA_MASTER, bridge)
+    return NetlinkMessage(
+        type=_NEW_LINK,
+        body=own_end + _attribute(_IFLA_LINKINFO, _text(_INFO_KIND, "veth") + data),
+        flags=_CREATE | _EXCLUSIVE,
+    )
+
+
+def alias(index: int, text: str) -> NetlinkMessage:
+    return NetlinkMessage(type=_NEW_LINK, body=_link(index) + _attribute(_IFLA_IFALIAS, text.encode()))
+
+
+def hairpin(index: int) -> NetlinkMessage:
+    """Enable hairpin mode, so that a pod can reach itself through the node."""
+    data = _attribute(_INFO_SLAVE_DATA, _attribute(_BRPORT_MODE, b"\x01"))
+    return NetlinkMessage(
+        type=_NEW_LINK, body=_link(index) + _attribute(_IFLA_LINKINFO, _text(_INFO_SLAVE_KIND, "bridge") + data)
+    )
+
+
+def up(index: int) -> NetlinkMessage:
+    return NetlinkMessage(type=_NEW_LINK, body=_link(index, flags=_UP))
+
+
+def in_group(index: int, group: int) -> NetlinkMessage:
+    return NetlinkMessage(type=_NEW_LINK, body=_link(index) + _number(_IFLA_GROUP, group))
+
+
+def no_link(index: int) -> NetlinkMessage:
+    return NetlinkMessage(type=_DELETE_LINK, body=_link(index))
+
+
+def no_group(group: int) -> NetlinkMessage:
+    return NetlinkMessage(type=_DELETE_LINK, body=_link() + _number(_IFLA_GROUP, group))
+
+
+def links(link: socket.socket) -> Iterator[LinkInfo]:
+    """List the links of the socket's network namespace."""
+    for body in _dump(link, _GET_LINK, _link()):
+        attributes = _attributes(body[_LINK.size :])
+        info = _attributes(attributes.get(_IFLA_LINKINFO, b""))
+        yield LinkInfo(
+            index=_LINK.unpack_from(body)[2],
+            name=_string(attributes[_IFLA_IFNAME]),
+            kind=_string(info.get(_INFO_KIND, b"")),
+            alias=_string(attributes.get(_IFLA_IFALIAS, b"")),
+            mtu=_NUMBER.unpack(attributes[_IFLA_MTU])[0],
+            master=_NUMBER.unpack(attributes.get(_IFLA_MASTER, bytes(4)))[0],
+        )
+
+
+# -- addresses and routes --------------------------------------------------------------------------------------------
+
+
+def address(index: int, address: str) -> NetlinkMessage:
+    """Add the address, or replace an equal one."""
+    interface = ip_interface(address)
+    flags = _NO_DUPLICATE_CHECK if interface.version == 6 else 0
+    head = _ADDRESS.pack(family_of(address), interface.network.prefixlen, flags, 0, index)
+    attributes = _attribute(_IFA_LOCAL, interface.packed) + _attribute(_IFA_ADDRESS, interface.packed)
+    return NetlinkMessage(type=_NEW_ADDRESS, body=head + attributes, flags=_CREATE | _REPLACE)
+
+
+def default_route(index: int, gateway: str) -> NetlinkMessage:
+    """Add or replace the default route."""
+    body = _route(family_of(gateway)) + _gateway(gateway) + _number(_RTA_OIF, index)
+    return NetlinkMessage(type=_NEW_ROUTE, body=body, flags=_CREATE | _REPLACE)
+
+
+def route(index: int, destination: str, gateway: str) -> NetlinkMessage:
+    """Add or replace a route to a pod CIDR."""
+    body = _pod_route(destination) + _gateway(gateway) + _number(_RTA_OIF, index)
+    return NetlinkMessage(type=_NEW_ROUTE, body=body, flags=_CREATE | _REPLACE)
+
+
+def unreachable_route(destination: str) -> NetlinkMessage:
+    """Reject packets to the destination for which there is no other route."""
+    body = _pod_route(destination, _UNREACHABLE) + _number(_RTA_PRIORITY, _LAST_METRIC)
+    return NetlinkMessage(type=_NEW_ROUTE, body=body, flags=_CREATE | _REPLACE)
+
+
+def no_route(destination: str) -> NetlinkMessage:
+    """Delete the route to a pod CIDR."""
+    return NetlinkMessage(type=_DELETE_ROUTE, body=_pod_route(destination))
+
+
+def pod_routes(link: socket.socket) -> dict[str, str]:
+    """Return the gateways of Sampan's routes to pod CIDRs by destination."""
+    gateways = {}
+    for body in _dump(link, _GET_ROUTE, _ROUTE.pack(0, 0, 0, 0, 0, 0, 0, 0, 0)):
+        _, length, _, _, table, protocol, _, kind, _ = _ROUTE.unpack_from(body)
+        if (table, protocol, kind) == (_MAIN_TABLE, ROUTE_PROTOCOL, _UNICAST):
+            attributes = _attributes(body[_ROUTE.size :])
+            destination, gateway = (ip_address(attributes[name]) for name in (_RTA_DST, _RTA_GATEWAY))
+            gateways[f"{destination}/{length}"] = str(gateway)
+    return gateways
+
+
+def family_of(address: str) -> int:
+    return socket.AF_INET if ip_interface(address).version == 4 else socket.AF_INET6
+
+
+# -- encoding --------------------------------------------------------------------------------------------------------
+
+
+def _link(index: int = 0, *, flags: int = 0, name: str = "", mtu: int = 0, hardware: str = "") -> bytes:
+    body = _LINK.pack(0, 0, index, flags, flags)
+    body += _text(_IFLA_IFNAME, name) if name else b""
+    body += _number(_IFLA_MTU, mtu) if mtu else b""
+    return body + (_attribute(_IFLA_ADDRESS, bytes.fromhex(hardware.replace(":", ""))) if hardware else b"")
+
+
+def _route(family: int, *, length: int = 0, protocol: int = _STATIC, kind: int = _UNICAST) -> bytes:
+    return _ROUTE.pack(family, length, 0, 0, _MAIN_TABLE, protocol, 0, kind, 0)
+
+
+def _pod_route(destination: str, kind: int = _UNICAST) -> bytes:
+    network: IPv4Network | IPv6Network = ip_network(destination)
+    head = _route(family_of(destination), length=network.prefixlen, protocol=ROUTE_PROTOCOL, kind=kind)
+    return head + _attribute(_RTA_DST, network.network_address.packed)
+
+
+def _gateway(address: str) -> bytes:
+    return _attribute(_RTA_GATEWAY, ip_address(address).packed)
+
+
+def _attribute(type: int, value: bytes) -> bytes:
+    return _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), type) + value + bytes(-len(value) % 4)
+
+
+def _text(type: int, value: str) -> bytes:
+    return _attribute(type, value.encode() + b"\0")
+
+
+def _number(type: int, value: int) -> bytes:
+    return _attribute(type, _NUMBER.pack(value))
+
+
+def _attributes(data: bytes) -> dict[int, bytes]:
+    attributes, at = {}, 0
+    while at < len(data):
+        length, type = _ATTRIBUTE.unpack_from(data, at)
+        attributes[type & 0x3FFF] = data[at + _ATTRIBUTE.size : at + length]
+        at += (length + 3) & ~3
+    return attributes
+
+
+def _string(value: bytes) -> str:
+    return value.rstrip(b"\0").decode("utf-8", "replace")
+
+
+# -- conversation ----------------------------------------------------------------------------------------------------
+
+
+def opened() -> socket.socket:
+    """Open a socket in the network namespace of the calling thread."""
+    return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
+
+
+def say(link: socket.socket, messages: Sequence[NetlinkMessage]) -> None:
+    """Send the messages in order, in batches for which the kernel can buffer the acknowledgements.
+
+    Raise OSError for the first one that failed: the other messages of its batch were processed, later batches were not
+    sent.
+    """
+    for begin in range(0, len(messages), _MAX_BATCH):
+        batch = messages[begin : begin + _MAX_BATCH]
+        link.send(b"".join(_encoded(message, number, _ACK) for number, message in enumerate(batch, 1)))
+        codes: list[int] = []
+        while len(codes) < len(batch):
+            codes += [-_CODE.unpack_from(body)[0] for _, body in _split(link.recv(1 << 16))]
+        for code in filter(None, codes):
+            raise OSError(code, os.strerror(code))
+
+
+def _dump(link: socket.socket, type: int, body: bytes) -> Iterator[bytes]:
+    link.send(_encoded(NetlinkMessage(type=type, body=body), 1, _DUMP))
+    while True:
+        for kind, content in _split(link.recv(1 << 16)):
+            if kind == _DONE:
+                return
+            if kind == _ERROR:
+                code = -_CODE.unpack_from(content)[0]
+                raise OSError(code, os.strerror(code))
+            yield content
+
+
+def _encoded(message: NetlinkMessage, number: int, flags: int) -> bytes:
+    length = _HEADER.size + len(message.body)
+    return _HEADER.pack(length, message.type, _REQUEST | flags | message.flags, number, 0) + message.body
+
+
+def _split(response: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the type and content of each message."""
+    at = 0
+    while at < len(response):
+        length, type, *_ = _HEADER.unpack_from(response, at)
+        yield type, response[at + _HEADER.size : at + length]
+        at += (length + 3) & ~3

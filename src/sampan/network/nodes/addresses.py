@@ -1,0 +1,74 @@
+"""The addresses of the nodes of a machine. An address is kept in a file in the directory of its node."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_address
+from pathlib import Path
+
+_FILE = "node-address"
+_FIRST = 2
+"""The first address of a node CIDR is that of the machine; the nodes have the following ones."""
+
+
+class NoNodeAddressLeft(Exception):
+    """All addresses of the node CIDR are in use."""
+
+
+def ipv6_cidr(root: Path) -> str:
+    """Return a unique local IPv6 network (RFC 4193) for the nodes of the cluster whose nodes are in `root`."""
+    digits = hashlib.sha256(str(root).encode()).digest()[:7]
+    return str(IPv6Network((b"\xfd" + digits + bytes(8), 64)))
+
+
+def host_addresses(cidrs: Sequence[str]) -> list[str]:
+    """Return the addresses of the machine on the bridge, with prefix lengths."""
+    return _interfaces(cidrs, 1)
+
+
+def node_addresses(root: Path, node: str, cidrs: Sequence[str]) -> list[str]:
+    """Return the addresses of a node, one from each node CIDR, with prefix lengths. A new node gets free ones, and its
+    directory is created."""
+    number = kept_number(root, node, cidrs[0])
+    if number is None:
+        others = {path.name for path in root.iterdir() if path.is_dir()} if root.exists() else set()
+        used = {kept for other in others if (kept := kept_number(root, other, cidrs[0])) is not None}
+        number = _free_number(cidrs[0], used)
+        (root / node).mkdir(parents=True, exist_ok=True)
+        (root / node / _FILE).write_text(f"{_at(cidrs[0], number)}\n")
+    return _interfaces(cidrs, number)
+
+
+def kept_number(root: Path, node: str, cidr: str) -> int | None:
+    """Return the position of a node's address in the node CIDR, or None if it has no address there."""
+    try:
+        address = ip_address((root / node / _FILE).read_text().strip())
+    except (OSError, ValueError):
+        return None
+    network = _network(cidr)
+    return int(address) - int(network.network_address) if address in network else None
+
+
+def _free_number(cidr: str, used: Collection[int]) -> int:
+    for number in range(_FIRST, min(_network(cidr).num_addresses - 1, len(used) + _FIRST + 1)):
+        if number not in used:
+            return number
+    raise NoNodeAddressLeft(f"all addresses of the node CIDR {cidr} are in use")
+
+
+def _interfaces(cidrs: Sequence[str], number: int) -> list[str]:
+    return [f"{_at(cidr, number)}/{_network(cidr).prefixlen}" for cidr in cidrs]
+
+
+def _at(cidr: str, number: int) -> str:
+    return str(_network(cidr).network_address + number)
+
+
+def _network(cidr: str) -> IPv4Network | IPv6Network:
+    return IPv6Network(cidr) if ":" in cidr else IPv4Network(cidr)
+
+
+def bare(interface: str) -> str:
+    """Return an address without its prefix length."""
+    return interface.partition("/")[0]

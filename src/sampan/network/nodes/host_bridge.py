@@ -1,0 +1,290 @@
+"""The changes that the nodes of a cluster make to the machine, in the right order. For use by one thread."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_interface
+from pathlib import Path
+
+from sampan.machinery.network_namespace import (
+    NetworkNamespace,
+    check_new_network,
+    create_network,
+    in_network,
+    is_network,
+    remove_network,
+)
+from sampan.network import netlink
+from sampan.network.netlink import LinkInfo
+from sampan.network.nodes import addresses, rules
+from sampan.network.nodes.addresses import NoNodeAddressLeft, bare
+from sampan.network.nodes.attachment import NodeAttachment
+from sampan.network.nodes.names import bridge_of_nodes, named_namespace, namespace_file, owner_of, table_of_nodes
+from sampan.network.nodes.routes import RouteTable
+from sampan.network.pods import sysctls
+from sampan.network.pods.firewall import ForwardRules
+from sampan.network.pods.host_network import default_route_mtu
+from sampan.network.pods.host_network import unsupported_reason as pods_unsupported_reason
+from sampan.network.pods.links import index_of
+from sampan.network.pods.names import hardware_for, is_link_of, link_for
+from sampan.network.pods.nft import list_rules, nft_program, run_nft
+from sampan.runtimes.contract import RuntimeFailure
+
+log = logging.getLogger(__name__)
+
+NODE_LINK = "eth0"
+
+
+class NodeNetworkError(Exception):
+    """The machine refused a change of the nodes' network."""
+
+
+def unsupported_reason() -> str:
+    """Return why nodes of this machine cannot have network namespaces of their own, or an empty string if they can."""
+    if reason := pods_unsupported_reason():
+        return reason
+    try:
+        check_new_network()
+    except OSError as error:
+        return f"this process may not {error.strerror}"
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeBridgeConfig:
+    root: Path
+    """The directory with the directories of the nodes, from which the names of the cluster's links are derived."""
+    node_cidrs: Sequence[str]
+    """The node CIDRs, at most one per IP family, the primary one first. The first addresses are the machine's."""
+    cluster_cidrs: Sequence[str] = ()
+    """The pod CIDRs of the cluster, to which traffic is not masqueraded."""
+    mtu: int = 0
+    """The MTU; 0 means that of the link of the default route."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _AttachedNode:
+    attachment: NodeAttachment
+    link: socket.socket
+    routes: RouteTable
+
+
+class HostBridge:
+    """The bridge of a cluster on this machine, and the nodes that are attached to it."""
+
+    def __init__(self, config: NodeBridgeConfig) -> None:
+        self._config = config
+        self._bridge = bridge_of_nodes(config.root)
+        self._owner = owner_of(config.root)
+        self._host_addresses = addresses.host_addresses(config.node_cidrs)
+        self._versions = {ip_interface(address).version for address in self._host_addresses}
+        self._forward_rules = ForwardRules(self._bridge)
+        self._nodes: dict[str, _AttachedNode] = {}
+        self._link: socket.socket | None = None
+        self._routes: RouteTable | None = None
+        self._mtu = 0
+
+    # -- nodes -------------------------------------------------------------------------------------------------------
+
+    def attach(self, node: str) -> NodeAttachment:
+        if (attached := self._nodes.get(node)) is not None:
+            return attached.attachment
+        with _errors(f"network of node {node}"):
+            if self._routes is None:
+                self._set_up()
+            interfaces = addresses.node_addresses(self._config.root, node, self._config.node_cidrs)
+            namespace = self._ensure_namespace(node)
+            self._ensure_pair(node, namespace, interfaces[0])
+            in_network(namespace, lambda: self._configure(interfaces))
+            attachment = NodeAttachment(
+                node=node,
+                directory=self._config.root / node,
+                namespace=NetworkNamespace(namespace),
+                addresses=[bare(interface) for interface in interfaces],
+                host_addresses=[bare(interface) for interface in self._host_addresses],
+            )
+            link = in_network(namespace, netlink.opened)
+            index = in_network(namespace, lambda: index_of(NODE_LINK))
+            self._nodes[node] = _AttachedNode(attachment=attachment, link=link, routes=RouteTable(link, index))
+            return attachment
+
+    def _ensure_namespace(self, node: str) -> Path:
+        file, name = namespace_file(self._config.root / node), named_namespace(self._config.root, node)
+        if not is_network(file):
+            create_network(file)
+        with contextlib.suppress(OSError):  # The link is only for people who use `ip netns`.
+            name.parent.mkdir(parents=True, exist_ok=True)
+            name.unlink(missing_ok=True)
+            name.symlink_to(file)
+        return file
+
+    def _ensure_pair(self, node: str, namespace: Path, address: str) -> None:
+        """Create the veth pair: one end on the bridge, the other as eth0 in the node's network namespace."""
+        name = link_for(self._bridge, node)
+        if index_of(name) and in_network(namespace, lambda: index_of(NODE_LINK)):
+            return
+        self._delete(name)
+        file = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            pair = netlink.new_pair(
+                name,
+                bridge=index_of(self._bridge),
+                mtu=self._mtu,
+                peer=NODE_LINK,
+                namespace=file,
+                hardware=hardware_for(address),
+            )
+            netlink.say(self._open(), [pair])
+        finally:
+            os.close(file)
+
+    def _configure(self, interfaces: Sequence[str]) -> None:
+        """Configure eth0 and routing. Must run inside the network namespace of the node."""
+        sysctls.for_link(NODE_LINK, self._versions)
+        sysctls.enable_forwarding(self._versions)
+        index = index_of(NODE_LINK)
+        messages = [netlink.up(index)]
+        for interface, gateway in zip(interfaces, self._host_addresses, strict=True):
+            messages += [netlink.address(index, interface), netlink.default_route(index, bare(gateway))]
+        messages += [netlink.unreachable_route(cidr) for cidr in self._config.cluster_cidrs if self._has_family(cidr)]
+        with netlink.opened() as link:
+            netlink.say(link, messages)
+
+    def _has_family(self, cidr: str) -> bool:
+        return ip_interface(cidr).version in self._versions
+
+    def detach(self, node: str) -> None:
+        if (attached := self._nodes.pop(node, None)) is not None:
+            attached.link.close()
+        with _errors(f"network of node {node}"):
+            self._delete(link_for(self._bridge, node))
+            _remove_namespace(self._config.root, node)
+
+    # -- routes ------------------------------------------------------------------------------------------------------
+
+    def route(self, routes: Mapping[str, Mapping[str, str]]) -> None:
+        """Route the pod CIDRs of the nodes, on the machine and in the namespace of each node."""
+        if self._routes is None:
+            return
+        with _errors("routes to pod CIDRs"):
+            self._routes.apply(_merged(routes))
+            for name, node in self._nodes.items():
+                node.routes.apply(_merged({other: gateways for other, gateways in routes.items() if other != name}))
+
+    # -- the machine -------------------------------------------------------------------------------------------------
+
+    def _set_up(self) -> None:
+        """Create the bridge, sysctls and rules of the machine."""
+        sysctls.forward(self._versions)
+        info = self._bridge_info()
+        if info is not None and (info.kind != "bridge" or info.alias not in ("", self._owner)):
+            raise NodeNetworkError(f"the link {self._bridge} belongs to {info.alias or info.kind!r}")
+        if info is None:
+            mtu = self._config.mtu or default_route_mtu()
+            bridge = netlink.new_bridge(self._bridge, mtu=mtu, hardware=hardware_for(self._host_addresses[0]))
+            netlink.say(self._open(), [bridge])
+        index = index_of(self._bridge)
+        self._mtu = info.mtu if info is not None else mtu
+        sysctls.for_link(self._bridge, self._versions)
+        messages = [netlink.alias(index, self._owner), netlink.up(index)]
+        netlink.say(self._open(), messages + [netlink.address(index, address) for address in self._host_addresses])
+        run_nft("-f", "-", text=rules.table_text(self._bridge, self._config.node_cidrs, self._config.cluster_cidrs))
+        self._forward_rules.ensure(list_rules("chains"))
+        self._routes = RouteTable(self._open(), index)
+
+    def check(self) -> None:
+        """Restore the rules of the machine if another program has removed them."""
+        if self._routes is None:
+            return
+        with _errors("rules of the nodes' bridge"):
+            chains = list_rules("chains")
+            tables = {entry["chain"]["table"] for entry in chains["nftables"] if "chain" in entry}
+            if table_of_nodes(self._bridge) not in tables:
+                log.warning("the nftables rules of %s were removed by another program; restoring them", self._bridge)
+                text = rules.table_text(self._bridge, self._config.node_cidrs, self._config.cluster_cidrs)
+                run_nft("-f", "-", text=text)
+            self._forward_rules.ensure(chains)
+
+    def close(self) -> None:
+        """Release resources of this process, and remove the bridge unless nodes are still attached."""
+        if self._routes is not None and not self._nodes:
+            self._routes = None
+            with _errors(f"bridge {self._bridge}"):
+                remove_bridge(self._config.root)
+        for node in self._nodes.values():
+            node.link.close()
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+
+    def _bridge_info(self) -> LinkInfo | None:
+        return next((info for info in list(netlink.links(self._open())) if info.name == self._bridge), None)
+
+    def _delete(self, link: str) -> None:
+        if index := index_of(link):
+            netlink.say(self._open(), [netlink.no_link(index)])
+
+    def _open(self) -> socket.socket:
+        if self._link is None:
+            self._link = netlink.opened()
+        return self._link
+
+
+def remove_bridge(root: Path) -> None:
+    """Remove everything that the nodes in a directory have on this machine: namespaces, links, routes and rules. Raise
+    NodeNetworkError."""
+    bridge = bridge_of_nodes(root)
+    if not index_of(bridge) and not any(is_network(namespace_file(directory)) for directory in _directories(root)):
+        return
+    with _errors(f"bridge {bridge}"):
+        for directory in _directories(root):
+            _remove_namespace(root, directory.name)
+        with netlink.opened() as link:
+            owners = {info.alias for info in netlink.links(link) if info.name == bridge}
+            if owners - {"", owner_of(root)}:
+                log.warning("bridge %s belongs to another cluster and is not removed", bridge)
+                return
+            for index, name in socket.if_nameindex():
+                if is_link_of(bridge, name) or name == bridge:
+                    with contextlib.suppress(OSError):
+                        netlink.say(link, [netlink.no_link(index)])
+        if nft_program() is not None:
+            run_nft("-f", "-", text=rules.removal_text(bridge))
+            ForwardRules(bridge).remove()
+
+
+def _directories(root: Path) -> list[Path]:
+    """Return the directories of the nodes."""
+    return [path for path in root.iterdir() if path.is_dir()] if root.is_dir() else []
+
+
+def _remove_namespace(root: Path, node: str) -> None:
+    name = named_namespace(root, node)
+    if name.is_symlink():
+        name.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # Other namespaces may be left there.
+            name.parent.rmdir()
+    remove_network(namespace_file(root / node))
+
+
+def _merged(routes: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    return {destination: gateway for gateways in routes.values() for destination, gateway in gateways.items()}
+
+
+@contextlib.contextmanager
+def _errors(what: str) -> Iterator[None]:
+    """Translate errors of the machine into errors that name the operation."""
+    try:
+        yield
+    except NoNodeAddressLeft as error:
+        raise NodeNetworkError(f"{what}: {error}") from None
+    except RuntimeFailure as error:
+        raise NodeNetworkError(f"{what}: {error.message}") from error
+    except OSError as error:
+        raise NodeNetworkError(f"{what}: {error.strerror or errno.errorcode.get(error.errno or 0, error)}") from error

@@ -1,0 +1,3 @@
+from tests.network.pods.conftest import lab
+
+__all__ = ["lab"]
