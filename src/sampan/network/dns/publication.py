@@ -1,0 +1,258 @@
+"""The Service kube-dns, and the EndpointSlices through which it leads to the DNS servers of the nodes.
+
+The service has no selector: each DNS server keeps the EndpointSlices of its node. They belong to the Node object, so
+that they are deleted with it. `trafficDistribution: PreferSameNode` makes kube-proxy use the server of the same node,
+and that of another node while there is none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sampan.api.types.core_v1 import Node, Service, ServicePort, ServiceSpec
+from sampan.api.types.discovery_v1 import (
+    Endpoint,
+    EndpointConditions,
+    EndpointHints,
+    EndpointPort,
+    EndpointSlice,
+    ForNode,
+)
+from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
+from sampan.machinery import errors
+from sampan.machinery.client import Client, ConnectionFailed, Selection
+from sampan.machinery.clock import Clock
+from sampan.machinery.copies import copy_of
+from sampan.machinery.informer import InformerFactory
+
+log = logging.getLogger(__name__)
+
+NAMESPACE: Final = "kube-system"
+SERVICE: Final = "kube-dns"
+MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
+MANAGER: Final = "dns.sampan"
+SERVICE_NAME: Final = "kubernetes.io/service-name"
+_TENTH = 10
+_RETRY_S = 1.0
+_REMOVAL_S = 2.0
+_PORTS: Final = (("dns", "UDP", 53), ("dns-tcp", "TCP", 53), ("metrics", "TCP", 9153))
+
+
+def dns_addresses(service_ranges: str) -> list[str]:
+    """Return the cluster IPs of kube-dns: the tenth address of each service CIDR, if that is large enough."""
+    networks = [ipaddress.ip_network(text.strip(), strict=False) for text in service_ranges.split(",") if text.strip()]
+    return [str(network[_TENTH]) for network in networks if network.num_addresses > _TENTH + 1]
+
+
+def dns_service(addresses: Sequence[str]) -> Service:
+    return Service(
+        metadata=ObjectMeta(
+            name=SERVICE,
+            namespace=NAMESPACE,
+            labels={
+                "k8s-app": "kube-dns",
+                "kubernetes.io/cluster-service": "true",
+                "kubernetes.io/name": "CoreDNS",
+            },
+            annotations={"prometheus.io/port": "9153", "prometheus.io/scrape": "true"},
+        ),
+        spec=ServiceSpec(
+            type="ClusterIP",
+            clusterIP=addresses[0],
+            clusterIPs=list(addresses),
+            ipFamilyPolicy="RequireDualStack" if len(addresses) > 1 else "SingleStack",
+            ports=[ServicePort(name=name, protocol=protocol, port=port) for name, protocol, port in _PORTS],
+            trafficDistribution="PreferSameNode",
+        ),
+    )
+
+
+async def ensure_dns_service(client: Client, addresses: Sequence[str]) -> None:
+    """Create the service before another one can take its address, or adjust an existing one.
+
+    A service with a selector belongs to a DNS server that somebody else runs in pods: it is left alone.
+    """
+    desired, services = dns_service(addresses), client.of(Service)
+    try:
+        try:
+            service = await services.get(SERVICE, NAMESPACE)
+        except errors.NotFound:
+            await services.create(desired)
+            return
+        if service.spec.selector:
+            log.warning("service %s/%s has a selector: it leads to another DNS server", NAMESPACE, SERVICE)
+            return
+        if service.spec.clusterIPs != desired.spec.clusterIPs:
+            await services.delete(SERVICE, NAMESPACE)
+            await services.create(desired)
+        elif not _is_as_desired(service, desired):
+            service = copy_of(service)
+            service.metadata.labels.update(desired.metadata.labels)
+            service.spec.ports = desired.spec.ports
+            service.spec.trafficDistribution = desired.spec.trafficDistribution
+            await services.update(service)
+    except errors.ApiError as error:
+        log.error("cannot create service %s/%s with address %s: %s", NAMESPACE, SERVICE, addresses[0], error)
+
+
+def _is_as_desired(service: Service, desired: Service) -> bool:
+    ports = [(port.name, port.protocol, port.port) for port in service.spec.ports]
+    return (
+        ports == list(_PORTS)
+        and service.spec.trafficDistribution == desired.spec.trafficDistribution
+        and desired.metadata.labels.items() <= service.metadata.labels.items()
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedServer:
+    """The DNS server of a node as its EndpointSlices describe it."""
+
+    node: str
+    addresses: Sequence[str]
+    dns_port: int
+    metrics_port: int
+
+
+def server_slices(server: PublishedServer, node: Node) -> list[EndpointSlice]:
+    """Return the EndpointSlices of a node, one for each family of its addresses."""
+    return [
+        slice_of
+        for family, version in (("IPv4", 4), ("IPv6", 6))
+        if (slice_of := _server_slice(server, node, family, version)) is not None
+    ]
+
+
+def _server_slice(server: PublishedServer, node: Node, family: str, version: int) -> EndpointSlice | None:
+    addresses = [address for address in server.addresses if ipaddress.ip_address(address).version == version]
+    if not addresses:
+        return None
+    is_ready = is_reachable(node)
+    endpoint = Endpoint(
+        addresses=addresses[:1],
+        conditions=EndpointConditions(ready=is_ready, serving=is_ready, terminating=False),
+        nodeName=server.node,
+        hints=EndpointHints(forNodes=[ForNode(name=server.node)]),
+    )
+    numbers = (server.dns_port, server.dns_port, server.metrics_port)
+    owner = OwnerReference(apiVersion="v1", kind="Node", name=server.node, uid=node.metadata.uid)
+    return EndpointSlice(
+        metadata=ObjectMeta(
+            name=f"{SERVICE}-{server.node}" if version == 4 else f"{SERVICE}-{server.node}-ipv6",
+            namespace=NAMESPACE,
+            labels={SERVICE_NAME: SERVICE, MANAGED_BY: MANAGER, "k8s-app": "kube-dns"},
+            ownerReferences=[owner],
+        ),
+        addressType=family,
+        endpoints=[endpoint],
+        ports=[
+            EndpointPort(name=name, protocol=protocol, port=number)
+            for (name, protocol, _), number in zip(_PORTS, numbers, strict=True)
+        ],
+    )
+
+
+def is_reachable(node: Node) -> bool:
+    """Whether the node is not known to be gone: its kubelet has not stopped renewing its lease."""
+    return all(condition.status != "Unknown" for condition in node.status.conditions if condition.type == "Ready")
+
+
+class ServerPublication:
+    """Keeps the EndpointSlices of one DNS server, and marks those of nodes that are gone as not ready.
+
+    `run()` removes the slices of its own node when it is cancelled.
+    """
+
+    def __init__(self, *, server: PublishedServer, client: Client, informers: InformerFactory, clock: Clock) -> None:
+        self._server, self._client, self._clock = server, client, clock
+        self._nodes = informers.of(Node)
+        self._slices = informers.of(EndpointSlice, Selection(namespace=NAMESPACE, labels=f"{MANAGED_BY}={MANAGER}"))
+        self._has_changed = asyncio.Event()
+
+    async def run(self) -> None:
+        for informer in (self._nodes, self._slices):
+            await informer.synced.wait()
+        stops = [self._nodes.subscribe(self._on_change), self._slices.subscribe(self._on_change)]
+        try:
+            while True:
+                self._has_changed.clear()
+                try:
+                    await self._reconcile()
+                except (errors.ApiError, ConnectionFailed) as error:
+                    log.warning("cannot publish the DNS server of node %s: %s", self._server.node, error)
+                    await self._clock.sleep(_RETRY_S)
+                else:
+                    await self._has_changed.wait()
+        finally:
+            for stop in stops:
+                stop()
+            await self._remove()
+
+    def _on_change(self, old: object | None, new: object | None) -> None:
+        self._has_changed.set()
+
+    async def _reconcile(self) -> None:
+        node = self._nodes.lister.get(self._server.node)
+        own = {} if node is None else {item.metadata.name: item for item in server_slices(self._server, node)}
+        for name, desired in own.items():
+            await self._put(desired, self._slices.lister.get(name, NAMESPACE))
+        for current in list(self._slices.lister):
+            if current.metadata.name not in own:
+                await self._settle_other(current)
+
+    async def _put(self, desired: EndpointSlice, current: EndpointSlice | None) -> None:
+        slices = self._client.of(EndpointSlice)
+        if current is None:
+            await self._ignore_conflict(slices.create(desired))
+        elif _content(current) != _content(desired):
+            desired.metadata.resourceVersion = current.metadata.resourceVersion
+            await self._ignore_conflict(slices.update(desired))
+
+    async def _settle_other(self, current: EndpointSlice) -> None:
+        """Mark the slice of another node as not ready if that node is gone. Its own server marks it as ready."""
+        (endpoint,) = current.endpoints or [Endpoint()]
+        node = self._nodes.lister.get(endpoint.nodeName or "")
+        if endpoint.conditions.ready and node is not None and not is_reachable(node):
+            changed = EndpointSlice(
+                metadata=current.metadata,
+                addressType=current.addressType,
+                endpoints=[
+                    Endpoint(
+                        addresses=endpoint.addresses,
+                        conditions=EndpointConditions(ready=False, serving=False, terminating=False),
+                        nodeName=endpoint.nodeName,
+                        hints=endpoint.hints,
+                    )
+                ],
+                ports=current.ports,
+            )
+            await self._ignore_conflict(self._client.of(EndpointSlice).update(changed))
+
+    async def _ignore_conflict(self, write: Awaitable[object]) -> None:
+        """Wait for a write. After a conflict the event of the other write leads to another attempt."""
+        try:
+            await write
+        except (errors.Conflict, errors.AlreadyExists, errors.NotFound):
+            return
+
+    async def _remove(self) -> None:
+        try:
+            async with asyncio.timeout(_REMOVAL_S):
+                for current in list(self._slices.lister):
+                    if any(endpoint.nodeName == self._server.node for endpoint in current.endpoints or ()):
+                        await self._ignore_conflict(
+                            self._client.of(EndpointSlice).delete(current.metadata.name, NAMESPACE)
+                        )
+        except (errors.ApiError, ConnectionFailed, TimeoutError) as error:
+            log.warning("cannot remove the EndpointSlice of node %s: %s", self._server.node, error)
+
+
+def _content(item: EndpointSlice) -> tuple[object, ...]:
+    metadata = item.metadata
+    owners = [(owner.kind, owner.name, owner.uid) for owner in metadata.ownerReferences]
+    return dict(metadata.labels), owners, item.addressType, item.endpoints, item.ports

@@ -1,0 +1,163 @@
+"""Health, readiness and metrics of the DNS server of a node over HTTP: /health, /ready and /metrics.
+
+The metrics have the names of CoreDNS, so that its dashboards work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+from sampan.machinery.metrics import CONTENT_TYPE, Distribution, Family, Metrics, Sample
+from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.network.dns.forwarder import Forwarder
+from sampan.network.dns.record_table import RecordTable
+from sampan.network.dns.server import DnsServer
+from sampan.network.dns.wire import RCODE_NAMES, TYPE_NAMES
+
+METRICS_PORT = 9153
+_SERVER = "dns://:53"
+
+
+@asynccontextmanager
+async def status_port(
+    *, namespace: NetworkNamespace, address: str, metrics: Metrics, is_ready: Callable[[], bool]
+) -> AsyncIterator[int]:
+    """Serve for the duration of the block. The value is the port: 9153, or another one if it is taken."""
+
+    async def handle(request: web.BaseRequest) -> web.Response:
+        if request.path == "/metrics":
+            return web.Response(body=metrics.text().encode(), headers={"Content-Type": CONTENT_TYPE})
+        if request.path in ("/health", "/livez", "/healthz"):
+            return web.Response(text="OK")
+        if request.path in ("/ready", "/readyz"):
+            return web.Response(text="OK") if is_ready() else web.Response(status=503, text="not synced\n")
+        return web.Response(status=404, text="404 page not found\n")
+
+    endpoint = await asyncio.to_thread(namespace.run, lambda: _listening(address))
+    runner = web.ServerRunner(web.Server(handle, access_log=None), shutdown_timeout=1)
+    try:
+        await runner.setup()
+        await web.SockSite(runner, endpoint).start()
+        yield int(endpoint.getsockname()[1])
+    finally:
+        await runner.cleanup()
+        endpoint.close()
+
+
+def _listening(address: str) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    endpoint = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+    try:
+        endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            endpoint.bind((address, METRICS_PORT))
+            endpoint.listen(16)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            endpoint.close()
+            endpoint = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+            endpoint.bind((address, 0))
+            endpoint.listen(16)
+    except BaseException:
+        endpoint.close()
+        raise
+    return endpoint
+
+
+def duration_metric(metrics: Metrics) -> Family[Distribution]:
+    """Register the durations of requests, with the buckets of CoreDNS."""
+    return metrics.histogram(
+        "coredns_dns_request_duration_seconds",
+        "How long DNS requests took.",
+        ("proto", "family"),
+        tuple(0.00025 * 2**power for power in range(16)),
+    )
+
+
+def export_dns(metrics: Metrics, *, server: DnsServer, forwarder: Forwarder, table: RecordTable) -> None:
+    """Register the metrics of a node's DNS server. Those of the forwarder cover all nodes of the process."""
+    counts = forwarder.counts
+
+    def requests() -> Iterator[Sample]:
+        totals: dict[tuple[str, ...], float] = {}
+        for transport in server.transports:
+            for packed, number in transport.requests.items():
+                type = TYPE_NAMES.get(int.from_bytes(packed, "big"), "other")
+                labels = (_SERVER, ".", "", transport.protocol, transport.family, type)
+                totals[labels] = totals.get(labels, 0) + number
+        yield from totals.items()
+
+    def responses() -> Iterator[Sample]:
+        totals: dict[tuple[str, ...], float] = {}
+        for transport in server.transports:
+            for rcode, number in transport.responses.items():
+                labels = (_SERVER, ".", "", RCODE_NAMES.get(rcode, str(rcode)), "")
+                totals[labels] = totals.get(labels, 0) + number
+        yield from totals.items()
+
+    def forwarded() -> Iterator[Sample]:
+        for (upstream, result), number in list(counts.requests.items()):
+            rcode = RCODE_NAMES.get(int(result), result) if result.isdecimal() else result
+            yield (upstream, rcode), number
+
+    metrics.function(
+        "coredns_dns_requests_total",
+        "DNS requests by protocol, family and type.",
+        requests,
+        ("server", "zone", "view", "proto", "family", "type"),
+        kind="counter",
+    )
+    metrics.function(
+        "coredns_dns_responses_total",
+        "DNS responses by rcode.",
+        responses,
+        ("server", "zone", "view", "rcode", "plugin"),
+        kind="counter",
+    )
+    metrics.function(
+        "coredns_cache_hits_total",
+        "Responses from the cache.",
+        lambda: [((_SERVER, "success", "."), counts.cache_hits), ((_SERVER, "denial", "."), counts.cache_denial_hits)],
+        ("server", "type", "zones"),
+        kind="counter",
+    )
+    metrics.function(
+        "coredns_cache_misses_total",
+        "Forwarded queries that were not in the cache.",
+        lambda: [((_SERVER, "."), counts.cache_misses)],
+        ("server", "zones"),
+        kind="counter",
+    )
+    metrics.function(
+        "coredns_cache_entries",
+        "Responses in the cache.",
+        lambda: [((_SERVER, "."), forwarder.cache_entries)],
+        ("server", "zones"),
+    )
+    metrics.function(
+        "coredns_forward_responses_total",
+        "Responses and failures of upstream resolvers.",
+        forwarded,
+        ("to", "rcode"),
+        kind="counter",
+    )
+    metrics.function(
+        "coredns_forward_max_concurrent_rejects_total",
+        "Queries that were refused because too many were under way.",
+        lambda: counts.rejected,
+        kind="counter",
+    )
+    metrics.function(
+        "sampan_dns_upstream_loop",
+        "Upstream resolvers that forward to this server and are not used.",
+        lambda: [((str(upstream),), 1.0) for upstream in sorted(forwarder.looping, key=str)],
+        ("to",),
+    )
+    metrics.function("sampan_dns_record_sets", "Record sets of services.", lambda: len(table.record_sets))
