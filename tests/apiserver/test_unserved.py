@@ -10,8 +10,7 @@ from sampan.apiserver.unserved import UNSERVED, message_for
 from sampan.testing import Cluster
 from tests.apiserver.http.wire import Wire
 
-NAME = "foos.example.com"
-ADMISSION, EXTENSIONS = "/apis/admissionregistration.k8s.io/v1", "/apis/apiextensions.k8s.io/v1"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 REGISTRATION = "/apis/apiregistration.k8s.io/v1/apiservices"
 MATCHES = {
     "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]
@@ -21,17 +20,6 @@ HOOK = {
     "clientConfig": {"url": "https://127.0.0.1:1/"},
     "sideEffects": "None",
     "admissionReviewVersions": ["v1"],
-}
-DEFINITION = {
-    "metadata": {"name": NAME},
-    "spec": {
-        "group": "example.com",
-        "names": {"plural": "foos", "kind": "Foo"},
-        "scope": "Namespaced",
-        "versions": [
-            {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}},
-        ],
-    },
 }
 SERVICE: dict[str, Any] = {
     "metadata": {"name": "v1.wardle.example.com"},
@@ -45,7 +33,6 @@ SERVICE: dict[str, Any] = {
     },
 }
 CREATED: list[tuple[str, str, dict[str, Any]]] = [
-    ("CustomResourceDefinition", f"{EXTENSIONS}/customresourcedefinitions", DEFINITION),
     (
         "ValidatingWebhookConfiguration",
         f"{ADMISSION}/validatingwebhookconfigurations",
@@ -87,22 +74,6 @@ def test_who_creates_one_is_warned(caplog: pytest.LogCaptureFixture) -> None:
         asyncio.run(main(port_of(made)))
     logged = [record.getMessage() for record in caplog.records if record.name == "sampan.apiserver.unserved"]
     assert [text.partition(" ")[0] for text in logged] == [kind for kind, _, _ in CREATED]
-
-
-def test_a_definition_says_that_it_is_not_established() -> None:
-    async def main(port: int) -> None:
-        async with asyncio.timeout(60), Wire(port) as wire:
-            assert (await wire.ask("POST", f"{EXTENSIONS}/customresourcedefinitions", DEFINITION)).code == 201
-            conditions: list[dict[str, str]] = []
-            while not conditions:
-                answer = await wire.ask("GET", f"{EXTENSIONS}/customresourcedefinitions/{NAME}")
-                conditions = answer.json["status"].get("conditions") or []
-            assert [(each["type"], each["status"], each["reason"]) for each in conditions] == [
-                ("Established", "False", "NotServed")
-            ]
-
-    with Cluster(insecure=True, controllers=()) as made:
-        asyncio.run(main(port_of(made)))
 
 
 def test_what_this_server_serves_itself_needs_no_warning() -> None:

@@ -377,7 +377,8 @@ class Fuzzer:
 
     def _object(self, resource: Resource, name: str) -> dict[str, Any]:
         kind = type_for(resource.gvk)
-        schema = resource.schema or (schemas.of(kind) if kind is not None else None)
+        source = resource.schema or (schemas.of(kind) if kind is not None else None)
+        schema = source.tree if source is not None else None
         if resource.kind in VALID and self._random.random() < 0.75:
             value = copy.deepcopy(VALID[resource.kind])
             for _ in range(self._one((0, 0, 1, 1, 2))):

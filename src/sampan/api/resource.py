@@ -9,7 +9,7 @@ import base64
 import hashlib
 from dataclasses import dataclass
 
-from sampan.api.schema import Schema
+from sampan.api.schema import SchemaSource
 
 STANDARD_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
@@ -65,9 +65,11 @@ class Resource:
     """The prefix of its storage keys, without a trailing slash."""
     advertised_storage: GroupVersionKind | None = None
     """The storage version in discovery's hash, if it differs from `storage`."""
-    schema: Schema | None = None
+    schema: SchemaSource | None = None
     """The schema of a custom resource, whose objects are dicts; None for a built-in one, whose objects have a generated
     type."""
+    declared_list_kind: str = ""
+    """The kind of its lists, if it is not the kind followed by "List"."""
 
     @property
     def api_version(self) -> str:
@@ -79,7 +81,7 @@ class Resource:
 
     @property
     def list_kind(self) -> str:
-        return self.kind + "List"
+        return self.declared_list_kind or self.kind + "List"
 
     @property
     def is_custom(self) -> bool:
@@ -100,6 +102,12 @@ class Resource:
 
     def storage_key(self, name: str, namespace: str = "") -> str:
         return f"{self.storage_prefix}/{namespace}/{name}" if self.namespaced else f"{self.storage_prefix}/{name}"
+
+    def path(self, name: str, namespace: str = "") -> str:
+        """Return the URL path of an object."""
+        start = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        scope = f"/namespaces/{namespace}" if self.namespaced else ""
+        return f"{start}{scope}/{self.plural}/{name}"
 
     @property
     def is_storage_version(self) -> bool:

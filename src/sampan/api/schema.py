@@ -6,7 +6,7 @@ traverse it along a value, never on its own.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -50,8 +50,13 @@ class Schema(Struct, kw_only=True, omit_defaults=True):
     """For a definition: group, version and kind of each registration."""
     unions: tuple[dict[str, Any], ...] = ()
     """For a definition: its unions of mutually exclusive fields, as published."""
-    openapi: dict[str, Any] | None = None
+    openapi: Mapping[str, Any] | None = None
     """For a custom resource: the source of this node, with the value validations that only validation reads."""
+
+    @property
+    def tree(self) -> "Schema":
+        """The schema itself: a tree is its own `SchemaSource`."""
+        return self
 
     @property
     def is_int_or_string(self) -> bool:
@@ -65,6 +70,13 @@ class Schema(Struct, kw_only=True, omit_defaults=True):
         """Return the schema of a key of this object, or None if the schema does not have it."""
         schema = self.properties.get(field)
         return schema if schema is not None else self.additional
+
+
+class SchemaSource(Protocol):
+    """Where the tree of a custom resource comes from, which may be created on first use."""
+
+    @property
+    def tree(self) -> Schema: ...
 
 
 ANY = Schema(preserve_unknown=True)
@@ -82,7 +94,7 @@ _PLAIN = {
 
 def from_openapi(source: Mapping[str, Any]) -> Schema:
     """Return the tree of a structural openAPIV3Schema (of a custom resource). Value validations stay in `openapi`."""
-    node = Schema(openapi=dict(source))
+    node = Schema(openapi=source)
     kind = source.get("type", "")
     node.type = kind if kind in ("object", "array", "string", "integer", "number", "boolean") else ""
     node.format = "int-or-string" if source.get("x-kubernetes-int-or-string") else source.get("format", "")

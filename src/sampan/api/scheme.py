@@ -86,7 +86,7 @@ class Scheme:
     def versions(self, group: str) -> list[str]:
         """Return the versions of a group in order of preference."""
         versions = {version for g, version, _ in self._resources if g == group}
-        return sorted(versions, key=lambda version: (-self.version_priority(group, version), *_version_rank(version)))
+        return sorted(versions, key=lambda version: (-self.version_priority(group, version), *version_rank(version)))
 
     def group_priority(self, group: str) -> int:
         return self._group_priority.get(group, CUSTOM_GROUP_PRIORITY)
@@ -125,7 +125,7 @@ def _fits(resource: Resource, path: ResourcePath) -> bool:
     return path.in_namespace or not path.name
 
 
-def _version_rank(version: str) -> tuple[int, int, int, str]:
+def version_rank(version: str) -> tuple[int, int, int, str]:
     """Return a sort key that orders v2 before v1 before v2beta1 before v1alpha1 before other names."""
     match = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
     if match is None:

@@ -160,6 +160,8 @@ class Pipeline:
         behaviour = self.endpoints.registry.behaviour(resource)
         if behaviour.deprecation and call.verb == "watch":  # even if the resource has no watch: lists share its path
             call.warn(behaviour.deprecation)
+        if resource.is_custom and _lacks_namespace(call, resource):
+            return path_not_found()
         _check_verb(call, resource)
         if call.subresource not in PROXIED_SUBRESOURCES:
             _negotiate(call, resource)
@@ -212,9 +214,16 @@ def _check_verb(call: Call, resource: Resource) -> None:
     elif call.verb == "watch" and "list" in verbs and "watch" not in verbs:
         raise errors.method_not_supported(resource.plural, "watch", group=resource.group)
     elif call.verb not in verbs or not _fits_path(call):
+        if resource.is_custom:
+            raise errors.method_not_supported(resource.plural, call.verb, group=resource.group)
         raise errors.generic(405)
-    elif resource.namespaced and not call.namespace and call.verb not in ("list", "watch"):
+    elif _lacks_namespace(call, resource):
         raise errors.generic(405 if "list" in verbs else 404)
+
+
+def _lacks_namespace(call: Call, resource: Resource) -> bool:
+    """Whether the path of a write to a namespaced resource has no namespace."""
+    return resource.namespaced and not call.namespace and call.verb not in ("list", "watch")
 
 
 def _fits_path(call: Call) -> bool:

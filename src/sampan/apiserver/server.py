@@ -27,6 +27,7 @@ from sampan.apiserver.authz.rbac.bootstrap_policy import reconcile
 from sampan.apiserver.bootstrap import SYSTEM, SystemObjects
 from sampan.apiserver.config.config_reload import reloading_certificates, reloading_files, reloading_proxy_client
 from sampan.apiserver.config.server_config import AuditConfig, ServerConfig
+from sampan.apiserver.customresources import DefinitionController
 from sampan.apiserver.endpoints import ApiEndpoints
 from sampan.apiserver.flowcontrol import Fairness, FlowControlController
 from sampan.apiserver.flowcontrol.fairness import export_fairness, width
@@ -44,7 +45,7 @@ from sampan.apiserver.proxy.upstream import Upstream
 from sampan.apiserver.registry.allocation import AllocationRepair, ServiceRanges
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request.call import MASTERS, UserInfo, request_in_frame
-from sampan.apiserver.unserved import UnservedDefinitions, UnservedKinds
+from sampan.apiserver.unserved import UnservedKinds
 from sampan.machinery.clock import Clock, RealClock
 from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.loop_watchdog import LoopWatchdog
@@ -166,7 +167,9 @@ class ApiServer:
             await reconcile(self.pipeline, self.security.rules)
             self._start(AllocationRepair(registry=self.registry, clock=RealClock()).run())
             self._start(self._run_metrics())
-            self._start(UnservedDefinitions(pipeline=self.pipeline).run())
+            definitions = DefinitionController(pipeline=self.pipeline)
+            self._start(definitions.run())
+            await definitions.wait_synced()
             self._is_bootstrapped = True
             await self._storage_readiness.run()
             self._running = running.pop_all()

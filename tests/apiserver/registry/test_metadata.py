@@ -15,9 +15,14 @@ def _subdomain(name: str, is_prefix: bool) -> list[str]:
     return names.dns1123_subdomain(name, prefix=is_prefix)
 
 
-def _new(*, is_namespaced: bool = True, is_custom: bool = False, **fields: Any) -> list[str]:
+def _new(*, is_namespaced: bool = True, is_qualified: bool = True, **fields: Any) -> list[str]:
     meta = ObjectMeta(**{"name": "a", "namespace": "n", **fields})
-    return [str(fault) for fault in metadata.validate_object_meta(meta, is_namespaced, _subdomain, is_custom=is_custom)]
+    return [
+        str(fault)
+        for fault in metadata.validate_object_meta(
+            meta, is_namespaced, _subdomain, needs_qualified_finalizers=is_qualified
+        )
+    ]
 
 
 def _change(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
@@ -66,7 +71,7 @@ def test_an_object_without_a_namespace_must_not_name_one() -> None:
 
 
 def test_finalizers_of_custom_objects_need_no_slash() -> None:
-    assert _new(is_custom=True, finalizers=["plain"]) == []
+    assert _new(is_qualified=False, finalizers=["plain"]) == []
 
 
 def test_an_event_owns_nothing() -> None:

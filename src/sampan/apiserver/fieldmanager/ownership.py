@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sampan.api import conversion
 from sampan.api.codec import json as json_codec
-from sampan.api.resource import GroupVersionKind, Resource
+from sampan.api.resource import Resource
 from sampan.api.types.meta_v1 import ManagedFieldsEntry
 from sampan.apiserver.request.bodies import media_type
 from sampan.apiserver.request.call import Call
@@ -16,8 +16,11 @@ from sampan.machinery.apply import Misfit, MissingVersion
 from sampan.machinery.apply.atoms import Atom, of_kind
 from sampan.machinery.apply.field_manager import FieldManager
 from sampan.machinery.apply.field_sets import KnownSets
+from sampan.machinery.apply.managed import REPLICAS
+from sampan.machinery.apply.sets import Path
 
 if TYPE_CHECKING:
+    from sampan.apiserver.registry.behaviour import ResourceBehaviour
     from sampan.apiserver.registry.codec import ResourceCodec
     from sampan.apiserver.registry.registry import Registry
 
@@ -84,13 +87,13 @@ class ResourceForms:
         if value["apiVersion"] == api_version:
             return value
         try:
-            return self.shown(value, self._resource(api_version).gvk)
+            return self.shown(value, self._resource(api_version))
         except conversion.NoConversion as error:
             raise MissingVersion(api_version) from error
 
-    def shown(self, value: Any, kind: GroupVersionKind) -> Any:
-        """Convert a value of any group and version to that kind. Raise NoConversion if there is no conversion."""
-        return self.completed(conversion.convert(value, kind))
+    def shown(self, value: Any, resource: Resource) -> Any:
+        """Convert a value to the version of a resource. Raise NoConversion if there is no conversion."""
+        return self.completed(self._registry.convert(value, resource))
 
     def completed(self, value: Any) -> Any:
         """Return a converted value with the fields that its type always has."""
@@ -117,7 +120,7 @@ Value = dict[str, Any]
 class Ownership:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._managers: dict[tuple[str, str, str, str], FieldManager] = {}
+        self._managers: dict[tuple[str, str, str, str], tuple[ResourceBehaviour, FieldManager]] = {}
         self._kinds: dict[tuple[str, str], tuple[ResourceForms, KnownSets]] = {}
 
     def created(self, resource: Resource, obj: Any, *, manager: str, now: str) -> None:
@@ -154,10 +157,16 @@ class Ownership:
     def of(self, resource: Resource, subresource: str) -> FieldManager:
         """Return the field manager of a resource and subresource."""
         key = (resource.group, resource.version, resource.kind, subresource)
-        manager = self._managers.get(key)
-        if manager is None:
-            manager = self._managers[key] = self._make_field_manager(resource, subresource)
-        return manager
+        behaviour, cached = self._registry.behaviour(resource), self._managers.get(key)
+        if cached is None or cached[0] is not behaviour:  # the definition of a custom resource may change
+            if cached is not None:
+                self._kinds.pop((resource.group, resource.kind), None)
+            cached = self._managers[key] = behaviour, self._make_field_manager(resource, subresource)
+        return cached[1]
+
+    def replicas_paths(self, resource: Resource) -> dict[str, Path]:
+        """Return the path of the replicas in each version of a scalable resource."""
+        return self._registry.behaviour(resource).replicas_paths or {resource.api_version: REPLICAS}
 
     def _make_field_manager(self, resource: Resource, subresource: str) -> FieldManager:
         forms = self._forms(resource)
@@ -195,7 +204,7 @@ class Ownership:
     def _shown(self, resource: Resource, obj: Any) -> Value:
         """Return the value of an object without managed fields, in the version of the path."""
         value: Value = json_codec.to_value(obj) if not resource.is_custom else obj.to_value()
-        return value if resource.is_storage_version else self._forms(resource).shown(value, resource.gvk)
+        return value if resource.is_storage_version else self._forms(resource).shown(value, resource)
 
 
 def _take_managed_fields(obj: Any) -> list[ManagedFieldsEntry]:

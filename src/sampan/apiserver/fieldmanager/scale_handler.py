@@ -14,7 +14,7 @@ from sampan.machinery.apply import Everything, MissingVersion
 from sampan.machinery.apply.atoms import Atom, of_kind
 from sampan.machinery.apply.field_manager import FieldManager
 from sampan.machinery.apply.field_sets import KnownSets
-from sampan.machinery.apply.managed import REPLICAS, SCALE_VERSION, of_parent, of_scale
+from sampan.machinery.apply.managed import SCALE_VERSION, of_parent, of_scale
 
 KIND = GroupVersionKind(group="autoscaling", version="v1", kind="Scale")
 
@@ -66,13 +66,10 @@ class ScaleOwnership:
 
     def _scale_entries(self, resource: Resource, kept: Entries) -> Entries:
         parent = self._ownership.of(resource, "").decoded(kept)
-        return self._managers.encoded(of_scale(parent, _paths(resource)))
+        return self._managers.encoded(of_scale(parent, self._ownership.replicas_paths(resource)))
 
     def _merged(self, resource: Resource, kept: Entries, entries: Entries) -> Entries:
         main = self._ownership.of(resource, "")
         scale = self._managers.decoded(entries)
-        return main.encoded(*of_parent(main.decoded(kept), scale, resource.api_version, _paths(resource)))
-
-
-def _paths(resource: Resource) -> dict[str, tuple[str, ...]]:
-    return {resource.api_version: REPLICAS}
+        paths = self._ownership.replicas_paths(resource)
+        return main.encoded(*of_parent(main.decoded(kept), scale, resource.api_version, paths))

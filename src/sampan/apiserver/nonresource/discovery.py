@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from sampan.api import discovery
+from sampan.api import discovery, paths
 from sampan.api.codec import json as json_codec
 from sampan.api.scheme import Scheme
 from sampan.apiserver.request import negotiation
@@ -57,10 +57,18 @@ class DiscoveryHandler:
         if len(parts) == 2 and parts[1] in self._scheme.versions(group):
             return self._resources(call, group, parts[1])
         if self._is_custom(group):
-            return path_not_found()
+            return self._custom_not_found(call)
         if parts[2:] == ["watch"]:
             return _no_resource(call)
         raise errors.generic(404)
+
+    def _custom_not_found(self, call: Call) -> ApiResponse:
+        """Return the response for a path of a custom group: an unknown subresource is reported like an object."""
+        path = paths.parse(call.path)
+        resource = self._scheme.resource(path.group, path.version, path.plural) if path is not None else None
+        if path is not None and resource is not None and path.subresource:
+            raise errors.not_found(resource.plural, path.name, group=resource.group)
+        return path_not_found()
 
     # -- responses ---------------------------------------------------------------------------------------------------
 

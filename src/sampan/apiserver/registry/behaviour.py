@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from sampan.api.resource import Resource
 from sampan.apiserver.registry.strategy import StatusStrategy, Strategy
 from sampan.machinery.apply import Everything, Except, Filter
+from sampan.machinery.apply.sets import Path
 
 if TYPE_CHECKING:
     from sampan.apiserver.endpoints import ApiEndpoints
+    from sampan.apiserver.registry.custom.stored_versions import StoredVersion
     from sampan.apiserver.request.call import Call
     from sampan.apiserver.response.responses import ApiResponse
 
@@ -28,6 +30,10 @@ class ResourceBehaviour:
     """Handlers of other subresources; the key "" stands for a resource that is not stored (reviews)."""
     deprecation: str = ""
     """A warning in every response of the resource."""
+    replicas_paths: dict[str, Path] = field(default_factory=dict)
+    """The path of the replicas by apiVersion, for a scalable custom resource."""
+    stored_version: StoredVersion | None = None
+    """How the stored objects of a custom resource are converted; None if the generated types have the conversion."""
 
     def view(self, subresource: str) -> Strategy | None:
         """Return the strategy for a write to the object or to a view of it, None for other subresources.

@@ -9,7 +9,7 @@ from sampan.api.codec import custom, fields
 from sampan.api.codec import json as codec
 from sampan.api.codec.careful import kind as kind_of_value
 from sampan.api.resource import GroupVersionKind
-from sampan.api.schema import Schema, copy_value
+from sampan.api.schema import Schema, SchemaSource, copy_value
 from sampan.api.unstructured import Unstructured
 
 _encoder = msgspec.json.Encoder()
@@ -18,8 +18,12 @@ _encoder = msgspec.json.Encoder()
 class ResourceCodec:
     """The codec of one kind. `type` is its Struct, None for custom resources, whose objects are dicts with a schema."""
 
-    def __init__(self, *, kind: GroupVersionKind, type: type[Any] | None, schema: Schema) -> None:
-        self.kind, self.type, self.schema = kind, type, schema
+    def __init__(self, *, kind: GroupVersionKind, type: type[Any] | None, schema: SchemaSource) -> None:
+        self.kind, self.type, self._schema = kind, type, schema
+
+    @property
+    def schema(self) -> Schema:
+        return self._schema.tree
 
     def encode(self, obj: Any) -> bytes:
         """Return the object as JSON. Kind, apiVersion and metadata come first, which the cache relies on."""

@@ -35,11 +35,11 @@ _STANDARD_FINALIZERS = frozenset({_FOREGROUND, _ORPHAN, "kubernetes"})
 
 
 def validate_object_meta(
-    meta: ObjectMeta, is_namespaced: bool, validate_name: ValidateName, *, is_custom: bool = False
+    meta: ObjectMeta, is_namespaced: bool, validate_name: ValidateName, *, needs_qualified_finalizers: bool = True
 ) -> list[FieldError]:
     """Return all errors in the metadata of an object that is to be created.
 
-    The finalizers of a custom resource need not be standard or fully qualified names.
+    `needs_qualified_finalizers` is whether finalizers must be standard or fully qualified names.
     """
     field_errors = _validate_name(meta, validate_name)
     field_errors += _validate_namespace(meta.namespace, is_namespaced)
@@ -49,11 +49,13 @@ def validate_object_meta(
     field_errors += _validate_labels_and_references(meta)
     if meta.finalizers:
         field_errors += _validate_finalizers(meta.finalizers)
-        field_errors += [] if is_custom else _validate_finalizer_names(meta.finalizers)
+        field_errors += _validate_finalizer_names(meta.finalizers) if needs_qualified_finalizers else []
     return field_errors
 
 
-def validate_object_meta_update(meta: ObjectMeta, old: ObjectMeta, *, is_custom: bool = False) -> list[FieldError]:
+def validate_object_meta_update(
+    meta: ObjectMeta, old: ObjectMeta, *, needs_qualified_finalizers: bool = True
+) -> list[FieldError]:
     """Return all errors in the metadata of an updated object, as often as kube-apiserver repeats them.
 
     It validates the new metadata, then the update, then the update again as a part of the kind's own validation.
@@ -62,7 +64,7 @@ def validate_object_meta_update(meta: ObjectMeta, old: ObjectMeta, *, is_custom:
     whole = [*_validate_generate_name(meta.generateName, _path_segment), *body]
     if meta.finalizers:
         whole += _validate_finalizers(meta.finalizers)
-        own = [] if is_custom else _validate_finalizer_names(meta.finalizers)
+        own = _validate_finalizer_names(meta.finalizers) if needs_qualified_finalizers else []
     else:
         own = []
     return [*whole, *change, *body, *change, *body, *own]

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 from sampan.api import schemas
 from sampan.api.resource import GroupVersionKind, Resource, SelectableField
 from sampan.api.scheme import Scheme, type_for
-from sampan.apiserver.registry import custom, generic
+from sampan.apiserver.registry import generic
 from sampan.apiserver.registry.allocation.addresses import AddressAllocator
 from sampan.apiserver.registry.allocation.node_ports import NodePortAllocator
 from sampan.apiserver.registry.allocation.ranges import ServiceRanges
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.codec import ResourceCodec, bookmark_rest
+from sampan.apiserver.registry.custom import strategy as custom
+from sampan.apiserver.registry.custom.stored_versions import ConvertingBackend
 from sampan.apiserver.registry.kinds import find_behaviour
 from sampan.apiserver.registry.store import IsStale, Store
 from sampan.apiserver.registry.stored_object import StoredObjects
@@ -67,6 +69,7 @@ class Registry:
         """The memory that the watchers of all resources may use together."""
         self._history_budget = HistoryBudget(freed=trimmer.freed)
         self._stores: dict[str, Store] = {}
+        self._cacher_tasks: dict[str, asyncio.Task[None]] = {}
         self._behaviours: dict[tuple[str, str, str], ResourceBehaviour] = {}
         self._codecs: dict[GroupVersionKind, ResourceCodec] = {}
         self._codecs_of: dict[tuple[str, str, str], ResourceCodec] = {}
@@ -85,9 +88,10 @@ class Registry:
 
     def open_store(self, resource: Resource) -> Store:
         """Return the store of a resource. The first call opens it: its cacher starts in the server's task group."""
-        store = self._stores.get(resource.storage_prefix)
+        key = _store_key(resource)
+        store = self._stores.get(key)
         if store is None:
-            store = self._stores[resource.storage_prefix] = self._open(self._keeper(resource))
+            store = self._stores[key] = self._open(key, self._keeper(resource))
         return store
 
     def open_store_of(self, group: str, version: str, kind: str) -> Store:
@@ -99,7 +103,7 @@ class Registry:
 
     def count(self, resource: Resource) -> int:
         """Return the number of cached objects, 0 if the store is not open."""
-        store = self._stores.get(resource.storage_prefix)
+        store = self._stores.get(_store_key(resource))
         return len(store.cacher) if store is not None else 0
 
     def stores(self) -> list[Store]:
@@ -107,8 +111,11 @@ class Registry:
         return list(self._stores.values())
 
     def forget(self, resource: Resource) -> None:
-        """Drop the store, the behavior and the codecs of a resource that is no longer served."""
-        self._stores.pop(resource.storage_prefix, None)
+        """Drop the store, the behavior and the codecs of a resource that is no longer served; its watches end."""
+        key = _store_key(resource)
+        self._stores.pop(key, None)
+        if (task := self._cacher_tasks.pop(key, None)) is not None:
+            task.cancel()
         self._behaviours.pop(_behaviour_key(resource), None)
         self._codecs.pop(resource.gvk, None)
         self._codecs_of.pop((resource.group, resource.version, resource.kind), None)
@@ -138,17 +145,27 @@ class Registry:
     def _keeper(self, resource: Resource) -> Resource:
         """Return the resource, of all that serve the same stored objects, after which the store is named in errors."""
         stored = resource.storage
-        keeper = self.scheme.by_kind(stored.group, stored.version, stored.kind) if stored is not None else None
-        return keeper if keeper is not None else resource
+        if resource.is_custom or stored is None:
+            return resource
+        return self.scheme.by_kind(stored.group, stored.version, stored.kind) or resource
 
-    def _open(self, resource: Resource) -> Store:
+    def convert(self, value: dict[str, Any], resource: Resource) -> dict[str, Any]:
+        """Return the value of an object in the version of a resource. Raise NoConversion if there is no conversion."""
+        from sampan.api import conversion
+
+        version = self.behaviour(resource).stored_version
+        if version is None:
+            return conversion.convert(value, resource.gvk)
+        return version.conversion.convert_now(value, resource.api_version)
+
+    def _open(self, key: str, resource: Resource) -> Store:
         stored = resource.storage
         if stored is None:
             raise ValueError(f"{resource.qualified} is not stored")
         codec = self.codec(stored, resource)
         shape = _shape(resource, stored, self.scheme.same_objects(resource), bookmark_rest(codec))
         convert = None if resource.is_custom else partial(_converted, stored)
-        backend, is_stale = self._encrypted(resource)
+        backend, is_stale = self._converting(resource, *self._encrypted(resource))
         cacher = Cacher(
             backend=backend,
             shape=shape,
@@ -159,7 +176,7 @@ class Registry:
             history_budget=self._history_budget,
             watch_budget=self.watch_budget,
         )
-        self._start_task(cacher.run())
+        self._cacher_tasks[key] = self._start_task(cacher.run())
         items = ItemMaker(shape=shape, decode_value=_json_of_protobuf, convert_value=convert)
         is_event = resource.storage_prefix == "/registry/events"
         return Store(
@@ -183,6 +200,27 @@ class Registry:
 
         backend = EncryptingBackend(inner=self.backend, values=values)
         return backend, backend.is_stale
+
+    def _converting(
+        self, resource: Resource, inner: Backend, is_stale: IsStale | None
+    ) -> tuple[Backend, IsStale | None]:
+        """Return the backend that shows a custom resource in its version, and the check for outdated values."""
+        version = self.behaviour(resource).stored_version
+        if version is None:
+            return inner, is_stale
+        backend = ConvertingBackend(inner=inner, version=version)
+        if is_stale is None:
+            return backend, backend.is_stale
+
+        async def is_any_stale(key: str) -> bool:
+            return await is_stale(key) or await backend.is_stale(key)
+
+        return backend, is_any_stale
+
+
+def _store_key(resource: Resource) -> str:
+    """Return the key of a resource's store, which all versions share, except those of custom resources."""
+    return f"{resource.storage_prefix}@{resource.version}" if resource.is_custom else resource.storage_prefix
 
 
 def _behaviour_key(resource: Resource) -> tuple[str, str, str]:

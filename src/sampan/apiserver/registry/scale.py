@@ -46,37 +46,59 @@ class Scaled:
         change, ctx = await _put(endpoints, call) if call.verb == "update" else _patch(endpoints, call)
 
         async def scaled(current: Any) -> Any:
-            old = self._scale(current)
-            desired, managers = await ctx.compute(change, self._scale(current), current.metadata.managedFields)
+            old = self.scale_before(current)
+            desired, managers = await ctx.compute(change, self.scale_before(current), current.metadata.managedFields)
             if call.verb == "update":
                 key = store.key(call.namespace, call.name)
                 preconditions.check_stored(store.resource, key, current, uid=desired.metadata.uid)
             await endpoints.admission.admit(endpoints.attributes("UPDATE", call, desired, old, ctx))
-            _check(desired, call.name)
+            self.check(desired, call.name)
             _check_uid(desired, current, store.resource)
-            current.spec.replicas = desired.spec.replicas
-            current.metadata.resourceVersion = desired.metadata.resourceVersion
+            self.set_replicas(current, desired.spec.replicas)
+            self.set_version(current, desired.metadata.resourceVersion)
             current.metadata.managedFields = managers
             return current
 
         async def check(new: Any, old: Any) -> None:
-            scales = self._scale(new), self._scale(old)
+            scales = self.scale_of(new), self.scale_before(old)
             await endpoints.admission.validate(endpoints.attributes("UPDATE", call, *scales, ctx))
 
         written = await store.update(ctx, call.name, scaled, strategy=self._strategy, check=check)
         return self._scale_response(written.obj)
 
     def _scale_response(self, obj: Any) -> ValueResponse:
-        return ValueResponse(json.to_value(self._scale(obj)))
+        return ValueResponse(json.to_value(self.scale_of(obj)))
 
-    def _scale(self, obj: Any) -> Scale:
-        meta = obj.metadata
-        kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-        return Scale(
-            metadata=ObjectMeta(**{field: getattr(meta, field) for field in kept}),
-            spec=ScaleSpec(replicas=obj.spec.replicas or 0),
-            status=ScaleStatus(replicas=obj.status.replicas, selector=self._selector(obj)),
-        )
+    def scale_of(self, obj: Any) -> Scale:
+        return make_scale(obj, obj.spec.replicas or 0, obj.status.replicas, self._selector(obj))
+
+    def scale_before(self, obj: Any) -> Scale:
+        """Return the scale of the object that a request changes."""
+        return self.scale_of(obj)
+
+    def set_replicas(self, obj: Any, replicas: int) -> None:
+        obj.spec.replicas = replicas
+
+    def set_version(self, obj: Any, resource_version: str) -> None:
+        """Set the resource version that the write must replace, from the requested scale."""
+        obj.metadata.resourceVersion = resource_version
+
+    def check(self, scale: Scale, name: str) -> None:
+        """Raise Invalid if the requested scale is invalid."""
+        field_errors = metadata.validate_object_meta(scale.metadata, True, _validate_name)
+        field_errors.extend(validate_non_negative(scale.spec.replicas, "spec.replicas"))
+        if field_errors:
+            raise errors.invalid("Scale", name, field_errors, group=KIND.group)
+
+
+def make_scale(obj: Any, replicas: int, current_replicas: int, selector: str) -> Scale:
+    meta = obj.metadata
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    return Scale(
+        metadata=ObjectMeta(**{field: getattr(meta, field) for field in kept}),
+        spec=ScaleSpec(replicas=replicas),
+        status=ScaleStatus(replicas=current_replicas, selector=selector),
+    )
 
 
 async def _put(endpoints: ApiEndpoints, call: Call) -> tuple[Change, Context]:
@@ -142,13 +164,6 @@ def _changed(
     assert call.resource is not None
     manager = manager_name(opts.field_manager, call.user_agent)
     return endpoints.scales.changed(call.resource, managers, current, scale, manager=manager, now=ctx.now)
-
-
-def _check(scale: Scale, name: str) -> None:
-    field_errors = metadata.validate_object_meta(scale.metadata, True, _validate_name)
-    field_errors.extend(validate_non_negative(scale.spec.replicas, "spec.replicas"))
-    if field_errors:
-        raise errors.invalid("Scale", name, field_errors, group=KIND.group)
 
 
 def _validate_name(name: str, is_prefix: bool) -> list[str]:

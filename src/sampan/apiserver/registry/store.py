@@ -136,7 +136,10 @@ class Store:
 
     def _check_new(self, ctx: Context, obj: Any, strategy: Strategy) -> None:
         field_errors = metadata.validate_object_meta(
-            obj.metadata, self.resource.namespaced, strategy.validate_name, is_custom=self.resource.is_custom
+            obj.metadata,
+            self.resource.namespaced,
+            strategy.validate_name,
+            needs_qualified_finalizers=self.strategy.needs_qualified_finalizers,
         )
         own = collected(strategy.validate_create(ctx, obj))
         if field_errors or own:
@@ -248,8 +251,10 @@ class Store:
     def _check_change(
         self, ctx: Context, obj: Any, old: Any, strategy: Strategy, permission_errors: Sequence[errors.FieldError]
     ) -> None:
-        is_custom = self.resource.is_custom
-        field_errors = metadata.validate_object_meta_update(obj.metadata, old.metadata, is_custom=is_custom)
+        is_needed = self.strategy.needs_qualified_finalizers
+        field_errors = metadata.validate_object_meta_update(
+            obj.metadata, old.metadata, needs_qualified_finalizers=is_needed
+        )
         field_errors.extend(permission_errors)
         field_errors.extend(collected(strategy.validate_update(ctx, obj, old)))
         if field_errors:

@@ -91,6 +91,8 @@ class Column:
     """The field that the column shows (`spec.nodeName`), whose description in the API documentation is then used."""
     newer: str = ""
     """The end of the published description that kube-apiserver omits, as it prints the text of an older version."""
+    priority: int | None = None
+    """The priority in the column definition; by default 1 for a wide column and 0 for others."""
 
 
 FinishFunc = Callable[[bool], Awaitable[None]]
@@ -112,6 +114,8 @@ class Strategy:
     """Whether errors in the metadata of a new object are reported only if there are no others."""
     counts_generation = False
     """Whether metadata.generation starts at 1 and increases with each change of the value of `spec_of`."""
+    needs_qualified_finalizers = True
+    """Whether finalizers must be standard or fully qualified names."""
     has_expressions = False
     """Whether objects of the kind contain CEL expressions, which validation compiles."""
     reset_fields: Filter | None = None

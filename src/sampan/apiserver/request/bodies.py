@@ -17,6 +17,7 @@ from sampan.api.types.meta_v1 import DeleteOptions, OwnerReference
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.negotiation import JSON, OBJECT_MEDIA_TYPES, YAML
 from sampan.machinery import errors
+from sampan.machinery.errors import FieldError
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.codec import ResourceCodec
@@ -57,7 +58,9 @@ def read_object(call: Call, codec: ResourceCodec, validation: str) -> Any:
     except json_codec.DecodeError as decode_error:
         kind = _declared_kind(body, expected)
         raise (_refusal(kind, expected) or errors.bad_request(f"{_subject(kind, expected)}: {decode_error}")) from None
-    if obj.kind != expected.kind or obj.apiVersion != expected.api_version:
+    if codec.type is None:
+        _check_custom_kind(call, obj, expected)
+    elif obj.kind != expected.kind or obj.apiVersion != expected.api_version:
         kind = _declared_kind(body, expected)
         if refusal := _refusal(kind, expected):
             raise refusal
@@ -67,12 +70,26 @@ def read_object(call: Call, codec: ResourceCodec, validation: str) -> Any:
     return obj
 
 
+def _check_custom_kind(call: Call, obj: Any, expected: GroupVersionKind) -> None:
+    """Raise kube-apiserver's error for a custom object of another kind or version. Both are required."""
+    if not obj.kind:
+        text = call.body.decode("utf-8", "replace")
+        raise unrecognized(expected.kind, f"Object 'Kind' is missing in '{text}'", call.body)
+    if obj.apiVersion != expected.api_version:
+        raise errors.bad_request(_version_mismatch(obj.apiVersion, expected.api_version))
+    if obj.kind != expected.kind:
+        error = FieldError.invalid("kind", obj.kind, f"must be {expected.kind}")
+        raise errors.invalid(obj.kind, obj.metadata.name, [error], group=expected.group)
+
+
+def _version_mismatch(actual: str, expected: str) -> str:
+    return f"the API version in the data ({actual}) does not match the expected API version ({expected})"
+
+
 def _refusal(kind: GroupVersionKind, expected_kind: GroupVersionKind) -> errors.ApiError | None:
     """Return the error for a body whose kind is not the expected one, or None if the kind is acceptable."""
     if kind != expected_kind and is_same_kind(kind, expected_kind):
-        actual, expected = kind.api_version, expected_kind.api_version
-        text = f"the API version in the data ({actual}) does not match the expected API version ({expected})"
-        return errors.bad_request(text)
+        return errors.bad_request(_version_mismatch(kind.api_version, expected_kind.api_version))
     why = _mismatch(kind, expected_kind)
     return errors.bad_request(f"{_subject(kind, expected_kind)}: {why}") if why else None
 

@@ -40,7 +40,8 @@ def patch_type(call: Call, *, is_custom: bool) -> str:
 
 def read(call: Call, codec: ResourceCodec) -> tuple[Patch | None, WriteOptions]:
     """Return the patch in a request and its options; the patch is None for a server-side apply."""
-    media = patch_type(call, is_custom=codec.type is None)
+    is_custom = codec.type is None or (call.resource is not None and call.resource.is_custom)
+    media = patch_type(call, is_custom=is_custom)
     opts = write_options("PatchOptions", call.query, is_apply=media == APPLY_YAML)
     if media == APPLY_YAML:
         return None, opts

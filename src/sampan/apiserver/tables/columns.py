@@ -35,7 +35,7 @@ def _definition(column: Column, kind: GroupVersionKind) -> dict[str, Any]:
         "type": column.type,
         "format": column.format,
         "description": published or column.description or _in_a_word(column),
-        "priority": 1 if column.wide else 0,
+        "priority": int(column.wide) if column.priority is None else column.priority,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,8 @@ from sampan.apiserver import descriptions
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _PREFIX = "#/components/schemas/"
-_LIKE = f"{META}.PartialObjectMetadata"
-"""The definition that describes the fields which all objects have."""
+_LIKE, _LIKE_LIST = "io.k8s.api.core.v1.ConfigMap", "io.k8s.api.core.v1.PodList"
+"""Definitions that describe the fields which all objects and lists have."""
 
 
 _KINDS = "x-kubernetes-group-version-kind"
@@ -100,16 +100,36 @@ def _builtin(name: str) -> dict[str, Any]:
 
 
 def _custom(resource: Resource) -> dict[str, Any]:
-    source = dict((resource.schema.openapi if resource.schema is not None else None) or {"type": "object"})
+    source = dict(_published((resource.schema.tree.openapi if resource.schema is not None else None) or _ANY_OBJECT))
     metadata = {"allOf": [{"$ref": f"{_PREFIX}{META}.ObjectMeta"}], **_text("metadata")}
     own = source.get("properties") or {}
     source["properties"] = {**own, **_title(), "metadata": metadata}
     return {**source, **_marks(resource, resource.kind)}
 
 
+_ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
+_INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
+
+
+def _published(source: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema of a custom resource as it is published: with the types of values that are an integer or a
+    string."""
+    node = dict(source)
+    if node.get("x-kubernetes-int-or-string") and "anyOf" not in node and "allOf" not in node:
+        node["anyOf"] = _INT_OR_STRING
+    if isinstance(properties := node.get("properties"), dict):
+        node["properties"] = {name: _published(child) for name, child in properties.items()}
+    for below in ("items", "additionalProperties"):
+        if isinstance(child := node.get(below), dict):
+            node[below] = _published(child)
+    return node
+
+
 def _custom_list(resource: Resource, name: str) -> dict[str, Any]:
-    metadata = {"allOf": [{"$ref": f"{_PREFIX}{META}.ListMeta"}], **_text("metadata")}
-    items = {"type": "array", "items": {"$ref": _PREFIX + name}, "description": f"List of {resource.plural}."}
+    metadata = {"allOf": [{"$ref": f"{_PREFIX}{META}.ListMeta"}], **_text("metadata", _LIKE_LIST)}
+    link = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
+    description = f"List of {resource.plural}. More info: {link}"
+    items = {"type": "array", "items": {"$ref": _PREFIX + name}, "description": description}
     return {
         "description": f"{resource.list_kind} is a list of {resource.kind}",
         "type": "object",
@@ -123,8 +143,8 @@ def _title() -> dict[str, Any]:
     return {field: {"type": "string", **_text(field)} for field in ("apiVersion", "kind")}
 
 
-def _text(field: str) -> dict[str, str]:
-    like_field = descriptions.of_definition(_LIKE).properties.get(field)
+def _text(field: str, definition: str = _LIKE) -> dict[str, str]:
+    like_field = descriptions.of_definition(definition).properties.get(field)
     return {"description": like_field.description} if like_field is not None and like_field.description else {}
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sampan.api.resource import Resource
+from sampan.api.resources import OPTIONAL, SERVED
+from sampan.api.retired import RETIRED
 from sampan.apiserver.nonresource.openapi.components import META, Definitions, Parameter
 from sampan.apiserver.nonresource.openapi.operations import TEXT, Operation, Operations, PathItem, single, title_and_tag
 from sampan.apiserver.nonresource.server_info import MAJOR, MINOR
@@ -13,6 +15,15 @@ from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request.negotiation import JSON, OBJECT_MEDIA_TYPES
 
 INFO = {"title": "Kubernetes", "version": f"{MAJOR}.{MINOR}"}
+SHARED_VERSIONS: list[tuple[str, str]] = sorted(
+    {
+        *((group, version) for group, _, version in (retired.rpartition("/") for retired in RETIRED)),
+        *((version.group, version.version) for version in (*SERVED, *OPTIONAL)),
+    }
+    - {("apiextensions.k8s.io", "v1"), ("apiregistration.k8s.io", "v1")}
+)
+"""The groups and versions of kinds that every group has, in the documents of custom resources: all that
+kube-apiserver's own scheme knows."""
 CUSTOM_INFO = {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
 _PREFIX = "#/components/schemas/"
 _SECURITY = {
@@ -128,12 +139,16 @@ def _resource_list(group: str, version: str) -> PathItem:
 
 def document(contents: OpenApiContents, name: str) -> dict[str, Any]:
     items = contents.paths(name)
-    schemas = contents.definitions.closure(used(items), contents.versions(name))
+    is_custom = contents.is_custom(name)
+    versions = SHARED_VERSIONS if is_custom else contents.versions(name)
+    components: dict[str, Any] = {"schemas": contents.definitions.closure(used(items), versions)}
+    if not is_custom:
+        components["securitySchemes"] = _SECURITY
     return {
         "openapi": "3.0.0",
-        "info": CUSTOM_INFO if contents.is_custom(name) else INFO,
+        "info": CUSTOM_INFO if is_custom else INFO,
         "paths": {item.path: _path(item) for item in sorted(items, key=lambda item: item.path)},
-        "components": {"schemas": schemas, "securitySchemes": _SECURITY},
+        "components": components,
     }
 
 

@@ -18,6 +18,7 @@ from sampan.apiserver.nonresource.openapi.operations import TEXT, Operation, Pat
 _V3_PREFIX, _PREFIX = "#/components/schemas/", "#/definitions/"
 _KEPT = frozenset({"description", "format", "properties", "required", "type", "items", "additionalProperties"})
 """The schema keywords of v2, besides extensions; like kube-apiserver, defaults and enums are omitted."""
+_TYPED = frozenset({"type", "format", "items", "properties", "additionalProperties", "required"})
 _LOOKED_AT = frozenset({"dryRun", "fieldValidation"})
 """Parameters that clients search for in operations without following references."""
 _SECURITY = {
@@ -55,6 +56,10 @@ def schema_of(node: dict[str, Any]) -> dict[str, Any]:
         schema_value["$ref"] = target.replace(_V3_PREFIX, _PREFIX)
     elif "oneOf" in node:  # a quantity or an int-or-string
         schema_value["type"] = "string"
+    if node.get("nullable"):  # v2 cannot say that null is allowed
+        schema_value = {key: value for key, value in schema_value.items() if key not in _TYPED}
+    elif node.get("x-kubernetes-preserve-unknown-fields"):  # kubectl would reject fields that are not listed
+        schema_value = {key: value for key, value in schema_value.items() if key not in ("properties", "items")}
     if isinstance(properties := schema_value.get("properties"), dict):
         schema_value["properties"] = {name: schema_of(schema) for name, schema in properties.items()}
     for below in ("items", "additionalProperties"):

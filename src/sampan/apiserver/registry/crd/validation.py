@@ -19,7 +19,7 @@ from sampan.apiserver.registry.admission_configs.webhooks import (
 )
 from sampan.apiserver.registry.validation import FieldErrors, validate_one_of, validate_required
 
-_APPROVED = "api-approved.kubernetes.io"
+APPROVAL_ANNOTATION = "api-approved.kubernetes.io"
 _SEE = "see https://github.com/kubernetes/enhancements/pull/1111"
 _PROTECTED = ("k8s.io", "kubernetes.io")
 _MIXED = "may have mixed case, but should otherwise match: "
@@ -59,22 +59,29 @@ def validate_group(group: str, at: str) -> FieldErrors:
         yield FieldError.invalid(at, group, "should be a domain with at least one dot")
 
 
+def is_protected(group: str) -> bool:
+    """Whether definitions of the group need an API approval."""
+    return any(group == domain or group.endswith(f".{domain}") for domain in _PROTECTED)
+
+
 def validate_api_approval(crd: CustomResourceDefinition, old: CustomResourceDefinition | None) -> FieldErrors:
     group = crd.spec.group
-    if not any(group == domain or group.endswith(f".{domain}") for domain in _PROTECTED):
+    if not is_protected(group):
         return
-    text, at = crd.metadata.annotations.get(_APPROVED, ""), f"metadata.annotations[{_APPROVED}]"
-    if old is not None and _state(old.metadata.annotations.get(_APPROVED, "")) == _state(text):
+    text, at = crd.metadata.annotations.get(APPROVAL_ANNOTATION, ""), f"metadata.annotations[{APPROVAL_ANNOTATION}]"
+    if old is not None and approval_state(old.metadata.annotations.get(APPROVAL_ANNOTATION, "")) == approval_state(
+        text
+    ):
         return
-    start = f'protected groups must have approval annotation "{_APPROVED}"'
+    start = f'protected groups must have approval annotation "{APPROVAL_ANNOTATION}"'
     if not text:
         yield FieldError.required(at, f"{start}, {_SEE}")
-    elif not _state(text):
+    elif not approval_state(text):
         why = f'{start} with either a URL or a reason starting with "unapproved", {_SEE}'
         yield FieldError.invalid(at, text, why)
 
 
-def _state(text: str) -> str:
+def approval_state(text: str) -> str:
     """Return the state of API approval: missing, bypassed, approved, or "" for an invalid annotation."""
     if not text:
         return "missing"

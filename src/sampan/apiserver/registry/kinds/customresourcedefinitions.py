@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable
 
+from sampan.api import times
 from sampan.api.field_errors import FieldError
 from sampan.api.types.apiextensions_v1 import (
     CustomResourceConversion,
     CustomResourceDefinition,
+    CustomResourceDefinitionCondition,
     CustomResourceDefinitionSpec,
     CustomResourceDefinitionStatus,
 )
+from sampan.apiserver.registry import deletion
 from sampan.apiserver.registry.admission_configs.webhooks import DEFAULT_PORT
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.crd.validation import (
@@ -32,12 +35,15 @@ from sampan.apiserver.tables.columns import CREATED_AT, NAME
 from sampan.machinery.apply import Except
 
 ESTABLISHED = "Established"
+CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+"""Keeps a definition that is marked as deleted until its objects are deleted."""
 _SCOPES = ("Cluster", "Namespaced")
 
 
 class CustomResourceDefinitionStrategy(Strategy):
     allow_unconditional_update = False
     counts_generation = True
+    needs_qualified_finalizers = False
     columns = (NAME, CREATED_AT)
 
     def default(self, obj: CustomResourceDefinition) -> None:
@@ -78,6 +84,33 @@ class CustomResourceDefinitionStrategy(Strategy):
         self, ctx: Context, obj: CustomResourceDefinition, old: CustomResourceDefinition
     ) -> Iterable[FieldError]:
         return _validate_crd(obj, old)
+
+    def mark_deleted(
+        self,
+        ctx: Context,
+        obj: CustomResourceDefinition,
+        *,
+        requested_s: int | None,
+        policy: deletion.Policy,
+        now: float,
+    ) -> deletion.DeletionAction:
+        """Mark a definition as deleted; the finalizer keeps it until its objects are deleted."""
+        meta = obj.metadata
+        if meta.deletionTimestamp is not None:
+            return super().mark_deleted(ctx, obj, requested_s=requested_s, policy=policy, now=now)
+        meta.deletionTimestamp = times.format_time(now)
+        if CLEANUP_FINALIZER not in meta.finalizers:
+            meta.finalizers = [*meta.finalizers, CLEANUP_FINALIZER]
+        message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+        condition = CustomResourceDefinitionCondition(
+            type="Terminating",
+            status="True",
+            lastTransitionTime=ctx.now,
+            reason="InstanceDeletionPending",
+            message=message,
+        )
+        obj.status.conditions = [*(obj.status.conditions or ()), condition]
+        return deletion.DeletionAction.MARK
 
     def warnings(
         self, ctx: Context, obj: CustomResourceDefinition, old: CustomResourceDefinition | None

@@ -1,0 +1,257 @@
+"""Conversion between the storage version of a custom resource and the version of a path.
+
+Each version of a custom resource has a store of its own, whose backend is a `ConvertingBackend`: it shows all values in
+that version and stores them in the storage version. The registry, the cacher and the endpoints therefore need to know
+nothing about versions of custom resources. The counterpart is
+`k8s.io/apiextensions-apiserver/pkg/apiserver/conversion`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Protocol
+
+from sampan.api.codec import fields
+from sampan.api.codec import json as json_codec
+from sampan.api.schema import SchemaSource
+from sampan.storage.backend import Backend, Batch, KeyValue, OnBatch, StoreConflict, StoreEvent, StorePage, StoreWatch
+
+Value = dict[str, Any]
+
+
+class ValueConversion(Protocol):
+    """Converts objects between the versions of one custom resource."""
+
+    @property
+    def needs_request(self) -> bool:
+        """Whether a conversion waits for a webhook. If not, `convert_now` does it at once."""
+
+    def convert_now(self, value: Value, api_version: str) -> Value:
+        """Return the object in that version. With a webhook, this blocks the thread, which must not be that of the
+        event loop."""
+
+    async def convert(self, values: Sequence[Value], api_version: str) -> Sequence[Value]:
+        """Return the objects in that version."""
+
+
+class NoneConversion:
+    """The conversion strategy None: versions differ in nothing but the apiVersion."""
+
+    needs_request = False
+
+    def convert_now(self, value: Value, api_version: str) -> Value:
+        return {**value, "apiVersion": api_version}
+
+    async def convert(self, values: Sequence[Value], api_version: str) -> Sequence[Value]:
+        return [self.convert_now(value, api_version) for value in values]
+
+
+class StoredVersion:
+    """How the objects of a custom resource are shown in one version, and how they are stored."""
+
+    def __init__(
+        self,
+        *,
+        kind: str,
+        api_version: str,
+        storage_version: str,
+        schema: SchemaSource,
+        conversion: ValueConversion,
+        is_only_version: bool,
+    ) -> None:
+        self.api_version, self._storage_version = api_version, storage_version
+        self._schema, self.conversion, self._is_only_version = schema, conversion, is_only_version
+        self._head, self._storage_head = (
+            b'{"kind":"%b","apiVersion":"%b",' % (kind.encode(), version.encode())
+            for version in (api_version, storage_version)
+        )
+
+    def is_current(self, value: bytes) -> bool:
+        """Whether a stored value is in the storage version."""
+        return value.startswith(self._storage_head)
+
+    def is_shown_as_stored(self, value: bytes) -> bool:
+        """Whether a value that was just written needs no conversion and no defaults, because it was written with the
+        current schema: a changed schema gets a new store. With several versions, it may have been written with the
+        schema of another one."""
+        return self._is_only_version and value.startswith(self._head)
+
+    def convert_now(self, value: bytes) -> bytes | None:
+        """Return a stored value in this version, with the defaults of the current schema and without fields that the
+        schema does not have; None if a webhook has to convert it."""
+        decoded: Value = json_codec.read_any(value)
+        if decoded.get("apiVersion") != self.api_version:
+            if self.conversion.needs_request:
+                return None
+            decoded = self.conversion.convert_now(decoded, self.api_version)
+        return self._completed(decoded, value)
+
+    async def convert(self, values: Sequence[bytes]) -> list[bytes]:
+        """Return stored values in this version; those in other versions are converted by one request."""
+        converted = [self.convert_now(value) for value in values]
+        pending = [index for index, value in enumerate(converted) if value is None]
+        if pending:
+            decoded = [json_codec.read_any(values[index]) for index in pending]
+            results = await self.conversion.convert(decoded, self.api_version)
+            for index, result in zip(pending, results, strict=True):
+                converted[index] = self._completed(result, values[index])
+        return [value for value in converted if value is not None]
+
+    async def to_storage(self, value: bytes) -> bytes:
+        """Return a value of this version in the storage version."""
+        if self._head == self._storage_head:
+            return value
+        if not self.conversion.needs_request and value.startswith(self._head):
+            return self._storage_head + value[len(self._head) :]
+        (converted,) = await self.conversion.convert([json_codec.read_any(value)], self._storage_version)
+        return json_codec.encode(_in_order(converted))
+
+    def _completed(self, decoded: Value, source: bytes) -> bytes:
+        tree = self._schema.tree
+        fields.prune(decoded, tree)
+        fields.apply_defaults(decoded, tree)
+        encoded = json_codec.encode(_in_order(decoded))
+        return source if encoded == source else encoded
+
+
+def _in_order(value: Value) -> Value:
+    """Return the object with kind, apiVersion and metadata first, which the cacher relies on."""
+    title: Value = {field: value[field] for field in ("kind", "apiVersion", "metadata") if field in value}
+    return {**title, **value}
+
+
+class ConvertingBackend:
+    """Shows the values of one custom resource in one version; keys, revisions and the order of events are those of the
+    inner backend."""
+
+    def __init__(self, *, inner: Backend, version: StoredVersion) -> None:
+        self._inner, self._version = inner, version
+
+    async def __aenter__(self) -> ConvertingBackend:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._inner.__aexit__(*exc)
+
+    async def get(self, key: str, *, revision: int = 0) -> tuple[KeyValue | None, int]:
+        entry, shown = await self._inner.get(key, revision=revision)
+        return (await self._entries([entry]))[0] if entry is not None else None, shown
+
+    async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> StorePage:
+        page = await self._inner.range(prefix, start=start, limit=limit, revision=revision)
+        return StorePage(await self._entries(page.entries), page.revision, page.remaining)
+
+    async def count(self, prefix: str) -> int:
+        return await self._inner.count(prefix)
+
+    async def put(self, key: str, value: bytes, *, expected: int | None = None, ttl_s: float | None = None) -> int:
+        stored = await self._version.to_storage(value)
+        try:
+            return await self._inner.put(key, stored, expected=expected, ttl_s=ttl_s)
+        except StoreConflict as conflict:
+            raise await self._conflict(conflict) from None
+
+    async def delete(self, key: str, *, expected: int | None = None) -> int:
+        try:
+            return await self._inner.delete(key, expected=expected)
+        except StoreConflict as conflict:
+            raise await self._conflict(conflict) from None
+
+    def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None = None) -> StoreWatch:
+        if on_batch is None or self._version.conversion.needs_request:
+            return _ConvertingWatch(self._inner.watch(prefix, after=after), self, on_batch)
+        return self._inner.watch(prefix, after=after, on_batch=lambda batch: on_batch(self._batch(batch)))
+
+    async def current_revision(self) -> int:
+        return await self._inner.current_revision()
+
+    async def replay_start(self, revisions: int) -> int:
+        return await self._inner.replay_start(revisions)
+
+    async def compact(self, revision: int) -> None:
+        await self._inner.compact(revision)
+
+    @property
+    def compacted_revision(self) -> int:
+        return self._inner.compacted_revision
+
+    async def size(self) -> int:
+        return await self._inner.size()
+
+    @property
+    def write_failure(self) -> str:
+        return self._inner.write_failure
+
+    async def is_stale(self, key: str) -> bool:
+        """Whether the value should be rewritten without a change, because it is not in the storage version."""
+        entry, _ = await self._inner.get(key)
+        return entry is not None and not self._version.is_current(entry.value)
+
+    async def batch(self, batch: Batch) -> Batch:
+        """Return the events with their values in this version."""
+        pending = [event.value for event in batch.events if event.value is not None and not self._is_ready(event)]
+        if not pending:
+            return batch
+        converted = iter(await self._version.convert(pending))
+        events = [
+            event if event.value is None or self._is_ready(event) else _with_value(event, next(converted))
+            for event in batch.events
+        ]
+        return Batch(events, batch.revision)
+
+    def _batch(self, batch: Batch) -> Batch:
+        events = [event if event.value is None or self._is_ready(event) else self._now(event) for event in batch.events]
+        return Batch(events, batch.revision)
+
+    def _now(self, event: StoreEvent) -> StoreEvent:
+        assert event.value is not None
+        converted = self._version.convert_now(event.value)
+        assert converted is not None
+        return _with_value(event, converted)
+
+    def _is_ready(self, event: StoreEvent) -> bool:
+        return event.value is not None and self._version.is_shown_as_stored(event.value)
+
+    async def _entries(self, entries: Sequence[KeyValue]) -> list[KeyValue]:
+        values = await self._version.convert([entry.value for entry in entries])
+        return [
+            KeyValue(entry.key, value, entry.revision, entry.create_revision)
+            for entry, value in zip(entries, values, strict=True)
+        ]
+
+    async def _conflict(self, conflict: StoreConflict) -> StoreConflict:
+        current = (await self._entries([conflict.current]))[0] if conflict.current is not None else None
+        return StoreConflict(conflict.key, current)
+
+
+def _with_value(event: StoreEvent, value: bytes) -> StoreEvent:
+    return StoreEvent(event.revision, event.key, value, event.create_revision)
+
+
+class _ConvertingWatch:
+    """A watch whose batches are converted one after the other, so that their order is kept while a webhook responds."""
+
+    def __init__(self, inner: StoreWatch, backend: ConvertingBackend, on_batch: OnBatch | None) -> None:
+        self._inner, self._backend, self._on_batch = inner, backend, on_batch
+
+    async def __aenter__(self) -> _ConvertingWatch:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._inner.__aexit__(*exc)
+
+    def __aiter__(self) -> AsyncIterator[Batch]:
+        return self._batches()
+
+    async def _batches(self) -> AsyncIterator[Batch]:
+        async for batch in self._inner:
+            converted = await self._backend.batch(batch)
+            if self._on_batch is None:
+                yield converted
+            else:
+                self._on_batch(converted)
+
+    async def request_progress(self) -> None:
+        await self._inner.request_progress()

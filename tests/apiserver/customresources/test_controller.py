@@ -1,0 +1,174 @@
+"""The life of a CustomResourceDefinition: names, serving, change and deletion."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from sampan.testing import Cluster
+from tests.apiserver.customresources.serving import (
+    BOXES,
+    DEFINITIONS,
+    GROUP,
+    MERGE,
+    box,
+    custom_server,
+    definition,
+    port_of,
+    schema_of,
+    version,
+)
+
+NAME = f"boxes.{GROUP}"
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    with Cluster(insecure=True, controllers=()) as cluster:
+        yield port_of(cluster)
+
+
+def test_a_resource_is_served_within_a_tenth_of_a_second(port: int) -> None:
+    async def main() -> None:
+        async with custom_server(port) as server:
+            start = time.monotonic()
+            await server.define(definition())
+            created = await server.create(box(spec={"a": 1}))
+            assert time.monotonic() - start < 1  # 0.1 s on an idle machine
+            assert created["spec"] == {"a": 1}
+            assert created["metadata"]["generation"] == 1
+            listed = (await server.ask("GET", BOXES)).json
+            assert (listed["kind"], listed["apiVersion"]) == ("BoxList", f"{GROUP}/v1")
+            assert [item["metadata"]["name"] for item in listed["items"]] == ["a"]
+
+    asyncio.run(main())
+
+
+def test_discovery_follows_the_definitions(port: int) -> None:
+    async def groups(server: object) -> list[str]:
+        reply = await server.ask("GET", "/apis")  # type: ignore[attr-defined]
+        return [group["name"] for group in reply.json["groups"]]
+
+    async def main() -> None:
+        async with custom_server(port) as server:
+            assert GROUP not in await groups(server)
+            await server.define(definition(shortNames=["bx"], categories=["all"]))
+            (entry,) = (await server.ask("GET", f"/apis/{GROUP}/v1")).json["resources"]
+            assert (entry["shortNames"], entry["categories"], entry["singularName"]) == (["bx"], ["all"], "box")
+            await server.ask("DELETE", f"{DEFINITIONS}/{NAME}")
+            await server.wait_gone(f"{DEFINITIONS}/{NAME}")
+            assert GROUP not in await groups(server)
+            assert (await server.ask("GET", BOXES)).text == "404 page not found\n"
+
+    asyncio.run(main())
+
+
+def test_names_that_another_definition_has_are_not_accepted_until_they_are_free(port: int) -> None:
+    async def main() -> None:
+        async with custom_server(port) as server:
+            await server.define(definition())
+            other = definition(plural="crates", kind="Box", listKind="CrateList", singular="crate")
+            assert (await server.ask("POST", DEFINITIONS, other)).code == 201
+            refused = await server.wait_for(f"crates.{GROUP}", "NamesAccepted", "False")
+            assert refused["status"]["conditions"][0]["reason"] == "KindConflict"
+            assert refused["status"]["conditions"][0]["message"] == '"Box" is already in use'
+            await server.ask("DELETE", f"{DEFINITIONS}/{NAME}")
+            accepted = await server.wait_for(f"crates.{GROUP}", "Established")
+            assert accepted["status"]["acceptedNames"]["kind"] == "Box"
+
+    asyncio.run(main())
+
+
+def test_a_deleted_definition_waits_for_its_objects(port: int) -> None:
+    async def main() -> None:
+        async with custom_server(port) as server:
+            await server.define(definition())
+            await server.create(box("free"))
+            held = box("held")
+            held["metadata"]["finalizers"] = ["example.com/hold"]
+            await server.create(held)
+            deleted = await server.ask("DELETE", f"{DEFINITIONS}/{NAME}")
+            assert deleted.json["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
+            await server.wait_gone(f"{BOXES}/free")
+            refused = await server.ask("POST", BOXES, box("new"))
+            assert refused.code == 403
+            assert "definition is terminating" in refused.json["message"]
+            await server.ask("PATCH", f"{BOXES}/held", {"metadata": {"finalizers": None}}, MERGE)
+            await server.wait_gone(f"{DEFINITIONS}/{NAME}")
+            await server.define(definition())
+            assert (await server.ask("GET", BOXES)).json["items"] == []
+
+    asyncio.run(main())
+
+
+def test_a_default_of_a_changed_schema_shows_in_stored_objects(port: int) -> None:
+    async def main() -> None:
+        async with custom_server(port) as server:
+            await server.define(definition(version(schema=schema_of({"size": {"type": "integer"}}))))
+            await server.create(box(spec={"size": 1}))
+            changed = schema_of({"size": {"type": "integer"}, "color": {"type": "string", "default": "red"}})
+            patch = {"spec": {"versions": [version(schema=changed)]}}
+            assert (await server.ask("PATCH", f"{DEFINITIONS}/{NAME}", patch, MERGE)).code == 200
+            shown: dict[str, object] = {}
+            while "color" not in shown:
+                answer = await server.ask("GET", f"{BOXES}/a")
+                shown = answer.json["spec"] if answer.code == 200 else {}
+            assert shown == {"size": 1, "color": "red"}
+
+    asyncio.run(main())
+
+
+def test_versions_show_the_same_objects_with_their_own_schemas(port: int) -> None:
+    async def main() -> None:
+        new = schema_of({"a": {"type": "string"}, "b": {"type": "string", "default": "x"}})
+        old = schema_of({"a": {"type": "string"}})
+        async with custom_server(port) as server:
+            await server.define(definition(version("v1", schema=new), version("v1beta1", storage=False, schema=old)))
+            beta = BOXES.replace("/v1/", "/v1beta1/")
+            await server.create(box("a", spec={"a": "1"}))
+            await server.create(box("b", "v1beta1", spec={"a": "2", "b": "pruned"}), beta)
+            shown = (await server.ask("GET", beta)).json
+            assert [item["spec"] for item in shown["items"]] == [{"a": "1"}, {"a": "2"}]
+            assert {item["apiVersion"] for item in shown["items"]} == {f"{GROUP}/v1beta1"}
+            shown = (await server.ask("GET", BOXES)).json
+            assert [item["spec"] for item in shown["items"]] == [{"a": "1", "b": "x"}, {"a": "2", "b": "x"}]
+
+    asyncio.run(main())
+
+
+def test_scale_and_status_are_subresources(port: int) -> None:
+    async def main() -> None:
+        paths = {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n", "labelSelectorPath": ".status.s"}
+        async with custom_server(port) as server:
+            await server.define(definition(version(subresources={"status": {}, "scale": paths})))
+            await server.create(box(spec={"n": 2}, status={"n": 9}))
+            status = {"status": {"n": 1, "s": "a=b"}, "spec": {"n": 7}}
+            answer = await server.ask("PATCH", f"{BOXES}/a/status", status, MERGE)
+            assert (answer.json["spec"], answer.json["status"]) == ({"n": 2}, {"n": 1, "s": "a=b"})
+            scale = (await server.ask("GET", f"{BOXES}/a/scale")).json
+            assert (scale["spec"], scale["status"]) == ({"replicas": 2}, {"replicas": 1, "selector": "a=b"})
+            answer = await server.ask("PATCH", f"{BOXES}/a/scale", {"spec": {"replicas": 5}}, MERGE)
+            assert answer.json["spec"] == {"replicas": 5}
+            assert (await server.ask("GET", f"{BOXES}/a")).json["metadata"]["generation"] == 2
+
+    asyncio.run(main())
+
+
+def test_selectable_fields_and_printer_columns(port: int) -> None:
+    async def main() -> None:
+        columns = [{"name": "Color", "type": "string", "jsonPath": ".spec.color"}]
+        custom = version(
+            schema=schema_of({"color": {"type": "string"}}),
+            additionalPrinterColumns=columns,
+            selectableFields=[{"jsonPath": ".spec.color"}],
+        )
+        async with custom_server(port) as server:
+            await server.define(definition(custom))
+            for name, color in (("a", "red"), ("b", "blue")):
+                await server.create(box(name, spec={"color": color}))
+            table = {"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
+            answer = await server.ask("GET", f"{BOXES}?fieldSelector=spec.color%3Dred", None, table)
+            assert [row["cells"] for row in answer.json["rows"]] == [["a", "red"]]
+
+    asyncio.run(main())
