@@ -1,0 +1,111 @@
+"""The settings of the proxy that its rules depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import ip_network
+
+from sampan.network.proxy.services import FAMILIES, Network, family_of
+
+PRIMARY = "primary"
+"""The value of `node_port_addresses` for the addresses of the Node object."""
+CLUSTER_CIDR, NODE_CIDR = "ClusterCIDR", "NodeCIDR"
+BRIDGE_INTERFACE, INTERFACE_NAME_PREFIX = "BridgeInterface", "InterfaceNamePrefix"
+DETECT_LOCAL_MODES = (CLUSTER_CIDR, NODE_CIDR, BRIDGE_INTERFACE, INTERFACE_NAME_PREFIX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyConfig:
+    """Counterparts of the fields of KubeProxyConfiguration with the same names."""
+
+    families: Sequence[str] = FAMILIES
+    """The IP families with a table."""
+    masquerade_bit: int = 14
+    """The bit of the packet mark for traffic that must be masqueraded."""
+    masquerade_all: bool = False
+    detect_local_mode: str = CLUSTER_CIDR
+    """How traffic of local pods is recognized; the values are in `DETECT_LOCAL_MODES`."""
+    cluster_cidrs: Sequence[str] = ()
+    """The pod CIDRs of the cluster, for the mode ClusterCIDR."""
+    local_interface: str = ""
+    """The name of the bridge or the prefix of names, for the modes BridgeInterface and InterfaceNamePrefix."""
+    node_port_addresses: Sequence[str] = (PRIMARY,)
+    """CIDRs of the node's addresses that accept node ports, or `primary`. Empty means all addresses of the node."""
+    sync_period_s: float = 30.0
+    """The time between two checks whether the rules are complete, and after which a failed sync is repeated."""
+    min_sync_period_s: float = 1.0
+    """The least time between two syncs; changes in between are applied together."""
+    audit_period_s: float = 3600.0
+    """The time between two comparisons of every rule with what the kernel has."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.masquerade_bit <= 31:
+            raise ValueError(f"masqueradeBit: {self.masquerade_bit} is not between 0 and 31")
+        if self.detect_local_mode not in DETECT_LOCAL_MODES:
+            raise ValueError(f"detectLocalMode: {self.detect_local_mode!r} is none of {', '.join(DETECT_LOCAL_MODES)}")
+        for cidr in (*self.cluster_cidrs, *self.node_port_addresses):
+            if cidr != PRIMARY:
+                ip_network(cidr, strict=False)
+
+    @property
+    def masquerade_mark(self) -> int:
+        return 1 << self.masquerade_bit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFacts:
+    """What the rules of one IP family depend on besides services: the node and the service CIDRs of the cluster."""
+
+    node_ip: str = ""
+    local_cidrs: tuple[str, ...] = ()
+    """Source addresses of local pods."""
+    local_interface: str = ""
+    """The interface of local pods; a name that ends with `*` is a prefix."""
+    node_port_ips: tuple[str, ...] | None = None
+    """The addresses that accept node ports, or None if all addresses of the node do."""
+    service_cidrs: tuple[Network, ...] = ()
+
+
+def node_facts(
+    config: ProxyConfig,
+    family: str,
+    *,
+    node_ips: Sequence[str] = (),
+    pod_cidrs: Sequence[str] = (),
+    local_addresses: Sequence[str] = (),
+    service_cidrs: Sequence[str] = (),
+) -> NodeFacts:
+    """Return the facts of an IP family. `node_ips` are the addresses of the Node object and `pod_cidrs` its pod CIDRs;
+    `local_addresses` are those of the node's interfaces."""
+    node_ips = [address for address in node_ips if family_of(address) == family]
+    cidrs = {CLUSTER_CIDR: config.cluster_cidrs, NODE_CIDR: pod_cidrs}.get(config.detect_local_mode, ())
+    interface = config.local_interface if config.detect_local_mode in (BRIDGE_INTERFACE, INTERFACE_NAME_PREFIX) else ""
+    if interface and config.detect_local_mode == INTERFACE_NAME_PREFIX:
+        interface += "*"
+    return NodeFacts(
+        node_ip=node_ips[0] if node_ips else "",
+        local_cidrs=tuple(str(ip_network(cidr, strict=False)) for cidr in cidrs if family_of(cidr) == family),
+        local_interface=interface,
+        node_port_ips=_node_port_ips(config.node_port_addresses, family, node_ips, local_addresses),
+        service_cidrs=tuple(ip_network(cidr, strict=False) for cidr in service_cidrs if family_of(cidr) == family),
+    )
+
+
+def _node_port_ips(
+    cidrs: Sequence[str], family: str, node_ips: Sequence[str], local_addresses: Sequence[str]
+) -> tuple[str, ...] | None:
+    """Return the addresses that accept node ports; loopback addresses cannot, as the kernel does not route them."""
+    if PRIMARY in cidrs:
+        return tuple(dict.fromkeys(node_ips))
+    networks = [ip_network(cidr, strict=False) for cidr in cidrs if family_of(cidr) == family]
+    if not networks or any(network.prefixlen == 0 for network in networks):
+        return None
+    candidates = [ip_network(address) for address in local_addresses if family_of(address) == family]
+    return tuple(
+        sorted(
+            str(address.network_address)
+            for address in set(candidates)
+            if not address.is_loopback and any(address.network_address in network for network in networks)
+        )
+    )
