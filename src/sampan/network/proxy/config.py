@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import ip_network
 
+from sampan.network.proxy.configuration import (
+    BRIDGE_INTERFACE,
+    CLUSTER_CIDR,
+    INTERFACE_NAME_PREFIX,
+    LOCAL_MODES,
+    MASQUERADE_BIT,
+    NODE_CIDR,
+    PRIMARY,
+)
 from sampan.network.proxy.services import FAMILIES, Network, family_of
-
-PRIMARY = "primary"
-"""The value of `node_port_addresses` for the addresses of the Node object."""
-CLUSTER_CIDR, NODE_CIDR = "ClusterCIDR", "NodeCIDR"
-BRIDGE_INTERFACE, INTERFACE_NAME_PREFIX = "BridgeInterface", "InterfaceNamePrefix"
-DETECT_LOCAL_MODES = (CLUSTER_CIDR, NODE_CIDR, BRIDGE_INTERFACE, INTERFACE_NAME_PREFIX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,11 +24,11 @@ class ProxyConfig:
 
     families: Sequence[str] = FAMILIES
     """The IP families with a table."""
-    masquerade_bit: int = 14
+    masquerade_bit: int = MASQUERADE_BIT
     """The bit of the packet mark for traffic that must be masqueraded."""
     masquerade_all: bool = False
     detect_local_mode: str = CLUSTER_CIDR
-    """How traffic of local pods is recognized; the values are in `DETECT_LOCAL_MODES`."""
+    """How traffic of local pods is recognized; the values are in `LOCAL_MODES`."""
     cluster_cidrs: Sequence[str] = ()
     """The pod CIDRs of the cluster, for the mode ClusterCIDR."""
     local_interface: str = ""
@@ -42,8 +45,8 @@ class ProxyConfig:
     def __post_init__(self) -> None:
         if not 0 <= self.masquerade_bit <= 31:
             raise ValueError(f"masqueradeBit: {self.masquerade_bit} is not between 0 and 31")
-        if self.detect_local_mode not in DETECT_LOCAL_MODES:
-            raise ValueError(f"detectLocalMode: {self.detect_local_mode!r} is none of {', '.join(DETECT_LOCAL_MODES)}")
+        if self.detect_local_mode not in LOCAL_MODES:
+            raise ValueError(f"detectLocalMode: {self.detect_local_mode!r} is none of {', '.join(LOCAL_MODES)}")
         for cidr in (*self.cluster_cidrs, *self.node_port_addresses):
             if cidr != PRIMARY:
                 ip_network(cidr, strict=False)
