@@ -9,7 +9,7 @@ the services of a node after each sync (`observer`): `health_checks` (health-che
 UDP flows; `conntrack_table` reads the kernel's table, `conntrack_sysctls` sets its limits).
 
 In user space: `balancer` chooses endpoints, `endpoint_sockets` connects to them, `localhost_ports` makes node ports
-reachable by localhost.
+reachable by localhost; `userspace` is a whole proxy for machines without packet rules, driven by `service_follower`.
 """
 
 from sampan.network.proxy.services import (

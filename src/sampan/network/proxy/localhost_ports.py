@@ -7,7 +7,6 @@ in the network namespace of a node, or on the machine on behalf of all nodes tha
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import logging
 import socket
@@ -19,17 +18,15 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.events.recorder import WARNING, EventRecorder
 from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.machinery.object_key import NamespacedName
-from sampan.network.http_port import bound_socket
 from sampan.network.proxy.endpoint_sockets import EndpointSockets
-from sampan.network.proxy.services import IPV4, IPV6, TCP, UDP, ServicePortState
+from sampan.network.proxy.services import ServicePortState, family_of
 from sampan.network.proxy.tracker import ServiceChange
-from sampan.network.relay import MOST_CONNECTIONS, DatagramRelay, StreamRelay
+from sampan.network.relay_listeners import PROTOCOLS, RelayAddress, RelayListeners
 
 log = logging.getLogger(__name__)
 
-ADDRESSES = {IPV4: "127.0.0.1", IPV6: "::1"}
+LOCALHOST = ("127.0.0.1", "::1")
 REASON = "LocalhostNodePortUnavailable"
-_RETRY_S = 10.0
 
 
 class NodePort(NamedTuple):
@@ -53,7 +50,7 @@ class NodePortBackends:
         return {
             port: next(iter(states.values())).info.name.service
             for port, states in self._states.items()
-            if port.protocol in (TCP, UDP)
+            if port.protocol in PROTOCOLS
         }
 
     async def on_changes(self, changes: Sequence[ServiceChange]) -> None:
@@ -90,25 +87,17 @@ class LocalhostPorts:
 
     def __init__(self, *, namespace: NetworkNamespace, events: EventRecorder, where: str) -> None:
         """`where` names the listener in events: the node, or the machine."""
-        self._namespace, self._events, self._where = namespace, events, where
+        self._events, self._where = events, where
         self._nodes: list[NodePortBackends] = []
-        self._relays: dict[tuple[NodePort, str], asyncio.Task[None]] = {}
-        """Running relays by node port and IP family."""
-        self._failed: set[tuple[NodePort, str]] = set()
-        self._limit = asyncio.Semaphore(MOST_CONNECTIONS)
-        self._group = asyncio.TaskGroup()
-        self._retries: asyncio.Task[None] | None = None
+        self._services: dict[NodePort, NamespacedName] = {}
+        self._listeners = RelayListeners(namespace=namespace, upstream=self._connect, on_failure=self._report)
 
     async def __aenter__(self) -> LocalhostPorts:
-        await self._group.__aenter__()
-        self._retries = self._group.create_task(self._retry())
+        await self._listeners.__aenter__()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        assert self._retries is not None
-        for task in (self._retries, *self._relays.values()):
-            task.cancel()
-        await self._group.__aexit__(None, None, None)
+        await self._listeners.__aexit__(*exc)
 
     def add(self, node: NodePortBackends) -> None:
         self._nodes.append(node)
@@ -121,51 +110,24 @@ class LocalhostPorts:
 
     def sync(self) -> None:
         """Open and close sockets after a change of node ports."""
-        services: dict[NodePort, NamespacedName] = {}
-        for node in self._nodes:
-            services.update(node.services())
-        for port, family in [key for key in self._relays if key[0] not in services]:
-            self._relays.pop((port, family)).cancel()
-        self._failed = {key for key in self._failed if key[0] in services}
-        for port, service in services.items():
-            for family in ADDRESSES:
-                if (port, family) not in self._relays:
-                    self._open(port, family, service)
+        self._services = {port: service for node in self._nodes for port, service in node.services().items()}
+        self._listeners.sync(
+            [RelayAddress(port.protocol, address, port.number) for port in self._services for address in LOCALHOST]
+        )
 
-    def _open(self, port: NodePort, family: str, service: NamespacedName) -> None:
-        address, kind = ADDRESSES[family], socket.SOCK_STREAM if port.protocol == TCP else socket.SOCK_DGRAM
-        try:
-            listener = bound_socket(self._namespace, address, port.number, kind)
-        except OSError as error:
-            if error.errno not in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):  # no IPv6 here
-                self._report(port, family, service, error)
-            return
-        self._failed.discard((port, family))
-
-        async def upstream(client: str) -> socket.socket:
-            return await self._connect(port, family, client)
-
-        relay: StreamRelay | DatagramRelay
-        if port.protocol == TCP:
-            relay = StreamRelay(listener=listener, upstream=upstream, limit=self._limit)
-        else:
-            relay = DatagramRelay(listener=listener, upstream=upstream)
-        self._relays[port, family] = self._group.create_task(relay.run())
-
-    def _report(self, port: NodePort, family: str, service: NamespacedName, error: OSError) -> None:
-        if (port, family) in self._failed:
-            return
-        self._failed.add((port, family))
+    def _report(self, address: RelayAddress, error: OSError) -> None:
+        service = self._services[NodePort(address.protocol, address.port)]
         message = (
-            f"node port {port.number}/{port.protocol} is not available on {ADDRESSES[family]} of {self._where}: "
+            f"node port {address.port}/{address.protocol} is not available on {address.address} of {self._where}: "
             f"{error.strerror}"
         )
         log.warning("service %s: %s", service, message)
         about = ObjectReference(kind="Service", namespace=service.namespace, name=service.name, apiVersion="v1")
         self._events.event(about, WARNING, REASON, message)
 
-    async def _connect(self, port: NodePort, family: str, client: str) -> socket.socket:
+    async def _connect(self, address: RelayAddress, client: str) -> socket.socket:
         """Connect through the first node that can: a node that has stopped may still be in the list."""
+        port, family = NodePort(address.protocol, address.port), family_of(address.address)
         error: OSError = ConnectionRefusedError(errno.ECONNREFUSED, f"there is no node for port {port.number}")
         for node in self._nodes:
             try:
@@ -173,9 +135,3 @@ class LocalhostPorts:
             except OSError as failure:
                 error = failure
         raise error
-
-    async def _retry(self) -> None:
-        while True:
-            await asyncio.sleep(_RETRY_S)
-            if self._failed:
-                self.sync()

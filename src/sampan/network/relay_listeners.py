@@ -1,0 +1,114 @@
+"""A set of relays that follows a desired set of addresses: opened, closed, and tried again when a port is in use."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Awaitable, Callable, Collection
+from typing import NamedTuple
+
+from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.network.http_port import bound_socket
+from sampan.network.relay import MOST_CONNECTIONS, DatagramRelay, StreamRelay
+
+TCP, UDP = "TCP", "UDP"
+PROTOCOLS = (TCP, UDP)
+"""The protocols that can be relayed."""
+_RETRY_S = 10.0
+_NO_SUCH_ADDRESS = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
+
+
+class RelayAddress(NamedTuple):
+    """Where a relay listens."""
+
+    protocol: str
+    address: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.address}]" if ":" in self.address else self.address
+        return f"{host}:{self.port}/{self.protocol}"
+
+
+RelayUpstream = Callable[[RelayAddress, str], Awaitable[socket.socket]]
+"""Returns a connected socket for a client of a listener. Raises OSError if there is nothing to connect to."""
+
+
+class RelayListeners:
+    """The open listeners. `async with` closes them and their connections at the end.
+
+    `on_failure` is called once when a listener cannot be opened, for instance because another program has the port;
+    it is tried again until it is not desired. Addresses that the namespace does not have are skipped silently, and
+    tried again too.
+    """
+
+    def __init__(
+        self,
+        *,
+        namespace: NetworkNamespace,
+        upstream: RelayUpstream,
+        on_failure: Callable[[RelayAddress, OSError], None],
+    ) -> None:
+        self._namespace, self._upstream, self._on_failure = namespace, upstream, on_failure
+        self._desired: set[RelayAddress] = set()
+        self._relays: dict[RelayAddress, asyncio.Task[None]] = {}
+        self._reported: set[RelayAddress] = set()
+        self._limit = asyncio.Semaphore(MOST_CONNECTIONS)
+        self._group = asyncio.TaskGroup()
+        self._retries: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> RelayListeners:
+        await self._group.__aenter__()
+        self._retries = self._group.create_task(self._retry())
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        assert self._retries is not None
+        for task in (self._retries, *self._relays.values()):
+            task.cancel()
+        await self._group.__aexit__(None, None, None)
+
+    @property
+    def open_addresses(self) -> frozenset[RelayAddress]:
+        return frozenset(self._relays)
+
+    def sync(self, desired: Collection[RelayAddress]) -> None:
+        """Close the listeners that are not desired, and open those that are missing."""
+        self._desired = set(desired)
+        self._reported &= self._desired
+        for address in [address for address in self._relays if address not in self._desired]:
+            self._relays.pop(address).cancel()
+        self._open_missing()
+
+    def _open_missing(self) -> None:
+        for address in self._desired - self._relays.keys():
+            kind = socket.SOCK_STREAM if address.protocol == TCP else socket.SOCK_DGRAM
+            try:
+                listener = bound_socket(self._namespace, address.address, address.port, kind)
+            except OSError as error:
+                if error.errno not in _NO_SUCH_ADDRESS and address not in self._reported:
+                    self._reported.add(address)
+                    self._on_failure(address, error)
+            else:
+                self._reported.discard(address)
+                self._relays[address] = self._group.create_task(self._run(address, listener))
+
+    async def _run(self, address: RelayAddress, listener: socket.socket) -> None:
+        async def upstream(client: str) -> socket.socket:
+            return await self._upstream(address, client)
+
+        relay: StreamRelay | DatagramRelay
+        if address.protocol == TCP:
+            relay = StreamRelay(listener=listener, upstream=upstream, limit=self._limit)
+        else:
+            relay = DatagramRelay(listener=listener, upstream=upstream)
+        try:
+            await relay.run()
+        finally:
+            listener.close()
+
+    async def _retry(self) -> None:
+        while True:
+            await asyncio.sleep(_RETRY_S)
+            self._open_missing()
