@@ -1,0 +1,176 @@
+"""Several nodes of one machine, each in a network namespace of its own, with real packets between their pods."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.machinery.network_namespace import is_network
+from sampan.network import netlink
+from sampan.network.nft import list_rules
+from sampan.network.nodes import bridge_of_nodes, unsupported_reason
+from tests.cli.command import TIMEOUT_S, Sampan, get
+from tests.ports import free_port
+
+pytestmark = pytest.mark.skipif(
+    bool(unsupported_reason()) or not (shutil.which("runc") or shutil.which("crun")),
+    reason=unsupported_reason() or "needs runc or crun",
+)
+
+PORT, HOST_PORT = 8080, 18080
+SERVER = """
+import http.server, socket
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(f"NAME {self.client_address[0]}".encode())
+    def log_message(self, *args):
+        pass
+http.server.ThreadingHTTPServer(("", PORT), Handler).serve_forever()
+"""
+
+
+class Machine:
+    """A cluster with several nodes on this machine."""
+
+    def __init__(self, sampan: Sampan) -> None:
+        self.sampan = sampan
+        self.root = sampan.folder() / "nodes"
+
+    def api(self, path: str) -> dict[str, Any]:
+        value: dict[str, Any] = json.loads(self.sampan("kubectl", "get", path, "-o", "json"))
+        return value
+
+    def node_ip(self, name: str) -> str:
+        addresses = self.api(f"node/{name}")["status"]["addresses"]
+        return next(str(entry["address"]) for entry in addresses if entry["type"] == "InternalIP")
+
+    def create(self, name: str, node: str, *, port: int = PORT, **spec: Any) -> None:
+        """Create a pod with an HTTP server that answers with the pod's name and the address of the client."""
+        container = {
+            "name": "server",
+            "image": "sampan.local/host",
+            "command": ["python3", "-c", SERVER.replace("NAME", name).replace("PORT", str(port))],
+            "readinessProbe": {"httpGet": {"port": port}, "periodSeconds": 1},
+            **spec.pop("container", {}),
+        }
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "annotations": spec.pop("annotations", {})},
+            "spec": {"nodeName": node, "terminationGracePeriodSeconds": 0, "containers": [container], **spec},
+        }
+        manifest = self.sampan.home / f"{name}.json"
+        manifest.write_text(json.dumps(pod))
+        self.sampan("kubectl", "create", "-f", str(manifest))
+
+    def pod_ip(self, name: str) -> str:
+        """Return the address of a pod once it is ready, which its readiness probe has to find out."""
+
+        def ready() -> str:
+            status = self.api(f"pod/{name}")["status"]
+            is_ready = any(
+                entry["type"] == "Ready" and entry["status"] == "True" for entry in status.get("conditions", ())
+            )
+            return str(status["podIP"]) if is_ready else ""
+
+        return wait_for(ready)
+
+    def curl(self, pod: str, address: str) -> str:
+        return self.sampan("kubectl", "exec", pod, "--", "curl", "-sS", "-m", "20", f"http://{address}/")
+
+
+def wait_for(value: Callable[[], str]) -> str:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not (result := value()):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    return result
+
+
+def of_the_cluster(root: Path) -> Mapping[str, list[str]]:
+    """Return what the cluster has in the network of the machine."""
+    bridge = bridge_of_nodes(root)
+    with netlink.opened() as link:
+        routes = netlink.pod_routes(link)
+    tables = [entry["table"]["name"] for entry in list_rules("tables")["nftables"] if "table" in entry]
+    return {
+        "links": [name for _, name in socket.if_nameindex() if name.startswith(bridge)],
+        "tables": [name for name in tables if bridge in name],
+        "routes": list(routes),
+        "namespaces": [str(path) for path in root.glob("*/netns") if is_network(path)],
+    }
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    sampan = Sampan(tmp_path_factory.mktemp("nodes"))
+    ports = ("--secure-port", str(free_port()), "--insecure-port", str(free_port()))
+    sampan("up", "--detach", "--nodes", "3", "--runtime", "oci", *ports)
+    machine = Machine(sampan)
+    machine.create("a", "node-0")
+    host_port = {"containerPort": PORT, "hostPort": HOST_PORT}
+    machine.create("b", "node-1", container={"ports": [host_port]})
+    machine.create("h", "node-2", port=PORT + 1, hostNetwork=True)
+    yield machine
+    sampan("down")
+
+
+def test_pods_of_all_nodes_reach_each_other(machine: Machine) -> None:
+    a, b, h = (machine.pod_ip(name) for name in "abh")
+    nodes = [machine.node_ip(f"node-{number}") for number in range(3)]
+    assert len(set(nodes)) == 3
+    assert h == nodes[2]
+    assert machine.curl("a", f"{b}:{PORT}") == f"b {a}"
+    assert machine.curl("b", f"{a}:{PORT}") == f"a {b}"
+    assert machine.curl("a", f"{h}:{PORT + 1}") == f"h {a}"
+    assert machine.curl("h", f"{a}:{PORT}") == f"a {h}"
+    assert machine.curl("a", f"{nodes[1]}:{HOST_PORT}") == f"b {a}"
+
+
+def test_processes_of_the_machine_reach_pods_and_kubelets(machine: Machine) -> None:
+    b = machine.pod_ip("b")
+    host = machine.node_ip("node-0").rpartition(".")[0]
+    assert get(f"http://{b}:{PORT}/")[1].startswith(f"b {host}")
+    assert get(f"http://{machine.node_ip('node-1')}:{HOST_PORT}/")[1].startswith("b ")
+    assert get(f"https://{machine.node_ip('node-1')}:10250/pods")[0] == 401
+    url = machine.sampan.note()["insecure_url"]
+    assert get(f"{url}/api/v1/namespaces/default/pods/b:{PORT}/proxy/")[1].startswith("b ")
+    assert get(f"{url}/api/v1/nodes/node-1/proxy/healthz") == (200, "ok")
+
+
+def test_nodes_come_and_go(machine: Machine) -> None:
+    assert "node-3 is ready" in machine.sampan("node", "add")
+    machine.create("c", "node-3")
+    c, a = machine.pod_ip("c"), machine.pod_ip("a")
+    assert machine.curl("a", f"{c}:{PORT}") == f"c {a}"
+    before = machine.node_ip("node-3")
+    machine.sampan("node", "stop", "node-3")
+    wait_for(lambda: "" if is_network(machine.root / "node-3" / "netns") else "gone")
+    machine.sampan("node", "start", "node-3")
+    assert machine.node_ip("node-3") == before
+    assert is_network(machine.root / "node-3" / "netns")
+    machine.sampan("node", "remove", "node-3")
+    wait_for(lambda: "" if (machine.root / "node-3").exists() else "gone")
+    state = of_the_cluster(machine.root)
+    assert len(state["namespaces"]) == 3
+    assert len(state["links"]) == 4
+
+
+def test_a_killed_cluster_leaves_nothing_after_down(machine: Machine) -> None:
+    before, a = of_the_cluster(machine.root), machine.pod_ip("a")
+    assert all(before.values())
+    os.kill(machine.sampan.note()["pid"], signal.SIGKILL)
+    assert get(f"http://{a}:{PORT}/")[1].startswith("a ")  # pods outlive the process of the cluster
+    machine.sampan("down")
+    assert not any(of_the_cluster(machine.root).values())
