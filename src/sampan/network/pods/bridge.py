@@ -18,6 +18,7 @@ from sampan.network.pods import rules
 from sampan.network.pods.addresses import AddressPool, Network, NoAddressLeft, parse_cidrs
 from sampan.network.pods.config import BridgeConfig, failed, not_ready
 from sampan.network.pods.host_network import HostNetwork
+from sampan.network.pods.isolation import IsolationError, NoIsolation, PodIsolation
 from sampan.network.pods.names import link_for
 from sampan.network.pods.nft import NftChange
 from sampan.network.pods.ports import Element
@@ -38,13 +39,20 @@ class BridgeNetwork:
 
     Entering the context takes over the network of a previous run and removes what deleted pods left behind. `directory`
     is the node's own directory. A single thread applies all changes in the network namespace of the node, in the order
-    of the calls.
+    of the calls. `isolation` puts network policies into effect before a pod is connected.
     """
 
     def __init__(
-        self, *, directory: Path, config: BridgeConfig, clock: Clock, namespace: NetworkNamespace = _OF_PROCESS
+        self,
+        *,
+        directory: Path,
+        config: BridgeConfig,
+        clock: Clock,
+        namespace: NetworkNamespace = _OF_PROCESS,
+        isolation: PodIsolation | None = None,
     ) -> None:
         self._config, self._clock = config, clock
+        self._isolation = isolation or NoIsolation()
         self._records = PodNetworkRecords(directory)
         self._pods: dict[str, PodNetworkRecord] = {}
         """Records are replaced, never changed in place, as the thread reads them too."""
@@ -63,6 +71,8 @@ class BridgeNetwork:
         self._pool = AddressPool(addresses)
         self._earlier = tuple(dict.fromkeys(ip_network(cidr, strict=False) for cidr in addresses))
         await self._do(self._take_over)
+        for uid in self._pods:
+            self._isolation.adopt(uid, self.addresses(uid))
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -84,6 +94,7 @@ class BridgeNetwork:
         await self._do(self._machine.remove_all)
         for uid in list(self._pods):
             self._forget(uid)
+        await self._isolation.remove_all()
 
     # -- PodNetwork interface ----------------------------------------------------------------------------------------
 
@@ -103,11 +114,18 @@ class BridgeNetwork:
             self._records.save(record)
             self._pods[uid] = record
         try:
+            await self._isolate(uid)
             await self._do(self._machine.connect, record, self._port_change(before, record))
         except RuntimeFailure:
             await self._undo(before, record)
             raise
         return self.addresses(uid)
+
+    async def _isolate(self, uid: str) -> None:
+        try:
+            await self._isolation.isolate(uid, self.addresses(uid))
+        except IsolationError as error:
+            raise failed(str(error)) from None
 
     async def _undo(self, before: PodNetworkRecord | None, record: PodNetworkRecord) -> None:
         """Undo a failed attach. A pod that was attached before keeps its previous state."""
@@ -126,7 +144,14 @@ class BridgeNetwork:
         self._machine.leave(before.link)
         await self._do(self._machine.disconnect, before, self._port_change(before, detached))
         if self._pods.get(uid) is detached:  # Unless it was attached again meanwhile.
+            await self._release(uid)
             self._forget(uid)
+
+    async def _release(self, uid: str) -> None:
+        try:
+            await self._isolation.release(uid)
+        except IsolationError as error:
+            raise failed(str(error)) from None
 
     def known(self) -> Sequence[str]:
         return list(self._pods)

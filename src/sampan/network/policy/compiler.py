@@ -142,6 +142,20 @@ class PolicyCompiler:
             self._released.add(uid)
         self._on_sandbox(uid)
 
+    def pod_of(self, uid: str) -> NamespacedName | None:
+        """Return the pod of a sandbox, or None if it is not known."""
+        pod = self._directory.by_sandbox(uid)
+        return pod.key if pod is not None else None
+
+    def namespace_names(self) -> list[str]:
+        return list(self._directory.namespaces)
+
+    def pod_keys(self) -> list[NamespacedName]:
+        return list(self._reported)
+
+    def policy_keys(self) -> list[NamespacedName]:
+        return [key for policies in self._policies.values() for key in policies]
+
     # -- local pods --------------------------------------------------------------------------------------------------
 
     def _on_sandbox(self, uid: str) -> None:

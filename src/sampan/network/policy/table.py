@@ -137,6 +137,15 @@ class PolicyTable:
             lines += self._element_lines("add", name, elements)
         return "".join(f"{line}\n" for line in lines)
 
+    def additions(self) -> str:
+        """Return the text that adds the content to a table that may exist, and leaves the rest of that table."""
+        lines = [f"add table inet {self.name}", *map(self._add_set, self.sets), *map(self._add_chain, self.chains)]
+        for name in self.chains:
+            lines += [f"flush chain inet {self.name} {name}", *self._add_rules(name)]
+        for name, elements in self.elements.items():
+            lines += self._element_lines("add", name, elements)
+        return "".join(f"{line}\n" for line in lines)
+
     def removal(self) -> str:
         return f"add table inet {self.name}\ndelete table inet {self.name}\n"
 

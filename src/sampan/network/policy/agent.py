@@ -1,0 +1,220 @@
+"""Network policies of one node: informers feed the compiler, and the pod network waits for its transactions."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack
+
+from sampan.api.label_grammar import SelectorError
+from sampan.api.types.core_v1 import Namespace, Pod
+from sampan.api.types.networking_v1 import NetworkPolicy
+from sampan.machinery import errors
+from sampan.machinery.client import Client, Selection
+from sampan.machinery.client.transport import ConnectionFailed
+from sampan.machinery.clock import Clock
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.object_key import NamespacedName, key_of
+from sampan.network.nft import NftError
+from sampan.network.pods.isolation import IsolationError
+from sampan.network.policy.compiler import PolicyConfig
+from sampan.network.policy.enforcer import PolicyEnforcer
+from sampan.network.policy.pods import endpoint_of
+from sampan.network.policy.policy_spec import PolicySpec, policy_spec
+
+log = logging.getLogger(__name__)
+
+_AUDIT_S = 60.0
+_RETRY_S = 1.0
+_KNOWN_S = 2.0
+"""How long a new pod waits until the informers know it. After that it starts, isolated until they do."""
+_LIST_S = 2.0
+
+
+class NetworkPolicyAgent:
+    """A `PodIsolation` that follows NetworkPolicies, pods and namespaces. `run` works until it is cancelled.
+
+    Before a pod is connected, the policies of its namespace are listed: a policy that was created before the pod is in
+    effect with its first packet, however far behind the informer is.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: PolicyConfig,
+        namespace: NetworkNamespace,
+        client: Client,
+        informers: InformerFactory,
+        clock: Clock,
+    ) -> None:
+        self._enforcer = PolicyEnforcer(config=config, namespace=namespace, clock=clock)
+        self._compiler = self._enforcer.compiler
+        self._client, self._clock = client, clock
+        self._pods, self._policies = informers.of(Pod), informers.of(NetworkPolicy)
+        self._namespaces = informers.of(Namespace)
+        self._has_changes = asyncio.Event()
+        self._awaited: dict[str, asyncio.Event] = {}
+        """Sandboxes whose pods the informers do not know yet, by uid."""
+        self._listed: dict[NamespacedName, NetworkPolicy] = {}
+        """Policies that were listed for a new pod and that the informer has not reached."""
+        self._listed_at: dict[NamespacedName, float] = {}
+
+    # -- PodIsolation ------------------------------------------------------------------------------------------------
+
+    def adopt(self, uid: str, addresses: Sequence[str]) -> None:
+        self._compiler.attach(uid, addresses)
+        self._on_change()
+
+    async def isolate(self, uid: str, addresses: Sequence[str]) -> None:
+        try:
+            if self._compiler.pod_of(uid) is None:
+                await self._enforcer.isolate(uid, addresses)
+                await self._wait_for_pod(uid)
+            if (pod := self._compiler.pod_of(uid)) is not None:
+                await self._list_policies(pod.namespace)
+                await self._enforcer.isolate(uid, addresses)
+        except NftError as error:
+            raise IsolationError(f"network policies: {error}") from None
+
+    async def release(self, uid: str) -> None:
+        """The elements of the addresses are deleted before another pod can have the addresses."""
+        self._compiler.detach(uid)
+        try:
+            await self._enforcer.commit()
+        except NftError as error:
+            raise IsolationError(f"network policies: {error}") from None
+
+    async def remove_all(self) -> None:
+        try:
+            await self._enforcer.remove_all()
+        except NftError as error:
+            log.warning("cannot remove the rules of network policies: %s", error)
+
+    async def _wait_for_pod(self, uid: str) -> None:
+        known = self._awaited[uid] = asyncio.Event()
+        try:
+            async with asyncio.timeout(_KNOWN_S):
+                await known.wait()
+        except TimeoutError:
+            log.warning("pod %s stays isolated until the network policy informers know it", uid)
+        finally:
+            del self._awaited[uid]
+
+    async def _list_policies(self, namespace: str) -> None:
+        try:
+            async with asyncio.timeout(_LIST_S):
+                page = await self._client.of(NetworkPolicy).list_all(Selection(namespace=namespace))
+        except (errors.ApiError, ConnectionFailed, TimeoutError) as error:
+            log.warning("cannot list network policies of %s, using those known so far: %s", namespace, error)
+            return
+        for policy in page.items:
+            key = key_of(policy)
+            if not _is_newer(self._policies.lister.by_key(key), policy):
+                self._listed[key] = policy
+                self._listed_at[key] = self._clock.monotonic()
+                self._put_policy(key)
+
+    # -- informers ---------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Enforce policies until cancelled."""
+        with ExitStack() as stack:
+            stack.callback(await self._namespaces.follow(self._on_namespace))
+            stack.callback(await self._policies.follow(self._on_policy))
+            stack.callback(await self._pods.follow(self._on_pod))
+            for informer in (self._namespaces, self._policies, self._pods):
+                await informer.synced.wait()
+            self._forget_deleted()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._commit_changes())
+                group.create_task(self._audit())
+
+    def _on_namespace(self, old: Namespace | None, new: Namespace | None) -> None:
+        name = key_of(new or old).name
+        self._compiler.put_namespace(name, new.metadata.labels if new is not None else None)
+        self._on_change()
+
+    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        key = key_of(new or old)
+        endpoint = endpoint_of(new) if new is not None else None
+        self._compiler.put_pod(key, endpoint)
+        if endpoint is not None and self._awaited:
+            for uid in (endpoint.uid, endpoint.static_uid):
+                if uid in self._awaited:
+                    self._awaited[uid].set()
+        self._on_change()
+
+    def _on_policy(self, old: NetworkPolicy | None, new: NetworkPolicy | None) -> None:
+        key = key_of(new or old)
+        if new is None or _is_newer(new, self._listed.get(key)):
+            self._unlist(key)
+        self._put_policy(key)
+
+    def _put_policy(self, key: NamespacedName) -> None:
+        policy = self._listed.get(key) or self._policies.lister.by_key(key)
+        self._compiler.put_policy(key, _spec_of(policy) if policy is not None else None)
+        self._on_change()
+
+    def _unlist(self, key: NamespacedName) -> None:
+        self._listed.pop(key, None)
+        self._listed_at.pop(key, None)
+
+    def _forget_deleted(self) -> None:
+        """Remove what was deleted while this agent did not follow the informers, or before an informer reached it."""
+        for key, listed_at in list(self._listed_at.items()):
+            if listed_at + _AUDIT_S < self._clock.monotonic():
+                self._unlist(key)
+        for key in self._compiler.policy_keys():
+            self._put_policy(key)
+        for key in self._compiler.pod_keys():
+            if self._pods.lister.by_key(key) is None:
+                self._compiler.put_pod(key, None)
+        for name in self._compiler.namespace_names():
+            if self._namespaces.lister.get(name) is None:
+                self._compiler.put_namespace(name, None)
+        self._on_change()
+
+    def _on_change(self) -> None:
+        if self._compiler.table.is_changed:
+            self._has_changes.set()
+
+    # -- transactions ------------------------------------------------------------------------------------------------
+
+    async def _commit_changes(self) -> None:
+        await self._retry(self._enforcer.start)
+        while True:
+            await self._has_changes.wait()
+            self._has_changes.clear()
+            await self._retry(self._enforcer.commit)
+
+    async def _audit(self) -> None:
+        while True:
+            await self._clock.sleep(_AUDIT_S)
+            self._forget_deleted()
+            await self._retry(self._enforcer.commit)
+            await self._retry(self._enforcer.audit)
+
+    async def _retry(self, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                return await work()
+            except NftError as error:
+                log.error("cannot enforce network policies; trying again in %g s: %s", _RETRY_S, error)
+            await self._clock.sleep(_RETRY_S)
+
+
+def _is_newer(policy: NetworkPolicy | None, other: NetworkPolicy | None) -> bool:
+    """Whether a policy is at least as new as the other."""
+    if policy is None or other is None:
+        return other is None
+    return int(policy.metadata.resourceVersion or 0) >= int(other.metadata.resourceVersion or 0)
+
+
+def _spec_of(policy: NetworkPolicy) -> PolicySpec | None:
+    try:
+        return policy_spec(policy)
+    except SelectorError as error:
+        log.warning("ignoring network policy %s: %s", key_of(policy), error)
+        return None

@@ -1,0 +1,105 @@
+"""Commits the compiled table to the kernel, one atomic transaction for all pending changes, and audits it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from sampan.machinery.clock import Clock
+from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.network.nft import NftError, list_rules, run_nft
+from sampan.network.policy.audit import table_error
+from sampan.network.policy.compiler import PolicyCompiler, PolicyConfig
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class PolicyEnforcer:
+    """Applies the policies of one node. `compiler` may be changed at any time; `commit` makes changes effective.
+
+    Until `start` the compiler may lack pods and policies. A table that an earlier process has left therefore stays as
+    it is; only new sandboxes are added to it, isolated.
+    """
+
+    def __init__(self, *, config: PolicyConfig, namespace: NetworkNamespace, clock: Clock) -> None:
+        self.compiler = PolicyCompiler(config)
+        self._config, self._clock = config, clock
+        self._thread: ThreadPoolExecutor = namespace.executor("network-policy")
+        self._lock = asyncio.Lock()
+        """Held during a transaction, so that transactions have the order of the changes."""
+        self._is_started = False
+        self._needs_rewrite = True
+        """Whether the table in the kernel is unknown, so that only a rewrite is right."""
+
+    async def start(self) -> None:
+        """Enforce the policies that the compiler has, in place of those of an earlier process."""
+        self._is_started = True
+        await self.commit()
+
+    async def isolate(self, uid: str, addresses: Sequence[str]) -> None:
+        """Make the policies of a sandbox effective; until its pod is known, drop all of its traffic."""
+        self.compiler.attach(uid, addresses)
+        if self._is_started:
+            await self.commit()
+        else:
+            await self._isolate_early(uid, addresses)
+
+    async def _isolate_early(self, uid: str, addresses: Sequence[str]) -> None:
+        single = PolicyCompiler(self._config)
+        single.attach(uid, addresses)
+        async with self._lock:
+            if not self._is_started:
+                return await self._write(single.table.additions())
+        await self.commit()
+
+    async def commit(self) -> None:
+        """Return when all changes up to now are effective. Raise NftError; the next call tries again."""
+        async with self._lock:
+            table = self.compiler.table
+            if not self._needs_rewrite:
+                if not (text := table.changes(self._clock.monotonic())):
+                    return
+                try:
+                    return await self._write(text)
+                except NftError as error:
+                    log.warning("rewriting the rules of network policies: %s", error)
+            self._needs_rewrite = True
+            await self._write(table.whole())
+            self._needs_rewrite = False
+
+    async def audit(self) -> None:
+        """Restore the table if another program has changed it. Raise NftError."""
+        async with self._lock:
+            table = self.compiler.table
+            if self._needs_rewrite or table.is_changed or not table.chains:
+                return
+            try:
+                error = table_error(await self._run(lambda: list_rules("table", "inet", table.name)), table)
+            except NftError as failure:
+                error = str(failure)
+            if not error or table.is_changed:
+                return
+            log.warning("restoring the rules of network policies: %s", error)
+            self._needs_rewrite = True
+        await self.commit()
+
+    async def remove_all(self) -> None:
+        """Remove the table, for a node that is removed. There is nothing left to enforce."""
+        async with self._lock:
+            self._is_started, self._needs_rewrite = False, True
+            await self._write(self.compiler.table.removal())
+
+    def close(self) -> None:
+        self._thread.shutdown()
+
+    async def _write(self, text: str) -> None:
+        await self._run(lambda: run_nft("-f", "-", text=text))
+
+    async def _run(self, call: Callable[[], T]) -> T:
+        """Call in the network namespace of the node. A transaction that has begun is not interrupted."""
+        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, call))
