@@ -110,7 +110,7 @@ def test_a_directory_with_somebody_elses_files_is_no_data_directory(home: Path, 
     (tmp_path / "project/README.md").write_text("x")
     done = run("up", "--data-dir", str(tmp_path / "project"))
     assert done.stderr == (
-        f"Error: --data-dir: {tmp_path}/project is not empty and no cluster's directory: it has 'README.md'\n"
+        f"Error: --data-dir: {tmp_path}/project is neither empty nor a cluster's directory: it has 'README.md'\n"
     )
     assert files(tmp_path / "project") == ["README.md", "images"]
 
@@ -124,7 +124,7 @@ def test_deleting_removes_only_what_is_the_clusters(home: Path, tmp_path: Path) 
     (where / "images").symlink_to(outside)
     done = run("down", "--name", "mine", "--delete")
     assert done.stdout == "mine: data removed\n"
-    assert done.stderr == f"mine: {where} has files that are not the cluster's, and stays: notes.txt\n"
+    assert done.stderr == f"mine: {where} is kept: it has files that are not the cluster's: notes.txt\n"
     assert files(home) == ["mine", "mine/notes.txt"]
     assert files(outside) == ["file"]
 

@@ -150,7 +150,7 @@ def test_policies_that_make_no_sense(sampan: Sampan, tmp_path: Path, command: st
 
 def test_flags_that_make_no_sense(sampan: Sampan) -> None:
     words = (NAME, "--master", "http://127.0.0.1:1", "--algorithm-provider")
-    assert "there is no 'Best'; known are DefaultProvider, ClusterAutoscaler" in sampan.fails(*words, "Best")
+    assert "there is no 'Best'; supported: DefaultProvider, ClusterAutoscaler" in sampan.fails(*words, "Best")
     told = sampan.fails(*words, "DefaultProvider", "--policy-config-file", "/x")
     assert "--policy-config-file: cannot be given together with --algorithm-provider" in told
 

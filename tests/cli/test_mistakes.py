@@ -26,11 +26,11 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("up --components foo", "--components: there is no 'foo'; known are apiserver, controllers"),
+        ("up --components foo", "--components: there is no 'foo'; supported: apiserver, controllers"),
         ("up --components controllers", "--components: apiserver cannot be left out"),
         ("up --controllers foo", '--controllers: "foo" is not in the list of known controllers'),
         ("up --secure-port 70000", "--secure-port: 70000 is not a port"),
-        ("up --secure-port 0", "--secure-port: with 0 there must be an --insecure-port"),
+        ("up --secure-port 0", "--secure-port: 0 needs an --insecure-port"),
         ("up --bind-address here", "--bind-address: 'here' is not an IP address"),
         ("up --advertise-address here", "--advertise-address: 'here' is not an IP address"),
         ("up --bind-address 203.0.113.5", "--bind-address: 203.0.113.5:6443 is not an address of this machine"),

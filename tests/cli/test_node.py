@@ -70,7 +70,7 @@ def test_mistakes(sampan: Sampan, tmp_path: Path) -> None:
         assert "--runtime: cri: no socket of containerd or CRI-O" in told
     assert "--nodes: cannot be negative" in sampan.fails("up", "--nodes", "-1")
     told = sampan.fails("up", "--nodes", "1", "--runtime", "hollow", "--components", "apiserver")
-    assert "--nodes: there are none without kubelet among --components" in told
+    assert "--nodes: needs kubelet in --components" in told
     stages = tmp_path / "stages.yaml"
     stages.write_text("stages: [{run: soon}]")
     told = sampan.fails("up", "--hollow-stages", str(stages))
@@ -115,7 +115,9 @@ def test_real_nodes_come_and_go(sampan: Sampan) -> None:
     port = str(free_port())
     sampan("up", "--detach", "--secure-port", port, "--bind-address", "127.0.0.1", "--runtime", "process")
     assert list(nodes(sampan)) == ["node-0"]
-    assert "--cpu: a real node has what the machine has" in sampan.fails("node", "add", "--cpu", "4")
+    assert "--cpu: cannot be set for a real node, which has the capacity of the machine" in sampan.fails(
+        "node", "add", "--cpu", "4"
+    )
     assert sampan("node", "add", "--label", "zone=a").startswith("node node-1 is ready (")
     added = nodes(sampan)["node-1"]
     assert added["status"]["nodeInfo"]["containerRuntimeVersion"].startswith("process://")

@@ -87,7 +87,7 @@ def test_told_to_stop_before_it_is_ready(sampan: Sampan) -> None:
             assert process.wait(60) == 1
             connection.close()
             assert process.stdout is not None
-            assert process.stdout.read() == "Error: told to stop before the start was finished\n"
+            assert process.stdout.read() == "Error: received a signal to stop before the cluster was ready\n"
 
 
 class TestData:
@@ -126,7 +126,7 @@ class TestData:
         precious = tmp_path / "precious"
         precious.mkdir()
         (precious / "file").write_text("x")
-        assert "no cluster's directory" in sampan.fails("down", "--data-dir", str(precious), "--delete")
+        assert "nor a cluster's directory" in sampan.fails("down", "--data-dir", str(precious), "--delete")
         assert [path.name for path in precious.iterdir()] == ["file"]
 
     def test_are_for_nobody_else_to_read(self, sampan: Sampan) -> None:

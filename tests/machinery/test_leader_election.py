@@ -57,7 +57,7 @@ def test_giving_back() -> None:
 
 @pytest.mark.parametrize(("lease_s", "renew_s", "retry_s"), [(10, 10, 2), (15, 2, 2)])
 def test_times_that_cannot_work(lease_s: int, renew_s: float, retry_s: float) -> None:
-    with pytest.raises(ValueError, match="must last longer"):
+    with pytest.raises(ValueError, match="must exceed the renew deadline"):
         ElectionConfig(name="it", identity="me", lease_s=lease_s, renew_s=renew_s, retry_s=retry_s)
 
 

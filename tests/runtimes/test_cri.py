@@ -16,7 +16,7 @@ from tests.runtimes.engines import BUSYBOX, Engine
 pytestmark = pytest.mark.skipif(
     bool(engines.missing("containerd", "runc")), reason=engines.missing("containerd", "runc")
 )
-_LACKS = {Feature.ENDS_ABANDONED: "containerd lets commands go on that nobody is connected to"}
+_LACKS = {Feature.ENDS_ABANDONED: "containerd lets a command run on after its client has disconnected"}
 
 
 @pytest.fixture(scope="module")

@@ -153,7 +153,7 @@ class SystemObjects:
 
     def _log_once(self, text: str) -> None:
         if text != self._last_error:
-            log.warning("the system's own objects cannot be restored: %s; again in %g s", text, INTERVAL_S)
+            log.warning("cannot reconcile the objects of the system: %s; retrying in %g s", text, INTERVAL_S)
         self._last_error = text
 
 

@@ -432,7 +432,7 @@ def _discard_annotation(key: str, value: str) -> None:
 
 def _resource(call: Call) -> Resource:
     if call.resource is None:
-        raise ValueError("the call names no resource")
+        raise ValueError("the request has no resource")
     return call.resource
 
 

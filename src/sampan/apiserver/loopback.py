@@ -67,7 +67,7 @@ class LoopbackTransport:
         call = self._call(request)
         api_response = await self._serve(call)
         if not isinstance(api_response, WatchResponse):
-            raise errors.bad_request("the request is no watch")
+            raise errors.bad_request("the request is not a watch")
         try:
             watcher = await api_response.watcher.__aenter__()
         except Exception as error:
@@ -109,7 +109,7 @@ def _api_error(error: Exception, call: Call) -> errors.ApiError:
     if isinstance(error, CacheError):  # for example a watcher that was too slow; the client may retry
         return errors.service_unavailable(str(error))
     log.error("unexpected error in %s %s", call.method, call.path, exc_info=error)
-    return errors.internal_error("the request could not be carried out")
+    return errors.internal_error("the request failed unexpectedly")
 
 
 def _response(endpoints: ApiEndpoints, call: Call, api_response: ApiResponse) -> Response:
@@ -120,7 +120,7 @@ def _response(endpoints: ApiEndpoints, call: Call, api_response: ApiResponse) ->
     if isinstance(api_response, WatchResponse):
         raise errors.bad_request("the request is a watch")
     if isinstance(api_response, StreamedResponse):
-        raise errors.bad_request("the request needs a connection of its own")
+        raise errors.bad_request("the request needs an HTTP connection of its own")
     body = api_response.body if isinstance(api_response, RawResponse) else json_codec.encode(api_response.value)
     if api_response.code >= 400:
         raise _failure(api_response, body)
@@ -180,7 +180,7 @@ class _ObjectResponse:
         return codec.decode(api_response.raw)
 
     def page(self, codec: ObjectCodec) -> ListPage:
-        raise ValueError("the response is no list")
+        raise ValueError("the response is not a list")
 
 
 class _ListResponse:

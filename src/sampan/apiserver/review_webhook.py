@@ -61,7 +61,7 @@ class RemoteReviewer:
                     raise ReviewFailed(str(error) or "timeout") from error
             await asyncio.sleep(pause_s * (1 + _CHANCE.random() * _JITTER))
             pause_s *= _GROWTH
-        raise ReviewFailed("was not asked")
+        raise ReviewFailed("no attempt was made to call the webhook")
 
     async def close(self) -> None:
         if self._transport is not None:
@@ -82,9 +82,9 @@ def _status(body: bytes, kind: str) -> dict[str, Any]:
     try:
         review = msgspec.json.decode(body, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ReviewFailed(f"the answer is not a {kind}: {error}") from None
+        raise ReviewFailed(f"the response of the webhook is not a {kind}: {error}") from None
     if review.get("kind", kind) != kind:
-        raise ReviewFailed(f"the answer is a {review['kind']}, not a {kind}")
+        raise ReviewFailed(f"the response of the webhook is a {review['kind']}, not a {kind}")
     status = review.get("status")
     return status if isinstance(status, dict) else {}
 

@@ -43,7 +43,7 @@ UNSERVED: dict[tuple[str, str], Unserved] = {
     (_ADMISSION, "ValidatingAdmissionPolicyBinding"): _POLICIES,
     (_ADMISSION, "MutatingAdmissionPolicy"): _POLICIES,
     (_ADMISSION, "MutatingAdmissionPolicyBinding"): _POLICIES,
-    (_REGISTRATION, "APIService"): Unserved("requests for its group are not passed on", _is_elsewhere),
+    (_REGISTRATION, "APIService"): Unserved("requests for its group are not proxied", _is_elsewhere),
 }
 
 

@@ -29,7 +29,7 @@ def stop_abandoned_nodes(where: ClusterDir) -> list[str]:
         try:
             asyncio.run(_stop(directory, note, where.images))
         except (RuntimeFailure, OSError) as error:
-            raise CliError(f"what {directory.name} has left running cannot be stopped: {error}") from None
+            raise CliError(f"cannot stop the pods that node {directory.name} left running: {error}") from None
         stopped.append(directory.name)
     if os.geteuid() == 0:
         _remove_network(where.path / "nodes")

@@ -138,7 +138,7 @@ class ClusterDir:
                 raise CliError(f"--data-dir: {self.path} holds another cluster, {min(others)!r}")
             if not self.is_cluster and (foreign := self._foreign()):
                 raise CliError(
-                    f"--data-dir: {self.path} is not empty and no cluster's directory: it has {min(foreign)!r}"
+                    f"--data-dir: {self.path} is neither empty nor a cluster's directory: it has {min(foreign)!r}"
                 )
         except OSError as error:
             raise CliError(f"--data-dir: cannot read {self.path}: {error.strerror}") from None
@@ -173,7 +173,7 @@ class ClusterDir:
         entries."""
         try:
             if not self.is_cluster:
-                raise CliError(f"--data-dir: {self.path} is no cluster's directory; nothing is removed")
+                raise CliError(f"--data-dir: {self.path} is not the data directory of a cluster; nothing is removed")
             self._remove_own()
             _remove_empty([self.path])
             return sorted(child.name for child in self.path.iterdir()) if self.path.exists() else []

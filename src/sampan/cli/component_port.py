@@ -76,7 +76,7 @@ class ComponentPort:
             verb = request.method.lower()
             decision = await self._delegation.may_get(user, verb, request.path)
         except (errors.ApiError, ConnectionFailed) as failure:
-            return web.Response(status=500, text=f"the API server cannot be asked: {failure}\n")
+            return web.Response(status=500, text=f"cannot reach the API server: {failure}\n")
         if decision.is_allowed:
             return None
         message = f'forbidden: User "{user.username}" cannot {verb} path "{request.path}"'

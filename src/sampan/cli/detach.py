@@ -37,7 +37,9 @@ def start(where: ClusterDir, arguments: Sequence[str]) -> Running:
         if note is not None and note.pid == process.pid:
             return note
         if process.poll() is not None:
-            raise Failed(_last_words(where, began) or f"the cluster ended with code {process.returncode}")
+            raise Failed(
+                _last_words(where, began) or f"the process of the cluster exited with code {process.returncode}"
+            )
         time.sleep(_LOOK_EVERY_S)
     process.terminate()
     raise CliError(f"the cluster was not ready within {_PATIENCE_S} s; see {where.log}")

@@ -30,14 +30,17 @@ def command(data_dir: str | None, name: str, delete: bool) -> None:
         where.check()
     stopped = stop(where)
     if where.is_cluster and (nodes := stop_abandoned_nodes(where)):
-        click.echo(f"{name}: what {', '.join(nodes)} had left running is ended")
+        click.echo(f"{name}: stopped the pods that {', '.join(nodes)} had left running")
     if not (delete and os.path.exists(where.path)):
         click.echo(f"{name}: stopped" if stopped else f"{name}: was not running")
         return
     kept = _remove(where)
     click.echo(f"{name}: stopped, data removed" if stopped else f"{name}: data removed")
     if kept:
-        click.echo(f"{name}: {where.path} has files that are not the cluster's, and stays: {', '.join(kept)}", err=True)
+        click.echo(
+            f"{name}: {where.path} is kept: it has files that are not the cluster's: {', '.join(kept)}",
+            err=True,
+        )
 
 
 def _remove(where: ClusterDir) -> list[str]:
@@ -61,7 +64,7 @@ def stop(where: ClusterDir) -> bool:
         return False
     note = where.read_note()
     if note is None:
-        raise CliError(f"{where.path} is in use by a process that is only starting; try again")
+        raise CliError(f"{where.path} is in use by a process that is still starting; try again")
     _signal(where, note.pid, signal.SIGTERM)
     deadline = time.monotonic() + _PATIENCE_S
     while time.monotonic() < deadline:

@@ -27,7 +27,7 @@ def names(flag: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
     words = tuple(word.strip() for word in text.split(",") if word.strip())
     for word in words:
         if word not in known:
-            raise CliError(f"{flag}: there is no {word!r}; known are {', '.join(known)}")
+            raise CliError(f"{flag}: there is no {word!r}; supported: {', '.join(known)}")
     return words
 
 
@@ -95,7 +95,7 @@ def duration_s(flag: str, text: str) -> float:
 def positive_s(flag: str, text: str) -> float:
     seconds = duration_s(flag, text)
     if seconds <= 0:
-        raise CliError(f"{flag}: must be longer than nothing")
+        raise CliError(f"{flag}: must be greater than 0")
     return seconds
 
 
@@ -198,7 +198,7 @@ def authority(flag: str, path: str | None) -> Path | None:
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(certificates)
         except (ssl.SSLError, OSError):
-            raise CliError(f"{flag}: {path} has no certificate in PEM") from None
+            raise CliError(f"{flag}: {path} contains no certificate in PEM format") from None
     return certificates
 
 
@@ -217,7 +217,7 @@ def key_pair(
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(files[0], files[1], password="")
     except (ssl.SSLError, OSError):
         raise CliError(
-            f"{certificate_flag} and {key_flag}: {certificate} and {key} are no certificate with its key, in PEM"
+            f"{certificate_flag} and {key_flag}: {certificate} and {key} are not a certificate and its key in PEM"
         ) from None
     return files[0], files[1]
 

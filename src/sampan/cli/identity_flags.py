@@ -233,7 +233,7 @@ def _configured(
     if not config.is_anonymous_set:
         return settled
     if anonymous is not None:
-        raise CliError(f"{flag}: says who may be anonymous, as --anonymous-auth does; give one of them")
+        raise CliError(f"{flag}: has an anonymous section, and --anonymous-auth is set; only one of them is allowed")
     return {**settled, "allows_anonymous": config.allows_anonymous, "anonymous_paths": config.anonymous_paths}
 
 
@@ -265,7 +265,7 @@ def _version(flag: str, text: str) -> Literal["v1", "v1beta1"]:
         return "v1"
     if text == "v1beta1":
         return "v1beta1"
-    raise CliError(f"{flag}: there is no {text!r}; known are v1, v1beta1")
+    raise CliError(f"{flag}: there is no {text!r}; supported: v1, v1beta1")
 
 
 def _issuer(options: Mapping[str, Any]) -> JwtIssuer | None:

@@ -191,7 +191,7 @@ async def _run(
             for work in (
                 keep_client_certificate(identity, kubelet, transport),
                 keep_serving_certificate(identity, kubelet, ports.tls),
-                _tell(kubelet),
+                _print_ready(kubelet),
                 serve_kubelet(kubelet, ports),
                 kubelet.run(),
             ):
@@ -202,7 +202,7 @@ async def _run(
         return
 
 
-async def _tell(kubelet: Any) -> None:
+async def _print_ready(kubelet: Any) -> None:
     await kubelet.started.wait()
     click.echo(f"kubelet has started: node {kubelet.config.name}, runtime {kubelet.runtime.name} (pid {os.getpid()})")
 

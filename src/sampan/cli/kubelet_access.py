@@ -77,7 +77,7 @@ def identity_of(options: Mapping[str, Any], settings: Mapping[str, Any], config:
             return replace(base, access=load(Path(path)))
     except KubeconfigError as error:
         raise CliError(f"--kubeconfig: {error}") from None
-    raise CliError("--kubeconfig: which API server? (or --bootstrap-kubeconfig, or --api-servers)")
+    raise CliError("--kubeconfig: required, unless --bootstrap-kubeconfig or --api-servers is set")
 
 
 def _path(text: str | None) -> Path | None:

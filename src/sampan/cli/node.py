@@ -70,13 +70,15 @@ def command() -> None:
 def add(names: tuple[str, ...], count: int | None, data_dir: str | None, name: str, **options: Any) -> None:
     """Add nodes, and wait until they are ready."""
     if names and count is not None:
-        raise CliError("--count: either names or how many")
+        raise CliError("--count: cannot be used together with names of nodes")
     capacity = {key: options[key] for key in ("cpu", "memory", "pods") if options[key]}
     labels, taints = _labels(options["labels"]), [_taint(text) for text in options["taints"]]
     session = _open(data_dir, name)
     runtime = _runtime(session, options["runtime"])
     if capacity and runtime != hollow_nodes.HOLLOW:
-        raise CliError(f"--{next(iter(capacity))}: a real node has what the machine has")
+        raise CliError(
+            f"--{next(iter(capacity))}: cannot be set for a real node, which has the capacity of the machine"
+        )
     began: dict[str, float] = {}
     for node_name in names or _free_names(session, count or 1):
         began[node_name] = time.monotonic()
@@ -171,7 +173,7 @@ def _runtime(session: Session, requested: str | None) -> str:
     if requested == hollow_nodes.HOLLOW or (requested is None and not runtimes):
         return hollow_nodes.HOLLOW
     if not runtimes:
-        raise CliError("--runtime: this cluster has no real nodes; `sampan up --nodes 1` begins with one")
+        raise CliError("--runtime: this cluster has no real nodes; start the cluster with `sampan up --nodes 1`")
     return min(runtimes)
 
 

@@ -217,4 +217,4 @@ def _check_mask_sizes(settings: dict[str, Any]) -> None:
     }
     for name, most in longest.items():
         if not 0 <= settings[name] <= most:
-            raise CliError(f"--{name.replace('_', '-')}: {settings[name]} is no prefix length: at most {most}")
+            raise CliError(f"--{name.replace('_', '-')}: {settings[name]} is not a valid prefix length: at most {most}")

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from sampan.runtimes.choice import RuntimeChoice
 
 _ONE_NETWORK = (
-    "an engine that speaks CRI has one network for all its pods, and so serves one node; "
-    "--runtime oci and --runtime docker run several"
+    "a CRI runtime has one network for all of its pods and can serve only one node; "
+    "--runtime oci and --runtime docker can run several nodes"
 )
 
 
@@ -70,7 +70,7 @@ def nodes_config(options: Mapping[str, Any], components: Sequence[str], where: C
     if count is not None and count < 0:
         raise CliError("--nodes: cannot be negative")
     if count and KUBELET not in components:
-        raise CliError(f"--nodes: there are none without {KUBELET} among --components")
+        raise CliError(f"--nodes: needs {KUBELET} in --components")
     common = NodesConfig(
         stages=_stages(options["hollow_stages"]),
         has_events=options["hollow_events"],

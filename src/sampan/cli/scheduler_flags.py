@@ -81,7 +81,7 @@ def _provided(name: str) -> SchedulerConfig:
 
     if name not in PROVIDERS:
         providers = ", ".join(PROVIDERS)
-        raise CliError(f"--algorithm-provider: there is no {name!r}; known are {providers}")
+        raise CliError(f"--algorithm-provider: there is no {name!r}; supported: {providers}")
     return SchedulerConfig(profiles=[PROVIDERS[name]])
 
 

@@ -110,7 +110,7 @@ _FLAGS = (
     ),
     Flag(
         name="--service-account-jwks-uri",
-        help="URL at which others find the keys that verify service account tokens; part of OpenID Connect discovery.",
+        help="URL of the keys with which others verify service account tokens; part of OpenID Connect discovery.",
         default="",
         metavar="URL",
         target="service_account_jwks_uri",
@@ -138,7 +138,7 @@ _FLAGS = (
     ),
     Flag(
         name="--authorization-mode",
-        help="Authorizers in the order in which they are asked: Node, RBAC, ABAC, Webhook, AlwaysAllow, "
+        help="Authorizers in the order in which they are consulted: Node, RBAC, ABAC, Webhook, AlwaysAllow, "
         "AlwaysDeny. Default: Node,RBAC.",
         default="",
         metavar="LIST",
@@ -327,7 +327,7 @@ def server_config(options: Mapping[str, Any], *, tls: TlsFiles | None, addresses
     """Return the configuration. `addresses` are those of the secure port; the default is --bind-address."""
     bound, *others = addresses or [flags.address("--bind-address", options["bind_address"] or "127.0.0.1")]
     if not (options["secure_port"] or options["insecure_port"]):
-        raise CliError("--secure-port: with 0 there must be an --insecure-port, or nobody could reach the server")
+        raise CliError("--secure-port: 0 needs an --insecure-port, because the server would have no port to listen on")
     for name in flags.switches("--feature-gates", options["feature_gates"]):
         if name not in FEATURES:
             raise CliError(f"--feature-gates: unknown feature gate {name!r}")
@@ -420,7 +420,7 @@ def _signing_key(path: str | None) -> Path | None:
     except KeyFileError as error:
         raise CliError(f"{flag}: {path}: {error}") from None
     if b"PRIVATE KEY" not in pem:
-        raise CliError(f"{flag}: {path} is no private key")
+        raise CliError(f"{flag}: {path} is not a private key")
     return key_file
 
 

@@ -64,7 +64,7 @@ async def _serve(config: ClusterConfig, on_ready: Callable[[Assembly], Awaitable
     try:
         await assembly.__aenter__()
     except asyncio.CancelledError:
-        raise CliError("told to stop before the start was finished") from None
+        raise CliError("received a signal to stop before the cluster was ready") from None
     except ListenError as error:
         raise _listen_failure(error) from error
     stop = asyncio.Event()

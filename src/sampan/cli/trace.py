@@ -33,7 +33,7 @@ def command(words: tuple[str, ...], output: str, **options: Any) -> None:
       sampan trace pod/NAME
     """
     if output not in ("", "json"):
-        raise CliError(f"-o: there is no {output!r}; known is json")
+        raise CliError(f"-o: there is no {output!r}; supported: json")
     session = open_session(options)
     for target in targets(ResourceTypes(session), words):
         for name in target.names:
@@ -44,7 +44,7 @@ def command(words: tuple[str, ...], output: str, **options: Any) -> None:
 
 def _lines(records: list[dict[str, Any]]) -> list[str]:
     if not records:
-        return ["nothing is recorded of it"]
+        return ["no records of this object"]
     now = time.time()
     rows = [["AGO", "WHO", "DID", "FOR", "OUTCOME"]]
     rows += [

@@ -100,7 +100,7 @@ def command(**options: Any) -> None:
     undo = where.make()
     if options["is_detached"]:
         note = _detached(where, undo)
-        _tell(note, time.monotonic() - began)
+        _print_ready(note, time.monotonic() - began)
         click.echo(f"  log    {where.log}\n  stop   sampan down{_which(options)}")
         return
     _run(where, options, began, undo)
@@ -131,9 +131,9 @@ def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callabl
             try:
                 where.write_note(note)
             except OSError as error:  # if the disk is full, the cluster can run, and objects can be deleted
-                log.warning("cannot write the note of the running process in %s: %s", where.path, error.strerror)
+                log.warning("cannot record the running process in %s: %s", where.path, error.strerror)
             is_up = True
-            _tell(note, time.monotonic() - began)
+            _print_ready(note, time.monotonic() - began)
 
         serve(config, on_ready)
     finally:
@@ -274,7 +274,7 @@ def _write_kubeconfigs(where: ClusterDir, options: dict[str, Any], url: str) -> 
         kubeconfig.merge(Path.home() / ".kube/config", config)
 
 
-def _tell(note: Running, took_s: float) -> None:
+def _print_ready(note: Running, took_s: float) -> None:
     click.echo(f"{note.name} is ready at {note.url or note.insecure_url} ({took_s:.2f} s, pid {note.pid})")
     if note.insecure_url and note.url:
         click.echo(f"  also   {note.insecure_url}, without authentication")

@@ -57,7 +57,7 @@ def merge(path: Path, config: dict[str, Any]) -> None:
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ClusterError(f"--merge-kubeconfig: {path} is not YAML: {error}") from None
     if not _is_config(merged):
-        raise ClusterError(f"--merge-kubeconfig: {path} is no kubeconfig")
+        raise ClusterError(f"--merge-kubeconfig: {path} is not a kubeconfig")
     for part in _PARTS:
         new = config[part]
         names = {entry["name"] for entry in new}

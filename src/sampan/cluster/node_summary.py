@@ -37,7 +37,7 @@ async def settle_hollow_taints(client: Client, config: NodesConfig) -> None:
         try:
             await client.of(Node).patch(node.metadata.name, patch, type=PatchType.MERGE)
         except (errors.NotFound, errors.Conflict) as error:
-            log.warning("node %s: its taints are left as they are: %s", node.metadata.name, error)
+            log.warning("node %s: cannot remove its hollow taint: %s", node.metadata.name, error)
 
 
 async def node_summary(client: Client, config: NodesConfig) -> str:

@@ -224,5 +224,5 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 def _load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
     key = serialization.load_pem_private_key(pem, password=None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ValueError("the CA's key is not an elliptic-curve key")
+        raise ValueError("the private key of the CA is not an elliptic curve key")
     return key

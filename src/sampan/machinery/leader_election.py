@@ -45,7 +45,7 @@ class ElectionConfig:
 
     def __post_init__(self) -> None:
         if not self.lease_s > self.renew_s > self.retry_s * _JITTER:
-            raise ValueError("the lease must last longer than renewing may take, and that longer than a retry")
+            raise ValueError("the lease duration must exceed the renew deadline, and that the retry period")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class LeaderElector:
             if lost is None or (others is not None and not isinstance(others, ExceptionGroup)):
                 raise
             if others is not None:  # the work had to stop anyway, and often fails for the same reason as renewal
-                log.debug("as lease %s was lost, the work failed: %s", self._config.name, others.exceptions)
+                log.debug("the controllers failed after lease %s was lost: %s", self._config.name, others.exceptions)
             raise LeadershipLost(f"{self._config.identity} lost lease {self._config.name}") from None
 
     async def _renew(self) -> None:

@@ -142,7 +142,7 @@ class Metrics:
 
     def _add(self, family: F) -> F:
         if family.name in self._families:
-            raise ValueError(f"there is a metric {family.name} already")
+            raise ValueError(f"metric {family.name} is already registered")
         self._families[family.name] = family
         return family
 

@@ -98,7 +98,7 @@ async def choose_runtime(requested: str = AUTO, endpoint: str = "") -> RuntimeCh
     if not endpoint:
         return choose(await detect(requested), requested)
     if requested not in (AUTO, CRI, DOCKER):
-        raise NoRuntime(f"{requested} has no endpoint: only {CRI} and {DOCKER} have")
+        raise NoRuntime(f"runtime {requested} has no endpoint; only {CRI} and {DOCKER} have one")
     if not Path(endpoint.removeprefix("unix://")).exists():  # noqa: ASYNC240 - a single stat call
         raise NoRuntime(f"there is no {endpoint}")
     return choose(
@@ -117,7 +117,7 @@ async def _first(describe: _Describe, sockets: Sequence[str], otherwise: str) ->
             async with asyncio.timeout(_TIMEOUT_S):
                 return path, await describe(socket)
         except TimeoutError:
-            errors.append(f"{path} does not answer")
+            errors.append(f"{path} does not respond")
         except Exception as error:
             errors.append(f"{path}: {error}")
     return "", "; ".join(errors) or otherwise
@@ -132,7 +132,7 @@ async def _cri(path: str) -> str:
         return f"{about.runtime_name} {about.runtime_version} at {path}"
     except CriError as error:
         if error.is_unknown:
-            raise NoRuntime('it does not speak CRI (disabled_plugins = ["cri"] in its config.toml?)') from None
+            raise NoRuntime('it does not serve CRI (disabled_plugins = ["cri"] in its config.toml?)') from None
         raise
     finally:
         await client.close()
@@ -158,4 +158,4 @@ async def _oci() -> tuple[str, str]:
 
 
 async def _process() -> tuple[str, str]:
-    return "/proc", "plain processes of this machine, which isolates nothing"
+    return "/proc", "runs containers as plain processes of this machine, without isolation"

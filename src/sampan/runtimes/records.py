@@ -152,7 +152,7 @@ class SandboxConfigs:
             try:
                 config = msgspec.json.decode(self._path(uid).read_bytes(), type=SandboxConfig, dec_hook=as_path)
             except (OSError, msgspec.MsgspecError):
-                raise RuntimeFailure("CreateContainerError", "the pod has no sandbox that is known") from None
+                raise RuntimeFailure("CreateContainerError", "the pod has no recorded sandbox") from None
             self._known[uid] = config
         return config
 

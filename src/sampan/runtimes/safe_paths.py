@@ -236,7 +236,7 @@ def inside(root: Path, path: str) -> Path:
             continue
         links += 1
         if links > _MOST_LINKS:
-            raise UnsafePath(f"{path} leads in a circle")
+            raise UnsafePath(f"{path}: symbolic links form a cycle")
         target = os.readlink(step)
         if target.startswith("/"):
             done = root

@@ -63,7 +63,7 @@ class BackgroundTasks:
             self._group = None
 
     def start(self, work: Coroutine[Any, Any, None], name: str | None = None) -> None:
-        assert self._group is not None, "tasks are started only while the scheduler runs"
+        assert self._group is not None, "tasks can only be started while the scheduler is running"
         self._group.create_task(work, name=name)
 
 

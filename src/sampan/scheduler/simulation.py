@@ -76,10 +76,10 @@ class _NoTransport:
     """A transport whose requests always fail."""
 
     async def send(self, request: Request) -> NoReturn:
-        raise ConnectionFailed("a simulation has no server", may_have_happened=False)
+        raise ConnectionFailed("a simulation cannot send requests to an API server", may_have_happened=False)
 
     def watch(self, request: Request, codec: ObjectCodec) -> AbstractAsyncContextManager[Events]:
-        raise ConnectionFailed("a simulation has no server", may_have_happened=False)
+        raise ConnectionFailed("a simulation cannot send requests to an API server", may_have_happened=False)
 
     async def close(self) -> None:
         pass

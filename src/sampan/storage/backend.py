@@ -43,7 +43,7 @@ class Compacted(StorageError):
     """The requested revision is older than the retained history, which starts after `compacted`."""
 
     def __init__(self, compacted: int, current: int) -> None:
-        super().__init__(f"history before revision {compacted} is gone (now at {current})")
+        super().__init__(f"revisions before {compacted} have been compacted (current revision {current})")
         self.compacted, self.current = compacted, current
 
 

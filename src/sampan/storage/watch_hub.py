@@ -115,7 +115,7 @@ class LocalWatch:
 
     async def __aexit__(self, *exc: object) -> None:
         self._queue.clear()
-        self.end(Closed("the watch was left"))
+        self.end(Closed("the watch was closed by its consumer"))
 
     def __aiter__(self) -> "LocalWatch":
         return self
@@ -174,7 +174,7 @@ class LocalWatch:
         except StorageError:
             pass  # the watch has ended, and its iteration raises the error
         except BaseException:
-            self.end(Closed("the watch was given up while it caught up"))
+            self.end(Closed("the watch was closed while it was reading the log"))
             raise
         while self._queue:
             self._deliver(self._take())

@@ -21,7 +21,7 @@ def check_components(components: Any) -> tuple[str, ...]:
     names = _words("components", components)
     for name in names:
         if name not in COMPONENTS:
-            raise ValueError(f"components: there is no {name!r}; known are {', '.join(COMPONENTS)}")
+            raise ValueError(f"components: there is no {name!r}; supported: {', '.join(COMPONENTS)}")
     if APISERVER not in names:
         raise ValueError(f"components: {APISERVER!r} cannot be left out")
     return names
@@ -46,7 +46,7 @@ def check_store(store: Any) -> str | Path | StoreConfig:
     if isinstance(store, str) and "://" in store:
         for url in store.split(","):
             if not url.strip().startswith(_SCHEMES):
-                raise ValueError(f"store: {url.strip()!r} is no URL of etcd, such as https://127.0.0.1:2379")
+                raise ValueError(f"store: {url.strip()!r} is not a URL of etcd, such as https://127.0.0.1:2379")
         return store
     if isinstance(store, str) and store not in _STORES and not (os.sep in store or store.endswith(_FILES)):
         raise ValueError(
@@ -80,14 +80,14 @@ def check_nodes(nodes: Any, components: Sequence[str]) -> int:
     if nodes < 0:
         raise ValueError(f"nodes: cannot be negative, and is {nodes}")
     if nodes and KUBELET not in components:
-        raise ValueError(f"nodes: there are none without {KUBELET!r} among the components")
+        raise ValueError(f"nodes: needs {KUBELET!r} among the components")
     return nodes
 
 
 def check_runtime(runtime: Any) -> str:
     known = [name for name in RUNTIMES if name != AUTO]
     if runtime not in known:
-        raise ValueError(f"runtime: there is no {runtime!r}; known are {', '.join(known)}")
+        raise ValueError(f"runtime: there is no {runtime!r}; supported: {', '.join(known)}")
     return str(runtime)
 
 

@@ -65,7 +65,7 @@ class LoopThread:
         if self._thread is not None:
             self._thread.join(_STOP_PATIENCE_S)
             if self._thread.is_alive():
-                raise RuntimeError(f"{self._name} did not end within {_STOP_PATIENCE_S} s")
+                raise RuntimeError(f"{self._name} did not stop within {_STOP_PATIENCE_S} s")
 
     def _main(self, held: AbstractAsyncContextManager[Any], entered: Future[None]) -> None:
         try:

@@ -95,7 +95,7 @@ def test_scores_of_a_pod_that_is_somewhere() -> None:
         "a *    350     50",
         "b      390     90",
         "same score on all nodes: TaintToleration",
-        "… and 28 more nodes; -o wide shows more, -o json all that were told",
+        "… and 28 more nodes; -o wide shows more, -o json shows all",
     ]
 
 
@@ -104,8 +104,8 @@ def test_gates_and_strangers() -> None:
     assert explanation_text.lines(gated, is_wide=False) == ["gated for 5s: waiting for x"]
     might = {"scheduler": "s", "time": 10.0, "gate": "waiting for x", "count": 1, "feasible": 1, "best": "a"}
     assert explanation_text.lines(might, is_wide=False)[0] == "it would be gated: waiting for x"
-    noted = explanation_text.lines(might | {"notes": ["extender e could not be asked: gone"]}, is_wide=False)
-    assert noted[-1] == "extender e could not be asked: gone"
+    noted = explanation_text.lines(might | {"notes": ["extender e failed: timeout"]}, is_wide=False)
+    assert noted[-1] == "extender e failed: timeout"
     (line,) = explanation_text.lines({"scheduler": "other", "isFamiliar": False}, is_wide=False)
     assert "no scheduler named other" in line
 
@@ -121,10 +121,10 @@ def test_what_a_pod_lacks() -> None:
     ]
     ended = {"terminated": {"exitCode": 3, "reason": "Error"}}
     assert missing(pod(initContainerStatuses=[{"name": "i", "state": ended, "restartCount": 2}])) == [
-        "init container i: ended with code 3 (Error), restarted 2 times"
+        "init container i: exited with code 3 (Error), restarted 2 times"
     ]
     running = pod(phase="Running", containerStatuses=[{"name": "c", "state": {"running": {}}, "ready": False}])
-    assert (state_of(running), missing(running)) == ("Running, not ready", ["container c: runs, but is not ready"])
+    assert (state_of(running), missing(running)) == ("Running, not ready", ["container c: running, but not ready"])
     claim = {"metadata": {"name": "data"}, "status": {"phase": "Pending"}}
     assert missing(pod(phase="Pending"), claims=[claim]) == ["claim data: Pending, not bound to a volume"]
     events = [
@@ -141,7 +141,7 @@ def test_what_a_pod_lacks() -> None:
     going["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]}
     assert (state_of(going), missing(going)) == (
         "Terminating",
-        ["it is to be gone by 2026-01-01T00:00:00Z; held by the finalizers a/b"],
+        ["it is terminating: grace period until 2026-01-01T00:00:00Z; held by the finalizers a/b"],
     )
 
 

@@ -187,7 +187,7 @@ def test_a_signer_may_have_a_ca_of_its_own() -> None:
     [
         ("--cluster-signing-cert-file /dev/null", "give both or neither"),
         ("--cluster-signing-kubelet-client-key-file /dev/null", "--cluster-signing-kubelet-client-cert-file and"),
-        ("--cluster-signing-duration 0s", "--cluster-signing-duration: must be longer"),
+        ("--cluster-signing-duration 0s", "--cluster-signing-duration: must be greater"),
         (
             "--cluster-signing-cert-file /dev/null --cluster-signing-key-file /dev/null "
             "--cluster-signing-kubelet-serving-cert-file /dev/null "

@@ -45,7 +45,7 @@ def test_an_engine_of_cri_serves_one_node(tmp_path: Path) -> None:
     with site("cri", tmp_path) as found:
         endpoint = f"unix://{found.engine.socket}"
         told = found.sampan.fails("up", "--detach", "--nodes", "2", "--container-runtime-endpoint", endpoint)
-        assert "serves one node" in told
+        assert "can serve only one node" in told
 
 
 def test_what_a_killed_cluster_left_is_ended(tmp_path: Path) -> None:

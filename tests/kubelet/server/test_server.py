@@ -100,7 +100,7 @@ def test_exec_over_spdy(tmp_path: Path) -> None:
         headers += [("X-Stream-Protocol-Version", name) for name in ("v9.channel.k8s.io", "v4.channel.k8s.io")]
         target = "/exec/default/p/uid-p/main?command=cat&input=1&output=1"
         writer.write(upgrade.request_head("POST", target, headers))
-        head = await upgrade.answer_head(reader)
+        head = await upgrade.read_response_head(reader)
         assert (head.code, head.get("X-Stream-Protocol-Version")) == (101, "v4.channel.k8s.io")
         async with SpdyConnection(StreamWire(reader, writer), is_server=False) as client:
             streams = {name: await client.open({"streamType": name}) for name in ("error", "stdin", "stdout")}
@@ -313,7 +313,7 @@ def test_clients_that_talk_nonsense(
         else:
             headers += upgrade.websocket_headers(["v4.channel.k8s.io"], "dGhlIHNhbXBsZSBub25jZQ==")
         writer.write(upgrade.request_head("GET", path, headers))
-        assert (await upgrade.answer_head(reader)).code == 101
+        assert (await upgrade.read_response_head(reader)).code == 101
         writer.write(nonsense)
         writer.write_eof()
         await reader.read()

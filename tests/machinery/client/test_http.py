@@ -88,7 +88,7 @@ async def test_answers_that_cannot_be_read(answer: bytes) -> None:
 
     async with answering(speak) as url, HttpTransport(Access(server=url)) as transport:
         maps = client_of(transport).of(ConfigMap)
-        with pytest.raises(errors.ApiError, match="the server's answer cannot be read"):
+        with pytest.raises(errors.ApiError, match="cannot decode the response of the server"):
             await maps.get("m", "a")
 
 

@@ -105,8 +105,8 @@ def test_what_cannot_be_used_is_refused_by_name(tmp_path: Path, change: dict[str
     ("text", "why"),
     [
         ("contexts: [", "cannot be read"),
-        ("- a list", "is no kubeconfig"),
-        ("", "no context is current"),
+        ("- a list", "not a kubeconfig"),
+        ("", "no current context is set"),
         ("current-context: gone", "there is no context 'gone'"),
         ("{current-context: a, contexts: [{name: a, context: {cluster: gone}}]}", "there is no cluster 'gone'"),
     ],

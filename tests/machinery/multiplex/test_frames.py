@@ -195,7 +195,7 @@ def test_headers_that_are_a_bomb() -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_head_or_bad(data: bytes) -> None:
-    with contextlib.suppress(upgrade.BadAnswer):
+    with contextlib.suppress(upgrade.BadResponse):
         upgrade.parsed(data)
 
 

@@ -53,7 +53,7 @@ def test_maps_on_the_wire() -> None:
         ("message A { map<string, B> m = 1; }", "unknown type B of A.value"),
         ("message A { message B { } }", "cannot read A"),
         ("message A { B b = 1; }", "unknown type B of A.b"),
-        ("message A { int64 a; }", "ends too early"),
+        ("message A { int64 a; }", "unexpected end of file"),
         ("message A { int64 a 1; } message", "cannot read A.a"),
         ("service S { option x = 1; }", "option"),
     ],

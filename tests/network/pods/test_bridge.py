@@ -508,7 +508,7 @@ def test_refusals_say_why(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
                 await net.attach("two", two, [port(8080)])
             with pytest.raises(RuntimeFailure, match=r"network of pod three: .*No such file"):
                 await net.attach("three", lab.node.parent / "nowhere", [])
-            with pytest.raises(RuntimeFailure, match="more than one range of one family"):
+            with pytest.raises(RuntimeFailure, match="at most one CIDR per IP family is allowed"):
                 net.use_pod_cidrs(["10.0.0.0/24", "10.0.1.0/24"])
             assert net.known() == ["one"]
             links = lab.links()

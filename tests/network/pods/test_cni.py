@@ -39,7 +39,9 @@ def test_the_file() -> None:
 def test_missing_plugins_are_named(lab: Lab, tmp_path: Path) -> None:
     async def main() -> None:
         made = CniNetwork(config=CONFIG, state=tmp_path / "state", directory=tmp_path, plugin_directories=[tmp_path])
-        with pytest.raises(RuntimeFailure, match=r"install containernetworking-plugins|name that as bin_dir"):
+        with pytest.raises(
+            RuntimeFailure, match=r"install containernetworking-plugins|set bin_dir in its configuration"
+        ):
             await made.apply(["10.77.0.0/24"])
         assert not made.file.exists()
 
@@ -62,7 +64,7 @@ def test_an_engine_serves_one_node(tmp_path: Path) -> None:
     other = tmp_path / "10-sampan-tst1.conflist"
     (tmp_path / "theirs").mkdir()
     other.write_text(json.dumps(conflist(BridgeConfig(bridge="tst1"), [], tmp_path / "theirs" / "state", 1500)))
-    with pytest.raises(RuntimeFailure, match="serves one node"):
+    with pytest.raises(RuntimeFailure, match="can serve only one"):
         asyncio.run(made.apply(["10.77.0.0/24"]))
     (tmp_path / "theirs").rmdir()
     with pytest.raises(RuntimeFailure, match="plug-ins"):

@@ -49,8 +49,9 @@ def test_others_firewalls_are_named_once(caplog: pytest.LogCaptureFixture, monke
     for _ in range(2):
         consent.ensure(found)
     assert [record.message for record in caplog.records] == [
-        "the packet rules of inet firewall forward drop what they do not know, perhaps packets of pods too",
-        "firewalld runs here, and lets pods through only after: firewall-cmd --zone=trusted --add-interface=tst0",
+        "nftables chain inet firewall forward drops packets by default, possibly also packets of pods",
+        "firewalld is running and blocks traffic of pods; to allow it, run: "
+        "firewall-cmd --zone=trusted --add-interface=tst0",
     ]
 
 

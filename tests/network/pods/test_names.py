@@ -26,7 +26,7 @@ def test_links_are_known_by_their_bridge(identity: str, uid: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "toolongname", "a-b", "a/b", "A", "0a", 'a"b'])
 def test_names_that_no_bridge_may_have(name: str) -> None:
-    with pytest.raises(ValueError, match="cannot name a bridge"):
+    with pytest.raises(ValueError, match="is not a bridge name"):
         BridgeConfig(bridge=name)
 
 

@@ -55,7 +55,7 @@ def test_a_pod_without_host_ports_needs_no_rules() -> None:
     ("mine", "fault"),
     [
         (port(80, protocol="ICMP"), "host port 80: there is no protocol 'icmp'"),
-        (port(80, ip="1.2.3.4; flush ruleset"), "host port 80: '1.2.3.4; flush ruleset' is no address"),
+        (port(80, ip="1.2.3.4; flush ruleset"), "host port 80: '1.2.3.4; flush ruleset' is not an IP address"),
         (port(70000), "host port 70000 to 80: not a port"),
     ],
 )

@@ -111,11 +111,11 @@ def test_stages(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("[]", "want a list called stages, and nothing else"),
-        ("stages: {}", "want a list called stages"),
-        ("stages: [1]", "stage 1 is no map"),
+        ("[]", "want an object with the single field stages"),
+        ("stages: {}", "want an object with the single field stages"),
+        ("stages: [1]", "stage 1 must be an object"),
         ("stages: [{match: {pod: x}}]", "stage 1: match takes namespace, labels, container, node"),
-        ("stages: [{start: 1s}, {walk: 1s}]", "stage 2: there is no 'walk'; known are pull, "),
+        ("stages: [{start: 1s}, {walk: 1s}]", "stage 2: there is no 'walk'; supported: pull, "),
         ("stages: [{match: {labels: 'a in ('}}]", "stage 1: "),
         ("stages: [", "stages.yaml: "),
     ],

@@ -134,14 +134,14 @@ def test_many_extended_headers_in_a_row_are_refused(tmp_path: Path) -> None:
         (pax(record(b"path", b"a" * 5000)), "name of more than 4096 bytes"),
         (pax(record(b"path", b"a" * 300)), "File name too long"),
         (pax(record(b"path", b"a\0b")), "null byte"),
-        (pax(record(b"size", b"9" * 5000)), "where a number should be"),
+        (pax(record(b"size", b"9" * 5000)), "with an invalid number"),
         (pax(record(b"uid", b"4294967295")), "out of range"),
-        (pax(record(b"mtime", b"nan")), "where a time should be"),
-        (pax(record(b"size", "٣".encode())), "where a number should be"),
-        (header("dev", b"3", devmajor=0o7777777, devminor=1), "out of range|cannot be made"),
+        (pax(record(b"mtime", b"nan")), "with an invalid time"),
+        (pax(record(b"size", "٣".encode())), "with an invalid number"),
+        (header("dev", b"3", devmajor=0o7777777, devminor=1), "out of range|cannot be created"),
         (header("file", b"0", 1 << 40), "more than 68719476736 bytes"),
-        (header("file", b"Z"), "unknown kind"),
-        (header("a/" * 60 + "x", b"1", linkname="nothing"), "cannot be made"),
+        (header("file", b"Z"), "unknown type"),
+        (header("a/" * 60 + "x", b"1", linkname="nothing"), "cannot be created"),
     ],
 )
 def test_an_entry_that_cannot_be_is_refused(tmp_path: Path, data: bytes, message: str) -> None:
@@ -427,7 +427,7 @@ def test_indexes_that_lead_to_one_another_end(tmp_path: Path) -> None:
         files[f"blobs/{digest(data).replace(':', '/')}"] = data
     files["index.json"] = data
     (tmp_path / "a.tar").write_bytes(layer(files))
-    with pytest.raises(BadImage, match="indexes within one another"):
+    with pytest.raises(BadImage, match="levels of nested indexes"):
         load(ImageStore(tmp_path / "store"), tmp_path / "a.tar", now=0)
 
 
@@ -443,7 +443,7 @@ def test_a_directory_of_an_image_reads_nothing_but_its_own_files(tmp_path: Path,
     else:
         rows = [{"digest": "sha256:../../outside.json", "size": 1}]
         (place / "index.json").write_text(json.dumps({"manifests": rows}))
-    with pytest.raises(BadImage, match=r"there is no image in it|not a digest"):
+    with pytest.raises(BadImage, match=r"not an image archive|not a digest"):
         load(ImageStore(tmp_path / "store"), place, now=0)
 
 

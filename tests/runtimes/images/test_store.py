@@ -94,8 +94,8 @@ def test_what_is_no_image(tmp_path: Path, store: ImageStore) -> None:
     made = image()
     for path, text in [
         (tmp_path / "none", "No such file"),
-        (file(b"junk"), "the archive ends within a header"),
-        (file(layer({"a": b""})), "there is no image in it"),
+        (file(b"junk"), "unexpected end of the archive in a header"),
+        (file(layer({"a": b""})), "not an image archive"),
         (file(layer({"index.json": b"[]"})), "not an index"),
         (file(layer({"index.json": b'{"manifests": [{"digest": "sha256:12"}]}'})), "not a digest"),
         (file(layer({"manifest.json": b'[{"Config": "../../etc/passwd"}]'})), "missing from the archive"),

@@ -187,7 +187,7 @@ def test_launchers(tmp_path: Path) -> None:
         pid = await client.run("a", shell(script), pid_file=str(pid_file), log=str(tmp_path / "log"))
         assert pid == int(pid_file.read_text())
         assert (await ended(client, "a"))["code"] == 7
-        with pytest.raises(MonitorError, match="ended with code 5"):
+        with pytest.raises(MonitorError, match="exited with code 5"):
             await client.run("b", shell("exit 5"), pid_file=str(pid_file))
         assert [about["id"] for about in await client.list()] == ["a"]
 

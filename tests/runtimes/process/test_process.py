@@ -150,7 +150,7 @@ def test_images_and_what_cannot_be_started(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         await n.sandbox()
         other = json.from_value({"name": "c", "image": "nginx"}, Container)
-        with pytest.raises(RuntimeFailure, match="only the machine's own programs"):
+        with pytest.raises(RuntimeFailure, match="only programs of the machine"):
             await n.runtime.pull_image(POD, other, None)
         with pytest.raises(RuntimeFailure, match="/no/such/program"):
             await n.start("/no/such/program")

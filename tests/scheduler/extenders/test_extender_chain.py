@@ -277,8 +277,7 @@ def test_explanations_have_what_it_says() -> None:
         told = await explain(found.scheduler, found.pod("p"), now=0.0)
         assert told.feasible == 3
         assert told.notes == [
-            f"extender {server.url} could not be asked: "
-            f"failed filter with extender at URL {server.url}/filter, code 500"
+            f"extender {server.url} failed: failed filter with extender at URL {server.url}/filter, code 500"
         ]
 
     play(

@@ -245,7 +245,7 @@ def with_plugin(plugin: str) -> Simulation:
 
 
 def test_a_misspelt_extension_point_is_reported() -> None:
-    message = "plug-in 'Misspelt' has a method 'prefilter', which is no extension point; did you mean 'pre_filter'?"
+    message = "plug-in 'Misspelt' has a method 'prefilter', which is not an extension point; did you mean 'pre_filter'?"
     with pytest.raises(UnknownSchedulerPlugin, match=re.escape(message)):
         with_plugin("Misspelt")
 

@@ -22,7 +22,7 @@ def read_configurations(path: Path) -> dict[str, Mapping[str, Any]]:
     configurations = {}
     for row in content.get("plugins") or ():
         if not isinstance(row, Mapping) or not row.get("name"):
-            raise ConfigurationError(f"{path}: every one of the plugins must have a name")
+            raise ConfigurationError(f"{path}: every plugin must have a name")
         other = row.get("path")
         part = _read(path.parent / str(other)) if other else row.get("configuration") or {}
         configurations[str(row["name"])] = resolve_kubeconfig_path(part, path.parent)

@@ -101,7 +101,7 @@ class RequestAudit:
     def record_failure(self, exception: BaseException) -> None:
         """Record that the request was rejected, or that the server failed."""
         if isinstance(exception, asyncio.CancelledError | ConnectionError):
-            self._status = {"metadata": {}, "status": "Failure", "message": "the request was broken off", "code": 504}
+            self._status = {"metadata": {}, "status": "Failure", "message": "the request was cancelled", "code": 504}
             return self.complete()
         error = exception if isinstance(exception, errors.ApiError) else _translated(exception, self._call)
         if error is None:

@@ -101,7 +101,7 @@ def _truncated(event: AuditEvent) -> bytes:
     event.annotations = {**event.annotations, _TRUNCATED: "true"}
     data = msgspec.json.encode(event)
     if len(data) >= limits.AUDIT_LINE_BYTES:
-        raise LineTooLargeError(f"an event has {len(data)} bytes, more than the {limits.AUDIT_LINE_BYTES} of a line")
+        raise LineTooLargeError(f"the event has {len(data)} bytes, more than the limit of {limits.AUDIT_LINE_BYTES}")
     return data + b"\n"
 
 

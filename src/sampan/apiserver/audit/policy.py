@@ -151,18 +151,20 @@ def _check(rule: AuditPolicyRule, path: str) -> None:
         if url != "*" and (not url.startswith("/") or "*" in url[:-1]):
             raise AuditPolicyError(f"{path}.nonResourceURLs: {url!r} must begin with '/', and have '*' only at its end")
     if rule.nonResourceURLs and (rule.resources or rule.namespaces):
-        raise AuditPolicyError(f"{path}.nonResourceURLs: rules cannot apply to both resources and other URLs")
+        raise AuditPolicyError(f"{path}.nonResourceURLs: rules cannot apply to both resources and non-resource URLs")
     for resources in rule.resources:
         if resources.resourceNames and not resources.resources:
             raise AuditPolicyError(f"{path}.resources: resourceNames requires at least one resource")
         if "/" in resources.group:
-            raise AuditPolicyError(f"{path}.resources: {resources.group!r} is no group; want it without a version")
+            raise AuditPolicyError(
+                f"{path}.resources: {resources.group!r} is not an API group (it must not contain a version)"
+            )
 
 
 def _check_stages(stages: list[str], path: str) -> None:
     for stage in stages:
         if stage not in _STAGES:
-            raise AuditPolicyError(f"{path}: there is no stage {stage!r}; known are {', '.join(_STAGES)}")
+            raise AuditPolicyError(f"{path}: there is no stage {stage!r}; supported: {', '.join(_STAGES)}")
 
 
 def _names(word: str, attributes: Attributes) -> bool:

@@ -101,7 +101,7 @@ def _encryption(present: Encryption, path: Path, clock: Clock) -> ReloadingFile[
     from sampan.storage.encryption import ChangingEncryption, EncryptionConfigError, read_encryption_config
 
     if not isinstance(present, ChangingEncryption):
-        raise TypeError("an encryption that is followed must be one that can change")
+        raise TypeError("only a ChangingEncryption can be reloaded")
 
     def read(path: Path) -> Encryption:
         try:

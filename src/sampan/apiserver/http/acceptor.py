@@ -55,7 +55,7 @@ class Acceptor:
                 try:
                     await self._accept_one(arriving)
                 except Exception:
-                    log.exception("accepting a connection failed; accepting goes on")
+                    log.exception("unexpected error while accepting a connection; the listener continues")
                     await asyncio.sleep(_PAUSE_S)
 
     async def _accept_one(self, arriving: asyncio.TaskGroup) -> None:
@@ -99,7 +99,7 @@ class Acceptor:
         except (OSError, TimeoutError) as error:
             log.debug("cannot set up a connection: %s", error)
         except Exception:
-            log.exception("a connection could not be set up")
+            log.exception("unexpected error while setting up a connection")
         finally:
             self._arriving.discard(client)
             if not is_admitted:

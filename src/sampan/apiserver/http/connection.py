@@ -171,7 +171,9 @@ class HttpConnection(RequestHandler):
             return None
         self._discards_input = self.has_ended = True
         if self._is_idle:
-            self._refuse(http_exceptions.BadHttpMessage("the request ends within its head"))
+            self._refuse(
+                http_exceptions.BadHttpMessage("the connection was closed before the end of the request headers")
+            )
         else:
             self._cut_bodies()
             self._close_when_idle()
@@ -220,7 +222,7 @@ class HttpConnection(RequestHandler):
 
     def _head_timed_out(self) -> None:
         if self._head_bytes:
-            self._refuse(_HeadTimeout(message="the head of the request did not arrive in time"))
+            self._refuse(_HeadTimeout(message="timed out waiting for the request headers"))
         else:
             self.force_close()
 
@@ -251,7 +253,7 @@ class HttpConnection(RequestHandler):
         """Log an exception that escaped the request handler, which is a bug: the handler reports every error itself."""
         log.error("unexpected error in %s %s", request.method, request.path, exc_info=exc)
         if request.writer.output_size > 0:
-            raise ConnectionError("the response has been started")
+            raise ConnectionError("the headers of the response have already been sent")
         return _text(status, f"{status} {HTTPStatus(status).phrase}\n")
 
     def log_exception(self, *args: Any, **kw: Any) -> None:
@@ -276,7 +278,7 @@ class HttpConnection(RequestHandler):
 
 def _cut_body(payload: StreamReader) -> None:
     if not payload.is_eof():
-        payload.set_exception(http_exceptions.PayloadEncodingError("it ends before its time"))
+        payload.set_exception(http_exceptions.PayloadEncodingError("unexpected end of the request body"))
 
 
 class _HeadTimeout(http_exceptions.HttpProcessingError):
@@ -343,7 +345,7 @@ def _status_of(error: BaseException) -> tuple[int, str]:
     if isinstance(error, _HeadTimeout):
         return 408, message
     if isinstance(error, http_exceptions.BadStatusLine) and "Invalid HTTP version" in message:
-        return 505, "only HTTP/1.0 and HTTP/1.1 are spoken here"
+        return 505, "only HTTP/1.0 and HTTP/1.1 are supported"
     return 400, ""
 
 

@@ -192,7 +192,7 @@ class HttpRequest:
 
     async def _next(self) -> bytes:
         if self._request.transport is None:  # aiohttp would raise an uninformative error
-            raise ConnectionResetError("the client has gone")
+            raise ConnectionResetError("the client closed the connection")
         return await self._request.content.readany()
 
     def _too_large(self) -> errors.ApiError:

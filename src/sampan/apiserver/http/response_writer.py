@@ -70,7 +70,7 @@ async def _send_chunk(request: web.BaseRequest, chunk: bytes) -> None:
     """Write a chunk without the copy that aiohttp would make."""
     transport = request.transport
     if transport is None or transport.is_closing():
-        raise ConnectionResetError("the client has gone")
+        raise ConnectionResetError("the client closed the connection")
     if chunk:
         transport.writelines((b"%x\r\n" % len(chunk), chunk, b"\r\n"))
         request.writer.output_size += len(chunk)
@@ -118,7 +118,7 @@ def _is_plain(request: web.BaseRequest, call: Call, code: int) -> bool:
 async def _send(request: web.BaseRequest, rendered: Rendered, body: bytes) -> SentResponse:
     transport = request.transport
     if transport is None or transport.is_closing():
-        raise ConnectionResetError("the client has gone")
+        raise ConnectionResetError("the client closed the connection")
     head = _head(rendered.code, rendered.content_type, *rendered.headers.items())
     data = b"%bContent-Length: %d\r\nDate: %b\r\n\r\n%b" % (head, len(body), rfc822_formatted_time().encode(), body)
     transport.write(data)

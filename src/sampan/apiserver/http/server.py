@@ -173,7 +173,7 @@ class HttpServer:
             if api_error is not None:
                 raise api_error from error
             log.exception("%s %s", call.method, call.path)
-            raise errors.internal_error("the request could not be carried out") from error
+            raise errors.internal_error("the request failed unexpectedly") from error
         finally:
             if call.user.name != ANONYMOUS and isinstance(request.protocol, HttpConnection):
                 request.protocol.slot.prove()
@@ -207,7 +207,7 @@ class HttpServer:
             if task is None or not (is_lost or self.is_stopping):
                 raise
             task.uncancel()
-            raise ConnectionResetError("the client has gone, or the server goes") from None
+            raise ConnectionResetError("the client closed the connection, or the server is stopping") from None
         finally:
             if task is not None:
                 self._streams.discard(task)
@@ -227,7 +227,7 @@ class HttpServer:
         if request.writer.output_size > 0:
             if request.transport is not None:
                 request.transport.abort()
-            raise ConnectionError("the client did not take its answer in time")
+            raise ConnectionError("the client did not read the response in time")
         return rendered, await response_writer.respond(request, call, rendered)
 
 

@@ -143,7 +143,13 @@ def as_table(items: Sequence[Value], api_version: str) -> Value:
             {"name": name, "type": "string", "format": "", "description": f"Usage of {name}", "priority": 0}
             for name in ("cpu", "memory")
         ),
-        {"name": "Window", "type": "string", "format": "duration", "description": "Of the figures", "priority": 0},
+        {
+            "name": "Window",
+            "type": "string",
+            "format": "duration",
+            "description": "Interval over which the usage was measured",
+            "priority": 0,
+        },
     ]
     rows = [{"cells": _cells(item), "object": _partial(item, api_version)} for item in items]
     title = {"kind": "Table", "apiVersion": api_version, "metadata": {}}

@@ -140,7 +140,7 @@ class StorageReadiness:
     def __init__(self, *, registry: Registry) -> None:
         self._registry = registry
         self._is_ready = False
-        self._waiting_for = "the resources in the store"
+        self._waiting_for = "the list of stored resources"
 
     def check(self) -> HealthCheck:
         return HealthCheck("poststarthook/storage-readiness", self._probe, is_transient=True)
@@ -151,7 +151,7 @@ class StorageReadiness:
             async with asyncio.timeout(_LONGEST_S):
                 await self._fill()
         except (TimeoutError, StorageError) as error:
-            log.warning("the watch cache of %s is not filled: %s", self._waiting_for, error or "it takes too long")
+            log.warning("the watch cache of %s is not filled: %s", self._waiting_for, error or "timed out")
         self._is_ready = True
 
     async def _fill(self) -> None:

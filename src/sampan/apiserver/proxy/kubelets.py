@@ -120,7 +120,7 @@ class Kubelets:
         host = node_address(node, self.access.address_types)
         server_name = name if self.access.verifies_node_names else ""
         if any(len(label) > LABEL_MAX for label in server_name.split(".")):
-            raise errors.service_unavailable(f"the name of node {name} cannot be verified: it is no host name")
+            raise errors.service_unavailable(f"the name of node {name} cannot be verified: it is not a host name")
         return Location(host=host, port=kubelet_port(node), is_tls=True, is_kubelet=True, server_name=server_name)
 
     async def check_reachable(self, host: str) -> None:

@@ -141,5 +141,5 @@ async def _object(endpoints: ApiEndpoints, kind: str, namespace: str, name: str)
 
 def _upstream(endpoints: ApiEndpoints) -> Upstream:
     if endpoints.upstream is None:
-        raise errors.service_unavailable("nothing can be reached from this server")
+        raise errors.service_unavailable("this server cannot proxy connections")
     return endpoints.upstream

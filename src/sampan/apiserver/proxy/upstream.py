@@ -220,14 +220,14 @@ class Upstream:
         try:
             writer.write(upgrade.request_head(request.method, target, _upgrade_headers(request)))
             await writer.drain()
-            head = await upgrade.answer_head(reader)
+            head = await upgrade.read_response_head(reader)
             if head.code != upgrade.SWITCHING:
                 return await _not_changed(reader, head)
             wire = take_over(request)
             await wire.write(_raw(head))
             await joined(wire, StreamWire(reader, writer))
             return TakenOverResponse()
-        except upgrade.BadAnswer as error:
+        except upgrade.BadResponse as error:
             raise errors.ApiError(str(error), code=500, reason="") from None
         finally:
             await close_writer(writer)
@@ -324,7 +324,7 @@ def _raw(head: upgrade.Head) -> bytes:
 async def _not_changed(reader: asyncio.StreamReader, head: upgrade.Head) -> web.Response:
     if head.code < HTTPStatus.BAD_REQUEST:
         raise errors.ApiError(f"invalid upgrade response: status code {head.code}", code=500, reason="")
-    body = await upgrade.answer_body(reader, head)
+    body = await upgrade.read_response_body(reader, head)
     response = web.Response(status=head.code, reason=head.phrase, body=body, headers=_response_headers(head.headers))
     response.force_close()
     return response

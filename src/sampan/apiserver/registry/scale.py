@@ -38,7 +38,7 @@ class Scaled:
 
     async def serve(self, endpoints: ApiEndpoints, call: Call) -> ApiResponse:
         if call.resource is None:
-            raise ValueError("the call names no resource")
+            raise ValueError("the request has no resource")
         store = endpoints.registry.open_store(call.resource)
         if call.verb == "get":
             item = await store.get(call.namespace, call.name, call.query.get("resourceVersion"))

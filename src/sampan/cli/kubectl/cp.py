@@ -92,14 +92,14 @@ def _send(
     words = [*command, "-C", directory] if directory else command
     code, _, err = _run(session, pod, container, words, archive.getvalue())
     if code:
-        raise CliError(err.decode("utf-8", "replace").strip() or f"tar ended with code {code}")
+        raise CliError(err.decode("utf-8", "replace").strip() or f"tar exited with code {code}")
 
 
 def _fetch(session: Session, pod: Mapping[str, Any], container: str, source: str, target: Path) -> None:
     source = source.rstrip("/") or "/"
     code, out, err = _run(session, pod, container, ["tar", "cf", "-", source])
     if code:
-        raise CliError(err.decode("utf-8", "replace").strip() or f"tar ended with code {code}")
+        raise CliError(err.decode("utf-8", "replace").strip() or f"tar exited with code {code}")
     if target.is_dir():
         target = target / posixpath.basename(source)
     prefix = posixpath.normpath(source).lstrip("/")

@@ -45,7 +45,7 @@ _ENDED = ("Succeeded", "Failed")
     "--scheduler",
     default="",
     metavar="URL",
-    help="Address of the scheduler's own HTTPS port, asked with the bearer token instead of the API server.",
+    help="Address of the scheduler's own HTTPS port, used with the bearer token instead of the API server.",
 )
 @connection_options
 def command(words: tuple[str, ...], files: tuple[str, ...], output: str, scheduler: str, **options: Any) -> None:
@@ -58,7 +58,7 @@ def command(words: tuple[str, ...], files: tuple[str, ...], output: str, schedul
       sampan why -f pod.yaml
     """
     if output not in ("", "wide", "json"):
-        raise CliError(f"-o: there is no {output!r}; known are wide, json")
+        raise CliError(f"-o: there is no {output!r}; supported: wide, json")
     if bool(words) == bool(files):
         raise CliError("want either KIND/NAME or -f FILE")
     explainer = PodExplainer(open_session(options), output, scheduler)

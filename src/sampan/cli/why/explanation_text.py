@@ -126,7 +126,7 @@ def _refusals(nodes: Sequence[Mapping[str, Any]], is_wide: bool) -> list[str]:
 def _left_out(explanation: Explained, shown: int, is_wide: bool) -> list[str]:
     texts = []
     if explanation.get("count", 0) > shown:
-        more = "" if is_wide else "; -o wide shows more, -o json all that were told"
+        more = "" if is_wide else "; -o wide shows more, -o json shows all"
         texts.append(f"… and {explanation['count'] - shown} more nodes{more}")
     refusing = {refusal["plugin"] for node in explanation.get("nodes", ()) for refusal in node.get("refusals", ())}
     passed = [plugin for plugin in explanation.get("filters", ()) if plugin not in refusing]

@@ -42,7 +42,7 @@ def _termination(pod: Object) -> list[str]:
     finalizers = pod["metadata"].get("finalizers")
     since = pod["metadata"]["deletionTimestamp"]
     held = f"; held by the finalizers {', '.join(finalizers)}" if finalizers else ""
-    return [f"it is to be gone by {since}{held}"]
+    return [f"it is terminating: grace period until {since}{held}"]
 
 
 def _claims(claims: Sequence[Object]) -> list[str]:
@@ -67,11 +67,11 @@ def _container(what: str, container: Object) -> str:
         message = waiting.get("message")
         return f"{name}: {waiting.get('reason', 'waiting')}" + (f": {message}" if message else _tries(container))
     if (ended := state.get("terminated")) and ended.get("exitCode"):
-        return f"{name}: ended with code {ended['exitCode']} ({ended.get('reason', 'Error')}){_tries(container)}"
+        return f"{name}: exited with code {ended['exitCode']} ({ended.get('reason', 'Error')}){_tries(container)}"
     if "running" in state and not container.get("ready") and what == "container":
-        return f"{name}: runs, but is not ready"
+        return f"{name}: running, but not ready"
     if "running" in state and what == "init container" and not container.get("started"):
-        return f"{name}: still at work"
+        return f"{name}: still running"
     return ""
 
 

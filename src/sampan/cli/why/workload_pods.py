@@ -16,7 +16,7 @@ def selector_text(obj: Object) -> str:
     selector = obj.get("spec", {}).get("selector")
     if not selector:
         kind = obj.get("kind", "it")
-        raise CliError(f"{kind.lower()}/{obj['metadata']['name']}: it has no selector, so it has no pods to tell of")
+        raise CliError(f"{kind.lower()}/{obj['metadata']['name']}: it has no selector, so its pods are unknown")
     if "matchLabels" not in selector and "matchExpressions" not in selector:
         return ",".join(f"{key}={value}" for key, value in selector.items())
     parts = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]

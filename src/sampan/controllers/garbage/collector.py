@@ -36,7 +36,7 @@ from sampan.machinery.object_key import NamespacedName
 Discover = Callable[[], Awaitable[tuple[Sequence[Resource], str]]]
 """Return the served resources, in every version, and the discovery failure (empty if there was none)."""
 
-WHAT_IS_SERVED = "what is served"
+DISCOVERY = "discovery"
 """The key under which discovery is repeated."""
 _READ_AGAIN_S = 30.0
 _SOON_S = 0.1
@@ -47,7 +47,7 @@ _TOGETHER = 20
 
 
 def _on_change(obj: Any) -> Iterable[Hashable]:
-    return (WHAT_IS_SERVED,)
+    return (DISCOVERY,)
 
 
 class _Unknown(Exception):
@@ -80,13 +80,13 @@ class GarbageCollectorController:
 
     def feed(self, add: Callable[[Hashable], None]) -> None:
         self._add = add
-        add(WHAT_IS_SERVED)
+        add(DISCOVERY)
 
     def _enqueue(self, node: GraphNode) -> None:
         self._add(node)
 
     async def reconcile(self, key: Any) -> float | None:
-        if key == WHAT_IS_SERVED:
+        if key == DISCOVERY:
             return await self._discover_resources()
         await self._monitors.complete(_PATIENCE_S)
         node: GraphNode = key
@@ -160,7 +160,7 @@ class GarbageCollectorController:
             owners = await self._owners(node, obj)
         except _Unknown:
             if self._clock.monotonic() - self._read_at >= _READ_AGAIN_S:
-                self._add(WHAT_IS_SERVED)
+                self._add(DISCOVERY)
             return _UNKNOWN_AGAIN_S
         except _Misplaced:
             return None

@@ -126,7 +126,7 @@ class NamespaceController:
 
     def _look_again_s(self, outcome: DeletionResult, deleted_for_s: float) -> float:
         if reason := outcome.discovery_failure or "; ".join(outcome.failures):
-            message = f"the namespace cannot be emptied: {reason}"
+            message = f"cannot delete the content of the namespace: {reason}"
             is_trouble = outcome.has_failed or bool(outcome.discovery_failure)
             raise errors.unexpected(message) if is_trouble else NotYet(message)
         return content.look_again_s(outcome.estimate_s, deleted_for_s)

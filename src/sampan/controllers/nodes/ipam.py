@@ -144,7 +144,7 @@ def ranges_of(config: ControllerConfig) -> list[CidrSets]:
     if len(clusters) > 2:
         raise InvalidCidr(f"length of clusterCIDRs is:{len(clusters)} more than max allowed of 2")
     if len(clusters) == 2 and clusters[0].version == clusters[1].version:
-        raise InvalidCidr("the two ranges of --cluster-cidr are of one family")
+        raise InvalidCidr("the two ranges of --cluster-cidr must be of different IP families")
     result = [CidrSets(network, _mask_size(network, config)) for network in clusters]
     for ranges in result:
         for text in config.service_cluster_ip_range:
@@ -160,7 +160,7 @@ def _mask_size(network: Network, config: ControllerConfig) -> int:
         if is_dual:
             raise InvalidCidr("usage of --node-cidr-mask-size is not allowed with dual-stack clusters")
         if any(sizes.values()):
-            raise InvalidCidr("--node-cidr-mask-size goes without --node-cidr-mask-size-ipv4 and -ipv6")
+            raise InvalidCidr("--node-cidr-mask-size cannot be combined with --node-cidr-mask-size-ipv4 or -ipv6")
         return config.node_cidr_mask_size
     other = 10 - network.version
     if not is_dual and sizes[other]:

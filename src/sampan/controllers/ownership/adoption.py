@@ -110,10 +110,10 @@ def release(owner: Any, obj: Any, finalizers: Sequence[str] = ()) -> dict[str, A
 
 
 class ClaimAction(Enum):
-    KEEP = "it is the owner's, and should be"
-    RELEASE = "it is the owner's, and should not be"
-    ADOPT = "it is nobody's, and should be the owner's"
-    LEAVE = "it is no business of the owner's"
+    KEEP = "the object is owned by the controller and matches its selector"
+    RELEASE = "the object is owned by the controller and does not match its selector"
+    ADOPT = "the object has no controller and matches the selector"
+    LEAVE = "the object has another controller or does not match the selector"
 
 
 def claim_action(owner: Any, obj: Any, is_match: bool) -> ClaimAction:

@@ -194,13 +194,13 @@ class AttachDetachController:
                     desired_volumes[name], WARNING, "FailedAttachVolume", "AttachVolume.Attach failed", text
                 )
         for request in plan.blocked:
-            self._tell_blocked(request, node)
+            self._record_blocked(request, node)
 
     def _record_event(self, want: DesiredAttachment, type: str, reason: str, start: str, end: str) -> None:
         for pod in want.pods:
             self._events.event(pod, type, reason, f'{start} for volume "{want.volume.metadata.name}" {end}')
 
-    def _tell_blocked(self, want: DesiredAttachment, node: Node) -> None:
+    def _record_blocked(self, want: DesiredAttachment, node: Node) -> None:
         if not self._is_news(node, attachments.unique_name(want.volume), "blocked"):
             return
         ref = want.volume.spec.claimRef

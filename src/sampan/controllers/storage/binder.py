@@ -227,7 +227,7 @@ class PersistentVolumeBinderController:
             case binding_decisions.Unbind():
                 await self._writes.unbind(volume)
             case binding_decisions.LookAtClaim(mismatch=True):
-                self._tell_mismatch(volume, claim)
+                self._record_mismatch(volume, claim)
 
     async def _claim_of(self, volume: PersistentVolume) -> PersistentVolumeClaim | None:
         """Return the claim with the UID that the volume names, checking live before it is considered deleted."""
@@ -245,7 +245,7 @@ class PersistentVolumeBinderController:
             return None
         return claim if claim.metadata.uid == ref.uid else None
 
-    def _tell_mismatch(self, volume: PersistentVolume, claim: PersistentVolumeClaim | None) -> None:
+    def _record_mismatch(self, volume: PersistentVolume, claim: PersistentVolumeClaim | None) -> None:
         if claim is None:
             return
         start, end = "Cannot bind PersistentVolume", "due to incompatible volumeMode."

@@ -138,7 +138,7 @@ class ImageManager:
             pulled = await self._runtime.pull_image(pod, as_container(container), keyring)
             image = await self._runtime.image(pulled.reference) or await self._runtime.image(name)
             if image is None:
-                raise RuntimeFailure(PULL_FAILED, f"the image {name} is gone again")
+                raise RuntimeFailure(PULL_FAILED, f"image {name} was removed after it was pulled")
         except BaseException:
             self._pulled.end_pull(name)
             raise

@@ -132,7 +132,7 @@ class Logind:
         except (OSError, EOFError, DBusFastError) as error:
             raise LogindError(f"{interface}.{member}: {error or type(error).__name__}") from None
         if reply is None:
-            raise LogindError(f"{interface}.{member}: the bus is gone")
+            raise LogindError(f"{interface}.{member}: the connection to the system bus was closed")
         if reply.message_type is MessageType.ERROR:
             raise LogindError(f"{interface}.{member}: {reply.error_name}: {' '.join(map(str, reply.body))}")
         return reply
@@ -212,7 +212,7 @@ class ShutdownInhibitor:
             if await logind.max_delay_s() >= self._delay_s:
                 return
             await self._clock.sleep(_FIRST_DELAY_CHECK_S * 2**number)
-        raise LogindError(f"logind does not allow to delay a shutdown for {self._delay_s:g} s")
+        raise LogindError(f"logind does not allow a shutdown to be delayed by {self._delay_s:g} s")
 
 
 def _on_disconnect(disconnected: asyncio.Future[None], signals: asyncio.Queue[bool | None]) -> None:

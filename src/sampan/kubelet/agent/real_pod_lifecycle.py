@@ -143,15 +143,15 @@ class RealPodLifecycle:
         except OSError as error:
             text = f"unable to ensure pod container exists: {error}"
             raise RuntimeFailure("FailedCreatePodContainer", text) from None
-        self._parts.trace.note(pod, "make groups")
+        self._parts.trace.note(pod, "create cgroups")
         if record.spec.is_static:
-            self._parts.trace.note(pod, "show mirror pod", await parts.mirrors.ensure_mirror(pod))
+            self._parts.trace.note(pod, "create mirror pod", await parts.mirrors.ensure_mirror(pod))
         try:
             await asyncio.to_thread(self._make_directories, pod)
         except OSError as error:
             text = f"error making pod data directories: {error}"
             raise RuntimeFailure("FailedToMakePodDataDirectories", text) from None
-        self._parts.trace.note(pod, "make data directory")
+        self._parts.trace.note(pod, "create data directories")
         parts.objects.follow(pod)
         try:
             await self._unless_terminating(record, parts.volumes.mount(pod))

@@ -176,7 +176,7 @@ def read_pods(text: str, source: str, node: str, now: float) -> list[Pod]:
         ValueError,
         RecursionError,
     ) as error:  # A field has the wrong type, for example a string instead of a map.
-        raise BadManifest(f"this is not a pod: {error}") from None
+        raise BadManifest(f"cannot decode the pod: {error}") from None
 
 
 def _items(document: Any) -> Iterator[dict[str, Any]]:

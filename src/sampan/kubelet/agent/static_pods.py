@@ -79,15 +79,15 @@ class MirrorPods:
         """
         name = pod_name(pod)
         if name in self._mirrors:
-            return "there"
+            return "exists"
         if not self._node.api_node.metadata.uid:
-            return "later: the node is not registered"
+            return "retrying later: the node is not registered"
         try:
             await self._sync(name)
         except (errors.ApiError, ConnectionFailed) as error:
             self._queue.add(name)
-            return f"later: {error}"
-        return "made"
+            return f"retrying later: {error}"
+        return "created"
 
     async def run(self) -> None:
         await self._queue.serve(self._work, 1)

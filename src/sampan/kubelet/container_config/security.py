@@ -101,7 +101,7 @@ def _refuse_root(pod: Pod, name: str, user: int | None, image: ImageInfo) -> Non
         image_user = parse_user(image.user)
     except BadUser as error:
         raise ContainerConfigError(
-            f"container has runAsNonRoot and image has a user that cannot be: {error} {where}"
+            f"container has runAsNonRoot and image has an invalid user: {error} {where}"
         ) from None
     if image_user.uid == 0:
         raise ContainerConfigError(f"container has runAsNonRoot and image will run as root {where}")

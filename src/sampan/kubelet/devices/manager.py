@@ -122,7 +122,7 @@ class DeviceManager:
 
     async def _connect(self, plugin: DevicePlugin) -> None:
         if self._group is None:
-            raise RpcError("the kubelet has just begun")
+            raise RpcError("the kubelet has not started its plug-in manager yet")
         await plugin.connect()
         self._stop_listening(plugin.resource)
         self._plugins[plugin.resource] = plugin

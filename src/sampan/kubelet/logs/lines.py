@@ -56,9 +56,9 @@ def _docker(raw: bytes) -> Line:
         value = json.loads(raw)
         stream, text, time = value["stream"], value["log"], value["time"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise BadLine("the line cannot be read as JSON") from None
+        raise BadLine("the line is not valid JSON") from None
     if stream not in (STDOUT, STDERR) or not isinstance(text, str) or not isinstance(time, str):
-        raise BadLine("the line lacks its stream, text or time")
+        raise BadLine("the line has no stream, log or time field")
     is_partial = not text.endswith("\n")
     return Line(_normal(time), stream, is_partial, text.encode("utf-8", "surrogatepass"))
 

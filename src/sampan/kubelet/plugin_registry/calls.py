@@ -72,7 +72,7 @@ async def stream(socket: str, schema: ProtoSchema, service: str, name: str, requ
 def _readable(response: Message | None) -> Message:
     """Return the response. gRPC passes None if the bytes cannot be deserialized."""
     if response is None:
-        raise RpcError("rpc error: code = Internal desc = the answer cannot be read", "Internal")
+        raise RpcError("rpc error: code = Internal desc = the response cannot be decoded", "Internal")
     return response
 
 

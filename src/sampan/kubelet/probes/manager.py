@@ -60,7 +60,9 @@ class ProbeManager:
         metrics: Metrics | None = None,
     ) -> None:
         self._runtime, self._clock, self._on_change, self._event = runtime, clock, on_change, event
-        self._counts = (metrics or Metrics()).counter(_TOTAL, "Answers of probes of containers.", _LABELS)
+        self._counts = (metrics or Metrics()).counter(
+            _TOTAL, "Results of container probes, by probe type and result.", _LABELS
+        )
         self._counted: dict[str, set[tuple[str, ...]]] = {}
         """Metric labels in use, by pod UID."""
         self._activity = activity

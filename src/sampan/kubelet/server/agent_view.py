@@ -48,7 +48,7 @@ class AgentView:
         return self._kubelet.find(namespace, name)
 
     def sync_loop_error(self) -> str:
-        return "" if self._kubelet.started.is_set() else "the sync loop has not begun"
+        return "" if self._kubelet.started.is_set() else "the sync loop has not started yet"
 
     async def stats(self) -> NodeStats:
         return await self._collector.stats()

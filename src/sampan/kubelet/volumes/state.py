@@ -127,10 +127,10 @@ def _with_only(pod: Pod, volume: Volume) -> Pod:
 
 def volumes_of_pod(desired: DesiredPod) -> list[str]:
     """Return the volumes that contain downward API fields of the pod."""
-    return [name for name, volume in desired.volumes.items() if _tells_of_pod(volume)]
+    return [name for name, volume in desired.volumes.items() if _projects_pod_fields(volume)]
 
 
-def _tells_of_pod(volume: Volume) -> bool:
+def _projects_pod_fields(volume: Volume) -> bool:
     sources = volume.projected.sources or () if volume.projected is not None else ()
     return volume.downwardAPI is not None or any(source.downwardAPI is not None for source in sources)
 

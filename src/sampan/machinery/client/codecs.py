@@ -51,7 +51,7 @@ def _resource_of(empty: Any) -> Resource:
         for row in rows:
             if (row.api_version, row.kind) == (empty.apiVersion, empty.kind):
                 return row
-    raise LookupError(f"{empty.kind} of {empty.apiVersion} is no resource")
+    raise LookupError(f"{empty.kind} of {empty.apiVersion} is not a built-in resource")
 
 
 def path_of(resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:

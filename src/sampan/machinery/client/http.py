@@ -147,7 +147,9 @@ class _HttpEvents:
             raise _connection_failed(self._request, error) from error
         if not piece:
             if self._rest.strip():
-                raise ConnectionFailed("the watch was cut off within an event", may_have_happened=False)
+                raise ConnectionFailed(
+                    "the watch connection was closed in the middle of an event", may_have_happened=False
+                )
             raise StopAsyncIteration
         *lines, self._rest = (self._rest + piece).split(b"\n")
         return lines
@@ -156,7 +158,7 @@ class _HttpEvents:
         try:
             return read_event(line, self._codec)
         except (msgspec.MsgspecError, json.DecodeError) as error:
-            raise ConnectionFailed(f"an event cannot be read: {error}", may_have_happened=False) from error
+            raise ConnectionFailed(f"cannot decode a watch event: {error}", may_have_happened=False) from error
 
 
 def _break_off(response: aiohttp.ClientResponse) -> None:

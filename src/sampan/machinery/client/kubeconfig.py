@@ -34,7 +34,7 @@ def load(paths: Sequence[Path] | Path, *, context: str = "") -> Access:
     config = _merged([paths] if isinstance(paths, Path) else paths)
     name = context or config.current
     if not name:
-        raise KubeconfigError(f"{config.source}: no context is current; choose one")
+        raise KubeconfigError(f"{config.source}: no current context is set; choose a context")
     chosen = config.entry("contexts", "context", name)
     cluster = config.entry("clusters", "cluster", str(chosen.get("cluster", "")))
     user = config.entry("users", "user", str(chosen["user"])) if chosen.get("user") else {}
@@ -122,7 +122,7 @@ def _read(path: Path) -> Mapping[str, Any]:
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise KubeconfigError(f"{path}: is no kubeconfig")
+        raise KubeconfigError(f"{path}: not a kubeconfig")
     return content
 
 

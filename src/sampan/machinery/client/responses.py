@@ -51,7 +51,7 @@ def _readable() -> Iterator[None]:
     try:
         yield
     except (msgspec.MsgspecError, json.DecodeError) as error:
-        raise errors.unexpected(f"the server's answer cannot be read: {error}") from error
+        raise errors.unexpected(f"cannot decode the response of the server: {error}") from error
 
 
 class DecodedEvent:

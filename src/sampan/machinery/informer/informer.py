@@ -67,28 +67,28 @@ class Informer(Generic[T]):
         Use it for many objects or a slow handler. The handler still gets the events of each object in order: a change
         to an object that it has not been called for is not passed on, because the later addition has the newest state.
         """
-        untold = dict.fromkeys(self._cache.keys())
+        remaining = dict.fromkeys(self._cache.keys())
 
         def pass_on(old: Any | None, new: Any | None) -> None:
             key = key_of(new if new is not None else old)
-            if key not in untold:
+            if key not in remaining:
                 _call(handler, old, new)
             elif new is None:
-                del untold[key]  # deleted before the handler was called for it
+                del remaining[key]  # deleted before the handler was called for it
 
         self._handlers.append(pass_on)
         try:
-            await self._tell(handler, untold)
+            await self._call_for_cached(handler, remaining)
         except BaseException:
             self._handlers.remove(pass_on)
             raise
         return lambda: self._handlers.remove(pass_on)
 
-    async def _tell(self, handler: Handler, untold: dict[NamespacedName, None]) -> None:
+    async def _call_for_cached(self, handler: Handler, remaining: dict[NamespacedName, None]) -> None:
         began = time.perf_counter()
-        while untold:
-            key = next(iter(untold))
-            del untold[key]
+        while remaining:
+            key = next(iter(remaining))
+            del remaining[key]
             _call(handler, None, self._cache.by_key(key))
             if time.perf_counter() - began > _TURN_S:
                 await asyncio.sleep(0)

@@ -79,7 +79,7 @@ class Reflector:
                 await (self._follow() if self._version else self._fill())
                 continue
             except (errors.Expired, errors.Gone) as error:
-                log.debug("%s: watch ended, listing again: %s", self._name, error)
+                log.debug("%s: watch closed, listing again: %s", self._name, error)
                 self._version = ""
             except (errors.ApiError, ConnectionFailed) as failure:
                 log.log(logging.DEBUG if self._failures < 3 else logging.WARNING, "%s: %s", self._name, failure)
@@ -105,15 +105,15 @@ class Reflector:
             for at, event in enumerate(batch):
                 if event.ends_initial_events:
                     self._complete(keys, event.resource_version)
-                    await self._tell(batch[at + 1 :])
-                    return await self._tell_all(events)
-                self._tell_initial(event, keys)
+                    await self._apply_batch(batch[at + 1 :])
+                    return await self._apply_batches(events)
+                self._apply_initial_event(event, keys)
                 if time.perf_counter() - began > _TURN_S:
                     await asyncio.sleep(0)
                     began = time.perf_counter()
-        raise ConnectionFailed("the watch ended before it had told everything", may_have_happened=False)
+        raise ConnectionFailed("the watch was closed before all initial events were received", may_have_happened=False)
 
-    def _tell_initial(self, event: WatchEvent, keys: set[NamespacedName]) -> None:
+    def _apply_initial_event(self, event: WatchEvent, keys: set[NamespacedName]) -> None:
         if event.type == BOOKMARK:
             return
         key = event.key
@@ -133,7 +133,7 @@ class Reflector:
                 self._sink.put(key, obj)
             version = page.resource_version
         if not version:
-            raise ConnectionFailed("the list tells no version", may_have_happened=False)
+            raise ConnectionFailed("the list has no resource version", may_have_happened=False)
         self._complete(keys, version)
 
     def _complete(self, keys: set[NamespacedName], version: str) -> None:
@@ -149,16 +149,16 @@ class Reflector:
         loop = asyncio.get_running_loop()
         began, version = loop.time(), self._version
         async with self._watch(resource_version=version) as events:
-            await self._tell_all(events)
+            await self._apply_batches(events)
         if self._version == version and loop.time() - began < _SHORT_S:
-            raise ConnectionFailed("the watch ended at once", may_have_happened=False)
+            raise ConnectionFailed("the watch was closed immediately", may_have_happened=False)
 
-    async def _tell_all(self, events: Events) -> None:
+    async def _apply_batches(self, events: Events) -> None:
         async for batch in events:
-            await self._tell(batch)
+            await self._apply_batch(batch)
             self._failures = 0
 
-    async def _tell(self, batch: Sequence[WatchEvent]) -> None:
+    async def _apply_batch(self, batch: Sequence[WatchEvent]) -> None:
         """Pass a batch of events to the sink, yielding to other tasks in between."""
         sink, began = self._sink, time.perf_counter()
         for event in batch:

@@ -42,7 +42,7 @@ class ChannelStream:
     async def close(self) -> None:
         if not self._is_closed:
             self._is_closed = True
-            await self._channels.tell_end(self._number)
+            await self._channels.send_close(self._number)
 
     async def reset(self) -> None:
         self._is_closed = True
@@ -53,14 +53,14 @@ class Channels:
     """`async with Channels(socket, count):` dispatches incoming messages until the block is left; the socket stays
     open.
 
-    With `tells_end` this side, too, signals the end of a stream (as a client of version 5 does).
+    With `sends_close` this side, too, signals the end of a stream (as a client of version 5 does).
     """
 
-    def __init__(self, socket: WebSocket, count: int, *, tells_end: bool = False) -> None:
+    def __init__(self, socket: WebSocket, count: int, *, sends_close: bool = False) -> None:
         self._socket = socket
         self._is_base64 = socket.protocol in (BASE64, V4_BASE64)
-        self._knows_end = socket.protocol == V5
-        self._tells_end = tells_end and self._knows_end
+        self._supports_close = socket.protocol == V5
+        self._sends_close = sends_close and self._supports_close
         self.streams = [ChannelStream(self, number) for number in range(count)]
         self.closed = asyncio.Event()
         """Set when the other side has closed or aborted the connection."""
@@ -100,8 +100,8 @@ class Channels:
             try:
                 content = base64.b64decode(content, validate=True)
             except binascii.Error:
-                raise ConnectionResetError("a message is not base64") from None
-        if number == _END and self._knows_end:
+                raise ConnectionResetError("a WebSocket message is not base64-encoded") from None
+        if number == _END and self._supports_close:
             number = content[0] if content else len(self.streams)
             if number < len(self.streams):
                 self.streams[number].inbox.end()
@@ -114,6 +114,6 @@ class Channels:
         else:
             await self._socket.send(bytes([number]) + data, BINARY)
 
-    async def tell_end(self, number: int) -> None:
-        if self._tells_end:
+    async def send_close(self, number: int) -> None:
+        if self._sends_close:
             await self._socket.send(bytes([_END, number]))

@@ -143,7 +143,7 @@ async def forward(data: Stream, error: Stream, port: int, connect: Connect, abou
     try:
         reader, writer = await connect(port)
     except Exception as failure:
-        await _tell(error, f"error forwarding port {port} to {about}: {failure}")
+        await _report(error, f"error forwarding port {port} to {about}: {failure}")
         await data.close()
         return
     try:
@@ -193,7 +193,7 @@ async def _received(stream: Stream, reader: asyncio.StreamReader) -> bool:
     return True
 
 
-async def _tell(error: Stream, text: str) -> None:
+async def _report(error: Stream, text: str) -> None:
     with suppress(ConnectionError):
         await error.write(text.encode())
     await error.close()
@@ -204,10 +204,10 @@ _TYPE, _PORT, _REQUEST = "streamType", "port", "requestID"
 
 
 class Forwarding:
-    """Joins local connections with ports of the other side. `tell` is called with error messages."""
+    """Joins local connections with ports of the other side. `report` is called with error messages."""
 
-    def __init__(self, connection: SpdyConnection, tell: Callable[[str], None]) -> None:
-        self._connection, self._tell = connection, tell
+    def __init__(self, connection: SpdyConnection, report: Callable[[str], None]) -> None:
+        self._connection, self._report = connection, report
         self._numbers = itertools.count()
 
     async def join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, local: int, remote: int) -> None:
@@ -219,10 +219,10 @@ class Forwarding:
             await exchanged(data, reader, writer, ends_with_stream=True)
             await data.close()
             if message := await _all(error):
-                self._tell(f"an error occurred forwarding {local} -> {remote}: {message}")
+                self._report(f"an error occurred forwarding {local} -> {remote}: {message}")
             await data.reset()
         except ConnectionError as failure:
-            self._tell(f"error creating forwarding stream for port {local} -> {remote}: {failure}")
+            self._report(f"error creating forwarding stream for port {local} -> {remote}: {failure}")
         finally:
             await close_writer(writer)
 

@@ -112,7 +112,7 @@ async def _opened(connection: SpdyConnection, types: set[str]) -> dict[str, Stre
             while types - set(streams):
                 stream = await connection.accept()
                 if stream is None:
-                    raise NoStreams("the client has gone")
+                    raise NoStreams("the client closed the connection")
                 streams[stream.headers.get(STREAM_TYPE, "")] = stream
     except TimeoutError:
         raise NoStreams("timed out waiting for client to create streams") from None
@@ -125,7 +125,7 @@ async def serve(ends: Ends, begin: Begin, command: Sequence[str] = ()) -> None:
     try:
         process = await begin()
     except Exception as error:
-        await _tell(ends, _failure(str(error)))
+        await _send_status(ends, _failure(str(error)))
         return
     try:
         async with asyncio.TaskGroup() as group:
@@ -137,7 +137,7 @@ async def serve(ends: Ends, begin: Begin, command: Sequence[str] = ()) -> None:
             for task in (*tasks, output, closed):
                 task.cancel()
         if is_over:
-            await _tell(ends, _ended(await process.wait(), command))
+            await _send_status(ends, _ended(await process.wait(), command))
     finally:
         await process.close()
 
@@ -199,7 +199,7 @@ async def _output(streams: Mapping[str, Stream], process: RemoteProcess) -> None
 # -- result ----------------------------------------------------------------------------------------------------------
 
 
-async def _tell(ends: Ends, status: Mapping[str, Any]) -> None:
+async def _send_status(ends: Ends, status: Mapping[str, Any]) -> None:
     is_fine = status["status"] == "Success"
     text = json.dumps(status, separators=(",", ":")) if ends.has_status else "" if is_fine else status["message"]
     with suppress(ConnectionError):
@@ -252,7 +252,7 @@ async def run_client(
     sizes: AsyncIterator[tuple[int, int]] | None = None,
 ) -> dict[str, Any]:
     """Run until the process has exited; return its Status. Raise ConnectionError if the connection broke off."""
-    async with Channels(socket, 5, tells_end=True) as channels:
+    async with Channels(socket, 5, sends_close=True) as channels:
         async with asyncio.TaskGroup() as group:
             streams = channels.streams
             beside = [group.create_task(_pings(socket))]

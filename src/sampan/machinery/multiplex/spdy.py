@@ -135,7 +135,7 @@ class SpdyConnection:
 
     async def _write(self, data: bytes) -> None:
         if self.closed.is_set():
-            raise ConnectionResetError("the connection has ended")
+            raise ConnectionResetError("the SPDY connection is closed")
         await self._wire.write(data)
 
     def forget_if_over(self, stream: SpdyStream) -> None:
@@ -191,7 +191,7 @@ class SpdyConnection:
     async def _opened(self, frame: Frame) -> None:
         number = frame.stream
         if number % 2 != self._peer_parity or number <= self._last_of_peer:
-            raise BadSpdyFrame(f"a stream may not have the number {number}")
+            raise BadSpdyFrame(f"invalid SPDY stream ID {number}")
         self._last_of_peer = number
         # Streams that are opened and reset at once are no longer in `_streams`, but still wait to be accepted.
         if len(self._streams) >= _MOST_STREAMS or self._accepted.qsize() >= _MOST_STREAMS:

@@ -76,7 +76,7 @@ class Writer:
 
     def data(self, stream: int, data: bytes, *, is_last: bool = False) -> bytes:
         if len(data) > _LARGEST:
-            raise ValueError("too much for one frame")
+            raise ValueError("the payload is too large for one SPDY frame")
         return struct.pack(">II", stream, (FIN if is_last else 0) << 24 | len(data)) + data
 
     def syn_stream(self, stream: int, headers: Mapping[str, str], *, is_last: bool = False) -> bytes:
@@ -122,7 +122,7 @@ class Reader:
             size, flags = second & _LARGEST, second >> 24
             is_control = bool(first >> 31)
             if is_control and size > _MOST_FRAME:
-                raise BadSpdyFrame(f"a control frame of {size} bytes")
+                raise BadSpdyFrame(f"a SPDY control frame of {size} bytes is too large")
             if len(self._data) < 8 + size:
                 break
             content = bytes(self._data[8 : 8 + size])
@@ -136,11 +136,11 @@ class Reader:
     def _control(self, first: int, flags: int, content: bytes) -> Frame | None:
         version, kind = first >> 16 & 0x7FFF, first & 0xFFFF
         if version != _VERSION:
-            raise BadSpdyFrame(f"version {version} of the protocol is not known")
+            raise BadSpdyFrame(f"unsupported SPDY version {version}")
         try:
             return self._parsed(kind, flags, content)
         except struct.error:
-            raise BadSpdyFrame(f"a frame of the kind {kind} is too short") from None
+            raise BadSpdyFrame(f"a SPDY frame of type {kind} is too short") from None
 
     def _parsed(self, kind: int, flags: int, content: bytes) -> Frame | None:
         if kind == SYN_STREAM:
@@ -162,17 +162,17 @@ class Reader:
         try:
             raw = self._inflate.decompress(content, _MOST_HEADERS)
         except zlib.error as error:
-            raise BadSpdyFrame(f"headers cannot be read: {error}") from None
+            raise BadSpdyFrame(f"cannot decompress SPDY headers: {error}") from None
         if self._inflate.unconsumed_tail:
-            raise BadSpdyFrame("headers are too long")
+            raise BadSpdyFrame("the SPDY headers are too long")
         (count,) = struct.unpack_from(">I", raw)
         if count > _MOST_NAMES:
-            raise BadSpdyFrame("there are too many headers")
+            raise BadSpdyFrame("there are too many SPDY headers")
         texts, at = [], 4
         for _ in range(2 * count):
             (size,) = struct.unpack_from(">I", raw, at)
             if at + 4 + size > len(raw):
-                raise BadSpdyFrame("headers are too short")
+                raise BadSpdyFrame("the SPDY headers are truncated")
             texts.append(raw[at + 4 : at + 4 + size].decode("utf-8", "replace"))
             at += 4 + size
         return {name.lower(): value for name, value in zip(texts[::2], texts[1::2], strict=True)}

@@ -23,7 +23,7 @@ _MOST_BODY = 1 << 20
 SWITCHING = 101
 
 
-class BadAnswer(ConnectionError):
+class BadResponse(ConnectionError):
     """The response is not valid HTTP."""
 
 
@@ -41,7 +41,7 @@ def request_head(method: str, target: str, headers: Iterable[tuple[str, str]]) -
     headers = list(headers)
     for text in (method, target, *(part for pair in headers for part in pair)):
         if "\r" in text or "\n" in text:
-            raise ValueError("a header may not have more than one line")
+            raise ValueError("a header must not contain a line break")
     lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers), "", ""]
     return "\r\n".join(lines).encode("utf-8", "surrogateescape")
 
@@ -51,7 +51,7 @@ def websocket_headers(protocols: Sequence[str], key: str) -> list[tuple[str, str
     return [*headers, ("Sec-WebSocket-Key", key), ("Sec-WebSocket-Protocol", ", ".join(protocols))]
 
 
-async def answer_head(reader: asyncio.StreamReader) -> Head:
+async def read_response_head(reader: asyncio.StreamReader) -> Head:
     """Return the head of the response, skipping informational ones."""
     while True:
         head = parsed(await _raw_head(reader))
@@ -63,9 +63,9 @@ async def _raw_head(reader: asyncio.StreamReader) -> bytes:
     try:
         raw = await reader.readuntil(b"\r\n\r\n")
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-        raise BadAnswer("the answer ends within its head, or is none") from error
+        raise BadResponse("the response headers are incomplete or too long") from error
     if len(raw) > _LONGEST_HEAD:
-        raise BadAnswer("the head of the answer is too long")
+        raise BadResponse("the response headers are too long")
     return raw
 
 
@@ -74,12 +74,12 @@ def parsed(raw: bytes) -> Head:
     version, _, rest = first.partition(" ")
     code, _, phrase = rest.partition(" ")
     if not version.startswith("HTTP/1.") or not (code.isascii() and code.isdecimal() and len(code) == 3):
-        raise BadAnswer(f"this is no answer of HTTP: {first[:80]!r}")
+        raise BadResponse(f"malformed HTTP response: {first[:80]!r}")
     pairs = (line.partition(":") for line in lines if line)
     return Head(code=int(code), phrase=phrase, headers=[(name.strip(), value.strip()) for name, _, value in pairs])
 
 
-async def answer_body(reader: asyncio.StreamReader, head: Head) -> bytes:
+async def read_response_body(reader: asyncio.StreamReader, head: Head) -> bytes:
     """Return the body of an error response, up to a size limit."""
     if head.get("Transfer-Encoding").lower() == "chunked":
         return await _chunks(reader)
@@ -101,7 +101,7 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
                 break
             body += (await reader.readexactly(min(size, _MOST_BODY) + 2))[:-2]
     except (ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-        raise BadAnswer("the body of the answer cannot be read") from None
+        raise BadResponse("the body of the response cannot be decoded") from None
     return body
 
 
@@ -120,15 +120,15 @@ async def open_websocket(
     headers: Iterable[tuple[str, str]],
     protocols: Sequence[str],
 ) -> tuple[StreamWire, str]:
-    """Return the wire of a WebSocket, and the protocol that the server chose. Raise NotUpgraded or BadAnswer."""
+    """Return the wire of a WebSocket, and the protocol that the server chose. Raise NotUpgraded or BadResponse."""
     key = new_key()
     writer.write(request_head("GET", target, [*headers, *websocket_headers(protocols, key)]))
     await writer.drain()
-    head = await answer_head(reader)
+    head = await read_response_head(reader)
     if head.code != SWITCHING:
-        raise NotUpgraded(head, await answer_body(reader, head))
+        raise NotUpgraded(head, await read_response_body(reader, head))
     if head.get("Sec-WebSocket-Accept") != accept_key(key):
-        raise BadAnswer("the server's answer to the handshake is wrong")
+        raise BadResponse("the Sec-WebSocket-Accept header of the response is wrong")
     return StreamWire(reader, writer), head.get("Sec-WebSocket-Protocol")
 
 
@@ -169,7 +169,7 @@ class TakenWire:
     async def write(self, data: bytes) -> None:
         transport = self._protocol.transport
         if transport is None or transport.is_closing():
-            raise ConnectionResetError("the client has gone")
+            raise ConnectionResetError("the client closed the connection")
         transport.write(data)
         await self._writer.drain()
 

@@ -54,7 +54,7 @@ class WebSocket:
         if not data:
             self._is_over = True
             if not self._is_closing:
-                raise ConnectionResetError("the connection ended without a farewell")
+                raise ConnectionResetError("the WebSocket connection was closed without a close frame")
             return
         try:
             self._ready += self._frames.feed(data)

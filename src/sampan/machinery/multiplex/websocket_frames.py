@@ -113,15 +113,19 @@ class WebSocketFrames:
         if bool(second & 0x80) != self._is_server:
             raise BadWebSocketFrame("the frame is not masked" if self._is_server else "the frame is masked")
         if opcode not in (CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG):
-            raise BadWebSocketFrame(f"frames of the kind {opcode} are not known")
+            raise BadWebSocketFrame(f"unsupported WebSocket opcode {opcode}")
         if opcode >= CLOSE and (size > _LONGEST_CONTROL or not is_last):
-            raise BadWebSocketFrame("a control frame is too long")
+            raise BadWebSocketFrame("a WebSocket control frame is too long")
 
     def _joined(self, is_last: bool, opcode: int, content: bytes) -> WebSocketMessage | None:
         if opcode >= CLOSE:
             return WebSocketMessage(opcode, content)
         if (opcode == CONTINUATION) != bool(self._opcode):
-            raise BadWebSocketFrame("a message begins within another" if opcode else "nothing is there to be continued")
+            raise BadWebSocketFrame(
+                "a new WebSocket message started before the previous one was complete"
+                if opcode
+                else "a WebSocket continuation frame without a message"
+            )
         self._opcode = opcode or self._opcode
         if is_last and not self._message:
             opcode, self._opcode = self._opcode, 0

@@ -83,7 +83,7 @@ class _Parser:
     def _next(self) -> str:
         token = next(self._tokens, None)
         if token is None:
-            raise ValueError(f"{self._file.name}: ends too early")
+            raise ValueError(f"{self._file.name}: unexpected end of file")
         return token
 
     def _take(self, count: int) -> list[str]:

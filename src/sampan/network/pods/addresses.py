@@ -20,7 +20,7 @@ def parse_cidrs(cidrs: Sequence[str]) -> tuple[Network, ...]:
     """Return the networks, at most one per IP family; raise ValueError if they are invalid."""
     networks = tuple(ip_network(cidr, strict=False) for cidr in cidrs)
     if len({network.version for network in networks}) != len(networks):
-        raise ValueError(f"{', '.join(cidrs)}: more than one range of one family")
+        raise ValueError(f"{', '.join(cidrs)}: at most one CIDR per IP family is allowed")
     for network in networks:
         if network.num_addresses < 4:
             raise ValueError(f"{network} has no room for pods")

@@ -133,9 +133,7 @@ class CniNetwork:
             if not file.name.startswith(_PREFIX):
                 return file
             if not _is_left(file):
-                raise failed(
-                    f"the engine's network is that of another node ({file}): an engine that speaks CRI serves one node"
-                )
+                raise failed(f"the CRI runtime has the pod network of another node ({file}): it can serve only one")
             file.unlink(missing_ok=True)
         return None
 
@@ -180,8 +178,8 @@ def _missing_plugins_text(missing: Sequence[str], directories: Sequence[Path]) -
         if directory not in directories and not missing_plugins([directory])
     ]
     if elsewhere:
-        message = f"the engine looks for CNI plug-ins in {searched}, and they are in {elsewhere[0]}"
-        return f"{message}: name that as bin_dir in its configuration"
+        message = f"the container runtime searches CNI plug-ins in {searched}, but they are in {elsewhere[0]}"
+        return f"{message}: set bin_dir in its configuration to that directory"
     return f"CNI plug-ins are missing in {searched} ({', '.join(missing)}): install containernetworking-plugins"
 
 

@@ -100,10 +100,10 @@ class ForwardRules:
             if chain.is_of_iptables:
                 self._accept(chain)
             else:
-                self._warn(f"the packet rules of {chain} drop what they do not know, perhaps packets of pods too")
+                self._warn(f"nftables chain {chain} drops packets by default, possibly also packets of pods")
         if has_firewalld(chains):
             command = f"firewall-cmd --zone=trusted --add-interface={self._bridge}"
-            self._warn(f"firewalld runs here, and lets pods through only after: {command}")
+            self._warn(f"firewalld is running and blocks traffic of pods; to allow it, run: {command}")
         self._change_legacy("-C", "-A")
 
     def remove(self) -> None:

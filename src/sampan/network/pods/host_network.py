@@ -39,7 +39,9 @@ def unsupported_reason() -> str:
     if missing := [name for bit, name in _CAPABILITIES.items() if not capabilities >> bit & 1]:
         return f"the pod network needs root ({' and '.join(missing)})"
     if nft_program() is None:
-        return "the pod network needs nft, which is not here: install nftables (apt-get install nftables)"
+        return (
+            "the pod network needs the program nft, which is not installed: install nftables (apt-get install nftables)"
+        )
     return ""
 
 

@@ -52,7 +52,7 @@ class Links:
             self._check_overlaps(networks)
             self._index = index_of(self._bridge) or self._make_bridge(networks, mtu or self.way_out_mtu())
             if owner := self.other_owner():
-                raise failed(f"the link {self._bridge} {owner}: this node needs a bridge of another name")
+                raise failed(f"the link {self._bridge} {owner}: choose another bridge name for this node")
             self._mtu = int(self._netlink.link("get", index=self._index)[0].get("mtu"))
             sysctls.for_bridge(self._bridge, {network.version for network in networks})
             self._netlink.link("set", index=self._index, state="up")
@@ -81,7 +81,7 @@ class Links:
         kind, owner = link.get(("linkinfo", "kind")), link.get("ifalias")
         if owner not in (None, self._owner):
             return f"belongs to {owner!r}"
-        return "" if kind == "bridge" else f"is a {kind or 'link'} of somebody else"
+        return "" if kind == "bridge" else f"is a {kind or 'link'} that Sampan did not create"
 
     def _check_overlaps(self, networks: Sequence[Network]) -> None:
         own = index_of(self._bridge)
@@ -92,7 +92,7 @@ class Links:
             for network in networks:
                 if network.version == other.version and network.overlaps(other):
                     name = socket.if_indextoname(address["index"])
-                    raise failed(f"podCIDR {network} overlaps with {other} of {name}: pods need a range of their own")
+                    raise failed(f"podCIDR {network} overlaps with {other} of {name}: choose another range for pods")
 
     def _ensure_gateways(self, desired: set[str]) -> None:
         present = {

@@ -15,7 +15,9 @@ that its links cannot be mistaken for those of another bridge.
 
 def check_bridge(name: str) -> None:
     if not _BRIDGE.fullmatch(name):
-        raise ValueError(f"{name!r} cannot name a bridge: a letter, then up to seven letters and digits, all small")
+        raise ValueError(
+            f"{name!r} is not a bridge name: want a lower-case letter and up to 7 lower-case letters or digits"
+        )
 
 
 def bridge_for(identity: str) -> str:

@@ -29,7 +29,7 @@ def port_errors(ports: Iterable[HostPortMapping]) -> Iterator[str]:
         if not (0 < port.host_port < 65536 and 0 < port.container_port < 65536):
             yield f"host port {port.host_port} to {port.container_port}: not a port"
         if port.host_ip and not _is_address(port.host_ip):
-            yield f"host port {port.host_port}: {port.host_ip!r} is no address"
+            yield f"host port {port.host_port}: {port.host_ip!r} is not an IP address"
 
 
 @lru_cache(maxsize=1024)

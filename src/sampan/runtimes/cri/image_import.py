@@ -58,7 +58,9 @@ class ImageImporter:
             finally:
                 await self._call("DeleteLease", _schema().DeleteLeaseRequest(id=lease))
         except aio.AioRpcError as error:
-            raise RuntimeFailure(_REASON, f"{bundle.name} cannot be given to containerd: {error.details()}") from None
+            raise RuntimeFailure(
+                _REASON, f"{bundle.name} cannot be imported into containerd: {error.details()}"
+            ) from None
 
     async def imported_names(self) -> list[str]:
         """Return the names of all images that Sampan has loaded, from any node."""
@@ -66,7 +68,7 @@ class ImageImporter:
         try:
             response = await self._call("ListImages", request, _schema().ListImagesResponse)
         except aio.AioRpcError as error:
-            raise RuntimeFailure("ImageError", f"containerd does not tell its images: {error.details()}") from None
+            raise RuntimeFailure("ImageError", f"cannot list the images of containerd: {error.details()}") from None
         return [image.name for image in response.images]
 
     async def _create_image(self, bundle: Bundle, lease: str) -> None:

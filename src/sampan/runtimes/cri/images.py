@@ -65,7 +65,7 @@ class CriImages(EngineImages):
     async def _load(self, bundle: Bundle) -> ImageInfo | None:
         """Load an image, and wait until the runtime reports it, which takes a moment."""
         if self._importer is None:
-            text = f"{bundle.name} is Sampan's, and this runtime takes images only from registries"
+            text = f"{bundle.name} is an image of Sampan, and this runtime can only pull images from registries"
             raise RuntimeFailure(PULL_FAILED, text)
         await self._importer.import_bundle(bundle)
         for _ in range(_POLLS):
@@ -73,7 +73,7 @@ class CriImages(EngineImages):
             if image is not None and image.id == bundle.config.digest:
                 return image
             await asyncio.sleep(_POLL_S)
-        raise RuntimeFailure(PULL_FAILED, f"{bundle.name} was given to the runtime, and is not there")
+        raise RuntimeFailure(PULL_FAILED, f"{bundle.name} was imported, but the runtime does not list it")
 
     async def remove_imported(self) -> None:
         """Remove all images that Sampan has loaded, so that they are not mistaken for those of a registry with the same

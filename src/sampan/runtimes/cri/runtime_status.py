@@ -142,7 +142,7 @@ class PodCidrUpdater:
             if is_network_ready(await self._client.runtime("Status")):
                 return
             await asyncio.sleep(_POLL_S)
-        raise RuntimeFailure("NetworkPluginNotReady", "the engine does not take up the network's configuration")
+        raise RuntimeFailure("NetworkPluginNotReady", "the container runtime does not load the CNI configuration")
 
     async def _send_pod_cidrs(self, cidrs: str) -> None:
         """Send the pod CIDRs to the engine, which inserts them if it generates its CNI configuration from a

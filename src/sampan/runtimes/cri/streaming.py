@@ -43,9 +43,9 @@ async def _opened(url: str, protocol: str) -> StreamWire:
     headers += [(handshake.STREAM_PROTOCOL, protocol), ("Content-Length", "0")]
     try:
         writer.write(upgrade.request_head("POST", target, headers))
-        head = await upgrade.answer_head(reader)
+        head = await upgrade.read_response_head(reader)
         if head.code != upgrade.SWITCHING:
-            raise upgrade.NotUpgraded(head, await upgrade.answer_body(reader, head))
+            raise upgrade.NotUpgraded(head, await upgrade.read_response_body(reader, head))
     except BaseException:
         await close_writer(writer)
         raise

@@ -114,10 +114,10 @@ class DockerClient:
             reader, writer = await asyncio.open_unix_connection(self._path)
             try:
                 writer.write(upgrade.request_head("POST", target, headers) + data)
-                head = await upgrade.answer_head(reader)
+                head = await upgrade.read_response_head(reader)
                 if head.code != upgrade.SWITCHING:
-                    _checked(head.code, await upgrade.answer_body(reader, head), "StreamError")
-                    raise upgrade.BadAnswer("the engine keeps the connection")
+                    _checked(head.code, await upgrade.read_response_body(reader, head), "StreamError")
+                    raise upgrade.BadResponse("the Docker daemon did not upgrade the connection")
             except BaseException:
                 writer.close()
                 raise

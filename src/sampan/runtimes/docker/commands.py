@@ -70,7 +70,7 @@ class DockerCommands:
             if not about["Running"]:
                 return int(about["ExitCode"] or 0)
             await asyncio.sleep(_LOOK_AGAIN_S)
-        raise RuntimeFailure("ExecError", "the command goes on without output")
+        raise RuntimeFailure("ExecError", "the command is still running, but its output was closed")
 
     async def _kill(self, place: str) -> None:
         """Kill the process of an exec by its pid on this machine, as the engine has no API for that. The pid may become

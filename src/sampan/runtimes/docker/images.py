@@ -46,7 +46,9 @@ class DockerImages(EngineImages):
         await self._download(reference, who, PULL_FAILED)
         image = await self._find(str(reference))
         if image is None:
-            raise RuntimeFailure(PULL_FAILED, f"{reference}: the image was pulled, and is not there")
+            raise RuntimeFailure(
+                PULL_FAILED, f"{reference}: the image was pulled, but the Docker daemon does not list it"
+            )
         return image.digests[0] if image.digests else image.id
 
     async def _load(self, bundle: Bundle) -> ImageInfo | None:

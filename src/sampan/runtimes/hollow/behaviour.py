@@ -77,7 +77,7 @@ def span(text: str) -> Span:
     first = _seconds(least)
     last = _seconds(most) if dots else first
     if last < first:
-        raise BehaviourError(f"the range {text!r} ends before it begins")
+        raise BehaviourError(f"in the range {text!r} the end is before the start")
     return Span(first, last)
 
 
@@ -138,7 +138,7 @@ def changed(behaviour: Behaviour, annotations: Mapping[str, str]) -> Behaviour:
     for name, text in annotations.items():
         reader = _READERS.get(name)
         if reader is None:
-            raise BehaviourError(f"there is no {name!r}; known are {', '.join(_READERS)}")
+            raise BehaviourError(f"there is no {name!r}; supported: {', '.join(_READERS)}")
         values[_FIELDS[name]] = reader(text)
     return replace(behaviour, **values) if values else behaviour
 

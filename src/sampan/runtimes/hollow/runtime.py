@@ -135,7 +135,7 @@ class HollowRuntime:
         if not pod.spec.hostNetwork and not state.ip:
             state.ip = self._range().take()
             if not state.ip:
-                raise RuntimeFailure("FailedCreatePodSandBox", "no addresses are left in the range of the node")
+                raise RuntimeFailure("FailedCreatePodSandBox", "no free IP address is left in the pod CIDR of the node")
         _leave_behind(state, pod)
         state.is_sandbox_ready, state.sandboxes = True, state.sandboxes + 1
 
@@ -200,10 +200,10 @@ class HollowRuntime:
     async def exec(
         self, pod: Pod, container: str, command: Sequence[str], *, has_stdin: bool = False, has_tty: bool = False
     ) -> ProcessStream:
-        raise Unsupported("a hollow container runs nothing that a command could be run beside")
+        raise Unsupported("a hollow container runs no process: exec is not supported")
 
     async def attach(self, pod: Pod, container: str) -> ProcessStream:
-        raise Unsupported("a hollow container runs nothing that one could be connected to")
+        raise Unsupported("a hollow container runs no process: attach is not supported")
 
     async def connect(self, pod: Pod, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         raise Unsupported("a hollow pod listens on no port")

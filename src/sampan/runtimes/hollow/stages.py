@@ -66,13 +66,13 @@ def read_stages(path: Path) -> Stages:
     except yaml.YAMLError as error:
         raise StageError(f"{path}: {error}") from None
     if not isinstance(content, dict) or set(content) != {"stages"} or not isinstance(content["stages"], list):
-        raise StageError(f"{path}: want a list called stages, and nothing else")
+        raise StageError(f"{path}: want an object with the single field stages, a list")
     return Stages(tuple(_stage(number, entry) for number, entry in enumerate(content["stages"], 1)))
 
 
 def _stage(number: int, entry: Any) -> HollowStage:
     if not isinstance(entry, dict):
-        raise StageError(f"stage {number} is no map")
+        raise StageError(f"stage {number} must be an object")
     match = entry.get("match", {})
     if not isinstance(match, dict) or set(match) - set(_MATCH):
         raise StageError(f"stage {number}: match takes {', '.join(_MATCH)}")

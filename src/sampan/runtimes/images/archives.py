@@ -37,7 +37,9 @@ def load(store: ImageStore, path: Path, *, now: float, platform: Platform | None
             return loader.oci()
         if files.has("manifest.json"):
             return loader.docker()
-    raise BadImage(f"{path}: there is no image in it: neither index.json (OCI) nor manifest.json (docker save)")
+    raise BadImage(
+        f"{path}: not an image archive: it contains neither index.json (OCI) nor manifest.json (docker save)"
+    )
 
 
 class _Files(Protocol):
@@ -104,7 +106,7 @@ class _Archive:
         target = os.path.normpath(PurePosixPath(entry.name).parent / entry.link_name)
         target_entry = self._entries.get(target)
         if target_entry is None or target_entry.kind == tar_reader.SYMBOLIC_LINK:
-            raise BadImage(f"{entry.name[:200]} is a link to nothing")
+            raise BadImage(f"{entry.name[:200]} is a link to a missing entry")
         return target_entry
 
 
@@ -118,7 +120,7 @@ class _EntryStream:
     def read(self, size: int) -> bytes:
         data = self._stream.read(min(size, self._left))
         if self._left and size and not data:
-            raise BadImage("the archive ends within an entry")
+            raise BadImage("unexpected end of the archive in an entry")
         self._left -= len(data)
         return data
 
@@ -173,7 +175,7 @@ class _Loader:
         descriptors = [descriptor for descriptor in index.manifests if self._is_ours(descriptor)]
         if not descriptors:
             manifests.chosen(index, self._platform)
-            raise BadImage("there is no image in it")
+            raise BadImage("the archive contains no image")
         return [self._oci_image(descriptor) for descriptor in descriptors]
 
     def _is_ours(self, descriptor: ImageDescriptor) -> bool:
@@ -199,7 +201,7 @@ class _Loader:
             if manifests.media_type_of(data) not in manifests.INDEXES:
                 return self._store.blobs.put(data, digest)
             digest = manifests.chosen(manifests.read_index(data), self._platform).digest
-        raise BadImage(f"the image has more than {limits.IMAGE_INDEX_DEPTH} indexes within one another")
+        raise BadImage(f"the image has more than {limits.IMAGE_INDEX_DEPTH} levels of nested indexes")
 
     # -- docker save -------------------------------------------------------------------------------------------------
 

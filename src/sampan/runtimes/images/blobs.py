@@ -28,7 +28,7 @@ class BlobWriter:
     def write(self, data: bytes) -> None:
         self.size += len(data)
         if self.size > self._most:
-            raise BadImage(f"there is more than the {self._most} bytes that were announced or are allowed")
+            raise BadImage(f"the content is larger than {self._most} bytes, the announced or allowed size")
         self._hash.update(data)
         self._file.write(data)
 
@@ -43,7 +43,7 @@ class BlobStore:
 
     def path(self, digest: str) -> Path:
         if not is_digest(digest):
-            raise BadImage(f"{digest!r} is not a digest that is known here (sha256:…)")
+            raise BadImage(f"{digest!r} is not a supported digest (sha256:…)")
         return self._directory / "sha256" / digest.removeprefix("sha256:")
 
     def has(self, digest: str) -> bool:

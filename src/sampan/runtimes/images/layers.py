@@ -210,7 +210,7 @@ class Unpacker:
                 self._entry(reader, entry)
             self._put_times_back()
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise BadImage(f"the layer is no archive: {error}") from None
+            raise BadImage(f"the layer is not a tar archive: {error}") from None
         finally:
             self._leave()
         return self._whiteouts
@@ -219,12 +219,12 @@ class Unpacker:
         try:
             self._make_entry(reader, entry)
         except (UnsafePath, RecursionError) as error:
-            raise BadImage(f"the layer has an entry {entry.name[:200]!r} that cannot be made: {error}") from None
+            raise BadImage(f"the layer has an entry {entry.name[:200]!r} that cannot be created: {error}") from None
         except OSError as error:
             if error.errno in _MACHINE_ERRORS or error.errno is None:
                 raise
             raise BadImage(
-                f"the layer has an entry {entry.name[:200]!r} that cannot be made: {error.strerror}"
+                f"the layer has an entry {entry.name[:200]!r} that cannot be created: {error.strerror}"
             ) from None
 
     def _make_entry(self, reader: TarReader, entry: TarEntry) -> None:
@@ -260,13 +260,13 @@ class Unpacker:
                 return
             _make_device(entry, parent, name)
         else:
-            raise BadImage(f"the layer has an entry {entry.name[:200]!r} of an unknown kind")
+            raise BadImage(f"the layer has an entry {entry.name[:200]!r} of an unknown type")
         self._finish(parent, name, entry, parts)
 
     def _hard_link(self, entry: TarEntry, parent: int, name: str) -> None:
         parts = [part for part in entry.link_name.split("/") if part not in ("", ".", "..")]
         if not parts:
-            raise BadImage(f"the layer has a link {entry.name[:200]!r} to nothing")
+            raise BadImage(f"the layer has a link {entry.name[:200]!r} without a target")
         source = self._root.directory(parts[:-1])
         try:
             os.link(parts[-1], name, src_dir_fd=source, dst_dir_fd=parent, follow_symlinks=False)
@@ -369,7 +369,7 @@ def _make_device(entry: TarEntry, parent: int, name: str) -> None:
         device = os.makedev(entry.major, entry.minor)
         os.mknod(name, kind | 0o600, device, dir_fd=parent)
     except OverflowError:
-        raise BadImage(f"the layer has a device {entry.name[:200]!r} of a number that is out of range") from None
+        raise BadImage(f"the layer has a device {entry.name[:200]!r} with a device number out of range") from None
 
 
 def _kind(parent: int, name: str) -> int | None:

@@ -144,7 +144,7 @@ def _redirect_target(url: URL, location: str, host: str) -> URL:
     try:
         target = url.join(URL(location))
     except ValueError:
-        raise RegistryError(f"{host}: the registry redirects to something that is no address") from None
+        raise RegistryError(f"{host}: the registry redirects to an invalid URL") from None
     if not location or target.scheme not in ("http", "https") or not target.host:
         raise RegistryError(f"{host}: the registry redirects to {location[:200]!r}, which is not fetched")
     return target
@@ -157,7 +157,7 @@ def _token_in(data: bytes, host: str) -> str:
         raise RegistryError(f"{host}: the token service did not respond with JSON") from None
     token = str(value.get("token") or value.get("access_token") or "")
     if not token.isascii() or not token.isprintable():
-        raise RegistryError(f"{host}: the token service gave something that is no token")
+        raise RegistryError(f"{host}: the response of the token service contains no token")
     return token
 
 

@@ -111,7 +111,7 @@ class ImageStore:
         """Return the directories of the image's layers, the lowest first, unpacking them if necessary."""
         diff_ids, layers = image.config.rootfs.diff_ids, image.manifest.layers
         if len(diff_ids) != len(layers):
-            raise BadImage(f"the image has {len(layers)} layers, and names {len(diff_ids)}")
+            raise BadImage(f"the image has {len(layers)} layers, but diff IDs for {len(diff_ids)}")
         return [
             self._layers.unpack(self.blobs.path(layer.digest), diff_id, blob_digest=layer.digest)
             for diff_id, layer in zip(diff_ids, layers, strict=True)
@@ -192,7 +192,7 @@ class ImageStore:
         manifest = read_manifest(self.blobs.read(digest))
         config = read_config(self.blobs.read(manifest.config.digest))
         if len(config.rootfs.diff_ids) != len(manifest.layers):
-            message = f"the image has {len(manifest.layers)} layers, and names {len(config.rootfs.diff_ids)}"
+            message = f"the image has {len(manifest.layers)} layers, but diff IDs for {len(config.rootfs.diff_ids)}"
             raise BadImage(message)
         for layer in manifest.layers:
             if not self.blobs.has(layer.digest):

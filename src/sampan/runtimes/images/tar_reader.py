@@ -135,7 +135,7 @@ class TarReader:
         if not block or not any(block):
             return None
         if len(block) < BLOCK:
-            raise BadImage("the archive ends within a header")
+            raise BadImage("unexpected end of the archive in a header")
         total = sum(block) - sum(block[148:156]) + 8 * 32
         if _number(block[148:156]) not in (total, total - 256 * sum(byte > 127 for byte in block[:148] + block[156:])):
             raise BadImage("the archive has a header with a wrong checksum")
@@ -234,7 +234,7 @@ class TarReader:
         while len(data) < size:
             more = self._stream.read(size - len(data))
             if not more:
-                raise BadImage("the archive ends within an entry")
+                raise BadImage("unexpected end of the archive in an entry")
             data += more
         self._position += size
         return data
@@ -281,7 +281,7 @@ def _take(pax: _Pax, key: str, value: bytes) -> None:
 
 def _extents(numbers: Sequence[int], entry: TarEntry) -> Extents:
     if len(numbers) % 2:
-        raise BadImage(f"the archive has a sparse file {entry.name!r} with half an entry in its map")
+        raise BadImage(f"the archive has a sparse file {entry.name!r} with an incomplete entry in its map")
     extents = [(numbers[at], numbers[at + 1]) for at in range(0, len(numbers), 2)]
     last = 0
     for start, length in extents:
@@ -289,7 +289,7 @@ def _extents(numbers: Sequence[int], entry: TarEntry) -> Extents:
             raise BadImage(f"the archive has a sparse file {entry.name!r} whose parts are not in order")
         last = start + length
     if last > entry.size or sum(length for _, length in extents) != entry.stored:
-        raise BadImage(f"the archive has a sparse file {entry.name!r} whose map does not fit its size")
+        raise BadImage(f"the archive has a sparse file {entry.name!r} whose map does not match its size")
     return extents
 
 
@@ -315,13 +315,13 @@ def _number(field: bytes) -> int:
     if b"\0" in digits:
         digits = digits.partition(b"\0")[0].rstrip(b" ")
     if not _OCTAL.fullmatch(digits):
-        raise BadImage("the archive has a header with something else where a number should be")
+        raise BadImage("the archive has a header with an invalid number")
     return int(digits, 8) if digits else 0
 
 
 def _plain_number(text: str) -> int:
     if not 0 < len(text) <= 18 or not text.isascii() or not text.isdecimal():
-        raise BadImage(f"the archive has {text[:20]!r} where a number should be")
+        raise BadImage(f"the archive has a header with an invalid number: {text[:20]!r}")
     return int(text)
 
 
@@ -341,7 +341,7 @@ def _mtime(text: str | None, field: bytes) -> float:
         is_negative = field[:1] == b"\xff"
         return 0.0 if is_negative else float(min(_number(field), _LATEST))
     if not _SECONDS.fullmatch(text):
-        raise BadImage(f"the archive has {text[:20]!r} where a time should be")
+        raise BadImage(f"the archive has a header with an invalid time: {text[:20]!r}")
     return min(max(float(text), 0.0), float(_LATEST))
 
 

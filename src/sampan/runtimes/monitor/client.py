@@ -98,10 +98,10 @@ class MonitorClient:
                 async for _, content in _frames(reader):
                     return _checked(json.loads(content))
         except (TimeoutError, OSError) as error:
-            raise MonitorError(f"the monitor does not respond: {error or 'timeout'}") from None
+            raise MonitorError(f"the container monitor does not respond: {error or 'timeout'}") from None
         finally:
             writer.close()
-        raise MonitorError("the monitor has ended")
+        raise MonitorError("the container monitor has exited")
 
     async def _stream(self, request: dict[str, Any]) -> MonitorStream:
         reader, writer = await self._connect()
@@ -119,11 +119,11 @@ class MonitorClient:
         try:
             directory = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
-            raise MonitorError(f"there is no monitor: {error.strerror}") from None
+            raise MonitorError(f"cannot connect to the container monitor: {error.strerror}") from None
         try:
             return await asyncio.open_unix_connection(f"/proc/self/fd/{directory}/{SOCKET}")
         except OSError as error:
-            raise MonitorError(f"there is no monitor: {error.strerror or error}") from None
+            raise MonitorError(f"cannot connect to the container monitor: {error.strerror or error}") from None
         finally:
             os.close(directory)
 
@@ -132,7 +132,7 @@ class MonitorClient:
         result = await programs.run(sys.executable, "-E", "-m", "sampan.runtimes.monitor", str(self._directory))
         if result.code:
             log = self._directory / LOG
-            raise MonitorError(f"the monitor cannot be started: {result.last_error_line} (see {log})")
+            raise MonitorError(f"cannot start the container monitor: {result.last_error_line} (see {log})")
 
 
 class MonitorStream:
@@ -153,7 +153,7 @@ class MonitorStream:
                 _checked(json.loads(content))
                 return
             self._early.append((kind, content))
-        raise MonitorError("the monitor has ended")
+        raise MonitorError("the container monitor has exited")
 
     async def read(self) -> tuple[int, bytes] | None:
         if self._early:

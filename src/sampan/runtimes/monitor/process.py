@@ -132,12 +132,12 @@ class MonitoredProcess:
         """Read the pid of the launched process. Raise StartFailed if the launcher failed or wrote no pid."""
         self.launched = None
         if code:
-            raise StartFailed(f"the runtime ended with code {code}")
+            raise StartFailed(f"the OCI runtime exited with code {code}")
         try:
             with open(str(self.request["pid_file"])) as file:
                 self.pid = int(file.read().strip())
         except (OSError, ValueError) as error:
-            raise StartFailed(f"the runtime left no process number: {error}") from None
+            raise StartFailed(f"the OCI runtime wrote no PID file: {error}") from None
         if self._console is not None:
             self._take_console()
 
@@ -148,7 +148,7 @@ class MonitoredProcess:
             with connection:
                 _, ancillary, _, _ = connection.recvmsg(4096, socket.CMSG_SPACE(4))
         except OSError as error:
-            raise StartFailed(f"the runtime handed over no terminal: {error}") from None
+            raise StartFailed(f"the OCI runtime sent no terminal: {error}") from None
         finally:
             self._console.close()
             os.unlink(str(self.request["console"]))
@@ -158,7 +158,7 @@ class MonitoredProcess:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                 descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
         if not descriptors:
-            raise StartFailed("the runtime handed over no terminal")
+            raise StartFailed("the OCI runtime sent no terminal")
         self.input = descriptors[0]
         self.outputs[descriptors[0]] = STDOUT
         os.set_blocking(descriptors[0], False)
@@ -177,7 +177,7 @@ class MonitoredProcess:
         if data:
             if self._log is not None:
                 self._log.write(channel, data)
-            self._tell(channel, data)
+            self._send_output(channel, data)
             return True
         self._end_output(file, channel)
         return False
@@ -190,9 +190,9 @@ class MonitoredProcess:
             self.input = None
         self._close(file)
         if not self.outputs:
-            self._tell(0, b"")
+            self._send_output(0, b"")
 
-    def _tell(self, channel: int, data: bytes) -> None:
+    def _send_output(self, channel: int, data: bytes) -> None:
         for listener in list(self.listeners):
             listener(channel, data)
 

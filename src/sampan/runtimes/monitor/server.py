@@ -204,7 +204,7 @@ class Monitor:
         """Start a process. With `attach` the connection carries its streams from then on, and the process is killed
         when the connection is closed."""
         if request["id"] in self._processes:
-            raise StartFailed(f"there is a process {request['id']!r} already")
+            raise StartFailed(f"process {request['id']!r} already exists")
         process = MonitoredProcess(request)
         process.closing = self._unwatch
         process.start()

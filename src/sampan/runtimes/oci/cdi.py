@@ -106,7 +106,7 @@ def applied(spec: Mapping[str, Any], changes: Sequence[Edits]) -> dict[str, Any]
     try:
         return _applied(spec, changes)
     except (LookupError, AttributeError, TypeError, ValueError) as error:
-        message = f"CDI device injection failed: what a device brings cannot be read: {error!r}"
+        message = f"CDI device injection failed: invalid container edits of a device: {error!r}"
         raise RuntimeFailure("CreateContainerError", message) from None
 
 

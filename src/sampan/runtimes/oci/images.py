@@ -47,7 +47,7 @@ class OciImages:
         except BadReference as error:
             raise RuntimeFailure("InvalidImageName", f"Failed to apply default image tag {name!r}: {error}") from None
         if self._puller is None:
-            raise RuntimeFailure("ErrImagePull", f"{name}: there is no way to a registry")
+            raise RuntimeFailure("ErrImagePull", f"{name}: pulling from registries is disabled")
         try:
             image, credentials = await self._puller.pull_as(reference, keyring or Keyring())
         except PullFailed as error:

@@ -76,7 +76,9 @@ def _overlay(layers: Sequence[Path], upper: Path, work: Path, target: Path) -> N
     try:
         kernel.mount("overlay", target, "overlay", 0, options)
     except OSError as error:
-        raise RuntimeFailure("CreateContainerError", f"the container's files cannot be mounted: {error}") from None
+        raise RuntimeFailure(
+            "CreateContainerError", f"cannot mount the root file system of the container: {error}"
+        ) from None
 
 
 def unmount_all(directory: Path) -> None:

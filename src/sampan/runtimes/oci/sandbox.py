@@ -96,7 +96,7 @@ async def process_space(pid: int) -> str:
         with contextlib.suppress(OSError, ValueError, IndexError):
             return f"/proc/{_children(pid)[0]}/ns/pid"
         await asyncio.sleep(0.002)
-    raise RuntimeFailure(_SANDBOX_FAILED, "the pod's first process did not begin")
+    raise RuntimeFailure(_SANDBOX_FAILED, "the first process of the pod sandbox did not start")
 
 
 def _children(pid: int) -> list[int]:

@@ -36,7 +36,7 @@ from sampan.runtimes.streams import ProcessStream
 
 _KEPT = ("PATH", "HOME", "LANG", "TZ", "TMPDIR")
 """The environment variables that containers inherit from Sampan. Others are withheld, as they may contain tokens."""
-_ONLY_IMAGE = f"the runtime process has no files of images, only the machine's own programs: use {host.NAME}"
+_ONLY_IMAGE = f"runtime process cannot run images, only programs of the machine: use the image {host.NAME}"
 
 
 class ProcessRuntime(MonitoredRuntime):
@@ -165,7 +165,7 @@ class ProcessRuntime(MonitoredRuntime):
             await asyncio.to_thread(groups.kill, record.pid, signal.SIGKILL)
 
     async def update_resources(self, pod: Pod, name: str, resources: Resources) -> None:
-        raise Unsupported("the runtime process sets no limits")
+        raise Unsupported("runtime process does not support resource limits")
 
     # -- exec, port forwarding ---------------------------------------------------------------------------------------
 

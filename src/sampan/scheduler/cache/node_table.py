@@ -99,7 +99,7 @@ class NodeTable:
     def node_of(self, row: int) -> Node:
         node = self.nodes[row]
         if node is None:
-            raise LookupError(f"row {row} is no node")
+            raise LookupError(f"row {row} of the node table has no node")
         return node
 
     def set_device_resources(self, resources: frozenset[str]) -> None:

@@ -108,7 +108,7 @@ def _reserve_for_nominated(
     for row, pods in nominated:
         if ok[row] and not framework.fits_with(cycle, row, pods):
             names = ", ".join(info.full_name for info in pods)
-            codes[row], ok[row] = cycle.reject(NOMINATED, f"room is kept for {names}"), False
+            codes[row], ok[row] = cycle.reject(NOMINATED, f"resources are reserved for nominated pods {names}"), False
     if codes.any():
         inspection.codes[NOMINATED] = codes
 
@@ -126,7 +126,7 @@ def _score(inspection: Inspection, framework: Framework, cycle: CycleState) -> N
         inspection.total = inspection.total + scorer.weight * scores
 
 
-REJECTED_BY_EXTENDER = "node(s) refused by the extender"
+REJECTED_BY_EXTENDER = "node(s) rejected by the extender"
 """The reason for a node that an extender rejects without a message."""
 
 
@@ -144,7 +144,7 @@ async def add_extender_results(
         return
     results = await extenders.evaluate(pod, [entry.node for entry in feasible_nodes.values()])
     explanation.filters += list(results.rejected)
-    explanation.notes += [f"extender {name} could not be asked: {why}" for name, why in results.failures.items()]
+    explanation.notes += [f"extender {name} failed: {why}" for name, why in results.failures.items()]
     rejected = set().union(*results.rejected.values())
     totals = {
         name: entry.total + _extender_score(name, results)

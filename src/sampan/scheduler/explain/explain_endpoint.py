@@ -38,7 +38,7 @@ class ExplainEndpoint:
     async def handle(self, method: str, path: str, query: Mapping[str, str], body: bytes) -> EndpointResponse:
         scheduler = self._scheduler()
         if scheduler is None:
-            return _failure(503, "the scheduler is not running here")
+            return _failure(503, "the scheduler is not running in this process")
         if path == DECISIONS:
             return _decisions(scheduler)
         limit = parse_int64(query.get("limit", str(MOST_NODES)))
@@ -49,14 +49,14 @@ class ExplainEndpoint:
         namespace, name = query.get("namespace", ""), query.get("name", "")
         pod = known_pod(scheduler, namespace, name)
         if pod is None:
-            return _failure(404, f"the scheduler knows no pod {namespace}/{name}")
+            return _failure(404, f"pod {namespace}/{name} is not in the cache of the scheduler")
         return await self._explain(scheduler, pod, limit)
 
     async def _explain_hypothetical(self, scheduler: Scheduler, body: bytes, limit: int) -> EndpointResponse:
         try:
             pod = json.read(body, Pod)
         except DecodeError as error:
-            return _failure(400, f"the body is no Pod: {error}")
+            return _failure(400, f"the body is not a Pod: {error}")
         return await self._explain(scheduler, pod, limit)
 
     async def _explain(self, scheduler: Scheduler, pod: Pod, limit: int) -> EndpointResponse:

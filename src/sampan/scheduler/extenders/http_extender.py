@@ -99,7 +99,7 @@ def binding_error(value: Any) -> str:
 
 def _lowered(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError("the answer is not an object")
+        raise ValueError("the response is not a JSON object")
     return {key.lower(): item for key, item in value.items()}
 
 

@@ -296,7 +296,7 @@ def check_spelling(plugin: SchedulerPlugin) -> None:
     for method in _public_methods(type(plugin)):
         if method not in METHODS and (similar := get_close_matches(method, METHODS, n=1, cutoff=0.8)):
             raise MisspeltExtensionPoint(
-                f"plug-in {plugin.name!r} has a method {method!r}, which is no extension point; "
+                f"plug-in {plugin.name!r} has a method {method!r}, which is not an extension point; "
                 f"did you mean {similar[0]!r}?"
             )
 

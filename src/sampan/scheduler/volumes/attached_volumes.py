@@ -50,7 +50,9 @@ class CsiVolumes:
             return (volume.spec.csi.driver, volume.spec.csi.volumeHandle) if volume.spec.csi is not None else None
         name = class_of_claim(claim)
         storage_class = self._classes.get(name) if name else None
-        return (storage_class.provisioner, f"to be made for {key_of(claim)}") if storage_class is not None else None
+        return (
+            (storage_class.provisioner, f"to be provisioned for {key_of(claim)}") if storage_class is not None else None
+        )
 
     def volume(self, name: str) -> PersistentVolume | None:
         return self._volumes.get(name)

@@ -131,7 +131,7 @@ class EventHistory:
     def after(self, revision: int) -> Sequence[CacheChange]:
         """Return the changes with a greater revision, oldest first; raise ValueError below `floor`."""
         if revision < self.floor:
-            raise ValueError(f"history begins after {self.floor}, not {revision}")
+            raise ValueError(f"the history of the watch cache starts after revision {self.floor}, not {revision}")
         return self._changes[bisect_right(self._changes, revision, lo=self._start, key=_revision) :]
 
 

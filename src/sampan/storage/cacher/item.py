@@ -131,7 +131,7 @@ class ItemMaker:
             if value.startswith(_PROTOBUF):
                 value = self._decode_value(value)
             elif value.startswith(_ENCRYPTED):
-                raise Undecipherable(key, f"it is encrypted ({_key_of(value)}), and no key that was given opens it")
+                raise Undecipherable(key, f"it is encrypted with {_key_of(value)}, which no configured key can decrypt")
             labels, fields, head, body = self._parts(value, revision, like)
             if head is not self._shape.head and self._convert_value is not None:
                 labels, fields, head, body = self._parts(self._convert_value(value), revision, like)
@@ -152,7 +152,7 @@ def _key_of(value: bytes) -> str:
     """Return the provider and the name of the key that the value was encrypted with."""
     provider, _, rest = value[len(_ENCRYPTED) :].partition(b":v1:")
     name, colon, _ = rest.partition(b":")
-    return f"{provider.decode()} key {name.decode()!r}" if colon and len(name) < 256 else "in a way that is not known"
+    return f"{provider.decode()} key {name.decode()!r}" if colon and len(name) < 256 else "an unknown provider"
 
 
 ADDED, MODIFIED, DELETED, BOOKMARK = "ADDED", "MODIFIED", "DELETED", "BOOKMARK"

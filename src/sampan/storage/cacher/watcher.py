@@ -212,7 +212,7 @@ class Watcher:
         self.blocked_at = None
 
     def terminate(self) -> None:
-        self.end(TooSlow("the watcher did not take its events"))
+        self.end(TooSlow("the watch client did not read its events in time"))
 
     def end(self, error: Exception | None = None) -> None:
         """End the watch; only the first call has an effect."""

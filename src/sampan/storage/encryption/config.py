@@ -95,18 +95,20 @@ def _rule(value: Any, path: str) -> _Rule:
 
 def _resource(name: Any, path: str) -> tuple[str, str]:
     if not isinstance(name, str) or not name or name != name.lower():
-        raise EncryptionConfigError(f"{path}: resource name should not contain capital letters, and be there")
+        raise EncryptionConfigError(f"{path}: resource name must not be empty and must not contain capital letters")
     if name == "*":
-        raise EncryptionConfigError(f"{path}: want '*.' for all of the core group, or '*.*' for everything")
+        raise EncryptionConfigError(
+            f"{path}: want '*.' for all resources of the core group, or '*.*' for all resources"
+        )
     plural, _, group = name.partition(".")
     if plural in _NO_API and not group:
-        raise EncryptionConfigError(f"{path}: {name} is no resource of the API")
+        raise EncryptionConfigError(f"{path}: {name} is not a resource of the API")
     if group == "events.k8s.io":
         raise EncryptionConfigError(f"{path}: events are stored in the core group: want 'events'")
     if group == "extensions":
-        raise EncryptionConfigError(f"{path}: the group extensions is no more")
+        raise EncryptionConfigError(f"{path}: the API group extensions has been removed")
     if group == "*" and plural != "*":
-        raise EncryptionConfigError(f"{path}: one resource cannot be named in all groups")
+        raise EncryptionConfigError(f"{path}: a wildcard group needs the wildcard resource, as in '*.*'")
     return plural, group
 
 
@@ -115,7 +117,7 @@ def _check_overlap(resources: Sequence[tuple[str, str]], path: str) -> None:
         raise EncryptionConfigError(f"{path}: the same resource cannot be specified multiple times")
     whole = {group for plural, group in resources if plural == "*"}
     if len(resources) > 1 and ("*" in whole or any(p != "*" and g in whole for p, g in resources)):
-        raise EncryptionConfigError(f"{path}: one of them covers another")
+        raise EncryptionConfigError(f"{path}: a wildcard overlaps with another entry")
 
 
 def _provider(value: Any, path: str) -> list[EncryptionKey]:

@@ -134,7 +134,7 @@ class EtcdBackend:
             async with asyncio.timeout(self._timeouts.request_s):
                 await self._stream.established()
         except TimeoutError as error:
-            raise Unavailable("etcd: no member takes a watch") from error
+            raise Unavailable("etcd: no member accepts a watch") from error
         self._feed.check()
 
     async def _release(self) -> None:
@@ -211,7 +211,7 @@ class EtcdBackend:
     async def _grant(self, ttl_s: int) -> tuple[int, int]:
         response = await self._client.call(self._client.grant, self._client.grant.request(TTL=ttl_s))
         if response.error:
-            raise StorageError(f"etcd grants no lease: {response.error}")
+            raise StorageError(f"etcd did not grant a lease: {response.error}")
         return response.ID, response.TTL
 
     async def _what_is_left(self, revision: int, current: int) -> Compacted:

@@ -75,7 +75,7 @@ class EtcdClient:
 
         Raise `StorageError`, or `EtcdError` for errors that the caller translates (compacted, future revision).
         """
-        last = EtcdError(FailureKind.NOT_DONE, "no time to try")
+        last = EtcdError(FailureKind.NOT_DONE, "the deadline passed before an attempt")
         attempts = self.attempts()
         while (timeout_s := await attempts.next()) is not None:
             try:
@@ -110,7 +110,7 @@ class EtcdClient:
 
 def reason(error: aio.AioRpcError) -> str:
     if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return "no answer in time"
+        return "no response in time"
     text: str = error.details() or error.code().name
     return text
 

@@ -112,7 +112,7 @@ class EtcdEndpoints:
 
     def __init__(self, *, urls: Sequence[str], tls: Tls, connect_timeout_s: float) -> None:
         if not urls:
-            raise ValueError("no etcd endpoint given")
+            raise ValueError("no etcd endpoint is configured")
         self._urls, self._tls, self._connect_timeout_s = urls, tls, connect_timeout_s
         self._all: list[Endpoint] = []
         self._next = 0

@@ -77,7 +77,7 @@ class Log:
                 raise
             connection = self._usable()  # retry with the space that the reserve had occupied
         if not self._reserve.keep():
-            logger.warning("%s: no space to keep a reserve for deletions", self._path)
+            logger.warning("%s: not enough disk space to reserve space for deletions", self._path)
         try:
             expiring = connection.execute(
                 "SELECT key, expires, revision FROM live WHERE expires IS NOT NULL"
@@ -113,7 +113,7 @@ class Log:
         """Try to accept all writes again; return whether that is possible."""
         if self.is_full:
             if self._reserve.keep():
-                logger.warning("%s: there is space again, all writes are taken", self._path)
+                logger.warning("%s: disk space is available again, accepting all writes", self._path)
                 self.is_full, self.write_failure = False, ""
         elif self.write_failure:
             self._transaction(
@@ -230,7 +230,7 @@ class Log:
     def _unavailable(self, error: Exception, *, may_have_happened: bool = False) -> Unavailable:
         reason = self._reason(error)
         if reason == _NO_SPACE and not self.is_full:
-            logger.warning("%s: %s: only deletions are taken until there is more", self._path, reason)
+            logger.warning("%s: %s: accepting only deletions until disk space is available", self._path, reason)
             self._reserve.give_up()
             self.is_full = True
         self.write_failure = f"{self._path}: {reason}"

@@ -121,7 +121,7 @@ def bring_up(connection: SqliteConnection, path: Path, steps: Sequence[Step] = S
     version = version_of(connection, path)
     if version > len(steps):
         raise FormatError(
-            f"{path} has format {version}; this version of Sampan knows formats up to {len(steps)}: use a newer one"
+            f"{path} has format {version}; this Sampan supports formats up to {len(steps)}: use a newer version"
         )
     if version == len(steps):
         return

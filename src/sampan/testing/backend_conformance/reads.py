@@ -23,7 +23,7 @@ async def get_shows_value_and_revisions(subject: BackendSubject) -> None:
         await backend.delete(key)
         third = await backend.put(key, b"three")
         entry, revision = await backend.get(key)
-        assert entry == KeyValue(key, b"three", third, third), "a key that was deleted is created anew"
+        assert entry == KeyValue(key, b"three", third, third), "a deleted key can be created again"
         assert revision >= third
 
 
@@ -156,7 +156,7 @@ async def reads_neither_run_ahead_nor_go_back(subject: BackendSubject) -> None:
             page = await backend.range(key)
             assert entry is not None
             assert entry.revision <= shown, "a read shows a write that is not there yet"
-            assert latest <= shown <= now <= page.revision, "a later call tells an older revision"
+            assert latest <= shown <= now <= page.revision, "a later call returns an older revision"
             assert entry.revision <= page.entries[0].revision <= page.revision
             latest = page.revision
             await asyncio.sleep(0)

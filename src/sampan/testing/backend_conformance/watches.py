@@ -173,11 +173,13 @@ async def on_batch_gets_past_and_present(subject: BackendSubject) -> None:
             elsewhere = await backend.put("/" + subject.root.strip("/") + "-elsewhere", b"x")
             await watch.request_progress()
             if subject.is_local:
-                assert recorder.revision >= elsewhere, "in this process the mark comes before the answer"
+                assert recorder.revision >= elsewhere, (
+                    "an in-process watch must receive the batch before the write is acknowledged"
+                )
             await recorder.until(elsewhere)
             await backend.delete("/" + subject.root.strip("/") + "-elsewhere")
         await backend.put(subject.key("pods/after"), b"x")
-        assert recorder.events[-1].revision == later, "a watch that was left is still told"
+        assert recorder.events[-1].revision == later, "a watch still receives events after its consumer has left it"
 
 
 async def on_batch_comes_before_the_answer(subject: BackendSubject) -> None:
@@ -191,7 +193,9 @@ async def on_batch_comes_before_the_answer(subject: BackendSubject) -> None:
                 for turn in range(10):
                     revision = await backend.put(subject.key(f"pods/{i}"), str(turn).encode())
                     if subject.is_local:
-                        assert recorder.revision >= revision, "the writer was answered first"
+                        assert recorder.revision >= revision, (
+                            "the write was acknowledged before the batch was delivered"
+                        )
 
             await asyncio.gather(*(write(i) for i in range(16)))
             await recorder.until(await backend.current_revision())

@@ -139,7 +139,7 @@ def _rendered(response: ApiResponse) -> tuple[int, bytes]:
         return response.code, msgspec.json.encode(response.value)
     if isinstance(response, RawResponse):
         return response.code, msgspec.json.encode({"message": response.body.decode()})
-    raise AssertionError("a watch is no answer here")
+    raise AssertionError("unexpected watch response")
 
 
 Check = Callable[[Api], Coroutine[None, None, None]]

@@ -89,7 +89,7 @@ class Bench:
         await self.start(pod, command, name, **fields)
         report = await self.ended(pod, name)
         lines = self.log(pod, name)
-        assert report.exit_code == 0, f"{command!r} ended with {report.exit_code} ({report.reason}): {lines}"
+        assert report.exit_code == 0, f"{command!r} exited with code {report.exit_code} ({report.reason}): {lines}"
         return lines
 
     # -- observing ---------------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ class Bench:
         return report
 
     async def ended(self, pod: Pod, name: str = NAME) -> ContainerReport:
-        await until(lambda: self.report(pod, name).state == contract.EXITED, f"{name} does not end")
+        await until(lambda: self.report(pod, name).state == contract.EXITED, f"container {name} does not exit")
         return self.report(pod, name)
 
     def log(self, pod: Pod, name: str = NAME, *, previous: bool = False) -> list[str]:
@@ -117,7 +117,7 @@ class Bench:
     async def output(self, pod: Pod, command: str, name: str = NAME) -> str:
         """Return the output of a command that must succeed."""
         code, out, err = await self.exec(pod, command, name)
-        assert code == 0, f"{command!r} ended with {code}: {out} {err}"
+        assert code == 0, f"{command!r} exited with code {code}: {out} {err}"
         return out.strip()
 
 
@@ -135,8 +135,8 @@ async def refused(work: Awaitable[Any]) -> RuntimeFailure:
     except RuntimeFailure as failure:
         failures.append(failure)
     assert failures, "RuntimeFailure was not raised"
-    assert failures[0].message, "a failure must say what is wrong"
-    assert failures[0].reason, "a failure must have a reason"
+    assert failures[0].message, "a RuntimeFailure must have a message"
+    assert failures[0].reason, "a RuntimeFailure must have a reason"
     return failures[0]
 
 
@@ -152,7 +152,7 @@ async def bench(subject: Subject, *, keeps: bool = False) -> AsyncIterator[Bench
             for uid in workbench.uids if not keeps else ():
                 await runtime.remove_pod(uid)
         for uid in workbench.uids if not keeps else ():
-            assert uid not in runtime.known_pods(), f"pod {uid} is still known"
+            assert uid not in runtime.known_pods(), f"the runtime still reports pod {uid}"
             await until(lambda uid=uid: not subject.left(uid), f"left behind: {subject.left(uid)}")  # type: ignore[misc]
 
 

@@ -153,7 +153,7 @@ async def a_loopback_of_the_pod(subject: Subject) -> None:
     async with bench(subject) as at:
         pod = await at.sandbox("serves", "asks")
         await at.start(pod, "echo ready; exec busybox nc -ll -p 8099 -e busybox cat", "serves")
-        await until(lambda: bool(at.log(pod, "serves")), "the server does not begin")
+        await until(lambda: bool(at.log(pod, "serves")), "the server does not start")
         script = "for i in 1 2 3 4 5; do echo hello | busybox nc -w 2 127.0.0.1 8099 && exit 0; sleep 0.2; done; exit 1"
         assert (await at.run(pod, script, "asks"))[-1:] == ["hello"]
         other = await at.sandbox()

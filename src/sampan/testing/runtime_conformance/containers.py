@@ -49,7 +49,7 @@ async def an_exit_is_reported(subject: Subject) -> None:
     async with bench(subject) as at:
         pod = await at.sandbox()
         await at.start(pod, "trap 'exit 1' TERM; echo ready; while :; do sleep 0.05; done")
-        await until(lambda: bool(at.log(pod)), "it says nothing")
+        await until(lambda: bool(at.log(pod)), "the container writes no output")
         at.changed_pods.clear()
         await at.runtime.stop_container(pod, "c", 600)
         await until(lambda: pod.metadata.uid in at.changed_pods, "the change of the pod was not reported")
@@ -67,16 +67,16 @@ async def a_container_is_stopped_with_grace(subject: Subject) -> None:
             pod, "trap 'exit 8' USR1; echo ready; while :; do sleep 0.05; done", "other", stop_signal="SIGUSR1"
         )
         for name in ("hears", "deaf", "other"):
-            await until(lambda name=name: bool(at.log(pod, name)), f"{name} says nothing")  # type: ignore[misc]
+            await until(lambda name=name: bool(at.log(pod, name)), f"container {name} writes no output")  # type: ignore[misc]
         await at.runtime.stop_container(pod, "hears", 600)
         assert (await at.ended(pod, "hears")).exit_code == 7
         await at.runtime.stop_container(pod, "deaf", 600)
-        assert at.report(pod, "deaf").state == contract.RUNNING, "stopping waits for the end"
+        assert at.report(pod, "deaf").state == contract.RUNNING, "the stop of a container must wait for its exit"
         began = time.monotonic()
         await at.runtime.stop_container(pod, "deaf", 1)
         killed = await at.ended(pod, "deaf")
         assert (killed.exit_code, killed.reason) == (137, contract.ERROR)
-        assert time.monotonic() - began >= 0.9, "the grace was not kept"
+        assert time.monotonic() - began >= 0.9, "the grace period was not respected"
         await at.runtime.stop_container(pod, "deaf", 1)
         if Feature.FILES not in subject.lacks:  # the stop signal comes from the image, or since 2025 from CRI
             await at.runtime.stop_container(pod, "other", 1)
@@ -88,7 +88,7 @@ async def a_grace_can_be_made_shorter(subject: Subject) -> None:
     async with bench(subject) as at:
         pod = await at.sandbox()
         await at.start(pod, "trap '' TERM; echo ready; while :; do sleep 0.05; done")
-        await until(lambda: bool(at.log(pod)), "it says nothing")
+        await until(lambda: bool(at.log(pod)), "the container writes no output")
         await at.runtime.stop_container(pod, "c", 600)
         await asyncio.sleep(0.2)
         assert at.report(pod).state == contract.RUNNING
@@ -110,7 +110,7 @@ async def a_container_begins_again(subject: Subject) -> None:
         assert (before.id, before.attempt, before.exit_code) == (first, 0, 1)
         assert len(report.containers) == len(report.before) == 1
         if Feature.PROGRAMS not in subject.lacks:
-            await until(lambda: at.log(pod) == ["second"], "the log is not the present one's")
+            await until(lambda: at.log(pod) == ["second"], "the log is not that of the current container")
             assert at.log(pod, previous=True) == ["first"]
             old = at.runtime.log_file(pod, "c", previous=True)
             await at.runtime.remove_container(pod, first)

@@ -45,13 +45,13 @@ async def a_log_is_moved_away(subject: Subject) -> None:
     async with bench(subject) as at:
         pod = await at.sandbox()
         await at.start(pod, "i=0; while :; do echo $i; i=$((i+1)); sleep 0.05; done")
-        await until(lambda: len(at.log(pod)) > 2, "the container says nothing")
+        await until(lambda: len(at.log(pod)) > 2, "the container writes no output")
         path = at.runtime.log_file(pod, "c")
         assert path is not None
         moved = path.with_name("moved.log")
         path.rename(moved)
         await at.runtime.reopen_log(pod, "c")
-        await until(lambda: len(at.log(pod)) > 2, "the log does not go on")
+        await until(lambda: len(at.log(pod)) > 2, "the log gets no new lines")
         lines = [*moved.read_text().splitlines(), *path.read_text().splitlines()]
         numbers = [int(line.split(" ", 3)[3]) for line in lines]
         assert numbers == list(range(len(numbers)))

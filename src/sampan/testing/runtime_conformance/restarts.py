@@ -31,15 +31,15 @@ async def taken_over_by_another(subject: Subject) -> None:
         assert (new.report(pod, "runs").id, new.report(pod, "runs").state) == (kept, contract.RUNNING)
         assert new.report(pod, "ended").exit_code == 3
         assert (await new.ended(pod, "ends")).exit_code == 4
-        await until(lambda: new.log(pod, "ends") == ["last words"], "what was said last is lost")
+        await until(lambda: new.log(pod, "ends") == ["last words"], "the last line of the log is lost")
         await _goes_on(new, pod)
 
 
 async def _goes_on(at: Bench, pod: Pod) -> None:
     numbers = len(at.log(pod, "runs"))
-    await until(lambda: len(at.log(pod, "runs")) > numbers, "the log does not go on")
+    await until(lambda: len(at.log(pod, "runs")) > numbers, "the log gets no new lines")
     lines = [int(line) for line in at.log(pod, "runs")]
-    assert lines == list(range(len(lines))), "something was written twice, or not at all"
+    assert lines == list(range(len(lines))), "lines of the log were lost or duplicated"
     if Feature.EXEC not in at.subject.lacks:
         assert (await at.exec(pod, "exit 6", "runs"))[0] == 6
     await at.start(pod, FOREVER, "later")

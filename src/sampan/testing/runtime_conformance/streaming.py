@@ -93,7 +93,7 @@ async def a_command_that_is_left_alone(subject: Subject) -> None:
             if await at.output(pod, "ps | grep -c 'sleep 100000[9]' || true") == "0":
                 return
             await asyncio.sleep(0.05)
-        raise AssertionError("the command goes on")
+        raise AssertionError("the command is still running")
 
 
 @CHECKS.add(Feature.ATTACH)
@@ -144,7 +144,7 @@ async def read_until(stream: ProcessStream, expected: bytes) -> bytes:
     output = b""
     while expected not in output:
         piece = await stream.read()
-        assert piece is not None, f"the stream ends after {output!r}"
+        assert piece is not None, f"the stream was closed after {output!r}"
         output += piece[1]
     return output
 
@@ -155,12 +155,12 @@ async def _write_until(stream: ProcessStream, expected: bytes, question: bytes =
     for _ in range(400):
         await stream.write(question)
         piece = await stream.read()
-        assert piece is not None, f"the stream ends after {output!r}"
+        assert piece is not None, f"the stream was closed after {output!r}"
         output += piece[1]
         if expected in output:
             return
         await asyncio.sleep(0.05)
-    raise AssertionError(f"{expected!r} was not said, but {output!r}")
+    raise AssertionError(f"expected {expected!r} in the output, got {output!r}")
 
 
 @CHECKS.add(Feature.CONNECT)
@@ -168,7 +168,7 @@ async def a_port_of_the_pod(subject: Subject) -> None:
     async with bench(subject) as at:
         pod = await at.sandbox()
         await at.start(pod, f"echo ready; exec busybox nc -ll -p {_PORT} -e busybox cat")
-        await until(lambda: bool(at.log(pod)), "the server does not begin")
+        await until(lambda: bool(at.log(pod)), "the server does not start")
         for text in (b"one\n", b"two\n"):
             assert await _echoed(at, pod, text) == text
         with suppress(RuntimeFailure):  # otherwise the connection is closed at once
@@ -210,6 +210,6 @@ async def what_it_uses(subject: Subject) -> None:
             if usages["busy"].cpu_cores > 0 and (usages["busy"].cpu_s or 0) > (usages["idle"].cpu_s or 0):
                 break
         else:
-            raise AssertionError(f"the busy one uses no more than the idle one: {usages}")
+            raise AssertionError(f"the busy container does not use more CPU than the idle one: {usages}")
         assert usages["busy"].memory_bytes > 0
         assert await at.runtime.stats(at.pod()) in ([], ())

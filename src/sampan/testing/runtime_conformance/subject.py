@@ -19,8 +19,8 @@ class Feature(Enum):
     """A feature that a check may require of a runtime."""
 
     PROGRAMS = "containers run real programs"
-    EXEC = "commands run beside a container's own"
-    ATTACH = "one can be connected to a container's own process"
+    EXEC = "commands run beside the main process of a container"
+    ATTACH = "clients can attach to the main process of a container"
     CONNECT = "ports of a pod can be reached"
     ADDRESS = "pods have addresses"
     STATS = "CPU and memory usage is reported"
@@ -28,7 +28,7 @@ class Feature(Enum):
     FILES = "containers have files of their own"
     MOUNTS = "files of the machine are mounted"
     USERS = "containers run as the configured user"
-    CAPABILITIES = "capabilities are given and taken"
+    CAPABILITIES = "capabilities are added and dropped"
     PRIVILEGED = "containers may have all privileges"
     NETWORK = "pods have a network of their own"
     HOSTNAME = "pods have a name of their own"
@@ -37,8 +37,8 @@ class Feature(Enum):
     SHARED_PROCESSES = "containers of a pod may see each other's processes"
     IMAGES = "images are kept"
     PULL = "images are pulled"
-    ADOPTION = "another runtime takes over what one has left"
-    ENDS_ABANDONED = "a command that nobody is connected to any more is ended"
+    ADOPTION = "a new runtime process takes over the containers of the previous one"
+    ENDS_ABANDONED = "a command whose client has disconnected is killed"
 
 
 def _nothing(pod: Pod, container: str, exit_code: int | None) -> None:

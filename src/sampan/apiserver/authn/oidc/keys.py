@@ -85,10 +85,10 @@ class IssuerKeys:
     async def _discover(self) -> str:
         document = await _get(self._issuer.document, self._issuer.ca_pem)
         if document.get("issuer") != self._issuer.url:
-            raise _Unusable(f"its document is of another issuer, {document.get('issuer')!r}")
+            raise _Unusable(f"the discovery document names another issuer, {document.get('issuer')!r}")
         address = document.get("jwks_uri")
         if not isinstance(address, str) or not address.startswith("https://"):
-            raise _Unusable("its document has no jwks_uri over HTTPS")
+            raise _Unusable("the discovery document has no jwks_uri with scheme https")
         return address
 
 
@@ -120,7 +120,7 @@ def _read(jwks: dict[str, Any]) -> list[IssuerKey]:
         except jwt.PyJWTError as error:
             log.warning("ignoring an unusable signing key of an OIDC issuer: %s", error)
     if not keys:
-        raise _Unusable("has no keys that can be used")
+        raise _Unusable("the issuer has no usable signing keys")
     return keys
 
 

@@ -174,82 +174,93 @@ def _sorted(*groups: list[Parameter]) -> tuple[Parameter, ...]:
 
 NAME = Parameter("name", "string", "the object's name", "path")
 NAMESPACE = Parameter("namespace", "string", "the namespace of the objects", "path")
-PATH_BEYOND = Parameter("path", "string", "the path beyond the proxy", "path")
-PRETTY = Parameter("pretty", "string", "If 'true', the answer is indented for people to read.")
+PATH_BEYOND = Parameter("path", "string", "path to use in the proxied request", "path")
+PRETTY = Parameter("pretty", "string", "If 'true', the response is indented.")
 
-_DRY_RUN = _of("string", dryRun="With 'All' every check is made and nothing is stored.")
+_DRY_RUN = _of("string", dryRun="If 'All', the request passes every step of processing, and nothing is stored.")
 _WRITE = [
     *_DRY_RUN,
     *_of(
         "string",
-        fieldManager="The name under which the writer's fields are tracked, at most 128 printable characters.",
-        fieldValidation="What becomes of unknown and repeated fields: Ignore, Warn (the default) or Strict.",
+        fieldManager="Name of the field manager that owns the written fields, at most 128 printable characters.",
+        fieldValidation="How unknown and duplicate fields are handled: Ignore, Warn (the default) or Strict.",
     ),
 ]
 _SELECT = [
     *_of(
         "string",
-        **{"continue": "The token of the page before, to go on where it ended."},
-        fieldSelector="Only objects whose fields are as this selector wants them.",
-        labelSelector="Only objects whose labels are as this selector wants them.",
-        resourceVersion="The version of the data that is wanted.",
-        resourceVersionMatch="How resourceVersion is meant: Exact or NotOlderThan.",
-        shardSelector="Only objects that fall into this shard.",
+        **{"continue": "Continue token of the previous page of the list."},
+        fieldSelector="Field selector that restricts the list of returned objects.",
+        labelSelector="Label selector that restricts the list of returned objects.",
+        resourceVersion="Resource version from which the request is served.",
+        resourceVersionMatch="How resourceVersion is applied: Exact or NotOlderThan.",
+        shardSelector="Shard selector that restricts the list of returned objects.",
     ),
-    *_of("integer", limit="The most objects on a page.", timeoutSeconds="How long the call may last."),
-    *_of("boolean", sendInitialEvents="Whether a watch begins with all objects that there are."),
+    *_of(
+        "integer",
+        limit="Largest number of objects in one page of the list.",
+        timeoutSeconds="Timeout of the request in seconds.",
+    ),
+    *_of("boolean", sendInitialEvents="Whether a watch starts with ADDED events for all existing objects."),
 ]
 _WATCH = _of(
     "boolean",
-    allowWatchBookmarks="Whether a watch may send bookmarks, which only tell a version.",
-    watch="Send changes as they happen instead of a list.",
+    allowWatchBookmarks="Whether a watch may send BOOKMARK events, which contain only a resource version.",
+    watch="Watch for changes instead of returning a list.",
 )
 _DELETE = [
     *_DRY_RUN,
-    *_of("integer", gracePeriodSeconds="How long the object may take to end; 0 removes it at once."),
+    *_of("integer", gracePeriodSeconds="Seconds before the object is deleted; 0 deletes it immediately."),
     *_of(
         "boolean",
-        ignoreStoreReadErrorWithClusterBreakingPotential="Remove even what can no longer be read from the store.",
-        orphanDependents="Whether dependents are left alone; propagationPolicy is the newer way to say it.",
+        ignoreStoreReadErrorWithClusterBreakingPotential="Delete an object that cannot be read, ignoring finalizers.",
+        orphanDependents="Deprecated: use propagationPolicy. Whether dependents are orphaned.",
     ),
-    *_of("string", propagationPolicy="What happens to dependents: Orphan, Background or Foreground."),
+    *_of("string", propagationPolicy="How dependents are garbage collected: Orphan, Background or Foreground."),
 ]
 
 WRITE = _sorted(_WRITE)
-PATCH = _sorted(_WRITE, _of("boolean", force="Take over fields that others own; for apply only."))
+PATCH = _sorted(
+    _WRITE,
+    _of(
+        "boolean", force="Force apply requests: take over fields that other field managers own. Only for apply patches."
+    ),
+)
 LIST = _sorted(_SELECT, _WATCH)
 DELETE = _sorted(_DELETE)
 DELETE_COLLECTION = _sorted(_SELECT, _DELETE)
 
 _STREAMS = _of(
     "boolean",
-    stderr="Whether standard error is sent.",
-    stdin="Whether standard input is taken.",
-    stdout="Whether standard output is sent.",
-    tty="Whether a terminal is made.",
+    stderr="Redirect the standard error stream of the container.",
+    stdin="Redirect the standard input stream of the container.",
+    stdout="Redirect the standard output stream of the container.",
+    tty="Allocate a terminal for the command.",
 )
-_CONTAINER = _of("string", container="The container; may be left out where there is one.")
+_CONTAINER = _of("string", container="Name of the container; optional if the pod has only one.")
 CONNECT: dict[str, tuple[Parameter, ...]] = {
     "attach": _sorted(_STREAMS, _CONTAINER),
-    "exec": _sorted(_STREAMS, _CONTAINER, _of("string", command="The command with its arguments, repeated for each.")),
-    "portforward": _sorted(_of("integer", ports="The ports, where WebSocket is used.")),
-    "proxy": _sorted(_of("string", path="The path below the object's address.")),
+    "exec": _sorted(
+        _STREAMS, _CONTAINER, _of("string", command="Command to run and its arguments, one parameter each.")
+    ),
+    "portforward": _sorted(_of("integer", ports="Ports to forward; required when WebSocket is used.")),
+    "proxy": _sorted(_of("string", path="Path to use in the proxied request.")),
 }
 """The parameters by subresource."""
 LOG = _sorted(
     _CONTAINER,
     _of(
         "boolean",
-        follow="Go on as the log grows.",
-        insecureSkipTLSVerifyBackend="Do not check the certificate of the node.",
-        previous="The log of the container that ran before.",
-        timestamps="A time before each line.",
+        follow="Follow the log stream.",
+        insecureSkipTLSVerifyBackend="Do not verify the serving certificate of the kubelet.",
+        previous="Return the log of the previous, terminated container.",
+        timestamps="Prefix each line with its RFC 3339 timestamp.",
     ),
     _of(
         "integer",
-        limitBytes="The most bytes.",
-        sinceSeconds="Only lines that are no older.",
-        tailLines="Only that many lines from the end.",
+        limitBytes="Largest number of bytes to return.",
+        sinceSeconds="Return only lines of the last this many seconds.",
+        tailLines="Number of lines to return from the end of the log.",
     ),
-    _of("string", stream="All, Stdout or Stderr."),
+    _of("string", stream="Stream of the container to return: All, Stdout or Stderr."),
 )

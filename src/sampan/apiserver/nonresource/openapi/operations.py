@@ -240,7 +240,7 @@ class Operations:
         return self._operation(
             "get",
             f"watch{self._title}{name}",
-            f"watch changes to {subject} of kind {self._resource.kind}; the list with 'watch' does the same",
+            f"watch changes to {subject} of kind {self._resource.kind}; deprecated: use list with 'watch'",
             action=action,
             parameters=components.LIST,
             responses=((200, f"{META}.WatchEvent"),),

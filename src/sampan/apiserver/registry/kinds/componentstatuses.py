@@ -41,7 +41,7 @@ _TIMEOUT_S = 2.0
 
 async def serve(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
     if call.resource is None:
-        raise ValueError("the call names no resource")
+        raise ValueError("the request has no resource")
     probes = _probes(endpoints.registry)
     if call.verb == "get":
         if call.name not in probes:

@@ -131,7 +131,7 @@ class DaemonSetController:
 
     # -- effects -----------------------------------------------------------------------------------------------------
 
-    def _tell_ended(self, view: DaemonSetView, changes: DaemonPodChanges) -> None:
+    def _record_terminated_pods(self, view: DaemonSetView, changes: DaemonPodChanges) -> None:
         for pod, node in changes.ended:
             name = f"{pod.metadata.namespace}/{pod.metadata.name}"
             if pod.status.phase == FAILED:
@@ -143,7 +143,7 @@ class DaemonSetController:
                 self._events.event(view.daemon_set, NORMAL, "SucceededDaemonPod", message)
 
     async def _carry_out(self, view: DaemonSetView, changes: DaemonPodChanges) -> Exception | None:
-        self._tell_ended(view, changes)
+        self._record_terminated_pods(view, changes)
         nodes, pods = changes.nodes[:BURST], changes.pods[:BURST]
         if not nodes and not pods:
             return None

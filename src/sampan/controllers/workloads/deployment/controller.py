@@ -142,7 +142,7 @@ class DeploymentController:
         """Increment the collision count, unless the object is the Deployment's own ReplicaSet, not cached yet."""
         other = await self._set_client.get(new.metadata.name, new.metadata.namespace)
         if is_controlled_by(other, deployment) and is_same_template(other.spec.template, deployment.spec.template):
-            raise errors.Conflict(f"{new.metadata.name} is there already")
+            raise errors.Conflict(f"ReplicaSet {new.metadata.name} already exists")
         count = (deployment.status.collisionCount or 0) + 1
         status = msgspec.structs.replace(deployment.status, collisionCount=count)
         await self._write(msgspec.structs.replace(deployment, status=status))

@@ -53,9 +53,9 @@ class Members:
         except errors.AlreadyExists:
             raise  # No event: the cache is stale, or another object has the name.
         except errors.ApiError as error:
-            self._tell_pod("create", sset, pod, error)
+            self._record_pod_event("create", sset, pod, error)
             raise
-        self._tell_pod("create", sset, pod)
+        self._record_pod_event("create", sset, pod)
 
     async def _delete(self, sset: StatefulSet, pod: Pod) -> None:
         """Delete the pod by UID, as a successor may already have the name."""
@@ -67,9 +67,9 @@ class Members:
         except errors.NotFound:
             pass
         except errors.ApiError as error:
-            self._tell_pod("delete", sset, pod, error)
+            self._record_pod_event("delete", sset, pod, error)
             raise
-        self._tell_pod("delete", sset, pod)
+        self._record_pod_event("delete", sset, pod)
 
     async def _correct(self, sset: StatefulSet, pod: Pod) -> None:
         try:
@@ -79,9 +79,9 @@ class Members:
             if not (has_identity(sset, pod) and has_storage(sset, pod)):
                 await self._pods.update(corrected(sset, pod))
         except errors.ApiError as error:
-            self._tell_pod("update", sset, pod, error)
+            self._record_pod_event("update", sset, pod, error)
             raise
-        self._tell_pod("update", sset, pod)
+        self._record_pod_event("update", sset, pod)
 
     async def _add_claims(self, sset: StatefulSet, pod: Pod) -> None:
         for claim in new_claims(sset, pod):
@@ -98,9 +98,9 @@ class Members:
             return
         except errors.ApiError as error:
             if not is_namespace_terminating(error):
-                self._tell_claim(sset, pod, claim, error)
+                self._record_claim_event(sset, pod, claim, error)
             raise
-        self._tell_claim(sset, pod, claim)
+        self._record_claim_event(sset, pod, claim)
 
     async def _own_claims(self, sset: StatefulSet, pod: Pod) -> None:
         for template in sset.spec.volumeClaimTemplates:
@@ -112,14 +112,14 @@ class Members:
             if not has_right_owners(claim, sset, pod):
                 await self._claims.update(with_owners(claim, sset, pod))
 
-    def _tell_pod(self, verb: str, sset: StatefulSet, pod: Pod, error: errors.ApiError | None = None) -> None:
+    def _record_pod_event(self, verb: str, sset: StatefulSet, pod: Pod, error: errors.ApiError | None = None) -> None:
         done, message = verb.title(), f"{verb.title()} Pod {pod.metadata.name} in StatefulSet {sset.metadata.name}"
         if error is None:
             self._events.event(sset, NORMAL, f"Successful{done}", f"{message} successful")
         elif not is_namespace_terminating(error):
             self._events.event(sset, WARNING, f"Failed{done}", f"{message} failed error: {error}")
 
-    def _tell_claim(
+    def _record_claim_event(
         self, sset: StatefulSet, pod: Pod, claim: PersistentVolumeClaim, error: errors.ApiError | None = None
     ) -> None:
         name, owner = claim.metadata.name, f"Pod {pod.metadata.name} in StatefulSet {sset.metadata.name}"

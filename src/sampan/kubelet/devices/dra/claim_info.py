@@ -152,7 +152,7 @@ class PreparedClaims:
         try:
             checkpoint = msgspec.json.decode(self._file.read_bytes(), type=_File)
             if zlib.crc32(checkpoint.Data.encode()) != checkpoint.Checksum:
-                raise ValueError("the checksum is not that of the content")
+                raise ValueError("the checksum does not match the content")
             data = msgspec.json.decode(checkpoint.Data, type=_Data)
         except FileNotFoundError:
             return

@@ -75,7 +75,7 @@ class DraManager:
 
     async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
         if self._group is None:
-            raise PluginError("the kubelet has just begun")
+            raise PluginError("the kubelet has not started its plug-in manager yet")
         self._drivers.add(DraDriver(name, endpoint, select_service(name, endpoint, versions)))
         self._slice_cleaner.cancel_deletion(name)
         self._watching[name, endpoint] = self._group.create_task(self._watch(name, endpoint))
