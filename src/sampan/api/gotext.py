@@ -54,6 +54,15 @@ def text(json: Any) -> str:
     return "%!s(<nil>)" if json is None else f"%!s({type_name(json)}={_scalar(json)})"
 
 
+def with_float_numbers(json: Any) -> Any:
+    """Convert all integers to floats, as Go's `encoding/json` decodes numbers into an `interface{}`."""
+    if isinstance(json, dict):
+        return {key: with_float_numbers(item) for key, item in json.items()}
+    if isinstance(json, list):
+        return [with_float_numbers(item) for item in json]
+    return float(json) if isinstance(json, int) and not isinstance(json, bool) else json
+
+
 def type_name(json: Any) -> str:
     """Return the type that Go decodes a JSON value into."""
     if json is None:

@@ -10,6 +10,7 @@ Two quirks of Kubernetes are kept, because clients see them:
 """
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import lru_cache, total_ordering
 from typing import Final
@@ -176,6 +177,11 @@ _parse_short = lru_cache(maxsize=16384)(_parse)
 @lru_cache(maxsize=16384)
 def _canonical_short(text: str) -> str:
     return str(parse(text.strip(_SPACES)))
+
+
+def are_equal(first: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    """Whether two resource lists have the same names with equal quantities, however these are written."""
+    return first.keys() == other.keys() and all(parse(first[name]) == parse(other[name]) for name in first)
 
 
 def from_json(value: object) -> Quantity:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from math import inf
 
 from msgspec import structs
 
-from sampan.api.quantity import parse
+from sampan.api.quantity import are_equal
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Pod, Toleration
 from sampan.api.types.node_v1 import RuntimeClass, Scheduling
@@ -31,7 +31,7 @@ class RuntimeClassAdmission:
         if runtime_class is None:
             return
         if runtime_class.overhead is not None:
-            if pod.spec.overhead and not _are_equal(runtime_class.overhead.podFixed, pod.spec.overhead):
+            if pod.spec.overhead and not are_equal(runtime_class.overhead.podFixed, pod.spec.overhead):
                 raise attributes.forbidden(_MISMATCH)
             pod.spec.overhead = dict(runtime_class.overhead.podFixed)
         if runtime_class.scheduling is not None:
@@ -41,7 +41,7 @@ class RuntimeClassAdmission:
         pod: Pod = attributes.obj
         runtime_class = await _class_of(attributes, pod)
         if runtime_class is not None and runtime_class.overhead is not None:
-            if not _are_equal(runtime_class.overhead.podFixed, pod.spec.overhead):
+            if not are_equal(runtime_class.overhead.podFixed, pod.spec.overhead):
                 raise attributes.forbidden(_MISMATCH)
         elif pod.spec.overhead:
             why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
@@ -57,10 +57,6 @@ async def _class_of(attributes: AdmissionAttributes, pod: Pod) -> RuntimeClass |
     if runtime_class is None:
         raise attributes.forbidden(f'pod rejected: RuntimeClass "{name}" not found')
     return runtime_class
-
-
-def _are_equal(overhead: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    return overhead.keys() == other.keys() and all(parse(overhead[name]) == parse(other[name]) for name in overhead)
 
 
 def _steer(attributes: AdmissionAttributes, pod: Pod, scheduling: Scheduling) -> None:

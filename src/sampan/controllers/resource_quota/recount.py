@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sampan.api.quantity import Quantity, parse
+from sampan.api.quantity import Quantity, are_equal, parse
 from sampan.api.semantics.pod_resources import Amounts, add
 from sampan.api.types.core_v1 import ResourceQuota, ResourceQuotaStatus
 from sampan.machinery.quota import Evaluator, count_name, is_in_scope
@@ -68,11 +68,7 @@ def _keeps(before: Quantity, amount: Quantity, may_lower: bool) -> bool:
 
 
 def is_same(resource_quota_status: ResourceQuotaStatus, other: ResourceQuotaStatus) -> bool:
-    return _same(resource_quota_status.hard, other.hard) and _same(resource_quota_status.used, other.used)
-
-
-def _same(first: dict[str, str], other: dict[str, str]) -> bool:
-    return first.keys() == other.keys() and all(parse(first[name]) == parse(other[name]) for name in first)
+    return are_equal(resource_quota_status.hard, other.hard) and are_equal(resource_quota_status.used, other.used)
 
 
 def has_less(counted: Amounts, quota: ResourceQuota) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from sampan.api.semantics.pods import init_and_main_containers
+from sampan.api.semantics.pods import as_container, init_and_main_containers
 from sampan.api.types.core_v1 import ConfigMap, Container, EphemeralContainer, FileKeySelector, Pod, Secret, Service
 from sampan.kubelet.container_config import dns, hosts, resources, security
 from sampan.kubelet.container_config.dns import DnsConfig
@@ -129,7 +129,7 @@ class ContainerConfigBuilder:
         attempt: int,
         inputs: ContainerInputs,
     ) -> ContainerConfig:
-        config, plain, device_options = self._config, _as_container(container), inputs.device_options
+        config, plain, device_options = self._config, as_container(container), inputs.device_options
         try:
             variables = await self._variables(pod, plain, inputs)
             secured = security.container_security(
@@ -278,14 +278,6 @@ def port_mappings(pod: Pod) -> list[PortMapping]:
         for port in container.ports
         if port.hostPort
     ]
-
-
-def _as_container(container: Container | EphemeralContainer) -> Container:
-    """Convert an ephemeral container to a container. It has the same fields, except for its target."""
-    if isinstance(container, Container):
-        return container
-    fields = {name: getattr(container, name) for name in container.__struct_fields__ if name != "targetContainerName"}
-    return Container(**fields)
 
 
 def _stop_signal(container: Container | EphemeralContainer) -> str:

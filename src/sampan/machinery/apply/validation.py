@@ -112,7 +112,7 @@ def _validate_list(value: list[Any], atom: Atom, at: Place) -> list[FieldFailure
 
 def _shown(value: Any) -> str:
     """Format a value as Go prints a pointer to its wrapped value."""
-    return f"&{{{gotext.value(_as_read(value))}}}"
+    return f"&{{{gotext.value(gotext.with_float_numbers(value))}}}"
 
 
 def _syntax(value: Any) -> str:
@@ -124,13 +124,4 @@ def _syntax(value: Any) -> str:
         return f"[]interface {{}}{{{', '.join(map(_syntax, value))}}}"
     if value is None:
         return "interface {}(nil)"
-    return gotext.quote(value) if isinstance(value, str) else gotext.value(_as_read(value))
-
-
-def _as_read(value: Any) -> Any:
-    """Convert all numbers to floats, as kube-apiserver reads and prints those of an applied object."""
-    if isinstance(value, dict):
-        return {key: _as_read(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_as_read(part) for part in value]
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    return gotext.quote(value) if isinstance(value, str) else gotext.value(gotext.with_float_numbers(value))

@@ -6,9 +6,10 @@ removed again if the binding fails. Rows of deleted nodes are reused; `valid` ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampan.api import quantity
 from sampan.api.types.core_v1 import Node
@@ -101,6 +102,10 @@ class NodeTable:
         if node is None:
             raise LookupError(f"row {row} of the node table has no node")
         return node
+
+    def rows_of(self, names: Iterable[str]) -> NDArray[np.intp]:
+        """Return the rows of the nodes that the table has, in ascending order."""
+        return np.array(sorted(self.rows[name] for name in names if name in self.rows), dtype=np.intp)
 
     def set_device_resources(self, resources: frozenset[str]) -> None:
         """Set the extended resources that device classes provide, and invalidate all cached results."""

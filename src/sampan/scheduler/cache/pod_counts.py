@@ -19,6 +19,8 @@ from sampan.scheduler.cache.label_columns import MISSING, LabelColumn
 from sampan.scheduler.cache.label_groups import AffinityTerm, LabelGroup, PodClass, PodSelector
 from sampan.scheduler.cache.pod_info import PodInfo, PodInfoTable
 
+_MOST_RETAINED = 1024
+
 
 class PodTally:
     """The number of pods of one class per node; referenced domain sums are updated with every change."""
@@ -267,3 +269,20 @@ def _count(group: LabelGroup, row: int, by: int) -> None:
         tally = ref()
         if tally is not None:
             tally.add(row, by)
+
+
+class RetainedTallies:
+    """Tallies that a plug-in keeps referenced, so that they are maintained between scheduling cycles. All of them are
+    released when there are too many."""
+
+    def __init__(self, counts: PodCounts) -> None:
+        self._counts = counts
+        self._tallies: dict[PodClass, PodTally] = {}
+
+    def of(self, pod_class: PodClass) -> PodTally:
+        tally = self._tallies.get(pod_class)
+        if tally is None:
+            if len(self._tallies) >= _MOST_RETAINED:
+                self._tallies.clear()
+            tally = self._tallies[pod_class] = self._counts.tally(pod_class)
+        return tally

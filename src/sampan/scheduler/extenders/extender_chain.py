@@ -73,11 +73,11 @@ class ExtenderChain:
         names, rejected = await self._filter(cycle, rows)
         if not names:
             return ScheduleResult(diagnosis=self._diagnosis(framework, cycle, rejected, nominated))
-        rows = _rows_of(cycle, names)
+        rows = cycle.table.rows_of(names)
         if len(rows) == 1:
             return ScheduleResult(int(rows[0]), 1)
         more = await self._scores(cycle, [cycle.table.node_of(int(row)) for row in rows])
-        rows = _rows_of(cycle, names)
+        rows = cycle.table.rows_of(names)
         extra: Ints = np.array([more.get(cycle.table.names[row], 0) for row in rows], dtype=np.int64)
         return framework.best(cycle, rows, extra)
 
@@ -220,11 +220,6 @@ def _remaining_nodes(nodes: Sequence[Node], result: FilterResult, rejected: dict
             rejected[name] = (reason, False)
     kept = set(result.nodes or ())
     return [node for node in nodes if node.metadata.name in kept]
-
-
-def _rows_of(cycle: CycleState, names: Sequence[str]) -> NDArray[np.intp]:
-    rows = cycle.table.rows
-    return np.array(sorted(rows[name] for name in names if name in rows), dtype=np.intp)
 
 
 def _pods_of(cycle: CycleState, extender: str, node: str, uids: Sequence[str]) -> list[PodInfo]:

@@ -188,7 +188,7 @@ class Framework:
         names: frozenset[str],
         nominated: NominatedPods,
     ) -> ScheduleResult:
-        rows = self._feasible_rows(cycle, self._rows_of(names), nominated)
+        rows = self._feasible_rows(cycle, self.table.rows_of(names), nominated)
         if not len(rows):
             return ScheduleResult(diagnosis=self.diagnose(cycle, names=names, nominated=nominated))
         return self._best(cycle, rows, cached.totals(cycle, rows), cached.relatives(cycle, rows))
@@ -208,7 +208,9 @@ class Framework:
         if rejection is not None:
             return np.zeros(0, dtype=np.intp), self._rejected_by_pre_filter(rejection)
         rows = (
-            np.flatnonzero(self.table.valid[self.table.every_row]) if node_names is None else self._rows_of(node_names)
+            np.flatnonzero(self.table.valid[self.table.every_row])
+            if node_names is None
+            else self.table.rows_of(node_names)
         )
         rows = self._feasible_rows(cycle, rows, nominated)
         return rows, None if len(rows) else self.diagnose(cycle, names=node_names, nominated=nominated)
@@ -287,7 +289,7 @@ class Framework:
         codes[~valid] = 0
         if names is not None:
             outside = valid.copy()
-            outside[self._rows_of(names)] = False
+            outside[self.table.rows_of(names)] = False
             plugins = sorted(cycle.memo.get(_RESTRICTING, ()))
             codes[outside] = self.rejections.code(
                 plugins[0] if plugins else "", f"node(s) didn't satisfy plugin(s) [{' '.join(plugins)}]", is_final=True
@@ -361,10 +363,6 @@ class Framework:
                 return replace(result, plugin=plugin.name), None, skipped
         cycle.memo[_SKIPPED], cycle.memo[_RESTRICTING] = skipped, restricting
         return None, node_names, skipped
-
-    def _rows_of(self, names: frozenset[str]) -> NDArray[np.intp]:
-        rows = self.table.rows
-        return np.array(sorted(rows[name] for name in names if name in rows), dtype=np.intp)
 
     # -- PostFilter --------------------------------------------------------------------------------------------------
 

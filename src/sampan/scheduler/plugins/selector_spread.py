@@ -13,7 +13,7 @@ from sampan.api.labels import NOTHING, Selector
 from sampan.scheduler.cache.arrays import Ints, Rows
 from sampan.scheduler.cache.label_columns import MISSING
 from sampan.scheduler.cache.label_groups import PodClass, PodSelector
-from sampan.scheduler.cache.pod_counts import PodTally
+from sampan.scheduler.cache.pod_counts import PodTally, RetainedTallies
 from sampan.scheduler.cache.workload_selectors import DefaultSelectors, ServiceSelectors
 from sampan.scheduler.config.plugin_args import read_args
 from sampan.scheduler.framework.contract import MAX_SCORE, SKIP, CycleState, Handle, PluginScope, Status
@@ -21,7 +21,6 @@ from sampan.scheduler.framework.contract import MAX_SCORE, SKIP, CycleState, Han
 ZONE = "topology.kubernetes.io/zone"
 _ZONE_SHARE = 2 / 3
 """The share of the zone in the score of a node that has one."""
-_MOST = 1024
 
 
 class SelectorSpreadArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -38,13 +37,13 @@ class SelectorSpread:
         self._services = ServiceSelectors(handle.informers) if only else None
         self._selectors = None if only else DefaultSelectors(handle.informers)
         self._table = handle.table
-        self._tallies: dict[PodClass, PodTally] = {}
+        self._tallies = RetainedTallies(handle.table.counts)
 
     def pre_score(self, cycle: CycleState, rows: Rows) -> Status | None:
         selector = self._selector(cycle)
         if selector.is_nothing or cycle.signature.spec.topologySpreadConstraints:
             return SKIP
-        cycle.memo[self.name] = self._tally(
+        cycle.memo[self.name] = self._tallies.of(
             PodClass((PodSelector(selector, frozenset((cycle.info.namespace,))),), with_terminating=False)
         )
         return None
@@ -74,14 +73,6 @@ class SelectorSpread:
         selectors = self._services.selectors(cycle.info)
         every = [requirement for selector in selectors for requirement in selector.requirements]
         return selectors[0].narrowed(*every) if selectors else NOTHING
-
-    def _tally(self, pod_class: PodClass) -> PodTally:
-        tally = self._tallies.get(pod_class)
-        if tally is None:
-            if len(self._tallies) >= _MOST:
-                self._tallies.clear()
-            tally = self._tallies[pod_class] = self._table.counts.tally(pod_class)
-        return tally
 
 
 _ZONES = "SelectorSpread/zones"

@@ -12,7 +12,7 @@ from sampan.api.labels import from_labels
 from sampan.scheduler.cache.arrays import Codes, Ints, Rows, count_of
 from sampan.scheduler.cache.label_columns import MISSING
 from sampan.scheduler.cache.label_groups import PodClass, PodSelector
-from sampan.scheduler.cache.pod_counts import PodTally
+from sampan.scheduler.cache.pod_counts import RetainedTallies
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.cache.workload_selectors import ServiceSelectors
 from sampan.scheduler.config.plugin_args import ArgumentError, read_args
@@ -20,7 +20,6 @@ from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, E
 from sampan.scheduler.framework.contract import MAX_SCORE, SKIP, CycleState, Handle, PluginScope, Status
 
 REASON = "node(s) didn't match service affinity"
-_MOST = 1024
 
 
 class ServiceAffinityArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -40,7 +39,7 @@ class ServiceAffinity:
             raise ArgumentError("labels: Required value: at least one label is needed")
         self._services = ServiceSelectors(handle.informers)
         self._table = handle.table
-        self._tallies: dict[PodClass, PodTally] = {}
+        self._tallies = RetainedTallies(handle.table.counts)
 
     # -- affinity ----------------------------------------------------------------------------------------------------
 
@@ -72,7 +71,7 @@ class ServiceAffinity:
     def _first_row(self, info: PodInfo) -> int:
         """Return the first row with a pod that has all labels of this pod, or -1."""
         pods = PodSelector(from_labels(info.group.labels), frozenset((info.namespace,)))
-        tally = self._tally(PodClass((pods,)))
+        tally = self._tallies.of(PodClass((pods,)))
         rows = np.flatnonzero(tally.per_node)
         return int(rows[0]) if len(rows) else -1
 
@@ -89,7 +88,7 @@ class ServiceAffinity:
         if not selectors:
             return np.where(codes == MISSING, 0, MAX_SCORE).astype(np.int64)
         pods = PodSelector(selectors[0], frozenset((cycle.info.namespace,)))
-        tally = self._tally(PodClass((pods,), with_terminating=False))
+        tally = self._tallies.of(PodClass((pods,), with_terminating=False))
         total = max(tally.total, 1)
         near = tally.by_domain(column, self._table.shape).of_nodes(codes)
         return np.where(codes == MISSING, 0, MAX_SCORE * (total - near) // total).astype(np.int64)
@@ -102,11 +101,3 @@ class ServiceAffinity:
             (ClusterEvent(EventResource.NODE, ActionType.UPDATE_LABELS), None),
             (ClusterEvent(EventResource.POD, ActionType.UPDATE_LABELS), None),
         ]
-
-    def _tally(self, pod_class: PodClass) -> PodTally:
-        tally = self._tallies.get(pod_class)
-        if tally is None:
-            if len(self._tallies) >= _MOST:
-                self._tallies.clear()
-            tally = self._tallies[pod_class] = self._table.counts.tally(pod_class)
-        return tally

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sampan.api import gotext
 from sampan.apiserver.authn.authenticator import TokenError
 from sampan.apiserver.request.call import UserInfo
 from sampan.machinery.cel.errors import CelError
@@ -62,7 +63,7 @@ def user_environment() -> Environment:
 
 def claims_value(claims: Mapping[str, Any]) -> dict[str, Any]:
     """Return the claims as CEL values. All numbers are doubles, since JSON does not distinguish integers."""
-    return {"claims": reachable(_numbers(dict(claims)))}
+    return {"claims": reachable(gotext.with_float_numbers(dict(claims)))}
 
 
 def username_of(expression: Program, values: Mapping[str, Any]) -> str:
@@ -146,14 +147,6 @@ def _evaluated(expression: Program, values: Mapping[str, Any]) -> Any:
         return expression.evaluate(values)
     except CelError as error:
         raise CelError(f"expression '{expression.text}' resulted in error: {error}") from None
-
-
-def _numbers(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _numbers(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_numbers(item) for item in value]
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _error(text: str) -> TokenError:

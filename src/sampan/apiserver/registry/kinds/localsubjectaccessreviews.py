@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
 from sampan.api.field_errors import FieldError
 from sampan.api.types.authorization_v1 import LocalSubjectAccessReview
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.reviews import access
-from sampan.apiserver.registry.reviews.review_requests import check, read_review, review_response, security_of
 
 if TYPE_CHECKING:
     from sampan.apiserver.endpoints import ApiEndpoints
@@ -19,12 +17,7 @@ if TYPE_CHECKING:
 
 
 async def review(endpoints: ApiEndpoints, call: Call) -> ValueResponse:
-    access_review: LocalSubjectAccessReview = await read_review(endpoints, call)
-    await check(endpoints, call, access.GROUP, partial(_validate_review, access_review))
-    access_review.status = await access.status_of(
-        security_of(endpoints).authorizer, access_review.spec, access.subject(access_review.spec)
-    )
-    return await review_response(endpoints, call, access_review)
+    return await access.review_access(endpoints, call, _validate_review, access.subject)
 
 
 def _validate_review(access_review: LocalSubjectAccessReview) -> Iterator[FieldError]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import (
+    Container,
     PodTemplateSpec,
     ReplicationController,
     ReplicationControllerSpec,
@@ -19,6 +20,7 @@ from sampan.apiserver.registry.podspec.warnings import warnings_for
 from sampan.apiserver.registry.scale import Scaled
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_non_negative
+from sampan.apiserver.registry.workloads.templates import container_columns
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -114,7 +116,7 @@ def _validate_template(
 # -- table columns -----------------------------------------------------------------------------------------------------
 
 
-def _containers(controller: ReplicationController) -> list[object]:
+def _containers(controller: ReplicationController) -> list[Container]:
     return list(controller.spec.template.spec.containers or ()) if controller.spec.template is not None else []
 
 
@@ -130,18 +132,7 @@ ReplicationControllerStrategy.columns = (
         "Ready", lambda controller, now: controller.status.readyReplicas, type="integer", field="status.readyReplicas"
     ),
     AGE,
-    Column(
-        "Containers",
-        lambda controller, now: cells.container_names(_containers(controller)),
-        description="Names of each container in the template.",
-        wide=True,
-    ),
-    Column(
-        "Images",
-        lambda controller, now: cells.container_images(_containers(controller)),
-        description="Images referenced by each container in the template.",
-        wide=True,
-    ),
+    *container_columns(_containers),
     Column("Selector", lambda controller, now: cells.pairs(controller.spec.selector), field="spec.selector", wide=True),
 )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,11 +21,30 @@ from sampan.api.types.authorization_v1 import (
 )
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.authz import Attributes, AuthzDecision, UnionAuthorizer
+from sampan.apiserver.registry.reviews.review_requests import check, read_review, review_response, security_of
 from sampan.apiserver.request.call import UserInfo
+
+if TYPE_CHECKING:
+    from sampan.apiserver.endpoints import ApiEndpoints
+    from sampan.apiserver.request.call import Call
+    from sampan.apiserver.response.responses import ValueResponse
 
 GROUP = "authorization.k8s.io"
 _RESOURCE, _PATH = "spec.resourceAttributes", "spec.nonResourceAttributes"
 Spec = SubjectAccessReviewSpec | SelfSubjectAccessReviewSpec
+
+
+async def review_access(
+    endpoints: ApiEndpoints,
+    call: Call,
+    validate: Callable[[Any], Iterable[FieldError]],
+    user_of: Callable[[Any], UserInfo],
+) -> ValueResponse:
+    """Serve an access review: set its status to the decision about `user_of(spec)`."""
+    review = await read_review(endpoints, call)
+    await check(endpoints, call, GROUP, partial(validate, review))
+    review.status = await status_of(security_of(endpoints).authorizer, review.spec, user_of(review.spec))
+    return await review_response(endpoints, call, review)
 
 
 async def status_of(authorizer: UnionAuthorizer, spec: Spec, user: UserInfo) -> SubjectAccessReviewStatus:

@@ -39,6 +39,7 @@ from sampan.machinery.cel.syntax.ast import (
     OptionalMap,
     Select,
     StructNode,
+    qualified_name,
 )
 
 _MOST_ISSUES = 100
@@ -138,7 +139,7 @@ class Checker:
         return self._fail(node.offset, f"undeclared reference to '{name}' (in container '')")
 
     def _select(self, node: Select) -> Type:
-        qualified = _qualified_name(node)
+        qualified = qualified_name(node)
         if qualified is not None and not node.is_test and not node.is_optional:
             resolved = self._qualified(node, qualified)
             if resolved is not None:
@@ -186,7 +187,7 @@ class Checker:
 
     def _call(self, node: CallNode) -> Type:
         if node.target is not None:
-            qualified = _qualified_name(node.target)
+            qualified = qualified_name(node.target)
             if qualified is not None and self._find_variable(qualified.partition(".")[0]) is None:
                 name = f"{qualified.removeprefix('.')}.{node.function}"
                 if name in self._library.functions:
@@ -428,14 +429,6 @@ class Checker:
             return body_type if body_type.is_optional else optional_of(DYN)
         shown = f"(bool, {self._shown(body_type)}, optional_type(dyn))"
         return self._fail(node.offset, f"found no matching overload for '_?_:_' applied to '{shown}'")
-
-
-def _qualified_name(node: ExpressionNode) -> str | None:
-    names: list[str] = []
-    while isinstance(node, Select) and not node.is_test and not node.is_optional:
-        names.append(node.field)
-        node = node.operand
-    return ".".join((node.name, *reversed(names))) if isinstance(node, Ident) else None
 
 
 _CHECKS: Final[Mapping[str, Callable[[Checker, Any], Type]]] = {

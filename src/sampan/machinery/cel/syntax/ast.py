@@ -91,6 +91,15 @@ class Select(ExpressionNode):
         return (self.operand,)
 
 
+def qualified_name(node: ExpressionNode) -> str | None:
+    """Return the qualified name of a chain of selections, such as `a.b.c`, or None if the node is not one."""
+    names: list[str] = []
+    while isinstance(node, Select) and not node.is_test and not node.is_optional:
+        names.append(node.field)
+        node = node.operand
+    return ".".join((node.name, *reversed(names))) if isinstance(node, Ident) else None
+
+
 class CallNode(ExpressionNode):
     """A call of a function, a method (`target` is set) or an operator."""
 

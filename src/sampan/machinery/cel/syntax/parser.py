@@ -19,6 +19,7 @@ from sampan.machinery.cel.syntax.ast import (
     MapNode,
     Select,
     StructNode,
+    qualified_name,
 )
 from sampan.machinery.cel.syntax.lexer import (
     BYTES,
@@ -242,7 +243,7 @@ class _Parser:
                 node = self._selection(node, token)
             elif token.text == "[":
                 node = self._index(node, token)
-            elif token.text == "{" and (name := _qualified(node)) is not None:
+            elif token.text == "{" and (name := qualified_name(node)) is not None:
                 self._at += 1
                 node = self._struct(name, token.offset)
             else:
@@ -339,12 +340,3 @@ class _Parser:
         if node.depth > CEL_DEPTH:
             raise _SyntaxError(node.offset, f"expression recursion limit exceeded: {CEL_DEPTH}")
         return node
-
-
-def _qualified(node: ExpressionNode) -> str | None:
-    """Return the qualified name of a chain of selections, or None if it is not one."""
-    names: list[str] = []
-    while isinstance(node, Select) and not node.is_test and not node.is_optional:
-        names.append(node.field)
-        node = node.operand
-    return ".".join((node.name, *reversed(names))) if isinstance(node, Ident) else None
