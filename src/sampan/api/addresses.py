@@ -11,8 +11,8 @@ import re
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
-from sampan.api import gotext
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat import gotext
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network

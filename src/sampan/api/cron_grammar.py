@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from typing import Final
 
-from sampan.api import durations, gotext, time_zones
+from sampan.api import durations, time_zones
 from sampan.api.cron import Every, Schedule, Times
+from sampan.api.go_compat import gotext
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")

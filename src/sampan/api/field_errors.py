@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from sampan.api import gotext, limits
+from sampan.api import limits
+from sampan.api.go_compat import gotext
 
 REQUIRED = "FieldValueRequired"
 INVALID = "FieldValueInvalid"

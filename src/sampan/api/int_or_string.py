@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from sampan.api import gotext
+from sampan.api.go_compat import gotext
 
 IntOrString = int | str
 

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol
 
-from sampan.api import gotext, names
+from sampan.api import names
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat import gotext
 from sampan.api.label_grammar import SelectorError
 from sampan.api.labels import EVERYTHING, NOTHING, Operator, Requirement, Selector
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sampan.api import gotext
+from sampan.api.go_compat import gotext
 from sampan.api.semantics.pods import AnyContainer, as_container
 from sampan.api.types.core_v1 import Container, Pod, PodStatus
 from sampan.kubelet.container_starter import PULL_BACK_OFF

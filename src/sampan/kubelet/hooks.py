@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from yarl import URL
 
-from sampan.api import gotext
+from sampan.api.go_compat import gotext
 from sampan.api.semantics.pods import AnyContainer
 from sampan.api.types.core_v1 import HTTPGetAction, LifecycleHandler, Pod
 from sampan.kubelet.probes.prober import headers_of, port_of, probe_tcp, unverified, url_of

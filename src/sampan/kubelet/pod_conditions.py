@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sampan.api import gotext, times
+from sampan.api import times
+from sampan.api.go_compat import gotext
 from sampan.api.semantics.pods import is_sidecar, sidecars_of
 from sampan.api.types.core_v1 import Container, ContainerStatus, Pod, PodCondition
 from sampan.kubelet.pod_actions import restarts

@@ -12,10 +12,10 @@ from typing import Any
 
 from msgspec import Raw, json
 
-from sampan.api import gotext, limits, quantity, times
-from sampan.api.codec import base64_text, gotypes
+from sampan.api import limits, quantity, times
 from sampan.api.codec.errors import DecodeError
 from sampan.api.codec.parsed import Decimal, Pairs, plain, spelled, text
+from sampan.api.go_compat import base64_errors, gotext, gotypes
 from sampan.api.schema import Schema
 
 FIELDS_V1 = "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1"
@@ -174,7 +174,7 @@ class _Reader:
         return value if isinstance(value, int) and value in fits else self._wrong(f"number {spelled(value)}", go_type)
 
     def _bytes(self, value: str) -> Any:
-        error = base64_text.error_message(value)
+        error = base64_errors.error_message(value)
         if error is not None:
             self.error_message = self.error_message or error
         return _NOTHING if error else re.sub(r"[\r\n]", "", value)

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from sampan.api import gotext, limits
+from sampan.api import limits
 from sampan.api.codec import fields, json
 from sampan.api.codec.careful import kind
 from sampan.api.codec.errors import DecodeError
+from sampan.api.go_compat import gotext
 from sampan.api.schema import Schema
 from sampan.api.types.meta_v1 import ObjectMeta
 

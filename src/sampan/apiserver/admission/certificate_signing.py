@@ -1,7 +1,7 @@
 """CertificateSigning: setting the certificate or conditions of a CertificateSigningRequest requires permission for its
 signer."""
 
-from sampan.api import gotext
+from sampan.api.go_compat import gotext
 from sampan.api.resource import Resource
 from sampan.api.types.certificates_v1 import CertificateSigningRequest
 from sampan.apiserver.admission.authorization import is_authorized_for_signer

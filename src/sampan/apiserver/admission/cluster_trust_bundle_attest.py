@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from sampan.api import gotext
 from sampan.api.codec import json
+from sampan.api.go_compat import gotext
 from sampan.api.resource import Resource
 from sampan.apiserver.admission.authorization import is_authorized_for_signer
 from sampan.apiserver.admission.contract import AdmissionAttributes, Operation

@@ -13,7 +13,8 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from sampan.api import fields, gotext, names, paths
+from sampan.api import fields, names, paths
+from sampan.api.go_compat import gotext
 from sampan.api.types.rbac_v1 import PolicyRule
 from sampan.apiserver.request.call import MASTERS, Call, UserInfo
 from sampan.machinery import errors

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from sampan.api import gotext
+from sampan.api.go_compat import gotext
 from sampan.api.resource import Resource
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request.call import Call

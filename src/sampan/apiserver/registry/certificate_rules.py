@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
-from sampan.api.gotext import quote
+from sampan.api.go_compat.gotext import quote
 from sampan.apiserver.registry.validation import FieldErrors
 from sampan.machinery.pem import CERTIFICATE, PemBlock, read_blocks
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
-from sampan.api import gotext
 from sampan.api.codec import custom, fields
 from sampan.api.codec import json as codec
 from sampan.api.codec.careful import kind as kind_of_value
+from sampan.api.go_compat import gotext
 from sampan.api.resource import GroupVersionKind
 from sampan.api.schema import Schema, SchemaSource, copy_value
 from sampan.api.unstructured import Unstructured

@@ -3,7 +3,8 @@
 import random
 from collections.abc import Callable, Mapping, Sequence
 
-from sampan.api import gotext, names
+from sampan.api import names
+from sampan.api.go_compat import gotext
 from sampan.api.label_selector import label_errors
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.machinery import errors

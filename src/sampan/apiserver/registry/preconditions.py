@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sampan.api import gotext
+from sampan.api.go_compat import gotext
 from sampan.api.resource import Resource
 from sampan.machinery import errors
 from sampan.machinery.errors import FieldError

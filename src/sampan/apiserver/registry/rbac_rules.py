@@ -5,9 +5,9 @@ from typing import Any
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat.internal_view import shown
 from sampan.api.types.rbac_v1 import ClusterRoleBinding, PolicyRule, RoleBinding, RoleRef, Subject
 from sampan.apiserver.authz.rbac import escalation
-from sampan.apiserver.registry.internal_view import shown
 from sampan.apiserver.registry.strategy import Column, Context, FinishFunc, Strategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_dns_subdomain, validate_required
 from sampan.apiserver.tables.columns import AGE, NAME

@@ -13,10 +13,10 @@ import msgspec
 
 from sampan.api import addresses, names
 from sampan.api.field_errors import FieldError
-from sampan.api.gotext import quote
+from sampan.api.go_compat.gotext import quote
+from sampan.api.go_compat.internal_view import shown
 from sampan.api.integers import parse_int64
 from sampan.api.types.meta_v1 import Condition
-from sampan.apiserver.registry.internal_view import shown
 
 FieldErrors = Iterator[FieldError]
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from sampan.api import gotext, limits
+from sampan.api import limits
 from sampan.api.codec import json as json_codec
+from sampan.api.go_compat import gotext
 from sampan.api.resource import GroupVersionKind
 from sampan.api.retired import is_known, is_same_kind
 from sampan.api.types.meta_v1 import DeleteOptions, OwnerReference

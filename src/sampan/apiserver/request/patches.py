@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sampan.api import gotext
 from sampan.api.codec import json as json_codec
+from sampan.api.go_compat import conversion_errors, gotext
 from sampan.apiserver.fieldmanager.ownership import is_reset_in_value
 from sampan.apiserver.registry.codec import ResourceCodec
-from sampan.apiserver.request import go_conversion_errors
 from sampan.apiserver.request.bodies import kind_mismatch
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.options import WriteOptions, write_options
@@ -105,7 +104,7 @@ class Patch:
         except json_codec.DecodeError as error:
             is_strategic = self._media == STRATEGIC_PATCH
             why = (
-                go_conversion_errors.conversion_error(patched, self._codec.schema, str(error))
+                conversion_errors.conversion_error(patched, self._codec.schema, str(error))
                 if is_strategic
                 else str(error)
             )

@@ -6,11 +6,11 @@ from typing import Any
 
 from sampan.api.codec import json as json_codec
 from sampan.api.codec.careful import kind as kind_of_value
+from sampan.api.go_compat import conversion_errors
 from sampan.api.resource import Resource
 from sampan.apiserver.fieldmanager.ownership import Ownership
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.stored_object import StoredObject
-from sampan.apiserver.request import go_conversion_errors
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.options import WriteOptions
 from sampan.apiserver.response.responses import VersionConverter
@@ -79,7 +79,7 @@ class ApplyRequest:
         try:
             return self._codec.from_value(value)[0]
         except json_codec.DecodeError as error:
-            why = go_conversion_errors.conversion_error(value, self._codec.schema, str(error))
+            why = conversion_errors.conversion_error(value, self._codec.schema, str(error))
             title = self._managers.title(self._value or {})
             text = f"failed to convert new object ({title}) to proper version: {why}"
             raise errors.unexpected(text) from None

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from sampan.api import gotext
+from sampan.api.go_compat import gotext
 from sampan.api.resource import GroupVersionKind
 from sampan.apiserver.registry.strategy import Column
 from sampan.apiserver.request.call import Call

@@ -1,6 +1,6 @@
 """The scale subresource of an autoscaler's target, whatever its kind."""
 
-from sampan.api import gotext
+from sampan.api.go_compat import gotext
 from sampan.api.resource import GroupVersionKind, Resource
 from sampan.api.types.autoscaling_v1 import Scale
 from sampan.machinery import errors

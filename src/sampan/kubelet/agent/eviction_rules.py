@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sampan.api import gotext
+from sampan.api.go_compat import gotext
 from sampan.api.quantity import Format, Quantity, parse
 from sampan.api.semantics.pod_qos import BEST_EFFORT, qos_class
 from sampan.api.semantics.pod_resources import effective_limits, effective_requests

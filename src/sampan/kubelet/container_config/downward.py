@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sampan.api import gotext, quantity
+from sampan.api import quantity
+from sampan.api.go_compat import gotext
 from sampan.api.quantity import Quantity
 from sampan.api.types.core_v1 import Container, Pod, ResourceFieldSelector
 

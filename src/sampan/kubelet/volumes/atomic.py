@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from sampan.api import gotext
+from sampan.api.go_compat import gotext
 from sampan.kubelet.volumes.contract import VolumeOperationError
 from sampan.runtimes.safe_paths import UnsafePath, read_file
 

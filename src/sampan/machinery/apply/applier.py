@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from sampan.api import gotext
+from sampan.api.go_compat import gotext
 from sampan.machinery import errors
 from sampan.machinery.apply import elements, items, sets
 from sampan.machinery.apply.atoms import Atom, Forms, MissingVersion

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from sampan.api import gotext
+from sampan.api.go_compat import gotext
 from sampan.api.integers import parse_int64
 
 SELF = "."

@@ -4,8 +4,8 @@ to date."""
 
 from typing import Any
 
-from sampan.api import gotext
 from sampan.api.codec import json
+from sampan.api.go_compat import gotext
 from sampan.machinery.apply import sets
 from sampan.machinery.apply.applier import Conflicts
 from sampan.machinery.apply.atoms import Atom

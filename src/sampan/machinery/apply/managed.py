@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from msgspec import Raw, structs
 
-from sampan.api import gotext
+from sampan.api.go_compat import gotext
 from sampan.api.types.meta_v1 import ManagedFieldsEntry
 from sampan.machinery.apply import sets
 from sampan.machinery.apply.sets import BadFields, Fields, Path

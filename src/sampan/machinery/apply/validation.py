@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from sampan.api import gotext, limits
+from sampan.api import limits
+from sampan.api.go_compat import gotext
 from sampan.machinery.apply import elements, items
 from sampan.machinery.apply.atoms import Atom
 from sampan.machinery.apply.items import Misfit

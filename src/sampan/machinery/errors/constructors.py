@@ -6,8 +6,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sampan.api import gotext, limits
+from sampan.api import limits
 from sampan.api.field_errors import FieldError, joined
+from sampan.api.go_compat import gotext
 from sampan.machinery.errors import status
 from sampan.machinery.errors.status import ApiError
 

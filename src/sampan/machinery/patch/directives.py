@@ -9,7 +9,7 @@ as far to the front as the patch allows."""
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sampan.api import gotext
+from sampan.api.go_compat import gotext
 from sampan.api.schema import ANY, Schema
 from sampan.machinery.patch.errors import MalformedPatch, PatchError, RefusedPatch
 

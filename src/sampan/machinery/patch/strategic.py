@@ -7,7 +7,8 @@ kept for the server instead of executed (`_Run.join`).
 
 from typing import Any
 
-from sampan.api import gotext, limits
+from sampan.api import limits
+from sampan.api.go_compat import gotext
 from sampan.api.schema import Schema
 from sampan.machinery.patch.directives import (
     DELETE_FROM,

@@ -16,9 +16,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from sampan.api import limits
-from sampan.api.codec.yaml.gosyntax import go_syntax
 from sampan.api.codec.yaml.nodes import MAX_DEPTH, Node, YamlError, YamlTooLargeError, first_document
-from sampan.api.codec.yaml.scalars import Tag, float_text, resolve
+from sampan.api.codec.yaml.scalars import Tag, resolve
+from sampan.api.go_compat.gosyntax import float_text, go_syntax
 
 _RESOLVED_TAGS: Final = frozenset({"", "!!str", "!!bool", "!!int", "!!float", "!!null", "!!timestamp"})
 _MAX_INT: Final = 2**63 - 1

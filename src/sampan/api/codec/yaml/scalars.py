@@ -5,7 +5,6 @@ The reader needs the value; the writer needs to know whether a string would be r
 
 import math
 import re
-import struct
 from calendar import monthrange
 from typing import Any, Final, Literal
 
@@ -93,43 +92,3 @@ def is_timestamp(text: str) -> bool:
 def needs_quotes(text: str) -> bool:
     """Whether the unquoted string would be read as another type, or by other parsers as a base 60 number."""
     return resolve(text)[0] != "str" or (text[0] in "+-0123456789" and _BASE_60.fullmatch(text) is not None)
-
-
-def float_text(value: float, bits: Literal[32, 64] = 64) -> str:
-    """Return a float as Go's shortest `%g`: with an exponent of at least two digits from 1e+06 on and below 1e-04."""
-    if bits == 32:
-        value = _single(value)
-    if math.isnan(value):
-        return ".nan"
-    if math.isinf(value):
-        return ".inf" if value > 0 else "-.inf"
-    sign = "-" if math.copysign(1, value) < 0 else ""
-    return sign + _decimal(*_shortest(abs(value), bits))
-
-
-def _decimal(digits: str, exponent: int) -> str:
-    if not -4 <= exponent < 6:
-        fraction = f".{digits[1:]}" if digits[1:] else ""
-        return f"{digits[0]}{fraction}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
-    if exponent < 0:
-        return f"0.{'0' * (-exponent - 1)}{digits}"
-    whole, fraction = digits[: exponent + 1].ljust(exponent + 1, "0"), digits[exponent + 1 :]
-    return f"{whole}.{fraction}" if fraction else whole
-
-
-def _shortest(value: float, bits: Literal[32, 64]) -> tuple[str, int]:
-    """Return the fewest digits that represent the value exactly with that many bits, and the exponent of the first."""
-    for precision in range(17):
-        text = f"{value:.{precision}e}"
-        if value == (float(text) if bits == 64 else _single(float(text))):
-            break
-    mantissa, _, exponent = text.partition("e")
-    return mantissa.replace(".", "").rstrip("0") or "0", int(exponent)
-
-
-def _single(value: float) -> float:
-    """Return the nearest 32-bit float."""
-    try:
-        return float(struct.unpack("<f", struct.pack("<f", value))[0])
-    except OverflowError:
-        return math.copysign(math.inf, value)

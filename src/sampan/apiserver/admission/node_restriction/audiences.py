@@ -3,7 +3,7 @@ authorized for."""
 
 from __future__ import annotations
 
-from sampan.api import gotext
+from sampan.api.go_compat import gotext
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod, Volume
 from sampan.api.types.storage_v1 import CSIDriver
 from sampan.apiserver.admission import lookup

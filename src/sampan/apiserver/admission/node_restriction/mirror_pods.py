@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sampan.api import gotext
+from sampan.api.go_compat import gotext
 from sampan.api.semantics.pod_references import CONFIG_MIRROR, is_mirror_pod
 from sampan.api.types.core_v1 import Pod
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sampan.api import gotext
 from sampan.api.codec import json
+from sampan.api.go_compat import gotext
 from sampan.api.resource import Resource
 from sampan.api.semantics.pod_references import referenced_resource
 from sampan.api.types.authentication_v1 import TokenRequest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sampan.api import gotext
+from sampan.api.go_compat import gotext
 from sampan.api.semantics.pods import AnyContainer, all_containers
 from sampan.api.types.core_v1 import LifecycleHandler, PodSpec, Probe, SELinuxOptions
 from sampan.api.types.meta_v1 import ObjectMeta

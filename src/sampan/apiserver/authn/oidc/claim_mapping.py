@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sampan.api import gotext
+from sampan.api.go_compat import gotext
 from sampan.apiserver.authn.authenticator import TokenError
 from sampan.apiserver.authn.oidc import expressions
 from sampan.apiserver.authn.oidc.issuers import JwtIssuer

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sampan.api import gotext
+from sampan.api.go_compat import gotext
 from sampan.apiserver.authn.authenticator import TokenError
 from sampan.apiserver.authn.jwt_keys import issuer_of
 from sampan.apiserver.authn.oidc import claim_mapping as reading

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from sampan.api import gotext
+from sampan.api.go_compat import gotext
 from sampan.api.types.rbac_v1 import PolicyRule, RoleRef, Subject
 from sampan.apiserver.authz.authorizer import NO_OPINION, Attributes, AuthzDecision, AuthzResult, ResolvedRules
 from sampan.apiserver.request.call import UserInfo

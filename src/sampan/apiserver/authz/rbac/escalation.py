@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sampan.api import gotext
+from sampan.api.go_compat import gotext
 from sampan.api.types.rbac_v1 import PolicyRule, RoleRef
 from sampan.apiserver.authz.authorizer import Attributes
 from sampan.apiserver.authz.rbac import policy_rules

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_
 
-from sampan.api import gotext, limits
+from sampan.api import limits
+from sampan.api.go_compat import gotext
 from sampan.api.types.rbac_v1 import PolicyRule
 
 ALL = "*"

@@ -4,8 +4,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from sampan.api import gotext, names
+from sampan.api import names
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat import gotext
 from sampan.api.label_selector import selector_errors
 from sampan.api.types.admissionregistration_v1 import (
     MatchResources,

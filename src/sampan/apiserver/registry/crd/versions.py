@@ -11,6 +11,7 @@ import msgspec
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat.internal_view import shown
 from sampan.api.types.apiextensions_v1 import (
     CustomResourceColumnDefinition,
     CustomResourceDefinitionSpec,
@@ -21,7 +22,6 @@ from sampan.api.types.apiextensions_v1 import (
     SelectableField,
 )
 from sampan.apiserver.registry.crd.validation import validate_schema
-from sampan.apiserver.registry.internal_view import shown
 from sampan.apiserver.registry.validation import FieldErrors, validate_required
 
 _FIELDS = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")

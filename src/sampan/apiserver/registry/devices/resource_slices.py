@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat.internal_view import shown
 from sampan.api.quantity import Quantity, parse
 from sampan.api.types.resource_v1 import (
     CapacityRequestPolicy,
@@ -29,7 +30,6 @@ from sampan.apiserver.registry.devices.names import (
     validate_set,
     validate_slice,
 )
-from sampan.apiserver.registry.internal_view import shown
 from sampan.apiserver.registry.podspec.node_selection import validate_node_selector
 from sampan.apiserver.registry.validation import (
     FieldErrors,

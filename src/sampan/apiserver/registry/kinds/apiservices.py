@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
-from sampan.api.gotext import quote
+from sampan.api.go_compat.gotext import quote
 from sampan.api.semantics.conditions import find_condition
 from sampan.api.types.apiregistration_v1 import (
     APIService,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from sampan.api import ages, names
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat.internal_view import difference, shown
 from sampan.api.types.certificates_v1 import (
     CertificateSigningRequest,
     CertificateSigningRequestCondition,
@@ -16,7 +17,6 @@ from sampan.api.types.certificates_v1 import (
 )
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.certificate_rules import find_certificate_error, find_request_error, validate_signer_name
-from sampan.apiserver.registry.internal_view import difference, shown
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_one_of, validate_unique
 from sampan.apiserver.tables import cells

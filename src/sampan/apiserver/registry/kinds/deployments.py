@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat.internal_view import shown
 from sampan.api.types import apps_v1
 from sampan.api.types.apps_v1 import Deployment, RollingUpdateDeployment
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.internal_view import shown
 from sampan.apiserver.registry.kinds.replicasets import validate_selector_and_template
 from sampan.apiserver.registry.podspec.defaults import default_template
 from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat.internal_view import shown
 from sampan.api.types.core_v1 import Event
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.internal_view import shown
 from sampan.apiserver.registry.kinds.events import EventStrategy
 from sampan.apiserver.registry.strategy import Context
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat.internal_view import shown
 from sampan.api.types.flowcontrol_v1 import (
     FlowDistinguisherMethod,
     FlowSchema,
@@ -19,7 +20,6 @@ from sampan.api.types.flowcontrol_v1 import (
     Subject,
 )
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.internal_view import shown
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import (
     FieldErrors,

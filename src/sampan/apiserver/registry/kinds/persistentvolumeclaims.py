@@ -6,6 +6,7 @@ import msgspec
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat.internal_view import difference
 from sampan.api.label_selector import selector_errors
 from sampan.api.quantity import Quantity, parse
 from sampan.api.resource_names import is_native
@@ -18,7 +19,6 @@ from sampan.api.types.core_v1 import (
     VolumeResourceRequirements,
 )
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.internal_view import difference
 from sampan.apiserver.registry.podspec.resources import round_up
 from sampan.apiserver.registry.podspec.volume_claims import validate_claim_spec
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy

@@ -8,6 +8,7 @@ import msgspec
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat.internal_view import shown
 from sampan.api.types.flowcontrol_v1 import (
     ExemptPriorityLevelConfiguration,
     LimitedPriorityLevelConfiguration,
@@ -18,7 +19,6 @@ from sampan.api.types.flowcontrol_v1 import (
     QueuingConfiguration,
 )
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.internal_view import shown
 from sampan.apiserver.registry.kinds.flowschemas import FlowStatusStrategy, validate_conditions
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.registry.validation import FieldErrors

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from sampan.api.field_errors import FieldError
-from sampan.api.gotext import quote
+from sampan.api.go_compat.gotext import quote
 from sampan.api.types.resource_v1 import ResourceSlice
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.devices.resource_slices import validate_resource_slice_spec

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat.internal_view import shown
 from sampan.api.types.core_v1 import ResourceRequirements, Toleration
 from sampan.api.types.node_v1 import RuntimeClass
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.internal_view import shown
 from sampan.apiserver.registry.podspec.node_selection import validate_tolerations
 from sampan.apiserver.registry.podspec.resources import validate_resource_requirements
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat.internal_view import shown
 from sampan.api.types.admissionregistration_v1 import (
     AuditAnnotation,
     TypeChecking,
@@ -18,7 +19,6 @@ from sampan.apiserver.registry.admission_configs.policies import (
     validate_failure_policy_and_match,
 )
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.internal_view import shown
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
 from sampan.apiserver.registry.validation import (
     FieldErrors,

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from sampan.api import gotext, limits
+from sampan.api import limits
+from sampan.api.go_compat import gotext
 from sampan.api.types.core_v1 import DownwardAPIVolumeFile, KeyToPath, Volume, VolumeProjection
 from sampan.apiserver.registry.podspec.token_volume import is_token_source
 

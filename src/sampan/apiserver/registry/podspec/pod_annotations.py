@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from sampan.api import gotext
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat import gotext
+from sampan.api.go_compat.internal_view import shown
 from sampan.api.semantics.pod_references import CONFIG_MIRROR
 from sampan.api.semantics.pods import containers_by_field
 from sampan.api.types.core_v1 import AppArmorProfile, Pod, PodSpec, SeccompProfile, SecurityContext
-from sampan.apiserver.registry.internal_view import shown
 from sampan.apiserver.registry.validation import FieldErrors, validate_local_descending_path
 
 if TYPE_CHECKING:

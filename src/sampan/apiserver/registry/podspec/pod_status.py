@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 from sampan.api import addresses, names
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat.internal_view import shown
 from sampan.api.semantics.pods import AnyContainer, init_and_main_containers
 from sampan.api.types.core_v1 import (
     ContainerStatus,
@@ -20,7 +21,6 @@ from sampan.api.types.core_v1 import (
     ResourceHealth,
     ResourceStatus,
 )
-from sampan.apiserver.registry.internal_view import shown
 from sampan.apiserver.registry.podspec.lifecycle import may_all_restart, may_restart
 from sampan.apiserver.registry.podspec.pod_update import validate_annotations_of_update
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions

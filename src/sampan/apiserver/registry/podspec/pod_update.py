@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat.internal_view import difference, shown
 from sampan.api.semantics.pod_references import is_mirror_pod
 from sampan.api.types.core_v1 import (
     Affinity,
@@ -19,7 +20,6 @@ from sampan.api.types.core_v1 import (
     PodSpec,
     Toleration,
 )
-from sampan.apiserver.registry.internal_view import difference, shown
 from sampan.apiserver.registry.podspec import pod_annotations
 from sampan.apiserver.registry.podspec.containers import validate_image
 from sampan.apiserver.registry.podspec.node_selection import validate_tolerations

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from sampan.api import names, quantity, resource_names
 from sampan.api.field_errors import NOT_FOUND, FieldError
+from sampan.api.go_compat.internal_view import shown
 from sampan.api.quantity import Quantity, parse
 from sampan.api.resource_names import HUGE_PAGES, is_extended, is_huge_pages, is_native
 from sampan.api.semantics import pod_resources
 from sampan.api.semantics.pod_references import CONFIG_MIRROR
 from sampan.api.types.core_v1 import PodResourceClaim, PodSpec, ResourceClaim, ResourceRequirements
-from sampan.apiserver.registry.internal_view import shown
 from sampan.apiserver.registry.validation import NEGATIVE, FieldErrors, validate_dns_label
 
 if TYPE_CHECKING:

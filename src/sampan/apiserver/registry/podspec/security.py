@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat.internal_view import shown
 from sampan.api.semantics.pods import AnyContainer, containers_by_field
 from sampan.api.types.core_v1 import PodSecurityContext, PodSpec, SecurityContext, WindowsSecurityContextOptions
-from sampan.apiserver.registry.internal_view import shown
 from sampan.apiserver.registry.podspec.pod_annotations import validate_app_armor, validate_seccomp
 from sampan.apiserver.registry.validation import FieldErrors, validate_optional_one_of, validate_user_or_group_id
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from sampan.api import gotext, names, quantity
+from sampan.api import names, quantity
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat import gotext
 from sampan.api.label_selector import label_errors, selector_errors
 from sampan.api.types.core_v1 import (
     PersistentVolumeClaim,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sampan.api import gotext, names, quantity
+from sampan.api import names, quantity
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat import gotext
 from sampan.api.semantics.pods import AnyContainer
 from sampan.api.types.core_v1 import (
     ConfigMapVolumeSource,

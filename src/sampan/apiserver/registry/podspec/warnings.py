@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sampan.api import gotext, limits, names, quantity
+from sampan.api import limits, names, quantity
 from sampan.api.addresses import parse as parse_address
+from sampan.api.go_compat import gotext
 from sampan.api.semantics.pods import AnyContainer, containers_by_field
 from sampan.api.types.core_v1 import ContainerPort, NodeSelectorTerm, PodSpec
 from sampan.api.types.meta_v1 import ObjectMeta

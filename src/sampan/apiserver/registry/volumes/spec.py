@@ -7,9 +7,9 @@ import msgspec
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat.internal_view import difference, shown
 from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import NodeSelectorRequirement, NodeSelectorTerm, PersistentVolumeSpec, VolumeNodeAffinity
-from sampan.apiserver.registry.internal_view import difference, shown
 from sampan.apiserver.registry.podspec.node_selection import validate_node_selector
 from sampan.apiserver.registry.podspec.resources import round_up
 from sampan.apiserver.registry.podspec.volume_claims import VOLUME_MODES, validate_access_mode

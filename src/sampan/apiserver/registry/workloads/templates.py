@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sampan.api import gotext, names
+from sampan.api import names
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat import gotext
 from sampan.api.types.core_v1 import Container, PodTemplateSpec
 from sampan.apiserver.registry.podspec.disabled_fields import drop_disabled_fields
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 
-from sampan.api import cron_grammar, gotext, time_zones
+from sampan.api import cron_grammar, time_zones
+from sampan.api.go_compat import gotext
 from sampan.api.semantics.owners import new_controller_ref
 from sampan.api.times import parse_time
 from sampan.api.types.batch_v1 import CronJob, Job

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable, Sequence
 
 import msgspec
 
-from sampan.api.gotext import quote
+from sampan.api.go_compat.gotext import quote
 from sampan.api.semantics.conditions import FALSE
 from sampan.api.semantics.owners import controller_of, is_controlled_by
 from sampan.api.times import format_time

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from sampan.api.gotext import quote
+from sampan.api.go_compat.gotext import quote
 from sampan.api.semantics.conditions import TRUE, find_condition
 from sampan.api.times import format_time
 from sampan.api.types.apps_v1 import Deployment, DeploymentStatus, ReplicaSet

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sampan.api.gotext import quote
+from sampan.api.go_compat.gotext import quote
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet
 from sampan.api.types.core_v1 import PodTemplateSpec
 from sampan.controllers.workloads.deployment.replicasets import (

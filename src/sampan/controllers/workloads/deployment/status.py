@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from sampan.api.gotext import quote
+from sampan.api.go_compat.gotext import quote
 from sampan.api.semantics.conditions import FALSE, TRUE, UNKNOWN, find_condition, without_condition
 from sampan.api.times import format_time, parse_time
 from sampan.api.types.apps_v1 import Deployment, DeploymentCondition, DeploymentStatus, ReplicaSet

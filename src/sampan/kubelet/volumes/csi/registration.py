@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
-from sampan.api import gotext
 from sampan.api.codec import json
+from sampan.api.go_compat import gotext
 from sampan.api.types.core_v1 import Node
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.api.types.storage_v1 import CSIDriver, CSINode, CSINodeDriver, CSINodeSpec, VolumeNodeResources

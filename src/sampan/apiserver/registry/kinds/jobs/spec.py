@@ -5,9 +5,10 @@ from typing import Any
 
 import msgspec
 
-from sampan.api import gotext
 from sampan.api.domains import domain_prefixed_path
 from sampan.api.field_errors import OMITTED, FieldError
+from sampan.api.go_compat import gotext
+from sampan.api.go_compat.internal_view import shown
 from sampan.api.semantics.conditions import is_true
 from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.batch_v1 import (
@@ -19,7 +20,6 @@ from sampan.api.types.batch_v1 import (
     SuccessPolicyRule,
 )
 from sampan.api.types.core_v1 import Affinity, Container, PodSpec
-from sampan.apiserver.registry.internal_view import shown
 from sampan.apiserver.registry.kinds.jobs import status
 from sampan.apiserver.registry.podspec.spec import validate_pod_template_spec
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions

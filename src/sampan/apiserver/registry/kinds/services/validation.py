@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from sampan.api import addresses, names
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat.internal_view import shown
 from sampan.api.types.core_v1 import Service, ServicePort, ServiceSpec
-from sampan.apiserver.registry.internal_view import shown
 from sampan.apiserver.registry.kinds.services import families, service_types
 from sampan.apiserver.registry.kinds.services.service_types import (
     CLUSTER_IP,

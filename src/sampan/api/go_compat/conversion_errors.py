@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from sampan.api.codec import gotypes
+from sampan.api.go_compat import gotypes
 from sampan.api.schema import Schema
 
 _KINDS: dict[type, str] = {str: "string", bool: "bool", int: "int64", float: "float64", list: "slice", dict: "map"}

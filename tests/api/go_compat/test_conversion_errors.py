@@ -6,8 +6,8 @@ import pytest
 
 from sampan.api import schemas
 from sampan.api.codec import json
+from sampan.api.go_compat import conversion_errors
 from sampan.api.types.core_v1 import Pod
-from sampan.apiserver.request import go_conversion_errors
 
 
 def _placed(path: str, value: Any) -> Any:
@@ -48,4 +48,4 @@ def test_wrong_types(path: str, value: Any, told: str) -> None:
     whole = _placed(path, value)
     with pytest.raises(json.DecodeError) as fault:
         json.decode_value(whole, Pod)
-    assert go_conversion_errors.conversion_error(whole, schemas.of(Pod), str(fault.value)) == told
+    assert conversion_errors.conversion_error(whole, schemas.of(Pod), str(fault.value)) == told

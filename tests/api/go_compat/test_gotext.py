@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.api import gotext
+from sampan.api.go_compat import gotext
 
 
 @pytest.mark.parametrize(
