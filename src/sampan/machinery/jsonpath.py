@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sampan.api import gotext
+from sampan.api.go_compat import gotext
 
 Step = Callable[[Any], Iterator[Any]]
 """From one value to the values that a step of the path selects in it."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from sampan.api import gotext
+from sampan.api.go_compat import gotext
 from sampan.api.types.apiextensions_v1 import (
     CustomResourceDefinitionCondition,
     CustomResourceDefinitionNames,

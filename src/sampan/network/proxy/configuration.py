@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from sampan.api import gotext
 from sampan.api.durations import DurationError, canonical_duration, parse_duration
 from sampan.api.field_errors import FieldError, Path, joined
+from sampan.api.go_compat import gotext
 
 log = logging.getLogger(__name__)
 

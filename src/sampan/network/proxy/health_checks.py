@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sampan.api import gotext
+from sampan.api.go_compat import gotext
 from sampan.api.types.core_v1 import ObjectReference
 from sampan.machinery.events.recorder import WARNING, EventRecorder
 from sampan.machinery.network_namespace import NetworkNamespace

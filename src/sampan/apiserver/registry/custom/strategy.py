@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sampan.api import gotext
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat import gotext
 from sampan.api.resource import Resource
 from sampan.apiserver.registry import deletion, metadata
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
