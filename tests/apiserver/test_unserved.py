@@ -15,12 +15,6 @@ REGISTRATION = "/apis/apiregistration.k8s.io/v1/apiservices"
 MATCHES = {
     "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]
 }
-HOOK = {
-    "name": "a.example.com",
-    "clientConfig": {"url": "https://127.0.0.1:1/"},
-    "sideEffects": "None",
-    "admissionReviewVersions": ["v1"],
-}
 SERVICE: dict[str, Any] = {
     "metadata": {"name": "v1.wardle.example.com"},
     "spec": {
@@ -33,16 +27,6 @@ SERVICE: dict[str, Any] = {
     },
 }
 CREATED: list[tuple[str, str, dict[str, Any]]] = [
-    (
-        "ValidatingWebhookConfiguration",
-        f"{ADMISSION}/validatingwebhookconfigurations",
-        {"metadata": {"name": "v"}, "webhooks": [HOOK]},
-    ),
-    (
-        "MutatingWebhookConfiguration",
-        f"{ADMISSION}/mutatingwebhookconfigurations",
-        {"metadata": {"name": "m"}, "webhooks": [HOOK]},
-    ),
     (
         "ValidatingAdmissionPolicy",
         f"{ADMISSION}/validatingadmissionpolicies",

@@ -109,6 +109,9 @@ AGGREGATED_RESPONSE_BYTES: Final = 64 << 20
 """The largest response of an aggregated API server that is buffered, such as a list of all pods' metrics in a large
 cluster."""
 
+WEBHOOK_RESPONSE_BYTES: Final = 64 << 20
+"""The largest response of an admission or conversion webhook. A list of custom resources is converted as a whole."""
+
 KUBELET_SUMMARY_BYTES: Final = 16 << 20
 """The largest stats summary of a kubelet. One of 500 pods has about 2 MB; a hostile kubelet could send any amount."""
 

@@ -307,6 +307,7 @@ class ApiEndpoints:
             dry_run=ctx.dry_run,
             warn=call.warn,
             annotate=call.audit.annotate if call.audit is not None else _discard_annotation,
+            options=partial(options.admission_options, operation, call),
         )
 
     def written(self, resource: Resource, written: WriteResult, code: int) -> ObjectResponse:
@@ -391,8 +392,14 @@ class ApiEndpoints:
 
         return check
 
+    async def admit_connection(self, call: Call, connect_options: Any) -> None:
+        """Run admission for a connection to a node, pod or service, whose object is the options of the connection."""
+        attributes = self.attributes("CONNECT", call, connect_options, None, self.context(call, dry_run=False))
+        await self.admission.admit(attributes)
+        await self.admission.validate(attributes)
+
     async def authorize_create(self, call: Call) -> None:
-        """AdmissionCheck the permission to create, for a PUT or apply that creates an object and for connections into a
+        """Check the permission to create, for a PUT or apply that creates an object and for connections into a
         container."""
         if self._authorizer is not None:
             await self._authorizer.check(call, "create")

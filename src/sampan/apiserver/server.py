@@ -46,6 +46,7 @@ from sampan.apiserver.registry.allocation import AllocationRepair, ServiceRanges
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request.call import MASTERS, UserInfo, request_in_frame
 from sampan.apiserver.unserved import UnservedKinds
+from sampan.apiserver.webhooks.client import WebhookClients
 from sampan.machinery.clock import Clock, RealClock
 from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.loop_watchdog import LoopWatchdog
@@ -108,6 +109,7 @@ class ApiServer:
         self._audit_log = _audit_log(config.audit, clock, self.metrics) if config.audit is not None else None
         self.kubelets = Kubelets(registry=self.registry, access=config.kubelets or KubeletAccess())
         self.upstream = Upstream(kubelets=self.kubelets)
+        self.webhooks = self.registry.webhooks = WebhookClients(registry=self.registry, kubelets=self.kubelets)
         self._storage_readiness = StorageReadiness(registry=self.registry)
         self.pipeline = self._make_pipeline()
         self.fairness = Fairness(
@@ -140,6 +142,7 @@ class ApiServer:
             for file in reloading_files(self.config, self._oidc, self._use_modes, self.clock):
                 self._start(file.run())
             running.push_async_callback(self.upstream.close)
+            running.push_async_callback(self.webhooks.close)
             running.push_async_callback(self._http.close)
             await self._listen()
             system_objects = SystemObjects(

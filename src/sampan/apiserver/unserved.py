@@ -35,10 +35,7 @@ def _is_elsewhere(service: Any) -> bool:
 
 
 _POLICIES = Unserved("its expressions are not evaluated, and no request is refused or changed because of it")
-_WEBHOOKS = Unserved("its webhooks are not called, and no request is refused or changed because of it")
 UNSERVED: dict[tuple[str, str], Unserved] = {
-    (_ADMISSION, "ValidatingWebhookConfiguration"): _WEBHOOKS,
-    (_ADMISSION, "MutatingWebhookConfiguration"): _WEBHOOKS,
     (_ADMISSION, "ValidatingAdmissionPolicy"): _POLICIES,
     (_ADMISSION, "ValidatingAdmissionPolicyBinding"): _POLICIES,
     (_ADMISSION, "MutatingAdmissionPolicy"): _POLICIES,

@@ -23,13 +23,18 @@ class AdmissionChain:
         self._validating_by_key: dict[_Key, list[ValidatingAdmission]] = {}
 
     async def admit(self, attributes: AdmissionAttributes) -> None:
-        """Run mutating admission: the plug-ins may change the object or reject the request."""
+        """Run mutating admission: the plug-ins may change the object or reject the request. They run a second time
+        after a webhook or policy has changed the object."""
         key = _key(attributes)
         plugins = self._mutating_by_key.get(key)
         if plugins is None:
             plugins = self._mutating_by_key[key] = [p for p in self._mutating if _handles(p, attributes)]
         for plugin in plugins:
             await plugin.admit(attributes)
+        if attributes.reinvocation.is_required:
+            attributes.reinvocation.is_repeated = True
+            for plugin in plugins:
+                await plugin.admit(attributes)
 
     async def validate(self, attributes: AdmissionAttributes) -> None:
         """Run validating admission: the plug-ins may reject the request."""

@@ -8,7 +8,7 @@ are `MutationInterface`, `ValidationInterface` and `Attributes` of `k8s.io/apise
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from sampan.api.resource import Resource
@@ -19,6 +19,31 @@ if TYPE_CHECKING:
     from sampan.apiserver.request.call import UserInfo
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+
+
+WebhookIdentity = tuple[str, str, int]
+
+
+@dataclass(slots=True)
+class Reinvocation:
+    """The state with which mutating plug-ins are run a second time, after a webhook or policy has changed the
+    object."""
+
+    is_repeated: bool = False
+    """Whether this is the second run."""
+    is_required: bool = False
+    """Whether a second run is necessary."""
+    called: set[WebhookIdentity] = field(default_factory=set)
+    """Webhooks that want to be called again if the object changes after their call."""
+    required: set[WebhookIdentity] = field(default_factory=set)
+    """Webhooks to be called again."""
+    last_output: bytes = b""
+    """The object after the last call of a webhook."""
+
+    def require_webhooks(self) -> None:
+        """Have all webhooks called again that were called before and want it."""
+        self.required |= self.called
+        self.called.clear()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,6 +63,9 @@ class AdmissionAttributes:
     warn: Callable[[str], None] = lambda _: None
     annotate: Callable[[str, str], None] = lambda key, value: None
     """Adds an audit annotation to the request."""
+    options: Callable[[], dict[str, Any] | None] = lambda: None
+    """Returns the CreateOptions, UpdateOptions or DeleteOptions of the request as a JSON value."""
+    reinvocation: Reinvocation = field(default_factory=Reinvocation)
 
     def forbidden(self, why: str, causes: Sequence[Mapping[str, str]] = ()) -> errors.ApiError:
         """Return the Forbidden error that a plug-in raises to reject the request."""

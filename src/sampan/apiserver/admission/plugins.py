@@ -40,6 +40,7 @@ from sampan.apiserver.admission.runtime_class import RuntimeClassAdmission
 from sampan.apiserver.admission.service_account import ServiceAccountAdmission
 from sampan.apiserver.admission.storage_object_in_use_protection import StorageObjectInUseProtection
 from sampan.apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
+from sampan.apiserver.admission.webhooks import MutatingAdmissionWebhook, ValidatingAdmissionWebhook
 
 P = TypeVar("P")
 
@@ -110,6 +111,8 @@ PLUGINS: Final[dict[str, PluginRow]] = {
     "PodTopologyLabels": _row(mutating, PodTopologyLabels),
     "NodeDeclaredFeatureValidator": _row(validating, NodeDeclaredFeatureValidator),
     "PodResizeValidator": _row(validating, PodResizeValidator),
+    "MutatingAdmissionWebhook": _row(mutating, MutatingAdmissionWebhook),
+    "ValidatingAdmissionWebhook": _row(validating, ValidatingAdmissionWebhook),
     "ResourceQuota": _row(validating, ResourceQuotaAdmission, configured=ResourceQuotaAdmission.configured),
     "AlwaysDeny": _row(mutating_and_validating, AlwaysDenyAdmission, is_default=False),
 }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sampan.api.integers import parse_port
+from sampan.api.types.core_v1 import NodeProxyOptions, PodProxyOptions, ServiceProxyOptions
 from sampan.apiserver.proxy.locations import (
     Location,
     pod_location,
@@ -35,6 +36,7 @@ _CHANCE = random.Random()
 
 async def proxy_to_node(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
     target, upstream = target_of("node", call.name), _upstream(endpoints)
+    await endpoints.admit_connection(call, NodeProxyOptions(path=call.tail))
     name = await _node_name(endpoints, target.name)
     if upstream.kubelets.local(name) is not None:
         if target.port:
@@ -52,6 +54,7 @@ async def proxy_to_node(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
 
 async def proxy_to_pod(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
     target = target_of("pod", call.name)
+    await endpoints.admit_connection(call, PodProxyOptions(path=call.tail))
     pod = await _object(endpoints, "Pod", call.namespace, target.name)
     location, upstream = pod_location(pod, target), _upstream(endpoints)
     if await upstream.kubelets.is_hollow(pod):
@@ -61,6 +64,7 @@ async def proxy_to_pod(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
 
 async def proxy_to_service(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
     target = target_of("service", call.name)
+    await endpoints.admit_connection(call, ServiceProxyOptions(path=call.tail))
     port = target.port
     if port.isascii() and port.isdecimal():
         port = service_port_name(await _object(endpoints, "Service", call.namespace, target.name), target)

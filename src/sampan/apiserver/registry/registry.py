@@ -29,6 +29,7 @@ from sampan.storage.cacher.item import ItemMaker
 
 if TYPE_CHECKING:
     from sampan.apiserver.auth_services import AuthServices
+    from sampan.apiserver.webhooks.client import WebhookClients
     from sampan.machinery.token_signer import TokenSigner
     from sampan.storage.encryption import Encryption
 
@@ -55,6 +56,8 @@ class Registry:
         """The signer of service account tokens; None if tokens cannot be requested."""
         self.security = security
         """Authentication and authorization; None if every request is allowed."""
+        self.webhooks: WebhookClients | None = None
+        """The client of admission and conversion webhooks; None if they cannot be called."""
         self.components: dict[str, Callable[[], Awaitable[None]]] = {}
         """Health checks of other control plane components by name, for ComponentStatus. A check raises the problem."""
         ranges = service_ranges or ServiceRanges()

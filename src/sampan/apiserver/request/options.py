@@ -7,6 +7,7 @@ from typing import Any
 from sampan.api import fields, labels
 from sampan.api.resource import Resource
 from sampan.apiserver.registry.deletion import DeleteOptions
+from sampan.apiserver.request import bodies
 from sampan.apiserver.request.call import Call, Query
 from sampan.machinery import errors
 from sampan.machinery.errors import FieldError, Path
@@ -207,3 +208,38 @@ def int_parameter(text: str) -> int:
         return int(text)
     except ValueError:
         raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+
+
+_OPTIONS_KINDS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
+
+
+def admission_options(operation: str, call: Call) -> dict[str, Any] | None:
+    """Return the options of a request as admission webhooks see them, or None for a connection."""
+    kind = _OPTIONS_KINDS.get(operation)
+    if kind is None:
+        return None
+    value: dict[str, Any] = {"kind": kind, "apiVersion": f"{_META_GROUP}/v1"}
+    query = call.query
+    if operation == "DELETE":
+        return {**value, **_delete_options_value(call)}
+    if query.all("dryRun"):
+        value["dryRun"] = query.all("dryRun")
+    for name in ("fieldManager", "fieldValidation"):
+        if query.get(name):
+            value[name] = query.get(name)
+    return value
+
+
+def _delete_options_value(call: Call) -> dict[str, Any]:
+    if call.body:
+        body = bodies.read_delete_options(call)
+        return {name: field for name, field in body.items() if field is not None and name not in ("kind", "apiVersion")}
+    query = call.query
+    options = delete_options_of_query(query)
+    value = {
+        "gracePeriodSeconds": options.grace_period_seconds,
+        "orphanDependents": options.orphan_dependents,
+        "propagationPolicy": options.propagation_policy or None,
+        "dryRun": query.all("dryRun") or None,
+    }
+    return {name: field for name, field in value.items() if field is not None}

@@ -1,6 +1,9 @@
 """Validation of which requests a webhook or policy applies to: rules, selectors and match conditions."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
@@ -19,6 +22,11 @@ from sampan.apiserver.registry.validation import (
     validate_required,
     validate_unique,
 )
+from sampan.machinery.cel.admission import compile_condition
+from sampan.machinery.cel.errors import CelError
+
+if TYPE_CHECKING:
+    from sampan.machinery.cel import Environment
 
 FAILURE_POLICIES, MATCH_POLICIES, REINVOCATION_POLICIES = (
     ("Fail", "Ignore"),
@@ -123,13 +131,16 @@ def _validate_resources(resources: list[str], at: str) -> FieldErrors:
         yield FieldError.invalid(at, resources, text)
 
 
-def validate_match_conditions(conditions: Sequence[MatchCondition], at: str) -> FieldErrors:
+def validate_match_conditions(
+    conditions: Sequence[MatchCondition], at: str, environment: Callable[[], Environment]
+) -> FieldErrors:
+    """Yield the errors of match conditions; `environment` returns the variables that they may use."""
     if len(conditions) > _MOST_CONDITIONS:
         yield FieldError.too_many(at, len(conditions), _MOST_CONDITIONS)
     condition_names: set[str] = set()
     for index, condition in enumerate(conditions):
         path = f"{at}[{index}]"
-        yield from validate_required(condition.expression.strip(), f"{path}.expression")
+        yield from _validate_condition(condition.expression, f"{path}.expression", environment)
         yield from (
             validate_qualified_name(condition.name, f"{path}.name")
             if condition.name
@@ -137,3 +148,13 @@ def validate_match_conditions(conditions: Sequence[MatchCondition], at: str) -> 
         )
         if condition.name:
             yield from validate_unique(condition.name, condition_names, f"{path}.name")
+
+
+def _validate_condition(text: str, at: str, environment: Callable[[], Environment]) -> FieldErrors:
+    if not text.strip():
+        yield FieldError.required(at)
+        return
+    try:
+        compile_condition(environment(), text)
+    except CelError as error:
+        yield FieldError.invalid(at, text, str(error))

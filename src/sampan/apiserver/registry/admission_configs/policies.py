@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from sampan.api import names
@@ -36,6 +37,7 @@ from sampan.apiserver.registry.validation import (
 )
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
+from sampan.machinery.cel.admission import policy_environment
 from sampan.machinery.cel.escapes import RESERVED
 
 PolicySpec = ValidatingAdmissionPolicySpec | MutatingAdmissionPolicySpec
@@ -44,6 +46,7 @@ _is_identifier = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*").fullmatch
 
 
 class PolicyStrategy(Strategy):
+    has_expressions = True
     allow_unconditional_update = False
     counts_generation = True
     validates_whole = True
@@ -81,7 +84,8 @@ def validate_conditions_and_variables(spec: PolicySpec, old: PolicySpec | None) 
     """Yield the errors of match conditions and variables; conditions that have not changed are not validated again."""
     is_same = old is not None and (spec.paramKind, spec.matchConditions) == (old.paramKind, old.matchConditions)
     if not is_same:
-        yield from validate_match_conditions(spec.matchConditions, "spec.matchConditions")
+        environment = partial(policy_environment, has_params=spec.paramKind is not None)
+        yield from validate_match_conditions(spec.matchConditions, "spec.matchConditions", environment)
     yield from _validate_variables(spec.variables, "spec.variables")
 
 

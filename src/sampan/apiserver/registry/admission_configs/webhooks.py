@@ -1,7 +1,7 @@
 """Webhook configurations: validation of webhooks, of their client configuration and of their review versions."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from sampan.api import domains, names
@@ -30,6 +30,8 @@ from sampan.apiserver.registry.validation import (
     validate_unique,
 )
 from sampan.apiserver.tables.columns import AGE, NAME
+from sampan.apiserver.webhooks.client_config import WebhookLocation, WebhookService
+from sampan.machinery.cel.admission import match_condition_environment
 
 _KNOWN = ("v1", "v1beta1")
 ONE_OF_THEM = f"must specify one of {', '.join(_KNOWN)}"
@@ -60,25 +62,7 @@ DEFAULT_PORT = 443
 _FORM = "; desired format: https://host[/path]"
 
 
-class WebhookService(Protocol):
-    @property
-    def namespace(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def path(self) -> str | None: ...
-    @property
-    def port(self) -> int | None: ...
-
-
-class ClientConfig(Protocol):
-    @property
-    def url(self) -> str | None: ...
-    @property
-    def service(self) -> WebhookService | None: ...
-
-
-def validate_client_config(config: ClientConfig, at: str) -> FieldErrors:
+def validate_client_config(config: WebhookLocation, at: str) -> FieldErrors:
     if (config.url is None) == (config.service is None):
         yield FieldError.required(at, "exactly one of url or service is required")
     elif config.url is not None:
@@ -145,6 +129,7 @@ _TIMEOUT_S, _LONGEST_S = 10, 30
 
 
 class WebhookStrategy(Strategy):
+    has_expressions = True
     allow_unconditional_update = False
     counts_generation = True
     validates_whole = True
@@ -206,7 +191,9 @@ def _validate_webhooks(hooks: Sequence[Hook], old: Sequence[Hook] | None) -> Fie
         at = f"webhooks[{index}]"
         yield from _validate_webhook(hook, at, effects, allow_bad_values)
         if not same_conditions:
-            yield from validate_match_conditions(hook.matchConditions, f"{at}.matchConditions")
+            yield from validate_match_conditions(
+                hook.matchConditions, f"{at}.matchConditions", match_condition_environment
+            )
         versions = hook.admissionReviewVersions or []
         at_versions = f"{at}.admissionReviewVersions"
         yield from validate_review_versions(versions, at_versions, needs_known=needs_review, missing=ONE_OF_THEM)

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from sampan.api import times
 from sampan.api.field_errors import FieldError
 from sampan.api.semantics.pods import all_containers
-from sampan.api.types.core_v1 import Pod
+from sampan.api.types.core_v1 import Pod, PodAttachOptions, PodExecOptions, PodPortForwardOptions
 from sampan.apiserver.proxy import logs
 from sampan.apiserver.registry.validation import NEGATIVE
 from sampan.apiserver.request import options
@@ -41,6 +41,7 @@ async def read_log(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
 
 async def connect(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
     await endpoints.authorize_create(call)
+    await endpoints.admit_connection(call, connect_options(call))
     pod = await _pod(endpoints, call.namespace, call.name)
     path = [call.namespace, call.name]
     if call.subresource != "portforward":
@@ -60,6 +61,29 @@ async def connect(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
     return StreamedResponse(serve)
 
 
+def connect_options(call: Call) -> PodExecOptions | PodAttachOptions | PodPortForwardOptions:
+    """Return the options of a connection, which admission sees as its object."""
+    query = call.query
+    if call.subresource == "portforward":
+        return PodPortForwardOptions(ports=[int(port) for port in forwarded_ports(query)])
+    options: PodAttachOptions | PodExecOptions = PodAttachOptions()
+    if call.subresource == "exec":
+        options = PodExecOptions(command=query.all("command"))
+    options.container = query.get("container")
+    options.stdin, options.stdout = query.flag("stdin"), query.flag("stdout")
+    options.stderr, options.tty = query.flag("stderr"), query.flag("tty")
+    return options
+
+
+def forwarded_ports(query: Query) -> list[str]:
+    """Return the ports of a port-forward request. Raise BadRequest for one that is no number."""
+    ports = [port for value in query.all("ports") for port in value.split(",")]
+    for port in ports:
+        if not (port.isascii() and port.isdecimal()):
+            raise errors.bad_request(f'strconv.ParseInt: parsing "{port}": invalid syntax')
+    return ports
+
+
 _KUBELET_PATHS = {"exec": "exec", "attach": "attach", "portforward": "portForward"}
 
 
@@ -67,10 +91,7 @@ def stream_query(call: Call) -> list[tuple[str, str]]:
     """Return the query for the kubelet, which names the options differently."""
     query = call.query
     if call.subresource == "portforward":
-        ports = [port for value in query.all("ports") for port in value.split(",")]
-        for port in ports:
-            if not (port.isascii() and port.isdecimal()):
-                raise errors.bad_request(f'strconv.ParseInt: parsing "{port}": invalid syntax')
+        ports = forwarded_ports(query)
         return [("port", ",".join(ports))] if ports else []
     names = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
     pairs = [(parameter, "1") for option, parameter in names.items() if query.flag(option)]

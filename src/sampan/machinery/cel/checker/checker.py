@@ -157,8 +157,13 @@ class Checker:
         return field
 
     def _qualified(self, node: Select, name: str) -> Type | None:
-        """Resolve a qualified type name such as `google.protobuf.Timestamp`; return None if it is not one."""
+        """Resolve a qualified name of a type, such as `google.protobuf.Timestamp`, or of a variable; return None if it
+        is neither."""
         first = name.partition(".")[0]
+        variable = self._variables.get(name)
+        if variable is not None and not any(first in scope for scope in self._scopes):
+            node.variable, node.operand.type = name, DYN
+            return variable
         if self._find_variable(first) is None:
             named = self._type_name(name.removeprefix("."))
             if named is not None:

@@ -164,6 +164,9 @@ class Estimator:
     def _select(self, node: Select) -> Range:
         if node.is_constant:
             return UNIT
+        if node.variable:
+            self._declared[id(node)] = self._variables.get(node.variable)
+            return UNIT
         operand = self.cost(node.operand)
         declared = self._declared.get(id(node.operand))
         if declared is not None:

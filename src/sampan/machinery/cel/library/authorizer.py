@@ -83,7 +83,9 @@ class _GroupCheck(_Asking):
     type_name = GROUP_CHECK.name
 
 
-class _ResourceCheck(_Asking):
+class ResourceCheckValue(_Asking):
+    """The value of the variable `authorizer.requestResource`, and of checks under construction."""
+
     __slots__ = ()
     type_name = RESOURCE_CHECK.name
 
@@ -120,17 +122,19 @@ LIBRARY = Library(
         "path": [method(AUTHORIZER, STRING, result=PATH_CHECK, run=_with(_PathCheck, "path"))],
         "group": [method(AUTHORIZER, STRING, result=GROUP_CHECK, run=_with(_GroupCheck, "group"))],
         "serviceAccount": [method(AUTHORIZER, STRING, STRING, result=AUTHORIZER, run=_service_account)],
-        "resource": [method(GROUP_CHECK, STRING, result=RESOURCE_CHECK, run=_with(_ResourceCheck, "resource"))],
+        "resource": [method(GROUP_CHECK, STRING, result=RESOURCE_CHECK, run=_with(ResourceCheckValue, "resource"))],
         "subresource": [
-            method(RESOURCE_CHECK, STRING, result=RESOURCE_CHECK, run=_with(_ResourceCheck, "subresource"))
+            method(RESOURCE_CHECK, STRING, result=RESOURCE_CHECK, run=_with(ResourceCheckValue, "subresource"))
         ],
-        "namespace": [method(RESOURCE_CHECK, STRING, result=RESOURCE_CHECK, run=_with(_ResourceCheck, "namespace"))],
-        "name": [method(RESOURCE_CHECK, STRING, result=RESOURCE_CHECK, run=_with(_ResourceCheck, "name"))],
+        "namespace": [
+            method(RESOURCE_CHECK, STRING, result=RESOURCE_CHECK, run=_with(ResourceCheckValue, "namespace"))
+        ],
+        "name": [method(RESOURCE_CHECK, STRING, result=RESOURCE_CHECK, run=_with(ResourceCheckValue, "name"))],
         "fieldSelector": [
-            method(RESOURCE_CHECK, STRING, result=RESOURCE_CHECK, run=_with(_ResourceCheck, "field_selector"))
+            method(RESOURCE_CHECK, STRING, result=RESOURCE_CHECK, run=_with(ResourceCheckValue, "field_selector"))
         ],
         "labelSelector": [
-            method(RESOURCE_CHECK, STRING, result=RESOURCE_CHECK, run=_with(_ResourceCheck, "label_selector"))
+            method(RESOURCE_CHECK, STRING, result=RESOURCE_CHECK, run=_with(ResourceCheckValue, "label_selector"))
         ],
         "check": [_check_row(PATH_CHECK), _check_row(RESOURCE_CHECK)],
         "allowed": [method(DECISION, result=BOOL, run=lambda decision: decision.is_allowed)],

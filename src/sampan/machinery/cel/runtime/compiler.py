@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from sampan.machinery.cel.checker.types import DYN
+from sampan.machinery.cel.checker.types import DYN, Type
 from sampan.machinery.cel.errors import CostLimitExceeded, EvaluationError
 from sampan.machinery.cel.runtime import closures, comprehensions
 from sampan.machinery.cel.runtime.closures import Run
@@ -79,17 +79,22 @@ class Compiler:
     def _ident(self, node: Ident) -> Run:
         if node.is_constant:
             return closures.constant(node.constant, cost=1)
-        slot = self._slot(node.name)
+        return self._variable(node.name, node.type)
+
+    def _variable(self, name: str, type_: Type | None) -> Run:
+        slot = self._slot(name)
 
         def run(frame: Frame) -> Any:
             frame[0] += 1
             return frame[slot]
 
-        return closures.converted(run, node.type)
+        return closures.converted(run, type_)
 
     def _select(self, node: Select) -> Run:
         if node.is_constant:
             return closures.constant(node.constant, cost=1)
+        if node.variable:
+            return self._variable(node.variable, node.type)
         operand, name = self.compile(node.operand), node.wire_name
         operand_type = node.operand.type or DYN
         if node.is_test:

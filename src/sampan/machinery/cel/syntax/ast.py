@@ -73,7 +73,7 @@ class Ident(ExpressionNode):
 class Select(ExpressionNode):
     """`operand.field`, `operand.?field` or `has(operand.field)`."""
 
-    __slots__ = ("constant", "field", "is_constant", "is_optional", "is_test", "operand", "wire_name")
+    __slots__ = ("constant", "field", "is_constant", "is_optional", "is_test", "operand", "variable", "wire_name")
     kind = "select"
 
     def __init__(
@@ -86,6 +86,8 @@ class Select(ExpressionNode):
         self.is_constant = False
         self.constant: Any = None
         """The value of a qualified type name, such as `google.protobuf.Timestamp`, which is a constant."""
+        self.variable = ""
+        """The name of a qualified variable, such as `authorizer.requestResource`, that the whole selection denotes."""
 
     def children(self) -> Sequence[ExpressionNode]:
         return (self.operand,)

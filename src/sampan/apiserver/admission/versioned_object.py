@@ -1,0 +1,65 @@
+"""The object of a request as a JSON value in a given API version, for webhooks and expressions.
+
+Admission works on objects in the storage version. A webhook or policy sees them in the version of the request, or in
+another version that its rules name, and may return a changed value in that version.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sampan.api.codec import json
+from sampan.api.resource import GroupVersionKind, Resource
+from sampan.api.unstructured import Unstructured
+from sampan.apiserver.registry.registry import Registry
+from sampan.apiserver.response.responses import VersionConverter
+
+
+class VersionedObjects:
+    """Converts the objects of one resource between the storage version and the version of `resource`."""
+
+    def __init__(self, registry: Registry, resource: Resource) -> None:
+        self._registry, self._resource = registry, resource
+        self._converter = VersionConverter(registry)
+
+    def kind_of(self, obj: Any) -> GroupVersionKind:
+        """Return the kind that a webhook sees: that of the resource, or of a subresource with a kind of its own."""
+        if obj is None or self._is_stored_kind(obj):
+            return self._resource.gvk
+        group, _, version = obj.apiVersion.rpartition("/")
+        return GroupVersionKind(group=group, version=version, kind=obj.kind)
+
+    def value(self, obj: Any) -> dict[str, Any] | None:
+        """Return the object as a JSON value, which the caller may change; None for no object."""
+        if obj is None:
+            return None
+        if not self._is_stored_kind(obj):
+            own: dict[str, Any] = json.to_value(obj)
+            return own
+        raw = self._registry.open_store(self._resource).codec.encode(obj)
+        return self._converter.requested_value(self._resource, raw)
+
+    def replace(self, obj: Any, value: dict[str, Any]) -> None:
+        """Change the object in place to a value in the version of the resource, with defaults applied. Raise
+        DecodeError if the value is no such object."""
+        if not self._is_stored_kind(obj):
+            _overwrite(obj, json.decode_value(value, type(obj))[0])
+            return
+        codec = self._registry.codec_of(self._resource)
+        stored = self._converter.to_storage_version(self._resource, codec.from_value(value)[0])
+        self._registry.behaviour(self._resource).strategy.default(stored)
+        _overwrite(obj, stored)
+
+    def _is_stored_kind(self, obj: Any) -> bool:
+        if isinstance(obj, Unstructured):
+            return True
+        if self._resource.storage is None:
+            return False
+        return type(obj) is self._registry.open_store(self._resource).codec.type
+
+
+def _overwrite(obj: Any, source: Any) -> None:
+    """Give an object all fields of another one of the same type."""
+    fields = Unstructured.__slots__ if isinstance(obj, Unstructured) else type(obj).__struct_fields__
+    for field in fields:
+        setattr(obj, field, getattr(source, field))

@@ -1,0 +1,11 @@
+"""Admission webhooks: MutatingAdmissionWebhook and ValidatingAdmissionWebhook.
+
+`configurations` compiles the webhook configurations of the cluster, `review` builds an AdmissionReview and checks the
+response, `caller` calls one webhook, `mutation` and `validation` call them all. The counterpart is
+`k8s.io/apiserver/pkg/admission/plugin/webhook`.
+"""
+
+from sampan.apiserver.admission.webhooks.mutation import MutatingAdmissionWebhook
+from sampan.apiserver.admission.webhooks.validation import ValidatingAdmissionWebhook
+
+__all__ = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"]

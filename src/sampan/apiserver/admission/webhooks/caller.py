@@ -1,0 +1,135 @@
+"""One webhook and one request: whether the webhook applies, the call, and the API error of a rejection or failure."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from sampan.api.resource import Resource
+from sampan.apiserver.admission.contract import AdmissionAttributes
+from sampan.apiserver.admission.expressions import RequestExpressions, conditions_match
+from sampan.apiserver.admission.predicates import matched_version
+from sampan.apiserver.admission.versioned_object import VersionedObjects
+from sampan.apiserver.admission.webhooks.configurations import CompiledWebhook
+from sampan.apiserver.admission.webhooks.review import (
+    InvalidReview,
+    WebhookResponse,
+    request_variables,
+    response_of,
+    review_of,
+    review_version,
+)
+from sampan.apiserver.webhooks.client import WebhookFailed
+from sampan.machinery import errors
+from sampan.machinery.cel.escapes import reachable
+
+log = logging.getLogger(__name__)
+
+_SAFE_FOR_DRY_RUN = ("None", "NoneOnDryRun")
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """A webhook that applies to a request, and the version of the objects that it sees."""
+
+    webhook: CompiledWebhook
+    resource: Resource
+    objects: VersionedObjects
+
+
+class WebhookCaller:
+    """Calls webhooks about one request."""
+
+    def __init__(self, attributes: AdmissionAttributes) -> None:
+        self._attributes = attributes
+        self._expressions = RequestExpressions(attributes)
+
+    async def invocation(self, webhook: CompiledWebhook) -> Invocation | None:
+        """Return how to call a webhook, or None if it does not apply to the request. Raise an ApiError if that cannot
+        be decided and the webhook does not ignore failures."""
+        attributes, hook = self._attributes, webhook.hook
+        resource = matched_version(hook.rules, hook.matchPolicy, attributes)
+        if resource is None or not await webhook.selectors.match(attributes):
+            return None
+        invocation = Invocation(webhook, resource, VersionedObjects(attributes.registry, resource))
+        if webhook.conditions and not await self._conditions_match(invocation):
+            return None
+        return invocation
+
+    async def _conditions_match(self, invocation: Invocation) -> bool:
+        attributes, webhook = self._attributes, invocation.webhook
+
+        def variables() -> dict[str, Any]:
+            return {
+                "object": reachable(invocation.objects.value(attributes.obj)),
+                "oldObject": reachable(invocation.objects.value(attributes.old)),
+                "request": reachable(_complete(request_variables(attributes, invocation.resource, invocation.objects))),
+                **self._expressions.authorizer_variables(),
+            }
+
+        is_match, failures = await conditions_match(self._expressions, webhook.conditions, variables)
+        if not failures:
+            return is_match
+        if webhook.ignores_failures:
+            log.warning("match conditions of webhook %s failed and are ignored: %s", webhook.name, failures[0])
+            return False
+        text = ", ".join(str(failure) for failure in failures)
+        raise attributes.forbidden(text if len(failures) == 1 else f"[{text}]")
+
+    async def call(self, invocation: Invocation, *, is_mutating: bool) -> WebhookResponse:
+        """Return the response of a webhook. Raise `WebhookFailed` if there is none, or an ApiError for a dry run that
+        the webhook does not support."""
+        attributes, hook = self._attributes, invocation.webhook.hook
+        if attributes.dry_run and hook.sideEffects not in _SAFE_FOR_DRY_RUN:
+            raise errors.bad_request(f'admission webhook "{hook.name}" does not support dry run')
+        version = review_version(hook.admissionReviewVersions or ())
+        clients = attributes.registry.webhooks
+        if version is None or clients is None:
+            raise WebhookFailed("webhook does not accept known AdmissionReview versions (v1, v1beta1)")
+        uid, body = review_of(
+            version,
+            request_variables(attributes, invocation.resource, invocation.objects),
+            obj=invocation.objects.value(attributes.obj),
+            old=invocation.objects.value(attributes.old),
+        )
+        try:
+            body = await clients.call(hook.clientConfig, body, timeout_s=invocation.webhook.timeout_s)
+        except WebhookFailed as error:
+            raise WebhookFailed(f"failed to call webhook: {error}") from None
+        try:
+            response = response_of(body, version=version, uid=uid, is_mutating=is_mutating)
+        except InvalidReview as error:
+            raise WebhookFailed(f"received invalid webhook response: {error}") from None
+        for text in response.warnings:
+            attributes.warn(text)
+        for key, value in response.audit_annotations.items():
+            attributes.annotate(f"{hook.name}/{key}", value)
+        return response
+
+
+def failure_error(webhook: CompiledWebhook, failure: Exception) -> errors.ApiError:
+    """Return the error of a request that a failing webhook prevents."""
+    return errors.internal_error(f'failed calling webhook "{webhook.name}": {failure}')
+
+
+def rejection_error(webhook: CompiledWebhook, response: WebhookResponse) -> errors.ApiError:
+    """Return the error of a request that a webhook rejects."""
+    status = dict(response.status)
+    denied = f'admission webhook "{webhook.name}" denied the request'
+    if text := status.get("message") or status.get("reason"):
+        status["message"] = f"{denied}: {text}"
+    else:
+        status["message"] = f"{denied} without explanation"
+    code = status.get("code")
+    if not isinstance(code, int) or not 400 <= code <= 599:
+        status["code"] = 400
+    status |= {"kind": "Status", "apiVersion": "v1", "status": "Failure"}
+    status.setdefault("metadata", {})
+    return errors.from_status(status)
+
+
+def _complete(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the request with the fields that expressions may select although they are empty."""
+    user = {"uid": "", "extra": {}, **request["userInfo"]}
+    return {**request, "userInfo": user, "options": request["options"] or {}}

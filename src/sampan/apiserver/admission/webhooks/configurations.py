@@ -1,0 +1,104 @@
+"""The webhooks of a cluster, compiled from its webhook configurations: selectors, match conditions, order of calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sampan.api.types.admissionregistration_v1 import MutatingWebhook, ValidatingWebhook
+from sampan.apiserver.admission.predicates import Selectors
+from sampan.machinery.cel.errors import CelError
+
+if TYPE_CHECKING:
+    from sampan.apiserver.registry.registry import Registry
+    from sampan.machinery.cel import Program
+    from sampan.storage.cacher import Item
+
+GROUP, VERSION = "admissionregistration.k8s.io", "v1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledWebhook:
+    configuration: str
+    """The name of the webhook configuration."""
+    hook: MutatingWebhook | ValidatingWebhook
+    identity: tuple[str, str, int]
+    """The names of the configuration and of the webhook, and its number among those of the same name."""
+    selectors: Selectors
+    conditions: Sequence[tuple[str, Program | CelError]]
+
+    @property
+    def name(self) -> str:
+        return self.hook.name
+
+    @property
+    def timeout_s(self) -> float:
+        return float(self.hook.timeoutSeconds or 10)
+
+    @property
+    def ignores_failures(self) -> bool:
+        return self.hook.failurePolicy == "Ignore"
+
+
+class WebhookConfigurations:
+    """The webhooks of all configurations of one kind, ordered by configuration name. Unchanged configurations are
+    compiled once."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._compiled: dict[str, tuple[Item, list[CompiledWebhook]]] = {}
+        self._items: Sequence[Item] = ()
+        self._hooks: list[CompiledWebhook] = []
+
+    async def hooks(self, registry: Registry) -> Sequence[CompiledWebhook]:
+        store = registry.open_store_of(GROUP, VERSION, self._kind)
+        if not store.cacher.is_ready:
+            await store.cacher.wait_ready()
+        items = store.cacher.peek_all()
+        if not items and not self._items:
+            return ()
+        if len(items) != len(self._items) or any(map(_differ, items, self._items)):
+            self._compile(items, store.codec.decode)
+        return self._hooks
+
+    def _compile(self, items: Sequence[Item], decode: Any) -> None:
+        compiled: dict[str, tuple[Item, list[CompiledWebhook]]] = {}
+        for item in items:
+            kept = self._compiled.get(item.name)
+            hooks = kept[1] if kept is not None and kept[0] is item else compile_webhooks(item.object(decode))
+            compiled[item.name] = (item, hooks)
+        self._compiled, self._items = compiled, items
+        self._hooks = [hook for name in sorted(compiled) for hook in compiled[name][1]]
+
+
+def _differ(item: Item, other: Item) -> bool:
+    return item is not other
+
+
+def compile_webhooks(configuration: Any) -> list[CompiledWebhook]:
+    counts: dict[str, int] = {}
+    compiled = []
+    name = configuration.metadata.name
+    for hook in configuration.webhooks:
+        number = counts[hook.name] = counts.get(hook.name, -1) + 1
+        compiled.append(
+            CompiledWebhook(
+                configuration=name,
+                hook=hook,
+                identity=(name, hook.name, number),
+                selectors=Selectors(hook.namespaceSelector, hook.objectSelector),
+                conditions=[(condition.name, _program(condition.expression)) for condition in hook.matchConditions],
+            )
+        )
+    return compiled
+
+
+def _program(text: str) -> Program | CelError:
+    """Return the program, or the error of an expression that was stored although it is invalid."""
+    from sampan.machinery.cel.admission import compile_condition, match_condition_environment
+
+    try:
+        return compile_condition(match_condition_environment(), text)
+    except CelError as error:
+        return error

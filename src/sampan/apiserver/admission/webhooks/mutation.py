@@ -1,0 +1,112 @@
+"""MutatingAdmissionWebhook: webhooks that may change or reject an object, called one after the other.
+
+If a webhook changes the object, the chain runs the mutating plug-ins again; then those webhooks are called again that
+ask for it (`reinvocationPolicy: IfNeeded`) and were called before the last change.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import msgspec
+
+from sampan.api.codec import json
+from sampan.api.resource import Resource
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.predicates import is_exempt
+from sampan.apiserver.admission.webhooks.caller import Invocation, WebhookCaller, failure_error, rejection_error
+from sampan.apiserver.admission.webhooks.configurations import WebhookConfigurations
+from sampan.apiserver.admission.webhooks.review import WebhookResponse
+from sampan.apiserver.webhooks.client import WebhookFailed
+from sampan.machinery import errors
+from sampan.machinery.patch import PatchError
+from sampan.machinery.patch.json_patch import apply_json_patch, check_json_patch
+
+log = logging.getLogger(__name__)
+
+_ANNOTATION = "webhook.admission.k8s.io/round_{round}_index_{index}"
+
+
+class MutatingAdmissionWebhook:
+    name = "MutatingAdmissionWebhook"
+
+    def __init__(self) -> None:
+        self._configurations = WebhookConfigurations("MutatingWebhookConfiguration")
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        return not is_exempt(resource)
+
+    async def admit(self, attributes: AdmissionAttributes) -> None:
+        hooks = await self._configurations.hooks(attributes.registry)
+        if not hooks:
+            return
+        caller, reinvocation = WebhookCaller(attributes), attributes.reinvocation
+        round_number = int(reinvocation.is_repeated)
+        if reinvocation.is_repeated and reinvocation.last_output != _encoded(attributes):
+            reinvocation.require_webhooks()
+        for index, hook in enumerate(hooks):
+            invocation = await caller.invocation(hook)
+            if invocation is None:
+                continue
+            if reinvocation.is_repeated and hook.identity not in reinvocation.required:
+                continue
+            is_changed = await _call(caller, attributes, invocation, round_number, index)
+            if is_changed:
+                reinvocation.require_webhooks()
+                reinvocation.is_required = True
+            if getattr(hook.hook, "reinvocationPolicy", None) == "IfNeeded":
+                reinvocation.called.add(hook.identity)
+        reinvocation.last_output = _encoded(attributes)
+
+
+def _encoded(attributes: AdmissionAttributes) -> bytes:
+    return msgspec.json.encode(_plain(attributes.obj)) if attributes.obj is not None else b""
+
+
+def _plain(obj: Any) -> Any:
+    return obj.to_value() if hasattr(obj, "to_value") else obj
+
+
+async def _call(
+    caller: WebhookCaller, attributes: AdmissionAttributes, invocation: Invocation, round_number: int, index: int
+) -> bool:
+    """Call a webhook and apply its patch. Return whether the object has changed."""
+    webhook = invocation.webhook
+    annotation = _ANNOTATION.format(round=round_number, index=index)
+    try:
+        response = await caller.call(invocation, is_mutating=True)
+        if not response.is_allowed:
+            raise rejection_error(webhook, response)
+        is_changed = _apply(attributes, invocation, response)
+    except WebhookFailed as failure:
+        if not webhook.ignores_failures:
+            raise failure_error(webhook, failure) from None
+        log.warning("failed calling webhook %s, failing open: %s", webhook.name, failure)
+        attributes.annotate(f"failed-open.mutation.{annotation}", webhook.name)
+        return False
+    note = {"configuration": webhook.configuration, "webhook": webhook.name, "mutated": is_changed}
+    attributes.annotate(f"mutation.{annotation}", msgspec.json.encode(note).decode())
+    return is_changed
+
+
+def _apply(attributes: AdmissionAttributes, invocation: Invocation, response: WebhookResponse) -> bool:
+    if not response.patch:
+        return False
+    name = invocation.webhook.name
+    if attributes.obj is None:
+        text = f'admission webhook "{name}" attempted to modify the object, which is not supported for this operation'
+        raise errors.internal_error(text)
+    before = invocation.objects.value(attributes.obj)
+    try:
+        operations = check_json_patch(json.read_any(response.patch))
+        after = apply_json_patch(before, operations)
+    except (PatchError, json.DecodeError, ValueError, TypeError) as error:
+        raise errors.internal_error(str(error)) from None
+    if after == before:
+        return False
+    try:
+        invocation.objects.replace(attributes.obj, after)
+    except (json.DecodeError, ValueError) as error:
+        raise errors.internal_error(str(error)) from None
+    return True

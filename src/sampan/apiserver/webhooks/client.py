@@ -1,0 +1,167 @@
+"""The client of webhooks: a POST to a URL, or to one of the endpoints of a service, over verified TLS.
+
+Connections are kept and shared by webhooks with equal CA bundles. A service is reached at the address of one of its
+endpoints, because cluster IPs are routed on nodes only, and the API server need not be on a node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from yarl import URL
+
+from sampan.api import limits
+from sampan.apiserver.proxy.locations import Location, ProxyTarget, service_locations, service_port_name
+from sampan.apiserver.webhooks.client_config import CallableWebhook, WebhookService
+from sampan.machinery import errors
+from sampan.machinery.lean_aiohttp import aiohttp
+
+if TYPE_CHECKING:
+    from sampan.apiserver.proxy.kubelets import Kubelets
+    from sampan.apiserver.registry.registry import Registry
+    from sampan.machinery.http_session import HttpSession
+
+_HTTPS = 443
+_JSON = {"Content-Type": "application/json", "Accept": "application/json"}
+_KEPT_CONTEXTS = 256
+"""The number of CA bundles whose connections are kept."""
+_KEPT_S = 30.0
+_CONNECTIONS_PER_HOST = 100
+_ERROR_TEXT_BYTES = 2048
+
+
+class WebhookFailed(Exception):
+    """The webhook did not return a response with status 200; the message is that of kube-apiserver."""
+
+
+class WebhookClients:
+    """Calls webhooks. It must be closed with `close()`."""
+
+    def __init__(self, *, registry: Registry, kubelets: Kubelets) -> None:
+        self._registry, self._kubelets = registry, kubelets
+        self._session: HttpSession | None = None
+        self._contexts: OrderedDict[bytes, ssl.SSLContext] = OrderedDict()
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def call(self, config: CallableWebhook, body: bytes, *, timeout_s: float) -> bytes:
+        """Send a review and return the body of the response. Raise `WebhookFailed`."""
+        url = _url_of(config, timeout_s)
+        try:
+            async with asyncio.timeout(timeout_s):
+                location, server_name = await self._destination(config)
+                return await self._post(url, location, server_name, self._context(config.caBundle), body)
+        except TimeoutError:
+            raise WebhookFailed(f'Post "{url}": context deadline exceeded') from None
+        except errors.ApiError as error:
+            raise WebhookFailed(f'Post "{url}": {error.message}') from None
+
+    async def _destination(self, config: CallableWebhook) -> tuple[Location, str]:
+        """Return where to connect to, and the name that the certificate must have."""
+        service = config.service
+        if service is not None:
+            return await self._service_location(service), f"{service.name}.{service.namespace}.svc"
+        parts = urlsplit(config.url or "")
+        host = parts.hostname or ""
+        return Location(host=host, port=parts.port or _HTTPS, is_tls=True), host
+
+    async def _service_location(self, reference: WebhookService) -> Location:
+        from sampan.apiserver.proxy.proxied import choose_location
+
+        port = reference.port or _HTTPS
+        service = await self._object("Service", reference)
+        if service is None:
+            raise errors.ApiError(f'service "{reference.name}" not found')
+        if service.spec.type == "ExternalName":
+            return Location(host=service.spec.externalName, port=port, is_tls=True)
+        target = ProxyTarget(scheme="https", name=reference.name, port=str(port), text=reference.name)
+        port_name = service_port_name(service, target)
+        endpoints = await self._object("Endpoints", reference)
+        if endpoints is None:
+            raise errors.service_unavailable(f'no endpoints available for service "{reference.name}"')
+        locations = service_locations(endpoints, port_name, target)
+        return await choose_location(self._registry, self._kubelets, locations)
+
+    async def _object(self, kind: str, reference: WebhookService) -> Any | None:
+        store = self._registry.open_store_of("", "v1", kind)
+        item = await store.cacher.get(reference.namespace, reference.name)
+        return item.object(store.codec.decode) if item is not None else None
+
+    async def _post(
+        self, url: str, location: Location, server_name: str, context: ssl.SSLContext, body: bytes
+    ) -> bytes:
+        from sampan.apiserver.proxy.upstream import dial_error
+
+        parts = URL(url, encoded=True)
+        target = URL(f"https://{location.authority}{parts.raw_path_qs}", encoded=True)
+        headers = {**_JSON, "Host": parts.raw_authority}
+        try:
+            async with self._open().post(
+                target, data=body, headers=headers, ssl=context, server_hostname=server_name
+            ) as response:
+                return await _checked_body(response)
+        except aiohttp.ClientConnectorError as error:
+            raise WebhookFailed(f'Post "{url}": {dial_error(error.os_error, location)}') from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise WebhookFailed(f'Post "{url}": {str(error) or "EOF"}') from None
+
+    def _open(self) -> HttpSession:
+        from sampan.machinery.http_session import HttpSession
+
+        if self._session is None:
+            self._session = HttpSession(
+                connector=aiohttp.TCPConnector(
+                    limit=0, limit_per_host=_CONNECTIONS_PER_HOST, keepalive_timeout=_KEPT_S
+                ),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None),
+            )
+        return self._session
+
+    def _context(self, bundle: bytes) -> ssl.SSLContext:
+        context = self._contexts.get(bundle)
+        if context is None:
+            context = self._contexts[bundle] = _tls_context(bundle)
+            if len(self._contexts) > _KEPT_CONTEXTS:
+                self._contexts.popitem(last=False)
+        self._contexts.move_to_end(bundle)
+        return context
+
+
+def _tls_context(bundle: bytes) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cadata=bytes(bundle).decode() if bundle else None)
+    except (ssl.SSLError, ValueError):
+        raise WebhookFailed("unable to load root certificates: unable to parse bytes as PEM block") from None
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _url_of(config: CallableWebhook, timeout_s: float) -> str:
+    """Return the URL of the webhook as error messages show it, with the timeout as parameter."""
+    if (service := config.service) is not None:
+        path = service.path or "/"
+        separator = "" if path.startswith("/") else "/"
+        base = f"https://{service.name}.{service.namespace}.svc:{service.port or _HTTPS}{separator}{path}"
+    else:
+        base = config.url or ""
+    return f"{base}?timeout={timeout_s:g}s"
+
+
+async def _checked_body(response: aiohttp.ClientResponse) -> bytes:
+    if not 200 <= response.status <= 206:
+        text = (await response.content.read(_ERROR_TEXT_BYTES)).decode("utf-8", "replace").strip()
+        raise WebhookFailed(errors.generic(response.status, text, verb="POST", is_unexpected=True).message)
+    body = bytearray()
+    async for piece in response.content.iter_any():
+        body += piece
+        if len(body) > limits.WEBHOOK_RESPONSE_BYTES:
+            raise WebhookFailed(f"the response has more than {limits.WEBHOOK_RESPONSE_BYTES} bytes")
+    return bytes(body)

@@ -1,0 +1,334 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from sampan.apiserver.admission.plugins import default_plugins
+from sampan.apiserver.proxy.kubelets import KubeletAccess, Kubelets
+from sampan.apiserver.webhooks.client import WebhookClients
+from tests.apiserver.asking import asking, run
+from tests.apiserver.cluster import NAMESPACE, Cluster
+from tests.apiserver.webhook_server import Respond, WebhookServer, json_patch, webhook_server
+
+CONFIGMAPS = f"{NAMESPACE}/configmaps"
+_PATHS = {
+    kind: f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}s"
+    for kind in ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
+}
+
+
+class Webhooks:
+    """A cluster, and a server that responds to the reviews of its webhooks."""
+
+    def __init__(self, cluster: Cluster, server: WebhookServer) -> None:
+        self.cluster, self.server = cluster, server
+
+    async def register(self, kind: str, *hooks: dict[str, Any], name: str = "config") -> None:
+        complete = [
+            {
+                "sideEffects": "None",
+                "admissionReviewVersions": ["v1"],
+                "clientConfig": self.server.client_config(hook.pop("path", "/review")),
+                "rules": [rule("configmaps")],
+                **hook,
+            }
+            for hook in hooks
+        ]
+        await self.cluster.make(_PATHS[kind], {"metadata": {"name": name}, "webhooks": complete})
+        store = self.cluster.registry.open_store_of("admissionregistration.k8s.io", "v1", kind)
+        await store.cacher.get("", name)  # the cache is as fresh as the store
+
+    async def create(self, name: str = "a", query: str = "", **content: Any) -> Any:
+        value = {"metadata": {"name": name, **content.pop("metadata", {})}, **content}
+        return await self.cluster.send("POST", f"{CONFIGMAPS}{query}", value)
+
+
+@asynccontextmanager
+async def webhooks(directory: Path, respond: Respond, names: tuple[str, ...] = ()) -> AsyncIterator[Webhooks]:
+    async with asking(plugins=default_plugins()) as asks, webhook_server(directory, respond, names) as server:
+        kubelets = Kubelets(registry=asks.registry, access=KubeletAccess())
+        asks.registry.webhooks = clients = WebhookClients(registry=asks.registry, kubelets=kubelets)
+        cluster = Cluster(asks)
+        await cluster.make("/api/v1/namespaces", {"metadata": {"name": "ns", "labels": {"team": "a"}}})
+        try:
+            yield Webhooks(cluster, server)
+        finally:
+            await clients.close()
+
+
+def rule(*resources: str, **fields: Any) -> dict[str, Any]:
+    standard = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": list(resources)}
+    return {**standard, **fields}
+
+
+def allow(path: str, request: dict[str, Any]) -> dict[str, Any]:
+    return {"allowed": True}
+
+
+def deny(path: str, request: dict[str, Any]) -> dict[str, Any]:
+    return {"allowed": False, "status": {"message": "no luck", "code": 409, "reason": "Conflict"}}
+
+
+def test_a_validating_webhook_sees_the_whole_request(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with webhooks(tmp_path, allow) as hooks:
+            await hooks.register("ValidatingWebhookConfiguration", {"name": "a.example.com"})
+            assert (await hooks.create("x", "?fieldManager=me", data={"k": "v"})).code == 201
+            [(path, request)] = hooks.server.requests
+            assert path == "/review"
+            assert request["kind"] == {"group": "", "version": "v1", "kind": "ConfigMap"}
+            assert request["resource"] == request["requestResource"]
+            assert (request["name"], request["namespace"], request["operation"]) == ("x", "ns", "CREATE")
+            assert request["userInfo"]["username"] == "admin"
+            assert (request["object"]["data"], request["oldObject"], request["dryRun"]) == ({"k": "v"}, None, False)
+            assert request["options"] == {
+                "kind": "CreateOptions",
+                "apiVersion": "meta.k8s.io/v1",
+                "fieldManager": "me",
+            }
+
+    run(work())
+
+
+def test_a_rejection_has_the_status_of_the_webhook(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with webhooks(tmp_path, deny) as hooks:
+            await hooks.register("ValidatingWebhookConfiguration", {"name": "a.example.com"})
+            reply = await hooks.create()
+            assert (reply.code, reply.json["reason"]) == (409, "Conflict")
+            assert reply.json["message"] == 'admission webhook "a.example.com" denied the request: no luck'
+
+    run(work())
+
+
+def test_a_mutating_webhook_changes_the_object_and_the_next_one_sees_it(tmp_path: Path) -> None:
+    def respond(path: str, request: dict[str, Any]) -> dict[str, Any]:
+        data = request["object"].get("data", {})
+        return json_patch({"op": "add", "path": "/data", "value": {**data, path[1:]: "seen"}})
+
+    async def work() -> None:
+        async with webhooks(tmp_path, respond) as hooks:
+            await hooks.register(
+                "MutatingWebhookConfiguration",
+                {"name": "a.example.com", "path": "/first"},
+                {"name": "b.example.com", "path": "/second"},
+            )
+            reply = await hooks.create()
+            assert reply.json["data"] == {"first": "seen", "second": "seen"}
+            assert [path for path, _ in hooks.server.requests] == ["/first", "/second"]
+
+    run(work())
+
+
+def test_a_webhook_is_called_again_if_it_asks_for_it_and_a_later_one_changes_the_object(tmp_path: Path) -> None:
+    def respond(path: str, request: dict[str, Any]) -> dict[str, Any]:
+        data = request["object"].get("data", {})
+        if path == "/second" and "second" not in data:
+            return json_patch({"op": "add", "path": "/data", "value": {**data, "second": "done"}})
+        if path == "/first" and "second" in data:
+            return json_patch({"op": "add", "path": "/data/first", "value": "saw the second"})
+        return {"allowed": True}
+
+    async def work() -> None:
+        async with webhooks(tmp_path, respond) as hooks:
+            await hooks.register(
+                "MutatingWebhookConfiguration",
+                {"name": "a.example.com", "path": "/first", "reinvocationPolicy": "IfNeeded"},
+                {"name": "b.example.com", "path": "/second"},
+            )
+            reply = await hooks.create()
+            assert reply.json["data"] == {"second": "done", "first": "saw the second"}
+            assert [path for path, _ in hooks.server.requests] == ["/first", "/second", "/first"]
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("hook", "is_called"),
+    [
+        ({"objectSelector": {"matchLabels": {"a": "b"}}}, False),
+        ({"namespaceSelector": {"matchLabels": {"team": "a"}}}, True),
+        ({"namespaceSelector": {"matchLabels": {"team": "b"}}}, False),
+        ({"rules": [rule("secrets")]}, False),
+        ({"rules": [rule("*/*")]}, True),
+        ({"rules": [rule("configmaps", scope="Cluster")]}, False),
+        ({"rules": [rule("configmaps", operations=["UPDATE", "DELETE"])]}, False),
+        ({"matchConditions": [{"name": "n", "expression": "object.metadata.name == 'a'"}]}, True),
+        ({"matchConditions": [{"name": "n", "expression": "request.userInfo.username == 'joe'"}]}, False),
+        ({"matchConditions": [{"name": "n", "expression": "'system:masters' in request.userInfo.groups"}]}, True),
+        (
+            {"matchConditions": [{"name": "n", "expression": "authorizer.requestResource.check('get').allowed()"}]},
+            True,
+        ),
+    ],
+    ids=str,
+)
+def test_which_requests_a_webhook_is_called_for(tmp_path: Path, hook: dict[str, Any], is_called: bool) -> None:
+    async def work() -> None:
+        async with webhooks(tmp_path, deny) as hooks:
+            await hooks.register("ValidatingWebhookConfiguration", {"name": "a.example.com", **hook})
+            assert (await hooks.create()).code == (409 if is_called else 201)
+
+    run(work())
+
+
+def test_a_webhook_sees_an_equivalent_version_if_its_rules_name_only_that(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with webhooks(tmp_path, allow) as hooks:
+            rules = [rule("horizontalpodautoscalers", apiGroups=["autoscaling"], apiVersions=["v1"])]
+            await hooks.register("ValidatingWebhookConfiguration", {"name": "a.example.com", "rules": rules})
+            target = {"kind": "Deployment", "name": "web", "apiVersion": "apps/v1"}
+            spec = {"scaleTargetRef": target, "maxReplicas": 3}
+            value = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"}}
+            path = "/apis/autoscaling/v2/namespaces/ns/horizontalpodautoscalers"
+            await hooks.cluster.make(path, {**value, "spec": spec})
+            [(_, request)] = hooks.server.requests
+            assert (request["kind"]["version"], request["requestKind"]["version"]) == ("v1", "v2")
+            assert request["object"]["apiVersion"] == "autoscaling/v1"
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("response", "message"),
+    [
+        (web.Response(status=500, text="boom"), "failed to call webhook: an error on the server"),
+        (web.Response(text="{}"), "received invalid webhook response: expected webhook response of"),
+        (web.Response(text="[1]"), "received invalid webhook response"),
+        (web.Response(text="not json"), "received invalid webhook response"),
+        ({"allowed": True, "uid": "other"}, "expected response.uid="),
+        (json_patch(), "validating webhook may not return response.patch"),
+        (web.Response(status=302, headers={"Location": "https://example.com"}), "failed to call webhook"),
+    ],
+    ids=str,
+)
+def test_a_webhook_that_fails_prevents_the_request_or_is_ignored(tmp_path: Path, response: Any, message: str) -> None:
+    def respond(path: str, request: dict[str, Any]) -> dict[str, Any] | web.Response:
+        if isinstance(response, web.Response):
+            return web.Response(status=response.status, body=response.body, headers=response.headers)
+        return dict(response)
+
+    async def work() -> None:
+        async with webhooks(tmp_path, respond) as hooks:
+            await hooks.register("ValidatingWebhookConfiguration", {"name": "a.example.com"})
+            reply = await hooks.create()
+            assert reply.code == 500
+            assert reply.json["message"].startswith('Internal error occurred: failed calling webhook "a.example.com": ')
+            assert message in reply.json["message"]
+            path = f"{_PATHS['ValidatingWebhookConfiguration']}/config"
+            assert (await hooks.cluster.send("DELETE", path)).code == 200
+            await hooks.register(
+                "ValidatingWebhookConfiguration", {"name": "a.example.com", "failurePolicy": "Ignore"}, name="lenient"
+            )
+            assert (await hooks.create()).code == 201
+
+    run(work())
+
+
+def test_a_certificate_of_another_ca_or_name_is_refused(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with webhooks(tmp_path, allow) as hooks:
+            hooks.server.bundle = b""
+            await hooks.register("ValidatingWebhookConfiguration", {"name": "a.example.com"})
+            assert "certificate signed by unknown authority" in (await hooks.create()).json["message"]
+
+    run(work())
+
+
+def test_a_webhook_with_side_effects_is_not_called_in_a_dry_run(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with webhooks(tmp_path, allow) as hooks:
+            await hooks.register("ValidatingWebhookConfiguration", {"name": "a.example.com"})
+            assert (await hooks.create(query="?dryRun=All")).code == 201
+            assert hooks.server.requests[0][1]["dryRun"] is True
+            await _give_side_effects(hooks)
+            reply = await hooks.create(query="?dryRun=All")
+            expected = 'admission webhook "a.example.com" does not support dry run'
+            assert (reply.code, reply.json["message"]) == (400, expected)
+
+    async def _give_side_effects(hooks: Webhooks) -> None:
+        """Store what only an old server accepted."""
+        store = hooks.cluster.registry.open_store_of(
+            "admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration"
+        )
+        key = store.key("", "config")
+        entry, _ = await store.backend.get(key)
+        assert entry is not None
+        raw = entry.value.replace(b'"sideEffects":"None"', b'"sideEffects":"Some"')
+        await store.backend.put(key, raw, expected=entry.revision)
+        await store.cacher.get("", "config")
+
+    run(work())
+
+
+def test_no_webhook_is_called_for_webhook_configurations(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with webhooks(tmp_path, deny) as hooks:
+            await hooks.register("ValidatingWebhookConfiguration", {"name": "a.example.com", "rules": [rule("*")]})
+            path = f"{_PATHS['ValidatingWebhookConfiguration']}/config"
+            assert (await hooks.cluster.send("DELETE", path)).code == 200
+
+    run(work())
+
+
+def test_warnings_of_a_webhook_reach_the_client(tmp_path: Path) -> None:
+    def respond(path: str, request: dict[str, Any]) -> dict[str, Any]:
+        return {"allowed": True, "warnings": ["take care"]}
+
+    async def work() -> None:
+        async with webhooks(tmp_path, respond) as hooks:
+            await hooks.register("ValidatingWebhookConfiguration", {"name": "a.example.com"})
+            assert await hooks.cluster.warnings(CONFIGMAPS, {"metadata": {"name": "a"}}) == ["take care"]
+
+    run(work())
+
+
+def test_a_webhook_may_reject_deletions_and_sees_the_old_object(tmp_path: Path) -> None:
+    def respond(path: str, request: dict[str, Any]) -> dict[str, Any]:
+        return {"allowed": request["operation"] != "DELETE"}
+
+    async def work() -> None:
+        async with webhooks(tmp_path, respond) as hooks:
+            await hooks.register("ValidatingWebhookConfiguration", {"name": "a.example.com"})
+            await hooks.create(data={"k": "v"})
+            reply = await hooks.cluster.send("DELETE", f"{CONFIGMAPS}/a")
+            expected = 'admission webhook "a.example.com" denied the request without explanation'
+            assert (reply.code, reply.json["message"]) == (400, expected)
+            _, request = hooks.server.requests[-1]
+            assert (request["object"], request["oldObject"]["data"]) == (None, {"k": "v"})
+
+    run(work())
+
+
+def test_a_patch_that_makes_an_object_invalid_is_an_internal_error(tmp_path: Path) -> None:
+    def respond(path: str, request: dict[str, Any]) -> dict[str, Any]:
+        return json_patch({"op": "replace", "path": "/nothing/here", "value": 1})
+
+    async def work() -> None:
+        async with webhooks(tmp_path, respond) as hooks:
+            await hooks.register("MutatingWebhookConfiguration", {"name": "a.example.com"})
+            assert (await hooks.create()).code == 500
+
+    run(work())
+
+
+def test_a_connection_to_a_pod_is_reviewed(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with webhooks(tmp_path, deny) as hooks:
+            await hooks.cluster.make(f"{NAMESPACE}/serviceaccounts", {"metadata": {"name": "default"}})
+            await hooks.cluster.pod()
+            rules = [rule("pods/attach", operations=["CONNECT"])]
+            await hooks.register("ValidatingWebhookConfiguration", {"name": "a.example.com", "rules": rules})
+            reply = await hooks.cluster.send("POST", f"{NAMESPACE}/pods/a/attach?container=c&stdin=true")
+            assert reply.code == 409
+            [(_, request)] = hooks.server.requests
+            assert (request["operation"], request["subResource"]) == ("CONNECT", "attach")
+            assert request["kind"]["kind"] == "PodAttachOptions"
+            assert request["object"]["stdin"] is True
+
+    run(work())
