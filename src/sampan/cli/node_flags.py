@@ -52,6 +52,12 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Network of the nodes: own gives each node a network namespace and an address of its own, host lets "
             "them share the network of this machine; auto is own for --runtime oci where this machine supports it.",
         ),
+        click.option(
+            "--network-policy/--no-network-policy",
+            default=True,
+            show_default=True,
+            help="Enforce NetworkPolicies on nodes whose pods have addresses of their own.",
+        ),
         click.option("--hollow-stages", metavar="F", help="YAML file that describes how pods on hollow nodes behave."),
         click.option(
             "--hollow-events/--no-hollow-events",
@@ -77,6 +83,7 @@ def nodes_config(options: Mapping[str, Any], components: Sequence[str], where: C
         root=where.path / "nodes",
         images=where.images,
         node_network=options["node_network"],
+        has_network_policy=options["network_policy"],
     )
     if runtime == HOLLOW or count == 0 or KUBELET not in components:
         return replace(common, count=count or 0)

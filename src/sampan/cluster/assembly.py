@@ -314,7 +314,11 @@ class Assembly:
             return Client(transport=transport, clock=self.clock, component=user.removeprefix("system:"))
 
         return NodeNetworks(
-            components=self.config.components, client_for=client_for, clock=self.clock, activity=activity
+            components=self.config.components,
+            client_for=client_for,
+            clock=self.clock,
+            activity=activity,
+            has_policies=self.config.nodes.enforces_policies(),
         )
 
     def _make_ports(self) -> MakePorts | None:

@@ -21,6 +21,7 @@ from sampan.machinery.client import Client
 log = logging.getLogger(__name__)
 
 FLEET_USER: Final = "system:sampan:fleet"
+POLICY_USER: Final = "system:sampan:network-policy"
 _REVIEWS, _REVIEW_PAUSE_S = 100, 0.005
 _RBAC: Final = "rbac.authorization.k8s.io"
 _CSR: Final = "certificates.k8s.io"
@@ -32,7 +33,11 @@ def roles() -> list[ClusterRole]:
     report = PolicyRule(apiGroups=["", "events.k8s.io"], resources=["events"], verbs=["create", "patch", "update"])
     serve = PolicyRule(apiGroups=[_CSR], resources=["certificatesigningrequests/selfnodeserver"], verbs=["create"])
     taint = PolicyRule(apiGroups=[""], resources=["nodes"], verbs=["patch"])
-    return [_role(FLEET_USER, follow, report, taint), _role(_SELF_NODE_SERVER, serve)]
+    isolate = [
+        PolicyRule(apiGroups=[group], resources=resources, verbs=["get", "list", "watch"])
+        for group, resources in (("", ["namespaces", "pods"]), ("networking.k8s.io", ["networkpolicies"]))
+    ]
+    return [_role(POLICY_USER, *isolate), _role(FLEET_USER, follow, report, taint), _role(_SELF_NODE_SERVER, serve)]
 
 
 def bindings() -> list[ClusterRoleBinding]:
@@ -41,6 +46,7 @@ def bindings() -> list[ClusterRoleBinding]:
     certificates = Subject(kind="ServiceAccount", namespace="kube-system", name="certificate-controller")
     return [
         _binding(FLEET_USER, FLEET_USER, fleet),
+        _binding(POLICY_USER, POLICY_USER, Subject(apiGroup=_RBAC, kind="User", name=POLICY_USER), nodes),
         _binding("sampan:kube-apiserver-kubelet-client", "system:kubelet-api-admin", server),
         _binding(_SELF_NODE_SERVER, _SELF_NODE_SERVER, nodes),
         _binding("sampan:approve-kubelet-serving", f"system:{_CSR}:kubelet-serving-approver", certificates),
@@ -91,9 +97,9 @@ def _role(name: str, *rules: PolicyRule) -> ClusterRole:
     return ClusterRole(metadata=ObjectMeta(name=name), rules=list(rules))
 
 
-def _binding(name: str, role: str, subject: Subject) -> ClusterRoleBinding:
+def _binding(name: str, role: str, *subjects: Subject) -> ClusterRoleBinding:
     return ClusterRoleBinding(
         metadata=ObjectMeta(name=name),
         roleRef=RoleRef(apiGroup=_RBAC, kind="ClusterRole", name=role),
-        subjects=[subject],
+        subjects=list(subjects),
     )

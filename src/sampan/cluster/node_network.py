@@ -12,17 +12,22 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import MappingProxyType
 
+from sampan.cluster.component_roles import POLICY_USER
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
 from sampan.machinery.informer import InformerFactory
 from sampan.network.nodes import NodeAttachment
+from sampan.network.pods import bridge_for
+from sampan.network.pods.isolation import NoIsolation, PodIsolation
+from sampan.network.policy import NetworkPolicyAgent, PolicyConfig
 
 log = logging.getLogger(__name__)
 
 PROXY_USER = "system:kube-proxy"
-_USERS: Sequence[str] = (PROXY_USER,)
+_USERS: Sequence[str] = (PROXY_USER, POLICY_USER)
 """The users of the components, which need roles (`component_roles`)."""
+POLICY_TABLE = "sampan-netpol"
 _RESTART_S = 5.0
 
 Worker = Callable[[], Awaitable[None]]
@@ -32,10 +37,18 @@ class NodeNetworks:
     """The networks of the real nodes of this process. `async with` runs the informers that they share."""
 
     def __init__(
-        self, *, components: Sequence[str], client_for: Callable[[str], Client], clock: Clock, activity: Activity
+        self,
+        *,
+        components: Sequence[str],
+        client_for: Callable[[str], Client],
+        clock: Clock,
+        activity: Activity,
+        has_policies: bool = False,
     ) -> None:
-        """`client_for` returns a client with the permissions of a user. `components` are those of the cluster."""
+        """`client_for` returns a client with the permissions of a user. `components` are those of the cluster.
+        `has_policies` says whether the nodes enforce network policies."""
         self._components, self._clock = components, clock
+        self._policy_client = client_for(POLICY_USER) if has_policies else None
         self._informers = {user: InformerFactory(client=client_for(user), activity=activity) for user in _USERS}
         self._running = AsyncExitStack()
 
@@ -53,6 +66,18 @@ class NodeNetworks:
             components=self._components,
             informers=MappingProxyType(self._informers),
             clock=self._clock,
+            policies=self._policies_of(attachment),
+        )
+
+    def _policies_of(self, attachment: NodeAttachment) -> NetworkPolicyAgent | None:
+        if self._policy_client is None:
+            return None
+        return network_policies(
+            attachment,
+            bridge_for(str(attachment.directory)),
+            self._policy_client,
+            self._informers[POLICY_USER],
+            self._clock,
         )
 
 
@@ -66,14 +91,23 @@ class NodeNetwork:
         components: Sequence[str],
         informers: Mapping[str, InformerFactory],
         clock: Clock,
+        policies: NetworkPolicyAgent | None = None,
     ) -> None:
-        self.attachment = attachment
+        self.attachment, self._policies = attachment, policies
         self._components, self._informers, self._clock = components, informers, clock
+
+    @property
+    def isolation(self) -> PodIsolation:
+        """What puts network policies into effect before a pod of the node is connected."""
+        return self._policies if self._policies is not None else NoIsolation()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run the components of the node for the duration of the block."""
-        async with asyncio.TaskGroup() as group:
+        async with AsyncExitStack() as stack:
+            if self._policies is not None:
+                stack.callback(self._policies.close)
+            group = await stack.enter_async_context(asyncio.TaskGroup())
             tasks = [group.create_task(self._keep(name, worker)) for name, worker in self._workers().items()]
             try:
                 yield
@@ -83,7 +117,10 @@ class NodeNetwork:
 
     def _workers(self) -> dict[str, Worker]:
         """Return the coroutine functions of the node's components by name. Each runs until it is cancelled."""
-        return {}
+        workers: dict[str, Worker] = {}
+        if self._policies is not None:
+            workers["network policies"] = self._policies.run
+        return workers
 
     async def _keep(self, name: str, worker: Worker) -> None:
         """Run a component, and restart it if it fails: the node and its other components keep running."""
@@ -93,3 +130,18 @@ class NodeNetwork:
             except Exception:
                 log.exception("node %s: %s failed; restarting in %g s", self.attachment.node, name, _RESTART_S)
             await self._clock.sleep(_RESTART_S)
+
+
+def network_policies(
+    attachment: NodeAttachment, bridge: str, client: Client, informers: InformerFactory, clock: Clock
+) -> NetworkPolicyAgent:
+    """Return what enforces network policies on a node. Nodes that share a network namespace have a table each."""
+    config = PolicyConfig(
+        node=attachment.node,
+        table=POLICY_TABLE if attachment.namespace.path is not None else f"{POLICY_TABLE}-{bridge}",
+        bridge=bridge,
+        node_addresses=attachment.host_addresses,
+    )
+    return NetworkPolicyAgent(
+        config=config, namespace=attachment.namespace, client=client, informers=informers, clock=clock
+    )

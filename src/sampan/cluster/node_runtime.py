@@ -13,6 +13,7 @@ import msgspec
 from sampan.kubelet.agent.kubelet import MakeRuntime
 from sampan.machinery.clock import Clock
 from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.network.pods.isolation import NoIsolation, PodIsolation
 from sampan.runtimes.background import Background
 from sampan.runtimes.contract import PodCallback, Runtime, RuntimeFailure
 from sampan.runtimes.images.supply import ImageSupply
@@ -36,6 +37,8 @@ class RuntimeConfig:
     """Whether Sampan configures the network of a CRI engine; otherwise its existing configuration is used."""
     namespace: NetworkNamespace = field(default_factory=NetworkNamespace)
     """The network namespace of the node. Only oci supports one that is not that of this process."""
+    isolation: PodIsolation = field(default_factory=NoIsolation)
+    """What puts network policies into effect before a pod is connected."""
     stops_pods: bool = False
     """Whether all pods are stopped with the kubelet; otherwise they keep running."""
 
@@ -205,7 +208,11 @@ async def _network(config: RuntimeConfig, clock: Clock) -> AsyncIterator[PodNetw
         return
     settings = BridgeConfig(bridge=bridge_for(str(config.directory)), cluster_cidrs=config.cluster_cidrs)
     async with BridgeNetwork(
-        directory=config.directory / "network", config=settings, clock=clock, namespace=config.namespace
+        directory=config.directory / "network",
+        config=settings,
+        clock=clock,
+        namespace=config.namespace,
+        isolation=config.isolation,
     ) as network:
         checks = Background()
         checks.start(network.run())

@@ -46,10 +46,20 @@ class NodesConfig:
     node_cidrs: Sequence[str] = ()
     """The node CIDRs, from which nodes with their own network namespaces have their addresses; empty if the nodes use
     the network of the machine."""
+    has_network_policy: bool = True
+    """Whether real nodes enforce network policies, if they have a pod network of Sampan."""
     about: str = ""
     """A message about the runtime of real nodes and why it was chosen."""
     note: str = ""
     """A message about why there is no real node, unless the user has disabled them."""
+
+    def enforces_policies(self) -> bool:
+        """Whether the nodes enforce network policies. Pods without addresses of their own have none."""
+        if not self.has_network_policy or self.runtime not in _WITH_POD_CIDRS:
+            return False
+        from sampan.network.pods import unsupported_reason
+
+        return not unsupported_reason()
 
     @property
     def hollow_count(self) -> int:

@@ -12,6 +12,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -177,9 +178,10 @@ class RealNodes:
         config = agent_config(self._config, self._root, attachment, self._locks)
         self._own_pod_cidrs[config.name] = config.pod_cidrs
         self._routes_due.set()
-        places = runtime_config_of(self._config, attachment)
+        network = self._networks.of(attachment)
+        places = replace(runtime_config_of(self._config, attachment), isolation=network.isolation)
         async with (
-            self._networks.of(attachment).running(),
+            network.running(),
             build_kubelet(
                 config=config,
                 client=self._client_for(config.name),

@@ -7,3 +7,8 @@ current as objects change. `enforcer` commits the changes, audits the table and 
 `sampan.network.pods.isolation.PodIsolation`, which the pod network calls before a pod gets a packet through; `agent`
 feeds it from informers.
 """
+
+from sampan.network.policy.agent import NetworkPolicyAgent
+from sampan.network.policy.compiler import PolicyConfig
+
+__all__ = ["NetworkPolicyAgent", "PolicyConfig"]

@@ -92,6 +92,10 @@ class NetworkPolicyAgent:
         except NftError as error:
             log.warning("cannot remove the rules of network policies: %s", error)
 
+    def close(self) -> None:
+        """Release resources of this process; the policies stay in effect."""
+        self._enforcer.close()
+
     async def _wait_for_pod(self, uid: str) -> None:
         known = self._awaited[uid] = asyncio.Event()
         try:
