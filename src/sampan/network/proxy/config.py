@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import ip_network
+from pathlib import Path
 
 from sampan.network.proxy.configuration import (
     BRIDGE_INTERFACE,
@@ -15,7 +16,7 @@ from sampan.network.proxy.configuration import (
     NODE_CIDR,
     PRIMARY,
 )
-from sampan.network.proxy.services import FAMILIES, Network, family_of
+from sampan.network.proxy.services import FAMILIES, IPV4, Network, family_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,9 @@ class ProxyConfig:
     audit_period_s: float = 3600.0
     """The time between two comparisons of every rule with what the kernel has."""
 
+    removes_rules: bool = False
+    """Whether the rules are removed when the proxy stops, rather than left for the next one."""
+
     def __post_init__(self) -> None:
         if not 0 <= self.masquerade_bit <= 31:
             raise ValueError(f"masqueradeBit: {self.masquerade_bit} is not between 0 and 31")
@@ -54,6 +58,11 @@ class ProxyConfig:
     @property
     def masquerade_mark(self) -> int:
         return 1 << self.masquerade_bit
+
+
+def supported_families() -> tuple[str, ...]:
+    """Return the IP families of this machine."""
+    return FAMILIES if Path("/proc/net/if_inet6").exists() else (IPV4,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,13 +95,11 @@ def stale_flows(
 
 def _delete_stale(family: str, targets: ServingEndpoints) -> int:
     table = ConntrackTable(_ADDRESS_FAMILIES[family])
-    addresses = (
-        _node_addresses(_ADDRESS_FAMILIES[family]) if any(not address for address, _ in targets) else frozenset()
-    )
+    addresses = node_addresses(_ADDRESS_FAMILIES[family]) if any(not address for address, _ in targets) else frozenset()
     return table.delete(list(stale_flows(table.udp_flows(), targets, addresses)))
 
 
-def _node_addresses(family: socket.AddressFamily) -> frozenset[str]:
+def node_addresses(family: socket.AddressFamily) -> frozenset[str]:
     """Return the addresses of the current network namespace, except for loopback, where node ports are sockets."""
     from pyroute2 import IPRoute
 

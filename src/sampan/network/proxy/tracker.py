@@ -6,6 +6,7 @@ changes of a service between two syncs are one. The work of a sync therefore dep
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -113,11 +114,13 @@ class ServiceTracker:
 
     # -- syncs -------------------------------------------------------------------------------------------------------
 
-    def take_changes(self) -> list[ServiceChange]:
-        """Return the services whose ports or endpoints differ from those at the previous call."""
-        pending, self._pending = self._pending, {}
+    def take_changes(self, limit: int | None = None) -> list[ServiceChange]:
+        """Return the services whose ports or endpoints differ from those at the previous call; at most `limit` services
+        are compared, and the others stay pending."""
+        keys = list(itertools.islice(self._pending, limit))
         changes = []
-        for key, triggers in pending.items():
+        for key in keys:
+            triggers = self._pending.pop(key)
             previous, current = self._states.get(key, ()), self._resolve(key)
             if current == previous:
                 continue
