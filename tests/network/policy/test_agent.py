@@ -1,0 +1,216 @@
+"""A pod never gets a packet through before its policies, whatever the informers know."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from sampan.api.types.core_v1 import Container, Namespace, Pod, PodSpec
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.types.networking_v1 import NetworkPolicy, NetworkPolicySpec
+from sampan.machinery.client import Client
+from sampan.machinery.client.codecs import resource_of
+from sampan.machinery.clock import RealClock
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.network_namespace import NetworkNamespace, in_network
+from sampan.network.nft import run_nft
+from sampan.network.pods import BridgeConfig, BridgeNetwork
+from sampan.network.policy import NetworkPolicyAgent, PolicyConfig
+from tests.network.pods.conftest import lab
+from tests.network.pods.lab import Lab, needs_network
+from tests.network.policy import objects
+from tests.serving import serving
+
+__all__ = ["lab"]
+pytestmark = needs_network
+PORT = 4711
+
+
+class Node:
+    """A node whose agent follows a real API server."""
+
+    def __init__(self, lab: Lab, client: Client) -> None:
+        self.client, self.informers = client, InformerFactory(client=client)
+        clock, bridge = RealClock(), "tsta0"
+        self.agent = NetworkPolicyAgent(
+            config=PolicyConfig(node="n0", bridge=bridge),
+            namespace=NetworkNamespace(lab.node),
+            client=client,
+            informers=self.informers,
+            clock=clock,
+        )
+        self.network = BridgeNetwork(
+            directory=lab.node.parent / "network",
+            config=BridgeConfig(bridge=bridge),
+            clock=clock,
+            isolation=self.agent,
+        )
+
+    async def create_pod(self, name: str, **labels: str) -> str:
+        pod = Pod(
+            metadata=ObjectMeta(name=name, namespace="x", labels=labels),
+            spec=PodSpec(nodeName="n0", containers=[Container(name="c", image="i")]),
+        )
+        return (await self.client.of(Pod).create(pod)).metadata.uid
+
+    async def create_policy(self, name: str) -> None:
+        spec = NetworkPolicySpec(podSelector=objects.selector(app="server"), policyTypes=["Ingress"])
+        await self.client.of(NetworkPolicy).create(
+            NetworkPolicy(metadata=ObjectMeta(name=name, namespace="x"), spec=spec)
+        )
+
+
+@asynccontextmanager
+async def node_of(lab: Lab) -> AsyncIterator[Node]:
+    async with serving() as server:
+        node = Node(lab, server.client())
+        await node.client.of(Namespace).create(objects.namespace("x"))
+        async with node.network:
+            node.network.use_pod_cidrs(["10.78.0.0/24"])
+            yield node
+            await node.network.remove_all()
+        node.agent.close()
+
+
+@asynccontextmanager
+async def following(node: Node) -> AsyncIterator[None]:
+    """Run the informers and the agent for the duration of the block."""
+    async with node.informers:
+        task = asyncio.create_task(node.agent.run())
+        try:
+            await node.informers.wait_synced()
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+@contextmanager
+def flood(space: Path, address: str) -> Iterator[None]:
+    """Send datagrams to an address without a pause, also before there is a pod with it."""
+    is_over = threading.Event()
+
+    def send() -> None:
+        with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as client:
+            while not is_over.wait(0.0005):
+                try:
+                    client.sendto(b"?", (address, PORT))
+                except OSError:
+                    continue
+
+    thread = threading.Thread(target=lambda: in_network(space, send))
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def _bind() -> socket.socket:
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+    server.bind(("0.0.0.0", PORT))
+    return server
+
+
+def _received(server: socket.socket) -> int:
+    count = 0
+    try:
+        while server.recv(10):
+            count += 1
+    except BlockingIOError:
+        pass
+    return count
+
+
+async def _connect_under_flood(lab: Lab, node: Node, prepare: Callable[[], Awaitable[str]]) -> int:
+    """Connect a server whose address is flooded by another pod from before it exists; return what it received."""
+    client = lab.space("client")
+    await node.network.attach(await node.create_pod("client"), client, [])
+    target = lab.space("server")
+    with in_network(target, _bind) as server, flood(client, "10.78.0.3"):
+        uid = await prepare()
+        assert await node.network.attach(uid, target, []) == ["10.78.0.3"]
+        await asyncio.sleep(0.5)
+        return _received(server)
+
+
+def test_packets_arrive_without_a_policy(lab: Lab) -> None:
+    """The flood of the other tests would be received."""
+
+    async def main() -> int:
+        async with node_of(lab) as node, following(node):
+            return await _connect_under_flood(lab, node, lambda: node.create_pod("server", app="server"))
+
+    assert lab.run(main) > 0
+
+
+def test_no_packet_before_a_policy_that_the_informer_has_not_reached(lab: Lab) -> None:
+    async def main() -> int:
+        async with node_of(lab) as node, following(node):
+
+            async def prepare() -> str:
+                node.informers.forget(resource_of(NetworkPolicy))
+                await node.create_policy("late")
+                return await node.create_pod("server", app="server")
+
+            return await _connect_under_flood(lab, node, prepare)
+
+    assert lab.run(main) == 0
+
+
+def test_no_packet_before_the_informers_know_the_pod(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sampan.network.policy.agent._KNOWN_S", 0.1)
+
+    async def main() -> tuple[int, int]:
+        async with node_of(lab) as node:
+            client, target = lab.space("client"), lab.space("server")
+            async with following(node):
+                await node.network.attach(await node.create_pod("client"), client, [])
+            await node.create_policy("deny")
+            uid = await node.create_pod("server", app="server")
+            with in_network(target, _bind) as server, flood(client, "10.78.0.3"):
+                await node.network.attach(uid, target, [])
+                await asyncio.sleep(0.3)
+                before = _received(server)
+                async with following(node):
+                    await asyncio.sleep(0.3)
+                    return before, _received(server)
+
+    assert lab.run(main) == (0, 0)
+
+
+def test_an_earlier_process_stays_in_effect_until_the_informers_are_synced(lab: Lab) -> None:
+    """A restarted agent neither opens nor cuts running pods before it knows the policies."""
+
+    async def main() -> None:
+        async with serving() as server:
+            first = Node(lab, server.client())
+            await first.client.of(Namespace).create(objects.namespace("x"))
+            async with first.network:
+                first.network.use_pod_cidrs(["10.78.0.0/24"])
+                await first.create_policy("deny")
+                async with following(first):
+                    for name in ("server", "other"):
+                        uid = await first.create_pod(name, app=name)
+                        await first.network.attach(uid, lab.space(name), [])
+            first.agent.close()
+            before = in_network(lab.node, lambda: run_nft("list", "table", "inet", "sampan-netpol"))
+            second = Node(lab, server.client())
+            async with second.network:
+                second.network.use_pod_cidrs(["10.78.0.0/24"])
+                assert in_network(lab.node, lambda: run_nft("list", "table", "inet", "sampan-netpol")) == before
+                async with following(second):
+                    await asyncio.sleep(0.3)
+                    assert in_network(lab.node, lambda: run_nft("list", "table", "inet", "sampan-netpol")) == before
+                await second.network.remove_all()
+            second.agent.close()
+            assert b"sampan-netpol" not in in_network(lab.node, lambda: run_nft("list", "tables"))
+
+    lab.run(main)
