@@ -26,6 +26,8 @@ def command(data_dir: str | None, name: str, delete: bool) -> None:
     The data of the cluster are kept, so that `sampan up` starts it again, unless --delete is given.
     """
     where = cluster_dir(data_dir, name)
+    if delete and where.is_joined:
+        raise CliError(f"--delete: {where.path} is that of a node that joined a cluster; `sampan leave` removes it")
     if delete and os.path.exists(where.path):
         where.check()
     stopped = stop(where)

@@ -17,6 +17,8 @@ COMMANDS = {
     "status": ("sampan.cli.status", "List the clusters and their addresses."),
     "node": ("sampan.cli.node", "Add, remove, stop and start nodes."),
     "token": ("sampan.cli.token", "Create, list and delete tokens with which nodes join."),
+    "join": ("sampan.cli.join", "Join this machine to a cluster as a node."),
+    "leave": ("sampan.cli.leave", "Remove this machine from the cluster that it joined."),
     "image": ("sampan.cli.image", "Load, pull, list and remove images."),
     "why": ("sampan.cli.why", "Explain why a pod is pending or where it runs."),
     "trace": ("sampan.cli.trace", "Show the recorded history of an object."),

@@ -72,7 +72,7 @@ def add(names: tuple[str, ...], count: int | None, data_dir: str | None, name: s
     if names and count is not None:
         raise CliError("--count: cannot be used together with names of nodes")
     capacity = {key: options[key] for key in ("cpu", "memory", "pods") if options[key]}
-    labels, taints = _labels(options["labels"]), [_taint(text) for text in options["taints"]]
+    labels, taints = labels_of(options["labels"]), [_taint(text) for text in options["taints"]]
     session = _open(data_dir, name)
     runtime = _runtime(session, options["runtime"])
     if capacity and runtime != hollow_nodes.HOLLOW:
@@ -206,7 +206,7 @@ def _is_ready(node: dict[str, Any]) -> bool:
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
-def _labels(texts: Sequence[str]) -> dict[str, str]:
+def labels_of(texts: Sequence[str]) -> dict[str, str]:
     labels: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")

@@ -14,6 +14,7 @@ from sampan.cli.cluster_dir import ClusterDir
 from sampan.cli.failures import CliError
 from sampan.cluster.assembly import KUBELET
 from sampan.cluster.nodes_config import AUTO_NETWORK, NODE_NETWORKS, NodesConfig
+from sampan.network.mesh.config import BACKENDS
 from sampan.runtimes.names import AUTO, CRI, HOLLOW, RUNTIMES
 
 if TYPE_CHECKING:
@@ -58,6 +59,14 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
             show_default=True,
             help="Enforce NetworkPolicies on nodes whose pods have addresses of their own.",
         ),
+        click.option(
+            "--pod-network",
+            type=click.Choice(BACKENDS),
+            default=BACKENDS[0],
+            show_default=True,
+            help="How pods of this machine reach those of machines that join the cluster: auto uses plain routes "
+            "inside a subnet and a tunnel between subnets.",
+        ),
         click.option("--hollow-stages", metavar="F", help="YAML file that describes how pods on hollow nodes behave."),
         click.option(
             "--hollow-events/--no-hollow-events",
@@ -84,6 +93,7 @@ def nodes_config(options: Mapping[str, Any], components: Sequence[str], where: C
         images=where.images,
         node_network=options["node_network"],
         has_network_policy=options["network_policy"],
+        pod_network=options["pod_network"],
     )
     if runtime == HOLLOW or count == 0 or KUBELET not in components:
         return replace(common, count=count or 0)

@@ -54,10 +54,21 @@ def _row(where: ClusterDir) -> tuple[str, ...]:
     if where.is_unreadable:
         return (where.path.name, "unreadable", *[""] * (len(_HEAD) - 2))
     if note is None:
-        return (where.path.name, "stopped", *[""] * (len(_HEAD) - 2))
+        return (where.path.name, "stopped", *[""] * (len(_HEAD) - 3), _node_text(where))
     up = f"{int(time.time() - note.started)}s"
     url, listening = note.url or note.insecure_url, ",".join(note.listening)
-    return (note.name, "running", url, str(note.pid), up, listening, ",".join(note.components))
+    components = f"{','.join(note.components)}{' ' if where.is_joined else ''}{_node_text(where)}"
+    return (note.name, "running", url, str(note.pid), up, listening, components)
+
+
+def _node_text(where: ClusterDir) -> str:
+    """Return the name of the node if the directory is that of a machine that joined a cluster."""
+    if not where.is_joined:
+        return ""
+    from sampan.cluster.join.record import read_record
+
+    record = read_record(where.join_record)
+    return f"(node {record.node} of {record.server})" if record is not None else ""
 
 
 def running(where: ClusterDir) -> Running | None:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
+from os import geteuid
 from pathlib import Path
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
@@ -293,6 +294,7 @@ class Assembly:
             make_ports=self._make_ports(),
         )
         await running.enter_async_context(_in_background(self.real_nodes.run()))
+        await self._run_mesh(running, client_of(FLEET))
         await self.real_nodes.ready()
 
     def _make_attachments(self) -> NodeAttachments:
@@ -305,6 +307,19 @@ class Assembly:
             return HostAttachments(root=nodes.root, addresses=own_addresses())
         config = NodeBridgeConfig(root=nodes.root, node_cidrs=nodes.node_cidrs, cluster_cidrs=nodes.cluster_cidrs)
         return NodeBridge(config=config, clock=self.clock)
+
+    async def _run_mesh(self, running: AsyncExitStack, client: Client) -> None:
+        """Connect the nodes of this process with machines that join the cluster. Without root nodes have no network,
+        and without a CA no machine can join."""
+        root, ca = self.config.nodes.root, self.config.root_ca
+        if root is None or not ca or not self.config.nodes.has_pod_cidrs or geteuid() != 0:
+            return
+        from sampan.cluster.machine_mesh import machine_mesh, remove_machine_mesh
+
+        backend = self.config.nodes.pod_network
+        mesh = machine_mesh(root=root, ca=ca, backend=backend, client=client, clock=self.clock)
+        running.callback(remove_machine_mesh, root)
+        await running.enter_async_context(_in_background(mesh.run()))
 
     def _make_node_networks(self, activity: Activity) -> NodeNetworks:
         from sampan.cluster.node_network import NodeNetworks

@@ -33,6 +33,8 @@ class RuntimeConfig:
     endpoint: str = ""
     """The socket of cri and docker."""
     cluster_cidrs: Sequence[str] = ()
+    mtu: int = 0
+    """The MTU of pods; 0 for that of the interface of the default route."""
     makes_network: bool = True
     """Whether Sampan configures the network of a CRI engine; otherwise its existing configuration is used."""
     namespace: NetworkNamespace = field(default_factory=NetworkNamespace)
@@ -190,7 +192,9 @@ async def _engine_network(config: RuntimeConfig) -> EngineNetwork:
 
     settings = await settings_of(config.endpoint)
     return CniNetwork(
-        config=BridgeConfig(bridge=bridge_for(str(config.directory)), cluster_cidrs=config.cluster_cidrs),
+        config=BridgeConfig(
+            bridge=bridge_for(str(config.directory)), cluster_cidrs=config.cluster_cidrs, mtu=config.mtu
+        ),
         state=config.directory / "network",
         directory=settings.network_directory,
         plugin_directories=settings.plugin_directories,
@@ -206,7 +210,9 @@ async def _network(config: RuntimeConfig, clock: Clock) -> AsyncIterator[PodNetw
         log.warning("pods will have no network: %s", missing)
         yield NoNetwork()
         return
-    settings = BridgeConfig(bridge=bridge_for(str(config.directory)), cluster_cidrs=config.cluster_cidrs)
+    settings = BridgeConfig(
+        bridge=bridge_for(str(config.directory)), cluster_cidrs=config.cluster_cidrs, mtu=config.mtu
+    )
     async with BridgeNetwork(
         directory=config.directory / "network",
         config=settings,

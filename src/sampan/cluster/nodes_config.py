@@ -48,6 +48,8 @@ class NodesConfig:
     the network of the machine."""
     has_network_policy: bool = True
     """Whether real nodes enforce network policies, if they have a pod network of Sampan."""
+    pod_network: str = "auto"
+    """How pods reach those of machines that joined the cluster, a backend of `sampan.network.mesh`."""
     about: str = ""
     """A message about the runtime of real nodes and why it was chosen."""
     note: str = ""

@@ -168,14 +168,21 @@ class HostBridge:
 
     # -- routes ------------------------------------------------------------------------------------------------------
 
-    def route(self, routes: Mapping[str, Mapping[str, str]]) -> None:
-        """Route the pod CIDRs of the nodes, on the machine and in the namespace of each node."""
+    def route(self, routes: Mapping[str, Mapping[str, str]], distant: Sequence[str] = ()) -> None:
+        """Route the pod CIDRs of the nodes, on the machine and in the namespace of each node. The nodes reach those of
+        other machines (`distant`) through this machine."""
         if self._routes is None:
             return
         with _errors("routes to pod CIDRs"):
             self._routes.apply(_merged(routes))
             for name, node in self._nodes.items():
-                node.routes.apply(_merged({other: gateways for other, gateways in routes.items() if other != name}))
+                others = _merged({other: gateways for other, gateways in routes.items() if other != name})
+                node.routes.apply({**self._through_machine(distant), **others})
+
+    def _through_machine(self, cidrs: Sequence[str]) -> dict[str, str]:
+        gateways = {ip_interface(address).version: bare(address) for address in self._host_addresses}
+        versions = {cidr: ip_interface(cidr).version for cidr in cidrs}
+        return {cidr: gateways[version] for cidr, version in versions.items() if version in gateways}
 
     # -- the machine -------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.network.nodes.attachment import NodeAttachment
 from sampan.network.nodes.host_bridge import HostBridge, NodeBridgeConfig, NodeNetworkError
-from sampan.network.nodes.routes import pod_routes
+from sampan.network.nodes.routes import distant_pod_cidrs, pod_routes
 
 log = logging.getLogger(__name__)
 
@@ -49,8 +49,10 @@ class NodeBridge:
             log.warning("cannot remove the network of node %s: %s", node, error)
 
     async def route(self, nodes: Iterable[Node]) -> None:
+        present, node_cidrs = list(nodes), self._config.node_cidrs
         try:
-            await self._do(self._host.route, pod_routes(nodes, self._config.node_cidrs))
+            routes, distant = pod_routes(present, node_cidrs), distant_pod_cidrs(present, node_cidrs)
+            await self._do(self._host.route, routes, distant)
         except NodeNetworkError as error:
             log.warning("pods of some nodes cannot be reached: %s", error)
 

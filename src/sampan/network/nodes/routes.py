@@ -5,29 +5,47 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Iterable, Mapping, Sequence
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from sampan.api.types.core_v1 import Node
+from sampan.machinery.hollow import is_hollow_node
 from sampan.network import netlink
 
 
 def pod_routes(nodes: Iterable[Node], node_cidrs: Sequence[str]) -> dict[str, dict[str, str]]:
     """Return by node name the gateway of each pod CIDR: the node's address on the bridge. Nodes without an address
     there, such as those of other machines, have no routes."""
-    networks = [ip_network(cidr) for cidr in node_cidrs]
     routes: dict[str, dict[str, str]] = {}
     for node in nodes:
-        gateways: dict[int, str] = {}
-        for entry in node.status.addresses:
-            if entry.type == "InternalIP":
-                address = ip_address(entry.address)
-                if any(address in network for network in networks):
-                    gateways.setdefault(address.version, entry.address)
-        for cidr in node.spec.podCIDRs or ([node.spec.podCIDR] if node.spec.podCIDR else []):
-            destination = ip_network(cidr, strict=False)
+        gateways = _bridge_addresses(node, node_cidrs)
+        for destination in _pod_cidrs(node):
             if (gateway := gateways.get(destination.version)) is not None:
                 routes.setdefault(node.metadata.name, {})[str(destination)] = gateway
     return routes
+
+
+def distant_pod_cidrs(nodes: Iterable[Node], node_cidrs: Sequence[str]) -> list[str]:
+    """Return the pod CIDRs of real nodes of other machines, which the nodes on the bridge reach through this
+    machine."""
+    distant = [node for node in nodes if not _bridge_addresses(node, node_cidrs) and not is_hollow_node(node)]
+    return [str(destination) for node in distant for destination in _pod_cidrs(node)]
+
+
+def _bridge_addresses(node: Node, node_cidrs: Sequence[str]) -> dict[int, str]:
+    """Return the addresses of a node on the bridge, by IP version."""
+    networks = [ip_network(cidr) for cidr in node_cidrs]
+    addresses: dict[int, str] = {}
+    for entry in node.status.addresses:
+        if entry.type == "InternalIP":
+            address = ip_address(entry.address)
+            if any(address in network for network in networks):
+                addresses.setdefault(address.version, entry.address)
+    return addresses
+
+
+def _pod_cidrs(node: Node) -> list[IPv4Network | IPv6Network]:
+    cidrs = node.spec.podCIDRs or ([node.spec.podCIDR] if node.spec.podCIDR else [])
+    return [ip_network(cidr, strict=False) for cidr in cidrs]
 
 
 class RouteTable:

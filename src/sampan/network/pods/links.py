@@ -90,6 +90,8 @@ class Links:
                 continue
             other = ip_interface(f"{address.get('address')}/{address['prefixlen']}").network
             for network in networks:
+                if other == ip_network(network.network_address):
+                    continue  # the address of this machine in tunnels to others, which no pod gets
                 if network.version == other.version and network.overlaps(other):
                     name = socket.if_indextoname(address["index"])
                     raise failed(f"podCIDR {network} overlaps with {other} of {name}: choose another range for pods")

@@ -1,0 +1,90 @@
+"""`sampan leave`: undo `sampan join`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import click
+
+from sampan.cli import flags
+from sampan.cli.abandoned_nodes import stop_abandoned_nodes
+from sampan.cli.cluster_dir import ClusterDir, cluster_dir, cluster_options
+from sampan.cli.down import stop
+from sampan.cli.failures import CliError
+from sampan.cli.joined_node import JoinedNode, JoinedNodeFiles
+from sampan.cli.status import running
+from sampan.cluster.join.departure import delete_node, drain
+from sampan.cluster.join.discovery import JoinError
+from sampan.cluster.join.record import JoinRecord, read_record
+from sampan.machinery import errors
+from sampan.machinery.client import Client, ConnectionFailed
+from sampan.machinery.client.http import HttpTransport
+from sampan.machinery.clock import RealClock
+
+T = TypeVar("T")
+
+_PATIENCE_S = 15.0
+
+
+@click.command("leave")
+@click.option(
+    "--drain", "is_drained", is_flag=True, help="Move the pods to other nodes first, as `kubectl drain` does."
+)
+@click.option("--timeout", default="5m", show_default=True, metavar="D", help="How long --drain waits for pods to end.")
+@cluster_options
+def command(is_drained: bool, timeout: str, data_dir: str | None, name: str) -> None:
+    """Remove this machine from the cluster that it joined.
+
+    All pods of the node are stopped, its Node object is deleted, and links, routes, rules and files are removed.
+    """
+    where = cluster_dir(data_dir, name)
+    record = read_record(where.join_record)
+    if record is None:
+        raise CliError(f"{where.path}: this machine has not joined a cluster")
+    timeout_s = flags.positive_s("--timeout", timeout)
+    if is_drained:
+        _drain(where, record, timeout_s)
+    stop(where)
+    stop_abandoned_nodes(where)
+    asyncio.run(JoinedNode(where=where, name=name, record=record, on_ready=lambda note: None).remove_network())
+    _delete_node(where, record)
+    kept = _remove(where)
+    click.echo(f"node {record.node} has left {record.server}")
+    if kept:
+        click.echo(f"{where.path} has files that are not the node's, and stays: {', '.join(kept)}", err=True)
+
+
+def _drain(where: ClusterDir, record: JoinRecord, timeout_s: float) -> None:
+    if running(where) is None:
+        raise CliError("--drain: the node is not running, and its pods cannot end; `sampan join -d` starts it")
+    if left := _with_client(where, record, lambda client: drain(client, record.node, timeout_s), timeout_s + 30):
+        raise CliError(f"--drain: still running after {timeout_s:g} s: {', '.join(left)}; the node stays cordoned")
+
+
+def _delete_node(where: ClusterDir, record: JoinRecord) -> None:
+    """Delete the Node object. A cluster that is gone does not keep the machine from being cleaned up."""
+    try:
+        _with_client(where, record, lambda client: delete_node(client, record.node), _PATIENCE_S)
+    except (errors.ApiError, ConnectionFailed, TimeoutError, JoinError) as error:
+        advice = f"on the cluster: kubectl delete node {record.node}"
+        click.echo(f"Warning: cannot delete the Node object ({error or 'timeout'}); {advice}", err=True)
+
+
+def _remove(where: ClusterDir) -> list[str]:
+    lock = where.lock()
+    if not lock.acquire():
+        raise CliError(f"--data-dir: {where.path} is in use by a process that has just started")
+    try:
+        return where.remove()
+    finally:
+        lock.release()
+
+
+def _with_client(where: ClusterDir, record: JoinRecord, work: Callable[[Client], Awaitable[T]], timeout_s: float) -> T:
+    async def main() -> T:
+        async with HttpTransport(JoinedNodeFiles(where).access(record)) as transport, asyncio.timeout(timeout_s):
+            return await work(Client(transport=transport, clock=RealClock(), component="sampan-leave"))
+
+    return asyncio.run(main())

@@ -1,0 +1,184 @@
+"""The agent of a machine: publishes how others reach it, and follows the nodes of other machines."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from sampan.api.types.core_v1 import Node
+from sampan.machinery import errors
+from sampan.machinery.client import Client, ConnectionFailed, PatchType
+from sampan.machinery.clock import Clock
+from sampan.machinery.hollow import is_hollow_node
+from sampan.machinery.informer import InformerFactory
+from sampan.network.mesh.config import (
+    NONE,
+    WIREGUARD,
+    MeshConfig,
+    expected_backend,
+    is_in_subnet_of,
+    resolve,
+    tunnel_mtu,
+    usable_backends,
+)
+from sampan.network.mesh.keys import ensure_private_key, public_key
+from sampan.network.mesh.links import MeshError, MeshLinks
+from sampan.network.mesh.mesh_plan import Machine, MeshPlan, annotations_of, plan_mesh, pod_cidrs_of, read_machines
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_CHECK_S = 15.0
+"""How often the machine is compared with the plan without a change of nodes, as others may remove routes."""
+_SETTLE_S = 0.05
+
+
+class MeshAgent:
+    """`run()` keeps routes and tunnels to the nodes of other machines until cancelled; they stay, as pods do.
+    `remove_mesh` removes them."""
+
+    def __init__(self, *, config: MeshConfig, client: Client, clock: Clock) -> None:
+        self._config, self._client, self._clock = config, client, clock
+        self._informers = InformerFactory(client=client)
+        self._nodes = self._informers.of(Node)
+        self._changed = asyncio.Event()
+        self._thread = config.namespace.executor("mesh")
+        self._links: MeshLinks | None = None
+        self._private_key = ""
+        self._last_warnings: object = None
+
+    async def run(self) -> None:
+        if self._config.backend == NONE:
+            return
+        try:
+            async with self._informers:
+                await self._nodes.synced.wait()
+                self._nodes.subscribe(self._on_node)
+                while True:
+                    await self._clock.sleep(_SETTLE_S)
+                    self._changed.clear()
+                    await self._sync()
+                    await self._wait()
+        finally:
+            self._thread.shutdown(wait=False)
+
+    def _on_node(self, old: Node | None, new: Node | None) -> None:
+        if old is None or new is None or _concern(old) != _concern(new):
+            self._changed.set()
+
+    async def _wait(self) -> None:
+        try:
+            async with asyncio.timeout(_CHECK_S):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    async def _sync(self) -> None:
+        nodes = [node for node in self._nodes.lister if not is_hollow_node(node)]
+        others = read_machines(nodes, self._config.is_own)
+        own_nodes = [node for node in nodes if self._config.is_own(node)]
+        own = await self._do(lambda: self._own_machine(own_nodes))
+        if own is None:
+            log.warning("this machine has none of the addresses %s; waiting", ", ".join(self._config.addresses))
+            return
+        if others:
+            await self._publish(own, own_nodes)
+        plan = plan_mesh(own, others, wireguard_port=self._config.wireguard_port)
+        try:
+            await self._do(lambda: self._opened().apply(plan, own.interfaces[0], self._private_key))
+        except MeshError as error:
+            log.warning("%s; retrying", error)
+        self._warn(plan)
+
+    def _own_machine(self, nodes: list[Node]) -> Machine | None:
+        config = self._config
+        offered = usable_backends(config.backend)
+        if WIREGUARD in offered and not self._private_key:
+            self._private_key = ensure_private_key(config.key_file)
+        interfaces = self._opened().interfaces(config.addresses)
+        if not interfaces:
+            return None
+        key = public_key(self._private_key) if self._private_key else ""
+        return Machine(
+            nodes=[node.metadata.name for node in nodes],
+            interfaces=interfaces,
+            destinations=[cidr for node in nodes for cidr in pod_cidrs_of(node)],
+            offered=offered,
+            public_key=key,
+        )
+
+    async def _publish(self, own: Machine, nodes: list[Node]) -> None:
+        """Write the annotations of this machine to its nodes."""
+        desired = annotations_of(own)
+        for node in nodes:
+            present = node.metadata.annotations
+            if all(present.get(key) == value for key, value in desired.items()):
+                continue
+            try:
+                patch = {"metadata": {"annotations": desired}}
+                await self._client.of(Node).patch(node.metadata.name, patch, type=PatchType.MERGE)
+            except (errors.ApiError, ConnectionFailed) as error:
+                log.warning("cannot publish the addresses of this machine on node %s: %s", node.metadata.name, error)
+
+    def _warn(self, plan: MeshPlan) -> None:
+        """Log each set of unreachable nodes once."""
+        if plan.unreachable != self._last_warnings:
+            for node, reason in plan.unreachable.items():
+                log.warning("pods of node %s are not reachable from this machine: %s", node, reason)
+            self._last_warnings = plan.unreachable
+
+    def _opened(self) -> MeshLinks:
+        if self._links is None:
+            config = self._config
+            self._links = MeshLinks(
+                identity=config.identity, cluster=config.cluster, wireguard_port=config.wireguard_port
+            )
+        return self._links
+
+    async def _do(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+
+
+def remove_mesh(config: MeshConfig) -> None:
+    """Remove all routes and tunnels of this cluster from the machine. The call blocks."""
+
+    def remove() -> None:
+        links = MeshLinks(identity=config.identity, cluster=config.cluster, wireguard_port=config.wireguard_port)
+        try:
+            links.remove_all()
+        finally:
+            links.close()
+
+    config.namespace.run(remove)
+
+
+def pod_mtu(config: MeshConfig) -> int:
+    """Return the MTU of pods on this machine: that of the way to the other machines, minus the overhead of a tunnel if
+    most packets need one. The call blocks."""
+
+    def read() -> int:
+        links = MeshLinks(identity=config.identity, cluster=config.cluster, wireguard_port=config.wireguard_port)
+        try:
+            interfaces = links.interfaces(config.addresses)
+            if not interfaces or config.backend == NONE:
+                return 0
+            server = resolve(config.server) if config.server else ""
+            is_near = not server or is_in_subnet_of(server, [str(interface) for interface in interfaces])
+            backend = expected_backend(config, is_near=is_near)
+            return tunnel_mtu(backend, links.underlay_mtu(config.addresses[0]), interfaces[0].version)
+        finally:
+            links.close()
+
+    return config.namespace.run(read)
+
+
+def _concern(node: Node) -> tuple[object, ...]:
+    """Return those parts of a node that the network depends on; heartbeats change the rest."""
+    return (
+        dict(node.metadata.annotations),
+        list(node.spec.podCIDRs),
+        [address.address for address in node.status.addresses],
+    )

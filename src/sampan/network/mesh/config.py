@@ -1,0 +1,79 @@
+"""The settings of the network between machines, and the MTU that follows from them."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_address, ip_interface
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.network.mesh import kernel
+
+if TYPE_CHECKING:
+    from sampan.api.types.core_v1 import Node
+
+AUTO, ROUTES, WIREGUARD, VXLAN, NONE = "auto", "routes", kernel.WIREGUARD, kernel.VXLAN, "none"
+BACKENDS = (AUTO, ROUTES, WIREGUARD, VXLAN, NONE)
+"""The values of --pod-network, the default first."""
+PREFERENCE = (ROUTES, WIREGUARD, VXLAN)
+"""The backends of `auto`, the best first: routes cost nothing, WireGuard encrypts."""
+OVERHEAD = {ROUTES: {4: 0, 6: 0}, WIREGUARD: {4: 60, 6: 80}, VXLAN: {4: 50, 6: 70}}
+"""The bytes by which a packet of a pod grows, by backend and IP version of the machines' addresses."""
+WIREGUARD_PORT = 51820
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshConfig:
+    is_own: Callable[[Node], bool]
+    """Whether a node runs on this machine."""
+    identity: str
+    """What distinguishes this cluster from others of the machine; links and route metrics are derived from it."""
+    cluster: bytes
+    """What all machines of the cluster share, from which the VXLAN network identifier is derived."""
+    addresses: Sequence[str]
+    """The addresses of this machine with which others reach it, the primary one first."""
+    backend: str = AUTO
+    server: str = ""
+    """The host of the API server, if it runs on another machine."""
+    key_file: Path
+    """The private key of WireGuard, which is created if it is missing."""
+    namespace: NetworkNamespace = field(default_factory=NetworkNamespace)
+    wireguard_port: int = WIREGUARD_PORT
+
+
+def usable_backends(backend: str) -> tuple[str, ...]:
+    """Return the backends that this machine offers to others: the requested one, or all that the kernel supports."""
+    if backend == NONE:
+        return ()
+    if backend != AUTO:
+        return (backend,) if backend == ROUTES or kernel.can_create(backend) else ()
+    return tuple(name for name in PREFERENCE if name == ROUTES or kernel.can_create(name))
+
+
+def tunnel_mtu(backend: str, underlay_mtu: int, version: int) -> int:
+    """Return the MTU of packets of pods. `version` is the IP version between the machines. Pure."""
+    return underlay_mtu - OVERHEAD[backend][version]
+
+
+def expected_backend(config: MeshConfig, *, is_near: bool) -> str:
+    """Return the backend that most packets will use. `is_near` says whether the server is in a subnet of this machine.
+    Pods of nodes elsewhere learn a smaller MTU from the tunnel (path MTU discovery)."""
+    usable = usable_backends(config.backend)
+    if not usable or (ROUTES in usable and is_near):
+        return ROUTES
+    return next((name for name in usable if name != ROUTES), ROUTES)
+
+
+def is_in_subnet_of(address: str, networks: Sequence[str]) -> bool:
+    return any(ip_address(address) in ip_interface(network).network for network in networks)
+
+
+def resolve(host: str) -> str:
+    """Return the first address of a host, or an empty string."""
+    try:
+        return str(socket.getaddrinfo(host, None)[0][4][0])
+    except OSError:
+        return ""

@@ -1,0 +1,172 @@
+"""`sampan join` and `sampan leave` between machines, which are network namespaces here."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sampan.machinery.network_namespace import in_network
+from sampan.network.mesh import kernel
+from tests.cli.command import Sampan
+from tests.network.machines import Machines
+from tests.network.pods.lab import needs_network
+
+pytestmark = needs_network
+
+SERVER = "10.77.0.1:6443"
+NEAR, FAR = "10.77.0.2/24", "10.78.0.2/24"
+_POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  nodeName: %s
+  terminationGracePeriodSeconds: 1
+  containers: [{name: c, image: sampan.local/host, command: [python3, -m, http.server, "8080"]}]
+"""
+
+
+class Machine:
+    def __init__(self, home: Path, space: Path) -> None:
+        home.mkdir()
+        self.space, self.sampan = space, Sampan(home)
+        self.sampan.prefix = ["nsenter", f"--net={space}"]
+
+    def links(self) -> set[str]:
+        return {name for _, name in in_network(self.space, socket.if_nameindex)}
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Iterator[Machines]:
+    directory = tmp_path / "spaces"
+    directory.mkdir()
+    made = Machines(directory)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def machine(network: Machines, tmp_path: Path) -> Iterator[Machine]:
+    """A machine in the subnet of the server, which has not joined yet."""
+    made = Machine(tmp_path / "b", network.add("b", NEAR))
+    yield made
+    if made.sampan.folder().exists():
+        made.sampan.run("leave")
+
+
+@pytest.fixture
+def server(network: Machines, tmp_path: Path) -> Iterator[Machine]:
+    """A machine with a cluster that has one real node."""
+    machine = Machine(tmp_path / "a", network.add("a", "10.77.0.1/24"))
+    machine.sampan("up", "--detach", "--nodes", "1")
+    try:
+        yield machine
+    finally:
+        machine.sampan.run("down", "--delete")
+
+
+def kubectl(server: Machine, *words: str) -> str:
+    admin = str(server.sampan.folder() / "admin.kubeconfig")
+    return server.sampan("kubectl", "--kubeconfig", admin, *words)
+
+
+def join(machine: Machine, token: Path, *words: str, node: str = "machine-b") -> str:
+    return machine.sampan("join", SERVER, "--token-file", str(token), "--node-name", node, "--detach", *words)
+
+
+def token_file(server: Machine, path: Path, *words: str) -> Path:
+    path.write_text(server.sampan("token", "create", *words))
+    return path
+
+
+def run_pods(server: Machine, path: Path, nodes: dict[str, str]) -> dict[str, str]:
+    """Run a web server on each node, and return their addresses by pod name."""
+    path.write_text("---".join(_POD % (name, node) for name, node in nodes.items()))
+    kubectl(server, "apply", "-f", str(path))
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        pods = json.loads(kubectl(server, "get", "pods", "-o", "json"))["items"]
+        addresses = {pod["metadata"]["name"]: pod["status"].get("podIP", "") for pod in pods}
+        if len(pods) == len(nodes) and all(addresses.values()) and all(map(_is_ready, pods)):
+            return addresses
+        time.sleep(0.2)
+    raise AssertionError(f"the pods are not ready: {pods}")
+
+
+def _is_ready(pod: dict[str, dict[str, list[dict[str, str]]]]) -> bool:
+    conditions = pod["status"].get("conditions", [])
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+
+
+def fetch(server: Machine, pod: str, address: str) -> str:
+    script = "import sys, time, urllib.request as r\n"
+    script += "for _ in range(20):\n  try: print(r.urlopen(sys.argv[1], timeout=5).status); break\n"
+    script += "  except OSError: time.sleep(0.3)\n"
+    return kubectl(server, "exec", pod, "--", "python3", "-c", script, f"http://{address}:8080/").strip()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [NEAR, pytest.param(FAR, marks=pytest.mark.skipif(not kernel.can_create("vxlan"), reason="no vxlan here"))],
+    ids=["routes", "vxlan"],
+)
+def test_pods_of_joined_machines_reach_each_other(
+    server: Machine, machine: Machine, network: Machines, tmp_path: Path, address: str
+) -> None:
+    network.give_address(machine.space, address)
+    token = token_file(server, tmp_path / "token", "--one-use")
+    assert "has joined https://10.77.0.1:6443" in join(machine, token)
+    addresses = run_pods(server, tmp_path / "pods.yaml", {"pod-a": "node-0", "pod-b": "machine-b"})
+    assert fetch(server, "pod-a", addresses["pod-b"]) == "200"
+    assert fetch(server, "pod-b", addresses["pod-a"]) == "200"
+    assert "machine-b" in machine.sampan("leave")
+    assert "machine-b" not in kubectl(server, "get", "nodes")
+    assert machine.links() == {"lo", "eth0"}
+    assert not machine.sampan.folder().exists()
+
+
+def test_a_machine_joins_once_and_needs_no_token_afterwards(
+    server: Machine, machine: Machine, network: Machines, tmp_path: Path
+) -> None:
+    token = token_file(server, tmp_path / "token", "--one-use")
+    join(machine, token)
+    assert "already running" in machine.sampan("join")
+    secret = token.read_text().split("@")[0]
+    for file in machine.sampan.folder().rglob("*"):
+        assert not file.is_file() or secret not in file.read_bytes().decode("latin-1"), file
+    assert "machine-b" in machine.sampan("status")
+    machine.sampan("down")
+    assert "is that of a node that joined" in machine.sampan.fails("up", "--detach")
+    assert "sampan leave" in machine.sampan.fails("down", "--delete")
+    assert "has joined" in machine.sampan("join", "--detach")
+    other = Machine(tmp_path / "c", network.add("c", "10.77.0.3/24"))
+    refusal = other.sampan.fails("join", SERVER, "--token-file", str(token), "--node-name", "machine-c")
+    assert "token" in refusal
+    assert not other.sampan.folder().exists()
+    network.give_address(machine.space, "10.77.0.9/24")
+    deadline = time.monotonic() + 60
+    while "10.77.0.9" not in kubectl(server, "get", "nodes", "-o", "wide"):
+        assert time.monotonic() < deadline, "the node keeps its old address"
+        time.sleep(0.5)
+    machine.sampan("leave", "--drain")
+
+
+def test_what_is_wrong_is_explained(server: Machine, machine: Machine, tmp_path: Path) -> None:
+    token = token_file(server, tmp_path / "token")
+    arguments = ("--token-file", str(token), "--node-name")
+    assert "SERVER" in machine.sampan.fails("join")
+    assert "--token-file" in machine.sampan.fails("join", SERVER)
+    assert "--bind-address" in machine.sampan.fails("join", "10.77.0.1:7443", *arguments, "machine-b")
+    assert "ready node node-0" in machine.sampan.fails("join", SERVER, *arguments, "node-0")
+    wrong = tmp_path / "wrong"
+    wrong.write_text(token.read_text().split("@")[0] + f"@sha256:{'0' * 64}")
+    assert "Nothing was sent" in machine.sampan.fails("join", SERVER, "--token-file", str(wrong))
+    assert "has not joined" in machine.sampan.fails("leave")
+    assert not machine.sampan.folder().exists()

@@ -1,0 +1,167 @@
+"""The CA of a cluster is verified before a secret is sent."""
+
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from sampan.cluster.join.discovery import (
+    JoinError,
+    ServerAddress,
+    discover,
+    get,
+    parse_server,
+    pinned,
+    trusted_certificates,
+    verified_context,
+)
+from sampan.cluster.join.grants import cluster_info
+from sampan.cluster.join.token import JoinToken, new_token
+from sampan.controllers.security.bootstrap_tokens import signature
+from sampan.machinery.certificates import KeyPair, SigningRequest, issue, make_ca, public_key_hash
+
+NOW = 1_700_000_000.0
+CA = make_ca("kubernetes", now=NOW)
+EVIL = make_ca("kubernetes", now=NOW)
+TOKEN = new_token(public_key_hash(CA.certificate))
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("10.0.0.1", "10.0.0.1:6443"),
+        ("10.0.0.1:7443", "10.0.0.1:7443"),
+        ("https://example.org", "example.org:6443"),
+        ("fd00::1", "[fd00::1]:6443"),
+        ("[fd00::1]:7443", "[fd00::1]:7443"),
+    ],
+)
+def test_addresses_of_servers(text: str, address: str) -> None:
+    assert str(parse_server(text)) == address
+
+
+@pytest.mark.parametrize("text", ["", "http://example.org", "host:port", "https://"])
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(JoinError, match="SERVER"):
+        parse_server(text)
+
+
+def data(ca: bytes, token: JoinToken | None = None) -> dict[str, str]:
+    content = cluster_info("https://10.0.0.1:6443", ca).data
+    signed = (
+        {}
+        if token is None
+        else {f"jws-kubeconfig-{token.id}": signature(content["kubeconfig"], token.id, token.secret)}
+    )
+    return {**content, **signed}
+
+
+def test_the_pinned_ca_is_trusted() -> None:
+    assert trusted_certificates(data(CA.certificate), TOKEN, "server").strip() == CA.certificate.strip()
+    assert trusted_certificates(data(CA.certificate, TOKEN), TOKEN, "server").strip() == CA.certificate.strip()
+
+
+def test_a_certificate_beside_the_pinned_one_is_not_trusted() -> None:
+    both = CA.certificate + EVIL.certificate
+    assert trusted_certificates(data(both), TOKEN, "server").strip() == CA.certificate.strip()
+
+
+def test_another_ca_is_refused() -> None:
+    with pytest.raises(JoinError, match="Nothing was sent"):
+        trusted_certificates(data(EVIL.certificate), TOKEN, "server")
+
+
+def test_a_wrong_signature_is_refused() -> None:
+    forged = JoinToken(TOKEN.id, "0" * 16)
+    with pytest.raises(JoinError, match="signature"):
+        trusted_certificates(data(CA.certificate, forged), TOKEN, "server")
+
+
+def test_a_token_without_a_hash_needs_the_signature() -> None:
+    bare = JoinToken(TOKEN.id, TOKEN.secret)
+    assert trusted_certificates(data(CA.certificate, TOKEN), bare, "server").strip() == CA.certificate.strip()
+    with pytest.raises(JoinError, match="not signed"):
+        trusted_certificates(data(CA.certificate), bare, "server")
+
+
+def test_a_renewed_ca_has_the_same_hash() -> None:
+    renewed = make_ca("kubernetes", now=NOW + 1000, key=CA.key)
+    assert renewed.certificate != CA.certificate
+    assert pinned([renewed.certificate], TOKEN.ca_hash, "server") == renewed.certificate
+
+
+# -- over the network --------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def serving(ca: KeyPair, status: int, body: bytes, directory: Path) -> Iterator[tuple[ServerAddress, list[str]]]:
+    """Yield the address of a server with a certificate of the CA, and the credentials that it receives."""
+    received: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            received.append(self.headers.get("Authorization", ""))
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    import time
+
+    pair = issue(ca, SigningRequest(common_name="server", addresses=["127.0.0.1"], is_server=True), now=time.time())
+    file = directory / "server.pem"
+    file.write_bytes(pair.certificate + pair.key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield ServerAddress("127.0.0.1", server.server_port), received
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_the_ca_comes_from_the_server_without_credentials(tmp_path: Path) -> None:
+    body = msgspec.json.encode({"data": data(CA.certificate)})
+    with serving(CA, 200, body, tmp_path) as (address, received):
+        result = discover(address, TOKEN)
+    assert result.ca_pem.strip() == CA.certificate.strip()
+    assert result.server_time is not None
+    assert received == [""]
+
+
+def test_another_cluster_never_gets_the_token(tmp_path: Path) -> None:
+    body = msgspec.json.encode({"data": data(EVIL.certificate)})
+    with serving(EVIL, 200, body, tmp_path) as (address, received), pytest.raises(JoinError, match="Nothing was sent"):
+        discover(address, TOKEN)
+    assert received == [""]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "text"),
+    [(404, b"{}", "sampan token create"), (403, b"{}", "--ca-file"), (200, b"hello", "not a Kubernetes API server")],
+)
+def test_servers_without_cluster_info(status: int, body: bytes, text: str, tmp_path: Path) -> None:
+    with serving(CA, status, body, tmp_path) as (address, _), pytest.raises(JoinError, match=text):
+        discover(address, TOKEN)
+
+
+def test_a_server_with_another_certificate_is_refused(tmp_path: Path) -> None:
+    with serving(EVIL, 200, b"{}", tmp_path) as (address, received), pytest.raises(JoinError, match="certificate"):
+        get(address, "/version", verified_context(make_ca("kubernetes", now=NOW).certificate))
+    assert received == []
+
+
+def test_a_server_that_does_not_listen() -> None:
+    with pytest.raises(JoinError, match="--bind-address"):
+        discover(ServerAddress("127.0.0.1", 1), TOKEN)

@@ -1,0 +1,21 @@
+"""What tests of the network between machines share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.network.machines import Machines
+
+
+@pytest.fixture
+def machines(tmp_path: Path) -> Iterator[Machines]:
+    directory = tmp_path / "spaces"
+    directory.mkdir()
+    made = Machines(directory)
+    try:
+        yield made
+    finally:
+        made.close()

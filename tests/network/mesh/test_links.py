@@ -1,0 +1,142 @@
+"""Routes and tunnels between machines, with real packets."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from ipaddress import ip_interface, ip_network
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from sampan.machinery.network_namespace import in_network
+from sampan.network.mesh import kernel
+from sampan.network.mesh.config import ROUTES, VXLAN
+from sampan.network.mesh.links import MeshLinks, wireguard_settings
+from sampan.network.mesh.mesh_plan import Machine, MeshPlan, plan_mesh
+from tests.network.machines import Machines
+from tests.network.pods.lab import listening, needs_network, source_seen
+
+pytestmark = needs_network
+
+T = TypeVar("T")
+
+
+def with_links(space: Path, call: Callable[[MeshLinks], T]) -> T:
+    def work() -> T:
+        links = MeshLinks(identity="test", cluster=b"CA", wireguard_port=51820)
+        try:
+            return call(links)
+        finally:
+            links.close()
+
+    return in_network(space, work)
+
+
+def machine(address: str, cidr: str, *offered: str) -> Machine:
+    return Machine(
+        nodes=[address], interfaces=[ip_interface(address)], destinations=[ip_network(cidr)], offered=offered
+    )
+
+
+def apply(space: Path, own: Machine, *others: Machine) -> None:
+    plan = plan_mesh(own, others, wireguard_port=51820)
+    with_links(space, lambda links: links.apply(plan, own.interfaces[0], ""))
+
+
+def give_pod(space: Path, address: str) -> None:
+    """An address on the loopback interface stands for a pod."""
+    from pyroute2 import IPRoute
+
+    def work() -> None:
+        with IPRoute() as netlink:
+            netlink.addr("add", index=1, address=address)
+
+    in_network(space, work)
+
+
+def routes(space: Path) -> list[str]:
+    from pyroute2 import IPRoute
+
+    def work() -> list[str]:
+        with IPRoute() as netlink:
+            found = netlink.get_routes(family=socket.AF_INET, table=254)
+            return sorted(str(route.get("dst")) for route in found if route.get("dst"))
+
+    return in_network(space, work)
+
+
+def links_of(space: Path) -> list[str]:
+    return sorted(name for _, name in in_network(space, socket.if_nameindex))
+
+
+@pytest.mark.parametrize(
+    ("backend", "second"),
+    [
+        (ROUTES, "10.77.0.2/24"),
+        pytest.param(
+            VXLAN, "10.78.0.2/24", marks=pytest.mark.skipif(not kernel.can_create(VXLAN), reason="no vxlan here")
+        ),
+    ],
+)
+def test_pods_of_two_machines_reach_each_other(machines: Machines, backend: str, second: str) -> None:
+    a, b = machines.add("a", "10.77.0.1/24"), machines.add("b", second)
+    give_pod(a, "10.200.0.5/32")
+    give_pod(b, "10.200.1.5/32")
+    one, two = machine("10.77.0.1/24", "10.200.0.0/24", backend), machine(second, "10.200.1.0/24", backend)
+    for _ in range(2):  # the second time changes nothing
+        apply(a, one, two)
+        apply(b, two, one)
+    with listening(b, 8080) as server:
+        seen = source_seen(server, a, ("10.200.1.5", 8080))
+    assert seen == ("10.77.0.1" if backend == ROUTES else "10.200.0.0")
+    assert "10.200.1.0" in routes(a)
+    for space in (a, b):
+        with_links(space, lambda links: links.remove_all())
+        assert "10.200.1.0" not in routes(space)
+        assert links_of(space) == ["eth0", "lo"]
+
+
+@pytest.mark.skipif(not kernel.can_create(VXLAN), reason="no vxlan here")
+def test_a_plan_without_peers_removes_the_tunnel(machines: Machines) -> None:
+    a = machines.add("a", "10.77.0.1/24")
+    one, two = machine("10.77.0.1/24", "10.200.0.0/24", VXLAN), machine("10.78.0.2/24", "10.200.1.0/24", VXLAN)
+    apply(a, one, two)
+    assert len(links_of(a)) == 3
+    moved = machine("10.78.0.9/24", "10.200.1.0/24", VXLAN)
+    apply(a, one, moved)
+    assert len(links_of(a)) == 3
+    apply(a, one)
+    assert links_of(a) == ["eth0", "lo"]
+
+
+def test_routes_of_others_stay(machines: Machines) -> None:
+    from pyroute2 import IPRoute
+
+    a = machines.add("a", "10.77.0.1/24")
+
+    def add() -> None:
+        with IPRoute() as netlink:
+            netlink.route("add", dst="10.201.0.0/24", gateway="10.77.0.9")
+
+    in_network(a, add)
+    apply(a, machine("10.77.0.1/24", "10.200.0.0/24", ROUTES), machine("10.77.0.2/24", "10.200.1.0/24", ROUTES))
+    with_links(a, lambda links: links.remove_all())
+    assert routes(a) == ["10.201.0.0", "10.77.0.0"]
+
+
+def test_a_gateway_in_no_subnet_is_an_error(machines: Machines) -> None:
+    from sampan.network.mesh.links import MeshError
+    from sampan.network.mesh.mesh_plan import MeshRoute
+
+    a = machines.add("a", "10.77.0.1/24")
+    plan = MeshPlan(routes=frozenset({MeshRoute("10.200.1.0/24", ROUTES, "192.0.2.1")}))
+    with pytest.raises(MeshError, match=r"subnet of 192\.0\.2\.1"):
+        with_links(a, lambda links: links.apply(plan, ip_interface("10.77.0.1/24"), ""))
+
+
+def test_the_settings_of_a_wireguard_peer() -> None:
+    settings = wireguard_settings("key", "[fd00::1]:51820", ["10.200.1.0/24"])
+    assert (settings["endpoint_addr"], settings["endpoint_port"]) == ("fd00::1", 51820)
+    assert settings["persistent_keepalive"] == 25

@@ -1,0 +1,153 @@
+"""Which routes and tunnels a machine needs."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from ipaddress import ip_interface, ip_network
+
+import pytest
+
+from sampan.api.types.core_v1 import Node, NodeAddress, NodeSpec, NodeStatus
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.network.mesh.config import ROUTES, VXLAN, WIREGUARD
+from sampan.network.mesh.mesh_plan import (
+    ADDRESSES,
+    OFFERED,
+    Machine,
+    MeshPlan,
+    MeshRoute,
+    annotations_of,
+    choose_backend,
+    hardware_address,
+    link_name,
+    plan_mesh,
+    read_machines,
+    route_metric,
+    vxlan_identifier,
+)
+
+EVERYTHING = (ROUTES, WIREGUARD, VXLAN)
+
+
+def node(name: str, address: str, *cidrs: str, annotations: dict[str, str] | None = None) -> Node:
+    return Node(
+        metadata=ObjectMeta(name=name, annotations=annotations or {}),
+        spec=NodeSpec(podCIDRs=list(cidrs)),
+        status=NodeStatus(addresses=[NodeAddress(type="InternalIP", address=address)]),
+    )
+
+
+def machine(*addresses: str, cidrs: Sequence[str] = (), offered: Sequence[str] = EVERYTHING, key: str = "") -> Machine:
+    return Machine(
+        nodes=[addresses[0]],
+        interfaces=[ip_interface(address) for address in addresses],
+        destinations=[ip_network(cidr) for cidr in cidrs],
+        offered=offered,
+        public_key=key,
+    )
+
+
+OWN = machine("10.0.0.1/24", cidrs=["10.200.0.0/24"], key="own")
+NEAR = machine("10.0.0.2/24", cidrs=["10.200.1.0/24"], key="near")
+FAR = machine("10.9.0.3/24", cidrs=["10.200.2.0/24"], key="far")
+
+
+def plan(*others: Machine, own: Machine = OWN) -> MeshPlan:
+    return plan_mesh(own, others, wireguard_port=51820)
+
+
+def test_machines_of_a_subnet_use_plain_routes() -> None:
+    result = plan(NEAR)
+    assert result.routes == {MeshRoute("10.200.1.0/24", ROUTES, "10.0.0.2")}
+    assert not result.vxlan_peers
+    assert not result.wireguard_peers
+    assert not result.tunnel_addresses
+
+
+def test_machines_of_different_subnets_use_wireguard() -> None:
+    result = plan(NEAR, FAR)
+    assert MeshRoute("10.200.2.0/24", WIREGUARD) in result.routes
+    (peer,) = result.wireguard_peers
+    assert (peer.public_key, peer.endpoint) == ("far", "10.9.0.3:51820")
+    assert peer.allowed == ("10.200.2.0/24", "10.9.0.3/32")
+    assert result.tunnel_addresses == ("10.200.0.0/32",)
+
+
+def test_an_endpoint_behind_address_translation_is_used() -> None:
+    (peer,) = plan(replace(FAR, endpoint="198.51.100.1:4000")).wireguard_peers
+    assert peer.endpoint == "198.51.100.1:4000"
+
+
+def test_vxlan_is_used_where_one_machine_has_no_wireguard() -> None:
+    result = plan(machine("10.9.0.3/24", cidrs=["10.200.2.0/24"], offered=(ROUTES, VXLAN)))
+    (peer,) = result.vxlan_peers
+    assert peer.address == "10.9.0.3"
+    assert result.routes == {MeshRoute("10.200.2.0/24", VXLAN, "10.200.2.0", peer.hardware)}
+
+
+def test_a_machine_that_can_only_be_routed_to_is_reported() -> None:
+    result = plan(machine("10.9.0.3/24", cidrs=["10.200.2.0/24"], offered=(ROUTES,)))
+    assert not result.routes
+    assert "share no subnet" in result.unreachable["10.9.0.3/24"]
+
+
+def test_machines_with_different_forced_backends_are_reported() -> None:
+    result = plan(replace(NEAR, offered=(WIREGUARD,)), own=replace(OWN, offered=(VXLAN,)))
+    assert result.unreachable == {"10.0.0.2/24": "this machine offers vxlan, the other one wireguard"}
+
+
+def test_a_forced_tunnel_is_used_inside_a_subnet_too() -> None:
+    assert choose_backend(OWN, replace(NEAR, offered=(VXLAN,))) == VXLAN
+
+
+def test_ipv6_pods_need_an_ipv6_subnet_for_routes() -> None:
+    both = machine("10.0.0.2/24", "fd00::2/64", cidrs=["10.200.1.0/24", "fd01::/64"])
+    own = machine("10.0.0.1/24", "fd00::1/64")
+    assert MeshRoute("fd01::/64", ROUTES, "fd00::2") in plan(both, own=own).routes
+    lacking = plan(both)
+    assert {route.destination for route in lacking.routes} == {"10.200.1.0/24"}
+    assert "IPv6" in lacking.unreachable["10.0.0.2/24"]
+
+
+@pytest.mark.parametrize("one", [OWN, NEAR, FAR, replace(FAR, offered=(VXLAN,)), replace(FAR, public_key="")])
+@pytest.mark.parametrize("other", [OWN, NEAR, FAR, replace(NEAR, offered=(VXLAN, ROUTES)), machine("fd00::1/64")])
+def test_both_sides_decide_alike(one: Machine, other: Machine) -> None:
+    assert choose_backend(one, other) == choose_backend(other, one)
+
+
+def test_machines_are_read_from_nodes() -> None:
+    behind = {ADDRESSES: "10.0.0.1/24", OFFERED: "routes,vxlan"}
+    nodes = [
+        node("node-0", "172.18.0.2", "10.200.0.0/24", annotations=behind),
+        node("node-1", "172.18.0.3", "10.200.1.0/24", annotations=behind),
+        node("other", "10.0.0.7", "10.200.7.0/24"),
+        node("own", "10.0.0.9", "10.200.9.0/24"),
+        node("hollow", "100.64.0.1", "10.200.8.0/24", annotations={"sampan.dev/runtime": "hollow"}),
+        node("homeless", "", "10.200.6.0/24"),
+    ]
+    first, second = read_machines(nodes, lambda node: node.metadata.name == "own")
+    assert first.nodes == ["node-0", "node-1"]
+    assert [str(item) for item in first.destinations] == [
+        "10.200.0.0/24",
+        "172.18.0.2/32",
+        "10.200.1.0/24",
+        "172.18.0.3/32",
+    ]
+    assert first.offered == ["routes", "vxlan"]
+    assert (second.nodes, second.offered) == (["other"], ["routes"])
+    assert choose_backend(OWN, second) == ROUTES
+
+
+def test_a_machine_is_published_and_read_back() -> None:
+    annotations = {key: value for key, value in annotations_of(FAR).items() if value is not None}
+    (read,) = read_machines([node("far", "10.9.0.3", "10.200.2.0/24", annotations=annotations)], lambda node: False)
+    assert (read.interfaces, read.offered, read.public_key) == (list(FAR.interfaces), list(FAR.offered), "far")
+
+
+def test_names_are_stable_and_fit_the_kernel() -> None:
+    assert len(link_name(VXLAN, "/var/lib/sampan")) <= 15
+    assert link_name(VXLAN, "a") != link_name(VXLAN, "b")
+    assert 20_000 <= route_metric("a") < 30_000
+    assert 0 < vxlan_identifier(b"CA") < 1 << 24
+    octets = hardware_address("10.0.0.1").split(":")
+    assert len(octets) == 6
+    assert int(octets[0], 16) & 3 == 2

@@ -1,0 +1,34 @@
+"""Which pod CIDRs the nodes of a machine reach directly, and which through the machine."""
+
+from sampan.api.types.core_v1 import Node, NodeAddress, NodeSpec, NodeStatus
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.network.nodes.routes import distant_pod_cidrs, pod_routes
+
+NODE_CIDRS = ["172.30.0.0/22"]
+
+
+def node(name: str, address: str, *cidrs: str, runtime: str = "oci") -> Node:
+    return Node(
+        metadata=ObjectMeta(name=name, annotations={"sampan.dev/runtime": runtime}),
+        spec=NodeSpec(podCIDRs=list(cidrs)),
+        status=NodeStatus(addresses=[NodeAddress(type="InternalIP", address=address)]),
+    )
+
+
+NODES = [
+    node("node-0", "172.30.0.2", "10.200.0.0/24"),
+    node("node-1", "172.30.0.3", "10.200.1.0/24", "fd00::/64"),
+    node("joined", "10.0.0.2", "10.200.2.0/24"),
+    node("hollow", "100.64.0.1", "10.200.3.0/24", runtime="hollow"),
+]
+
+
+def test_nodes_on_the_bridge_are_gateways() -> None:
+    assert pod_routes(NODES, NODE_CIDRS) == {
+        "node-0": {"10.200.0.0/24": "172.30.0.2"},
+        "node-1": {"10.200.1.0/24": "172.30.0.3"},
+    }
+
+
+def test_real_nodes_of_other_machines_are_distant() -> None:
+    assert distant_pod_cidrs(NODES, NODE_CIDRS) == ["10.200.2.0/24"]
