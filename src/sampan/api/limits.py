@@ -122,6 +122,15 @@ CEL_COST: Final = 1_000_000
 Everything that builds strings and lists costs in proportion to their size, so this bounds the memory of an evaluation
 too."""
 
+CUSTOM_RULES_COST: Final = 10_000_000
+"""The cost that the validation rules of one custom object may have together when it is written."""
+
+CUSTOM_RULE_ESTIMATE: Final = 10_000_000
+"""The largest estimated cost of a validation rule in a CustomResourceDefinition, for all values that it applies to."""
+
+CUSTOM_SCHEMA_ESTIMATE: Final = 100_000_000
+"""The largest estimated cost of all validation rules of a schema."""
+
 DEVICE_SELECTOR_COST: Final = 1_000_000
 """The cost limit of a device selector, estimated when it is written and enforced when it is evaluated."""
 

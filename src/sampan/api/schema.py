@@ -78,6 +78,10 @@ class SchemaSource(Protocol):
     @property
     def tree(self) -> Schema: ...
 
+    @property
+    def openapi(self) -> Mapping[str, Any] | None:
+        """The schema as it was written, for OpenAPI documents."""
+
 
 ANY = Schema(preserve_unknown=True)
 

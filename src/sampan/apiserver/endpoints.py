@@ -18,6 +18,7 @@ from sampan.apiserver.fieldmanager.ownership import is_reset_in_body
 from sampan.apiserver.fieldmanager.scale_handler import ScaleOwnership
 from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.codec import ResourceCodec
+from sampan.apiserver.registry.custom.custom_schema import CustomSchema
 from sampan.apiserver.registry.deletion import DeleteOptions
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.registry.store import TOO_LARGE, AdmissionCheck, Store, WriteResult
@@ -65,6 +66,12 @@ class ApiEndpoints:
         """Handles small YAML bodies and small objects with CEL expressions. It is separate so that they do not wait for
         large objects, each of which can take a second."""
         self._worker = WorkerThread("sampan-large-object")
+
+    async def compile_schema(self, resource: Resource) -> None:
+        """Compile the schema of a custom resource, in a worker thread, before the first write needs it."""
+        schema = resource.schema
+        if isinstance(schema, CustomSchema) and not schema.is_complete:
+            await self._small_worker.run(schema.complete)
 
     # -- get, list and watch -----------------------------------------------------------------------------------------
 

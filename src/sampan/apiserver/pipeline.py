@@ -167,6 +167,8 @@ class Pipeline:
             _negotiate(call, resource)
         if behaviour.deprecation and call.verb != "watch":
             call.warn(behaviour.deprecation)
+        if resource.is_custom and call.verb in _CHANGES:
+            await self.endpoints.compile_schema(resource)
         handler = behaviour.handlers.get(call.subresource)
         if handler is not None:
             return await handler(self.endpoints, call)
@@ -187,6 +189,7 @@ def _subject(call: Call, name: str = "") -> str:
 
 
 _LOG_MEDIA_TYPES = ("text/plain", *OBJECT_MEDIA_TYPES)
+_CHANGES = frozenset({"create", "update", "patch"})
 _PROXIED = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _BY_METHOD = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 

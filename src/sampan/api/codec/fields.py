@@ -21,9 +21,10 @@ def check_fields(value: Any, schema: Schema) -> list[str]:
     return nsmallest(limits.STRICT_ERRORS, _Unknown(remove=False).below(value, schema, "", is_object=True))
 
 
-def prune(value: Any, schema: Schema) -> list[str]:
-    """Remove the fields that the schema does not have; return their paths, sorted, at most 100."""
-    return nsmallest(limits.STRICT_ERRORS, _Unknown(remove=True).below(value, schema, "", is_object=True))
+def prune(value: Any, schema: Schema, *, is_object: bool = True) -> list[str]:
+    """Remove the fields that the schema does not have; return their paths, sorted, at most 100. `is_object` is whether
+    the value is a complete object, which has apiVersion, kind and metadata."""
+    return nsmallest(limits.STRICT_ERRORS, _Unknown(remove=True).below(value, schema, "", is_object=is_object))
 
 
 class _Unknown:

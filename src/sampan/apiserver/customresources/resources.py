@@ -64,11 +64,14 @@ def declare_resource(
 def declare_behaviour(
     definition: ResourceDefinition, version: DefinitionVersion, resource: Resource, stored_version: StoredVersion
 ) -> ResourceBehaviour:
+    schema = resource.schema
+    assert isinstance(schema, CustomSchema)
     scale = version.subresources.scale if version.subresources is not None else None
     paths = ScalePaths(scale) if scale is not None else None
     strategy = CustomStrategy(
         resource=resource,
         columns=columns_of(version.additionalPrinterColumns, resource.qualified),
+        schema=schema,
         scale=paths,
         is_terminating=definition.is_terminating,
     )

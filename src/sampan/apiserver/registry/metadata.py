@@ -47,7 +47,7 @@ def validate_object_meta(
     if meta.generation < 0:
         text = "must be greater than or equal to 0"
         field_errors.append(FieldError.invalid(METADATA / "generation", meta.generation, text))
-    field_errors += _validate_labels_and_references(meta)
+    field_errors += validate_labels_and_references(meta)
     if meta.finalizers:
         field_errors += _validate_finalizers(meta.finalizers)
         field_errors += _validate_finalizer_names(meta.finalizers) if needs_qualified_finalizers else []
@@ -61,7 +61,7 @@ def validate_object_meta_update(
 
     It validates the new metadata, then the update, then the update again as a part of the kind's own validation.
     """
-    change, body = _validate_immutable_fields(meta, old), _validate_labels_and_references(meta)
+    change, body = _validate_immutable_fields(meta, old), validate_labels_and_references(meta)
     whole = [*_validate_generate_name(meta.generateName, _path_segment), *body]
     if meta.finalizers:
         whole += _validate_finalizers(meta.finalizers)
@@ -148,7 +148,7 @@ def _validate_namespace(namespace: str, is_namespaced: bool) -> list[FieldError]
     return [FieldError.invalid(at, namespace, text) for text in names.dns1123_label(namespace)]
 
 
-def _validate_labels_and_references(meta: ObjectMeta) -> list[FieldError]:
+def validate_labels_and_references(meta: ObjectMeta) -> list[FieldError]:
     field_errors: list[FieldError] = []
     if meta.labels:
         field_errors += label_errors(meta.labels, "metadata.labels")

@@ -6,8 +6,9 @@ of a request. The cost estimation uses these sizes. Schemas may be cyclic, so th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from sampan.api.limits import REQUEST_BODY_BYTES
 from sampan.api.schema import Schema
@@ -28,6 +29,7 @@ from sampan.machinery.cel.checker.types import (
     sized,
 )
 from sampan.machinery.cel.escapes import escaped
+from sampan.machinery.cel.runtime.values import parse_duration, parse_timestamp
 
 _LONGEST_STRING = REQUEST_BODY_BYTES - 2
 _SCALARS: Final[Mapping[str, tuple[Type, int]]] = {"boolean": (BOOL, 4), "number": (DOUBLE, 1), "integer": (INT, 1)}
@@ -41,7 +43,7 @@ _FORMATS: Final[Mapping[str, tuple[Type, int, int]]] = {
 _TEXT = Schema(type="string")
 
 
-class _Declared(NamedTuple):
+class DeclaredType(NamedTuple):
     type: Type
     min_size: int
     """The size of the smallest value in JSON, in bytes."""
@@ -51,13 +53,13 @@ def declared_type(schema: Schema, name: str, *, is_resource: bool = False) -> Ty
     """Return the type of the values of a schema; None if expressions cannot access them, because their content is
     unspecified. `apiVersion`, `kind`, `metadata.name` and `metadata.generateName` of a resource are always
     accessible."""
-    declared = _declare(schema, name, is_resource=is_resource)
+    declared = declare(schema, name, is_resource=is_resource)
     return None if declared is None else declared.type
 
 
-def _declare(schema: Schema, name: str, *, is_resource: bool = False) -> _Declared | None:
+def declare(schema: Schema, name: str, *, is_resource: bool = False) -> DeclaredType | None:
     if schema.is_int_or_string:
-        return _Declared(sized(DYN, _max_length(schema, _LONGEST_STRING)), 1)
+        return DeclaredType(sized(DYN, _max_length(schema, _LONGEST_STRING)), 1)
     if schema.type == "array":
         return _declare_list(schema, name)
     if schema.type == "object":
@@ -65,49 +67,47 @@ def _declare(schema: Schema, name: str, *, is_resource: bool = False) -> _Declar
     if schema.type == "string":
         return _declare_string(schema)
     scalar = _SCALARS.get(schema.type)
-    return None if scalar is None else _Declared(*scalar)
+    return None if scalar is None else DeclaredType(*scalar)
 
 
-def _declare_list(schema: Schema, name: str) -> _Declared | None:
-    items = (
-        None if schema.items is None else _declare(schema.items, f"{name}.@items", is_resource=schema.items.embedded)
-    )
+def _declare_list(schema: Schema, name: str) -> DeclaredType | None:
+    items = None if schema.items is None else declare(schema.items, f"{name}.@items", is_resource=schema.items.embedded)
     if items is None:
         return None
     size = _bound(schema, "maxItems", _LONGEST_STRING // (items.min_size + 1))
-    return _Declared(list_of(items.type, max_size=size), 2)
+    return DeclaredType(list_of(items.type, max_size=size), 2)
 
 
-def _declare_map(schema: Schema, name: str) -> _Declared | None:
+def _declare_map(schema: Schema, name: str) -> DeclaredType | None:
     assert schema.additional is not None
-    values = _declare(schema.additional, f"{name}.@values", is_resource=schema.additional.embedded)
+    values = declare(schema.additional, f"{name}.@values", is_resource=schema.additional.embedded)
     if values is None:
         return None
     size = _bound(schema, "maxProperties", _LONGEST_STRING // (values.min_size + 6))
-    return _Declared(map_of(STRING, values.type, max_size=size), 2)
+    return DeclaredType(map_of(STRING, values.type, max_size=size), 2)
 
 
-def _declare_object(schema: Schema, name: str, *, is_resource: bool) -> _Declared:
+def _declare_object(schema: Schema, name: str, *, is_resource: bool) -> DeclaredType:
     properties = _with_metadata(schema.properties) if is_resource else schema.properties
     min_size = 2
     for field in schema.required:
         value = properties.get(field)
         if value is None or not isinstance(value.default, type(_TEXT.default)):
             continue
-        declared = _declare(value, f"{name}.{field}", is_resource=value.embedded)
+        declared = declare(value, f"{name}.{field}", is_resource=value.embedded)
         if declared is not None:
             min_size += len(field) + declared.min_size + 4
-    return _Declared(_SchemaObject(schema.name or name, properties), min_size)
+    return DeclaredType(_SchemaObject(schema.name or name, properties), min_size)
 
 
-def _declare_string(schema: Schema) -> _Declared:
+def _declare_string(schema: Schema) -> DeclaredType:
     if schema.format == "byte":
-        return _Declared(sized(BYTES, _bound(schema, "maxLength", _LONGEST_STRING)), 2)
+        return DeclaredType(sized(BYTES, _bound(schema, "maxLength", _LONGEST_STRING)), 2)
     if schema.format in _FORMATS:
         type_, least, largest = _FORMATS[schema.format]
-        return _Declared(sized(type_, largest), least)
+        return DeclaredType(sized(type_, largest), least)
     longest = max((len(value.encode()) for value in schema.enum if isinstance(value, str)), default=_LONGEST_STRING)
-    return _Declared(sized(STRING, _max_length(schema, longest)), 2)
+    return DeclaredType(sized(STRING, _max_length(schema, longest)), 2)
 
 
 def _bound(schema: Schema, key: str, otherwise: int) -> int:
@@ -161,3 +161,59 @@ class _Fields(Mapping[str, TypeField]):
 
     def __len__(self) -> int:
         return len(self._properties)
+
+
+Adapter = Callable[[Any], Any]
+"""From a JSON value to the value that expressions see."""
+
+
+def value_adapter(schema: Schema) -> Adapter | None:
+    """Return the function that converts JSON values of a schema: times, durations and bytes are strings in JSON. None
+    if no value has to be converted."""
+    if schema.type == "array":
+        inner = value_adapter(schema.items) if schema.items is not None else None
+        return None if inner is None else _list_adapter(inner)
+    if schema.type == "object":
+        return _object_adapter(schema)
+    return _FORMAT_ADAPTERS.get(schema.format) if schema.type == "string" else None
+
+
+def _list_adapter(inner: Adapter) -> Adapter:
+    return lambda value: [inner(item) for item in value] if isinstance(value, list) else value
+
+
+def _object_adapter(schema: Schema) -> Adapter | None:
+    members = {name: adapt for name, child in schema.properties.items() if (adapt := value_adapter(child)) is not None}
+    other = value_adapter(schema.additional) if schema.additional is not None else None
+    if not members and other is None:
+        return None
+
+    def convert(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {name: (members.get(name) or other or _same)(member) for name, member in value.items()}
+
+    return convert
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _parsed(parse: Callable[[str], Any]) -> Adapter:
+    def convert(value: Any) -> Any:
+        try:
+            return parse(value)
+        except (ValueError, TypeError):
+            return value
+
+    return convert
+
+
+_FORMAT_ADAPTERS: Final[Mapping[str, Adapter]] = {
+    "byte": _parsed(b64decode),
+    "date": _parsed(lambda text: parse_timestamp(f"{text}T00:00:00Z")),
+    "date-time": _parsed(parse_timestamp),
+    "micro-time": _parsed(parse_timestamp),
+    "duration": _parsed(parse_duration),
+}

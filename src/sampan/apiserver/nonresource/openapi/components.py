@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sampan.api import openapi, schemas
@@ -26,7 +27,8 @@ class Definitions:
     """Schemas by name, for all served resources."""
 
     def __init__(self, scheme: Scheme) -> None:
-        self._custom: dict[str, dict[str, Any]] = {}
+        self._custom: dict[str, Callable[[], dict[str, Any]]] = {}
+        """The schemas of custom resources, which are decoded for each document, because they are large."""
         self._names: dict[tuple[str, str, str], str] = {}
         for resource in scheme:
             if resource.is_custom:
@@ -53,7 +55,8 @@ class Definitions:
         while pending:
             name = pending.pop()
             if name not in definitions:
-                definitions[name] = self._custom.get(name) or _builtin(name)
+                custom = self._custom.get(name)
+                definitions[name] = custom() if custom is not None else _builtin(name)
                 pending += references(definitions[name])
         for kind in _EVERYWHERE:
             if (schema := definitions.get(f"{META}.{kind}")) is not None:
@@ -68,8 +71,8 @@ class Definitions:
         gvk = (resource.group, resource.version, resource.kind)
         self._names[gvk] = name
         self._names[resource.group, resource.version, resource.list_kind] = list_name
-        self._custom[name] = _custom(resource)
-        self._custom[list_name] = _custom_list(resource, name)
+        self._custom[name] = partial(_custom, resource)
+        self._custom[list_name] = partial(_custom_list, resource, name)
 
 
 def references(node: Any) -> Iterator[str]:
@@ -100,7 +103,7 @@ def _builtin(name: str) -> dict[str, Any]:
 
 
 def _custom(resource: Resource) -> dict[str, Any]:
-    source = dict(_published((resource.schema.tree.openapi if resource.schema is not None else None) or _ANY_OBJECT))
+    source = dict(_published((resource.schema.openapi if resource.schema is not None else None) or _ANY_OBJECT))
     metadata = {"allOf": [{"$ref": f"{_PREFIX}{META}.ObjectMeta"}], **_text("metadata")}
     own = source.get("properties") or {}
     source["properties"] = {**own, **_title(), "metadata": metadata}

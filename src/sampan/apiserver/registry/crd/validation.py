@@ -136,19 +136,6 @@ _TEXT_FORMATS = frozenset(
 _FORMATS = {"integer": ("int32", "int64"), "number": ("float", "double")}
 
 
-def validate_schema(validation: CustomResourceValidation | None, at: str) -> FieldErrors:
-    schema = validation.openAPIV3Schema if validation is not None else None
-    if schema is None:
-        return
-    at = f"{at}.openAPIV3Schema"
-    if schema.nullable:
-        yield FieldError.forbidden(f"{at}.nullable", "nullable cannot be true at the root")
-    if not schema.type:
-        yield FieldError.required(f"{at}.type", "must not be empty at the root")
-    elif schema.type != "object":
-        yield FieldError.invalid(f"{at}.type", schema.type, "must be object at the root")
-
-
 def unknown_formats(validation: CustomResourceValidation | None) -> Iterator[str]:
     """Yield formats that are unknown and therefore not validated."""
     schema = validation.openAPIV3Schema if validation is not None else None

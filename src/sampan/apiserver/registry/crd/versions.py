@@ -21,7 +21,7 @@ from sampan.api.types.apiextensions_v1 import (
     JSONSchemaProps,
     SelectableField,
 )
-from sampan.apiserver.registry.crd.validation import validate_schema
+from sampan.apiserver.registry.crd.schemas import validate_schema
 from sampan.apiserver.registry.validation import FieldErrors, validate_required
 
 _FIELDS = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
@@ -69,7 +69,7 @@ def validate_versions(spec: Hoisted) -> FieldErrors:
         if messages := names.dns1035_label(version.name):
             yield FieldError.invalid(f"{at}.name", version.name, ",".join(messages))
         yield from _validate_deprecation(version, f"{at}.deprecationWarning")
-        yield from validate_schema(version.schema, f"{at}.schema")
+        yield from validate_schema(version.schema, f"{at}.schema", has_status=_has_status(version))
         yield from _validate_subresources_and_columns(version, at)
         yield from _validate_selectable_fields(version.selectableFields, version.schema, f"{at}.selectableFields")
     shown_versions = shown(list(spec.versions))
@@ -83,13 +83,17 @@ def validate_versions(spec: Hoisted) -> FieldErrors:
 
 def validate_common_fields(spec: Hoisted) -> FieldErrors:
     """Yield the errors of what all versions have in common."""
-    yield from validate_schema(spec.schema, "spec.validation")
+    yield from validate_schema(spec.schema, "spec.validation", has_status=_has_status(spec))
     yield from _validate_subresources_and_columns(spec, _TOP)
     if spec.selectableFields and spec.schema is None:
         text = "may only be set when validations.schema is included"
         yield FieldError.invalid("spec.selectableFields", "", text)
     else:
         yield from _validate_selectable_fields(spec.selectableFields, spec.schema, "spec.selectableFields")
+
+
+def _has_status(version: Hoisted | CustomResourceDefinitionVersion) -> bool:
+    return version.subresources is not None and version.subresources.status is not None
 
 
 def validate_stored_versions(stored: Sequence[str], versions: Iterable[CustomResourceDefinitionVersion]) -> FieldErrors:

@@ -4,45 +4,109 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import zlib
+from collections.abc import Callable, Iterator
 from functools import cached_property
+from typing import Any
 
 import msgspec
 
+from sampan.api.field_errors import FieldError
 from sampan.api.schema import Schema, from_openapi
+from sampan.apiserver.registry.custom.list_types import validate_embedded, validate_list_types
+from sampan.apiserver.registry.custom.rules import RuleValidator
+from sampan.apiserver.registry.custom.schema_validator import UNCORRELATED, SchemaValidator
+
+
+class CompiledSchema:
+    """What is derived from the schema of a version."""
+
+    def __init__(self, source: dict[str, Any]) -> None:
+        self.tree = from_openapi(source)
+        self._has_lists = _has(self.tree, lambda node: node.list_type in ("set", "map"))
+        self._has_embedded = _has(self.tree, lambda node: node.embedded)
+        self._source = source
+
+    @cached_property
+    def _values(self) -> SchemaValidator:
+        return SchemaValidator(self._source)
+
+    @cached_property
+    def _rules(self) -> RuleValidator:
+        return RuleValidator(self.tree)
+
+    def complete(self) -> None:
+        """Create everything that writes need."""
+        _ = self._values, self._rules
+
+    def validate(self, value: dict[str, Any], old: dict[str, Any] | None) -> Iterator[FieldError]:
+        """Yield the errors of an object, in the order of kube-apiserver; `old` is the object before an update."""
+        yield from self._values.validate(value, UNCORRELATED if old is None else old)
+
+    def validate_invariants(self, value: dict[str, Any], old: dict[str, Any] | None) -> Iterator[FieldError]:
+        """Yield the errors of embedded objects, and of lists with repeated entries, unless the object before the update
+        has such lists too."""
+        if self._has_embedded:
+            yield from validate_embedded(value, self.tree)
+        if self._has_lists and (old is None or not any(validate_list_types(old, self.tree))):
+            yield from validate_list_types(value, self.tree)
+
+    def validate_rules(self, value: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
+        """Return the errors of rules that do not hold."""
+        return self._rules.validate(value, UNCORRELATED if old is None else old)
+
+    @property
+    def has_rules(self) -> bool:
+        return self._rules.has_rules
+
+
+def _has(node: Schema, matches: Callable[[Schema], bool]) -> bool:
+    """Whether a node of the tree matches; the tree of a custom resource has no cycles."""
+    children = (*node.properties.values(), node.items, node.additional)
+    return matches(node) or any(_has(child, matches) for child in children if child is not None)
 
 
 class CustomSchema:
     """The openAPIV3Schema of a version as JSON, and what is derived from it.
 
-    Most custom resources of a cluster are only listed, which needs no schema: the JSON takes a tenth of the memory of
-    the tree. Several threads may use it.
+    Most custom resources of a cluster are only listed, which needs no schema: the JSON takes a small part of the memory
+    of the tree. Several threads may use it.
     """
 
     def __init__(self, source: bytes) -> None:
-        self.source = source
+        self._is_compressed = len(source) > _COMPRESSED_BYTES
+        self._source = zlib.compress(source, 1) if self._is_compressed else source
+        self.digest = hashlib.sha256(source).hexdigest()
         self._lock = threading.Lock()
-        self._tree: Schema | None = None
+        self._compiled: CompiledSchema | None = None
+        self.is_complete = False
+        """Whether everything that a write needs has been compiled."""
+
+    @property
+    def openapi(self) -> dict[str, Any]:
+        source = zlib.decompress(self._source) if self._is_compressed else self._source
+        decoded: dict[str, Any] = msgspec.json.decode(source)
+        return decoded
 
     @property
     def tree(self) -> Schema:
-        if self._tree is None:
-            self.compile()
-            assert self._tree is not None
-        return self._tree
+        return self.compile().tree
 
-    @property
-    def is_compiled(self) -> bool:
-        return self._tree is not None
+    def compile(self) -> CompiledSchema:
+        if self._compiled is None:
+            with self._lock:
+                self._compiled = self._compiled or CompiledSchema(self.openapi)
+        return self._compiled
 
-    def compile(self) -> None:
-        """Create the tree. This takes up to a tenth of a second for the largest schemas, so do it in a thread."""
-        with self._lock:
-            if self._tree is None:
-                self._tree = from_openapi(msgspec.json.decode(self.source, type=dict))
-
-    @cached_property
-    def digest(self) -> str:
-        return hashlib.sha256(self.source).hexdigest()
+    def complete(self) -> None:
+        """Compile everything that a write needs. This takes up to a tenth of a second for the largest schemas, so it
+        should happen in a thread."""
+        self.compile().complete()
+        self.is_complete = True
 
     def __repr__(self) -> str:
         return f"CustomSchema({self.digest})"
+
+
+_COMPRESSED_BYTES = 8 << 10
+"""Schemas above this size are kept compressed."""

@@ -8,6 +8,7 @@ nothing about versions of custom resources. The counterpart is
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Protocol
 
@@ -61,6 +62,7 @@ class StoredVersion:
     ) -> None:
         self.api_version, self._storage_version = api_version, storage_version
         self._schema, self.conversion, self._is_only_version = schema, conversion, is_only_version
+        self._has_tree = False
         self._head, self._storage_head = (
             b'{"kind":"%b","apiVersion":"%b",' % (kind.encode(), version.encode())
             for version in (api_version, storage_version)
@@ -88,6 +90,9 @@ class StoredVersion:
 
     async def convert(self, values: Sequence[bytes]) -> list[bytes]:
         """Return stored values in this version; those in other versions are converted by one request."""
+        if values and not self._has_tree:  # creating the tree of a large schema takes long
+            await asyncio.to_thread(lambda: self._schema.tree)
+            self._has_tree = True
         converted = [self.convert_now(value) for value in values]
         pending = [index for index, value in enumerate(converted) if value is None]
         if pending:

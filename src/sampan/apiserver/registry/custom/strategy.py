@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sampan.api.field_errors import FieldError
+from sampan.api.field_errors import NOT_SUPPORTED, REQUIRED, TOO_LONG, TOO_MANY, TYPE_INVALID, FieldError
 from sampan.api.go_compat import gotext
 from sampan.api.resource import Resource
+from sampan.api.unstructured import Unstructured
 from sampan.apiserver.registry import deletion, metadata
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.custom.custom_schema import CustomSchema
 from sampan.apiserver.registry.custom.scale import ScalePaths
 from sampan.apiserver.registry.strategy import Column, Context, FinishFunc, StatusStrategy, Strategy
 from sampan.machinery import errors
 
 _STATUS = "status"
+_BLOCKING = frozenset({NOT_SUPPORTED, REQUIRED, TOO_LONG, TOO_MANY, TYPE_INVALID})
+"""Errors after which the rules of the schema are not evaluated, because they rely on the types and sizes of values."""
+_UNCHECKED = (
+    "some validation rules were not checked because the object was invalid; correct the existing errors to complete "
+    "validation"
+)
 _STANDARD_FINALIZERS = (deletion.ORPHAN, deletion.FOREGROUND)
 
 
@@ -28,11 +36,13 @@ class CustomStrategy(Strategy):
         *,
         resource: Resource,
         columns: Sequence[Column] = (),
+        schema: CustomSchema | None = None,
         scale: ScalePaths | None = None,
         is_terminating: bool = False,
     ) -> None:
         self._resource, self._has_status = resource, resource.subresource(_STATUS) is not None
-        self.columns, self._scale, self._is_terminating = columns, scale, is_terminating
+        self.columns, self._schema, self._scale = columns, schema, scale
+        self._is_terminating = is_terminating
 
     async def begin_write(self, ctx: Context, obj: Any, old: Any | None) -> FinishFunc | None:
         if old is None and self._is_terminating:
@@ -54,9 +64,23 @@ class CustomStrategy(Strategy):
     def validate_update(self, ctx: Context, obj: Any, old: Any) -> Iterable[FieldError]:
         return self.validate(obj, old)
 
-    def validate(self, obj: Any, old: Any | None) -> Iterable[FieldError]:
+    def validate(self, obj: Unstructured, old: Unstructured | None) -> Iterable[FieldError]:
+        """Yield the errors of an object, but those of its metadata."""
+        if self._schema is None:
+            return
+        compiled = self._schema.compile()
+        value, before = _validated_value(obj), _validated_value(old) if old is not None else None
+        field_errors = list(compiled.validate(value, before))
         if self._scale is not None:
-            yield from self._scale.validate(obj.content)
+            field_errors += self._scale.validate(obj.content)
+        field_errors += compiled.validate_invariants(value, before)
+        yield from field_errors
+        if not compiled.has_rules:
+            return
+        if any(error.type in _BLOCKING for error in field_errors):
+            yield FieldError.invalid("<nil>", None, _UNCHECKED)
+        else:
+            yield from compiled.validate_rules(value, before)
 
     def warnings(self, ctx: Context, obj: Any, old: Any | None) -> Iterable[str]:
         before = old.metadata.finalizers if old is not None else ()
@@ -90,6 +114,14 @@ class CustomStatusStrategy(StatusStrategy):
 
     def validate_update(self, ctx: Context, obj: Any, old: Any) -> Iterable[FieldError]:
         return self._custom.validate(obj, old)
+
+
+def _validated_value(obj: Unstructured) -> dict[str, Any]:
+    """Return the object as schemas see it: of its metadata they can only restrict the names."""
+    meta = {"name": obj.metadata.name}
+    if obj.metadata.generateName:
+        meta["generateName"] = obj.metadata.generateName
+    return {"apiVersion": obj.apiVersion, "kind": obj.kind, "metadata": meta, **obj.content}
 
 
 def _take_status(obj: Any, source: Any) -> None:

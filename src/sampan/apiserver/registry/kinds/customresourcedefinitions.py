@@ -44,6 +44,7 @@ class CustomResourceDefinitionStrategy(Strategy):
     allow_unconditional_update = False
     counts_generation = True
     needs_qualified_finalizers = False
+    has_expressions = True
     columns = (NAME, CREATED_AT)
 
     def default(self, obj: CustomResourceDefinition) -> None:

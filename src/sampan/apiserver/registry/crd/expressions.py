@@ -1,0 +1,153 @@
+"""Validation of the rules in a schema (x-kubernetes-validations): syntax, types, and the estimated cost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sampan.api.field_errors import FieldError
+from sampan.api.go_compat.internal_view import shown
+from sampan.api.limits import CUSTOM_RULE_ESTIMATE, CUSTOM_SCHEMA_ESTIMATE, REQUEST_BODY_BYTES
+from sampan.api.schema import from_openapi
+from sampan.api.types.apiextensions_v1 import ValidationRule
+from sampan.apiserver.registry.custom.rules import CompiledRule, RuleScope
+from sampan.apiserver.registry.validation import FieldErrors
+
+Source = Mapping[str, Any]
+RULES: Final = "x-kubernetes-validations"
+_REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
+_MOST = 2**64 - 1
+_SHARE = CUSTOM_SCHEMA_ESTIMATE // 100
+"""The cost from which on an expression is named as a reason for a total that is too large."""
+_MOST_NAMED = 4
+_STEP: Final = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\['((?:\\.|[^'\\])*)'\]")
+_ADVICE = (
+    "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are "
+    "declared)"
+)
+
+
+class RuleCosts:
+    """The estimated costs of all rules of a schema."""
+
+    def __init__(self) -> None:
+        self._total = 0
+        self._largest: list[tuple[int, str]] = []
+
+    def add(self, at: str, cost: int) -> None:
+        self._total = min(self._total + cost, _MOST)
+        if cost >= _SHARE:
+            self._largest = sorted([*self._largest, (cost, at)], key=lambda entry: -entry[0])[:_MOST_NAMED]
+
+    def validate_total(self, at: str) -> FieldErrors:
+        if self._total <= CUSTOM_SCHEMA_ESTIMATE:
+            return
+        for _, path in self._largest:
+            text = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
+            yield FieldError.forbidden(path, text)
+        name = f"{RULES} estimated rule cost total for entire OpenAPIv3 schema"
+        yield FieldError.forbidden(at, _cost_message(name, self._total, CUSTOM_SCHEMA_ESTIMATE))
+
+
+def _cost_message(name: str, cost: int, limit: int) -> str:
+    factor = cost / limit
+    shown_factor = "more than 100x" if factor > 100 else f"{factor:f}x" if factor < 1.5 else f"{factor:.1f}x"
+    return f"{name} exceeds budget by factor of {shown_factor} {_ADVICE}"
+
+
+def validate_rule_fields(source: Source, at: str) -> FieldErrors:
+    """Yield the errors of rules that do not depend on the types of the schema."""
+    for index, rule in enumerate(source.get(RULES) or ()):
+        yield from _validate_fields(rule, source, f"{at}.{RULES}[{index}]")
+
+
+def _validate_fields(rule: Source, schema: Source, at: str) -> FieldErrors:
+    text, message = rule.get("rule", "").strip(), rule.get("message", "")
+    if not text:
+        yield FieldError.required(f"{at}.rule", "rule is not specified")
+    elif message and not message.strip():
+        yield FieldError.invalid(f"{at}.message", message, "must be non-empty if specified")
+    elif "\n" in message.strip():
+        yield FieldError.invalid(f"{at}.message", message, "must not contain line breaks")
+    elif "\n" in text and not message.strip():
+        yield FieldError.required(f"{at}.message", "message must be specified if rule contains line breaks")
+    expression = rule.get("messageExpression", "")
+    if expression and not expression.strip():
+        yield FieldError.required(f"{at}.messageExpression", "must be non-empty if specified")
+    reason = rule.get("reason")
+    if reason is not None and reason not in _REASONS:
+        yield FieldError.not_supported(f"{at}.reason", reason, _REASONS)
+    path = rule.get("fieldPath", "")
+    if path and not path.strip():
+        yield FieldError.invalid(f"{at}.fieldPath", path, "must be non-empty if specified")
+    elif "\n" in path:
+        yield FieldError.invalid(f"{at}.fieldPath", path, "must not contain line breaks")
+    elif path and not _is_field(path.strip(), schema):
+        yield FieldError.invalid(f"{at}.fieldPath", path, "must be a valid path")
+
+
+def _is_field(path: str, schema: Source) -> bool:
+    """Whether a path such as `.spec.name` leads to a field of the schema."""
+    end = 0
+    while end < len(path):
+        match = _STEP.match(path, end)
+        if match is None:
+            return False
+        name = match[1] if match[1] is not None else re.sub(r"\\(.)", r"\1", match[2])
+        child = (schema.get("properties") or {}).get(name) or schema.get("additionalProperties")
+        if not isinstance(child, Mapping):
+            return False
+        schema = child
+        end = match.end()
+    return True
+
+
+def validate_expressions(
+    source: Source, at: str, *, is_resource: bool, cardinality: int | None, uncorrelated_at: str, costs: RuleCosts
+) -> FieldErrors:
+    """Yield the errors of the expressions of a schema's rules.
+
+    `cardinality` is how many values a request has at most to which the rules apply, None if the schema does not bound
+    it; `uncorrelated_at` is the path of the list or map above whose old entries are unknown.
+    """
+    if not source.get(RULES):
+        return
+    scope = RuleScope(from_openapi(source), is_resource=is_resource)
+    count = REQUEST_BODY_BYTES // (scope.min_size + 1) if cardinality is None else cardinality
+    for index, rule in enumerate(source[RULES]):
+        if rule.get("rule", "").strip():
+            compiled = CompiledRule(rule, scope)
+            yield from _validate_costs(compiled, f"{at}.{RULES}[{index}]", count, costs)
+            yield from _validate_rule(compiled, f"{at}.{RULES}[{index}]", uncorrelated_at)
+
+
+def _validate_costs(rule: CompiledRule, at: str, count: int, costs: RuleCosts) -> FieldErrors:
+    for field, name, program, times in (
+        ("rule", "estimated rule cost", rule.program, count),
+        ("messageExpression", "estimated messageExpression cost", rule.message_program, 1),
+    ):
+        if program is None:
+            continue
+        cost = min(program.estimated_cost.max * times, _MOST)
+        if cost > CUSTOM_RULE_ESTIMATE:
+            yield FieldError.forbidden(f"{at}.{field}", _cost_message(name, cost, CUSTOM_RULE_ESTIMATE))
+        costs.add(f"{at}.{field}", cost)
+
+
+def _validate_rule(rule: CompiledRule, at: str, uncorrelated_at: str) -> FieldErrors:
+    if rule.error:
+        yield FieldError.invalid(f"{at}.rule", _shown_rule(rule.source), rule.error)
+    if rule.message_error:
+        yield FieldError.invalid(f"{at}.messageExpression", _shown_rule(rule.source), rule.message_error)
+    if rule.uses_old:
+        if uncorrelated_at:
+            text = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated_at}"
+            yield FieldError.invalid(f"{at}.rule", rule.source.get("rule", ""), text)
+    elif rule.source.get("optionalOldSelf") is not None:
+        text = "may not be set if oldSelf is not used in rule"
+        yield FieldError.invalid(f"{at}.optionalOldSelf", rule.source["optionalOldSelf"], text)
+
+
+def _shown_rule(rule: Source) -> Any:
+    return shown(ValidationRule(**rule))

@@ -1,0 +1,286 @@
+"""Validation of the openAPIV3Schema of a CustomResourceDefinition.
+
+`structural` decides whether it is structural, `expressions` validates its rules; here are the keywords, the list and
+map types, and the default values. The counterparts are `ValidateCustomResourceDefinitionOpenAPISchema` and
+`ValidateDefaults` of `k8s.io/apiextensions-apiserver`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from sampan.api.codec import fields
+from sampan.api.codec import json as json_codec
+from sampan.api.field_errors import FieldError
+from sampan.api.schema import copy_value, from_openapi
+from sampan.api.types.apiextensions_v1 import CustomResourceValidation
+from sampan.apiserver.registry.crd.expressions import RuleCosts, validate_expressions, validate_rule_fields
+from sampan.apiserver.registry.crd.structural import is_convertible, validate_structural
+from sampan.apiserver.registry.custom.list_types import validate_embedded
+from sampan.apiserver.registry.custom.rules import RuleValidator
+from sampan.apiserver.registry.custom.schema_validator import SchemaValidator
+from sampan.apiserver.registry.validation import FieldErrors
+
+Source = Mapping[str, Any]
+
+_TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
+_UNSUPPORTED: Final = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
+_OBJECT_FIELDS: Final = ("metadata", "kind", "apiVersion")
+_ROOT_FIELDS: Final = (
+    *("Description", "Type", "Format", "Title", "Maximum", "ExclusiveMaximum", "Minimum", "ExclusiveMinimum"),
+    *("MaxLength", "MinLength", "Pattern", "MaxItems", "MinItems", "UniqueItems", "MultipleOf", "Required", "Items"),
+    *("Properties", "ExternalDocs", "Example", "XPreserveUnknownFields", "XValidations"),
+)
+"""The fields that the root may have if the status is a subresource."""
+
+
+def validate_schema(validation: CustomResourceValidation | None, at: str, *, has_status: bool) -> FieldErrors:
+    """Yield the errors of the schema of a version, or of all versions if they have the same schema."""
+    schema = validation.openAPIV3Schema if validation is not None else None
+    if schema is None:
+        return
+    at, source = f"{at}.openAPIV3Schema", json_codec.to_value(schema)
+    if has_status:
+        yield from _validate_root_fields(source, at)
+    if schema.nullable:
+        yield FieldError.forbidden(f"{at}.nullable", "nullable cannot be true at the root")
+    is_structural = is_convertible(source)
+    structural_errors = list(_validate_structure(source, at)) if is_structural else []
+    yield from structural_errors
+    walk = _SchemaWalk(evaluates_rules=is_structural and not structural_errors)
+    yield from walk.validate(source, at, _SchemaPosition(is_root=True))
+    yield from walk.costs.validate_total(at)
+
+
+def _validate_root_fields(source: Source, at: str) -> FieldErrors:
+    for key in source:
+        words = key.removeprefix("x-kubernetes-").split("-")
+        name = "".join(word[:1].upper() + word[1:] for word in words)
+        name = f"X{name}" if key.startswith("x-") else name
+        if name not in _ROOT_FIELDS:
+            text = f"only [{' '.join(_ROOT_FIELDS)}] fields are allowed at the root of the schema if the status"
+            yield FieldError.invalid(at, source, f"{text} subresource is enabled")
+            return
+
+
+def _validate_structure(source: Source, at: str) -> FieldErrors:
+    structural = validate_structural(source, at)
+    yield from structural
+    if not structural:
+        yield from _validate_defaults(source, at)
+
+
+# -- defaults --------------------------------------------------------------------------------------------------------
+
+
+def _validate_defaults(source: Source, at: str) -> FieldErrors:
+    """Yield the errors of default values, which must be valid, and must not have fields that the schema lacks."""
+    if source.get("default") is not None:
+        yield from _validate_default(source, f"{at}.default")
+    if isinstance(source.get("items"), Mapping):
+        yield from _validate_defaults(source["items"], f"{at}.items")
+    for name, child in (source.get("properties") or {}).items():
+        yield from _validate_defaults(child, f"{at}.properties[{name}]")
+
+
+def _validate_default(source: Source, at: str) -> FieldErrors:
+    default, tree = source["default"], from_openapi(source)
+    pruned = copy_value(default)
+    if fields.prune(pruned, tree, is_object=tree.embedded):
+        yield FieldError.invalid(at, default, "must not have unknown fields")
+    embedded = list(validate_embedded({"": default}, from_openapi({"type": "object", "properties": {"": source}})))
+    if embedded:
+        yield from (replace_prefix(error, at) for error in embedded)
+        return
+    field_errors = SchemaValidator(source).validate(default)
+    if not field_errors:
+        field_errors = RuleValidator(tree, is_resource=tree.embedded).validate(default)
+    for error in field_errors:
+        yield replace_prefix(error, at)
+
+
+def replace_prefix(error: FieldError, at: str) -> FieldError:
+    """Return the error of a field below the value at a path."""
+    if error.field in ("", "<nil>"):
+        field = at
+    else:
+        field = at + error.field if error.field.startswith("[") else f"{at}.{error.field.removeprefix('.')}"
+    return FieldError(error.type, field, error.bad_value, error.detail)
+
+
+# -- keywords --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SchemaPosition:
+    """Where a schema is, which decides what it may contain."""
+
+    is_root: bool = False
+    is_inside_metadata: bool = False
+    forbids_defaults: str = ""
+    """Why there must be no default value, empty if there may be one."""
+    cardinality: int | None = 1
+    """How many values an object has here at most; None if the schema does not bound it."""
+    uncorrelated_at: str = ""
+    """The path of the innermost list or map above whose entries cannot be related to those before an update."""
+
+    def inside(self, count: int | None) -> int | None:
+        """Return the cardinality of entries of which each value here has `count`."""
+        return None if self.cardinality is None or count is None else self.cardinality * max(count, 0)
+
+
+class _SchemaWalk:
+    """Validates all schemas of a tree, each after those below it."""
+
+    def __init__(self, *, evaluates_rules: bool) -> None:
+        self._evaluates_rules, self.costs = evaluates_rules, RuleCosts()
+
+    def validate(self, source: Source, at: str, place: _SchemaPosition) -> FieldErrors:
+        field_errors = list(self._validate_schema(source, at, place))
+        yield from field_errors
+        yield from validate_rule_fields(source, at)
+        if self._evaluates_rules and not field_errors:  # rules on an invalid schema have misleading errors
+            yield from validate_expressions(
+                source,
+                at,
+                is_resource=place.is_root or bool(source.get("x-kubernetes-embedded-resource")),
+                cardinality=place.cardinality,
+                uncorrelated_at=place.uncorrelated_at,
+                costs=self.costs,
+            )
+
+    def _validate_schema(self, source: Source, at: str, place: _SchemaPosition) -> FieldErrors:
+        yield from _validate_supported(source, at, place)
+        if source.get("uniqueItems"):
+            text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+            yield FieldError.forbidden(f"{at}.uniqueItems", text)
+        below = replace(place, is_root=False)
+        yield from self._validate_members(source, at, place, below)
+        if isinstance(source.get("not"), Mapping):
+            yield from self.validate(source["not"], f"{at}.not", below)
+        for key in ("allOf", "oneOf", "anyOf"):
+            for index, child in enumerate(source.get(key) or ()):
+                yield from self.validate(child, f"{at}.{key}[{index}]", below)
+        if isinstance(source.get("items"), Mapping):
+            is_correlated = source.get("x-kubernetes-list-type") == "map"
+            inner = replace(
+                below,
+                cardinality=place.inside(source.get("maxItems")),
+                uncorrelated_at=place.uncorrelated_at if is_correlated else place.uncorrelated_at or at,
+            )
+            yield from self.validate(source["items"], f"{at}.items", inner)
+        if source.get("x-kubernetes-preserve-unknown-fields") is False:
+            yield FieldError.invalid(f"{at}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
+        yield from _validate_map_type(source, at)
+        yield from _validate_list_type(source, at)
+
+    def _validate_members(self, source: Source, at: str, place: _SchemaPosition, below: _SchemaPosition) -> FieldErrors:
+        if source.get("x-kubernetes-map-type") == "atomic":
+            below = replace(below, uncorrelated_at=below.uncorrelated_at or at)
+        additional = source.get("additionalProperties")
+        if additional is not None and additional is not True and source.get("properties"):
+            text = "additionalProperties and properties are mutual exclusive"
+            yield FieldError.forbidden(f"{at}.additionalProperties", text)
+        if isinstance(additional, Mapping):
+            inner = replace(below, cardinality=place.inside(source.get("maxProperties")))
+            if place.is_inside_metadata:
+                inner = replace(inner, forbids_defaults="inside additionalProperties applying to object metadata")
+            yield from self.validate(additional, f"{at}.additionalProperties", inner)
+        is_object = place.is_root or bool(source.get("x-kubernetes-embedded-resource"))
+        for name, child in (source.get("properties") or {}).items():
+            inner = below
+            if is_object and name in _OBJECT_FIELDS:
+                reason = f"in top-level {name}" if place.is_root else below.forbids_defaults
+                inner = replace(below, is_inside_metadata=True, forbids_defaults=reason)
+            yield from self.validate(child, f"{at}.properties[{name}]", inner)
+
+
+def _validate_supported(source: Source, at: str, place: _SchemaPosition) -> FieldErrors:
+    declared = source.get("type", "")
+    if declared and declared not in _TYPES:
+        yield FieldError.not_supported(f"{at}.type", declared, _TYPES)
+    if source.get("default") is not None and place.forbids_defaults:
+        yield FieldError.forbidden(f"{at}.default", f"must not be set {place.forbids_defaults}")
+    for key in _UNSUPPORTED:
+        if source.get(key):
+            yield FieldError.forbidden(f"{at}.{key}", f"{key} is not supported")
+    if declared == "null":
+        yield FieldError.forbidden(f"{at}.type", "type cannot be set to null, use nullable as an alternative")
+    if isinstance(source.get("items"), list):
+        yield FieldError.forbidden(f"{at}.items", "items must be a schema object and not an array")
+    if place.is_inside_metadata and source.get("x-kubernetes-embedded-resource"):
+        text = "must not be used inside of resource meta"
+        yield FieldError.forbidden(f"{at}.x-kubernetes-embedded-resource", text)
+
+
+def _validate_map_type(source: Source, at: str) -> FieldErrors:
+    map_type = source.get("x-kubernetes-map-type")
+    if map_type is None:
+        return
+    yield from _validate_needed_type(source, at, "object", "x-kubernetes-map-type")
+    if map_type not in ("atomic", "granular"):
+        yield FieldError.not_supported(f"{at}.x-kubernetes-map-type", map_type, ("atomic", "granular"))
+
+
+def _validate_needed_type(source: Source, at: str, needed: str, key: str) -> FieldErrors:
+    declared, text = source.get("type", ""), f"must be {needed} if {key} is specified"
+    if not declared:
+        yield FieldError.required(f"{at}.type", text)
+    elif declared != needed:
+        yield FieldError.invalid(f"{at}.type", declared, text)
+
+
+def _validate_list_type(source: Source, at: str) -> FieldErrors:
+    list_type, keys = source.get("x-kubernetes-list-type"), source.get("x-kubernetes-list-map-keys") or []
+    key_at, type_at = f"{at}.x-kubernetes-list-map-keys", f"{at}.x-kubernetes-list-type"
+    if list_type is not None:
+        yield from _validate_needed_type(source, at, "array", "x-kubernetes-list-type")
+        if list_type not in ("atomic", "set", "map"):
+            yield FieldError.not_supported(type_at, list_type, ("atomic", "set", "map"))
+    if keys and list_type != "map":
+        text = "must be map if x-kubernetes-list-map-keys is non-empty"
+        yield FieldError.required(type_at, text) if list_type is None else FieldError.invalid(type_at, list_type, text)
+    items = source.get("items")
+    if list_type == "map":
+        if not keys:
+            yield FieldError.required(key_at, "must not be empty if x-kubernetes-list-type is map")
+        if items is None:
+            yield FieldError.required(f"{at}.items", "must have a schema if x-kubernetes-list-type is map")
+        if isinstance(items, Mapping):
+            yield from _validate_map_keys(items, keys, key_at, f"{at}.items")
+    elif list_type == "set" and isinstance(items, Mapping):
+        yield from _validate_set_items(items, f"{at}.items")
+
+
+def _validate_map_keys(items: Source, keys: list[str], at: str, items_at: str) -> FieldErrors:
+    if items.get("type") != "object":
+        text = "must be object if parent array's x-kubernetes-list-type is map"
+        yield FieldError.invalid(f"{items_at}.type", items.get("type", ""), text)
+        return
+    properties = items.get("properties") or {}
+    for index, key in enumerate(keys):
+        if key not in properties:
+            yield FieldError.invalid(at, keys, "entries must all be names of item properties")
+        if key in keys[:index]:
+            yield FieldError.invalid(at, keys, "must not contain duplicate entries")
+    subject = "this property is in x-kubernetes-list-map-keys, so it"
+    for key in keys:
+        if key not in properties:
+            continue
+        if key not in (items.get("required") or ()) and properties[key].get("default") is None:
+            text = f"{subject} must have a default or be a required property"
+            yield FieldError.required(f"{items_at}.properties[{key}].default", text)
+        if properties[key].get("nullable"):
+            yield FieldError.forbidden(f"{items_at}.properties[{key}].nullable", f"{subject} cannot be nullable")
+
+
+def _validate_set_items(items: Source, at: str) -> FieldErrors:
+    if items.get("nullable"):
+        text = 'cannot be nullable when x-kubernetes-list-type is "set"'
+        yield FieldError.forbidden(f"{at}.nullable", text)
+    key = {"array": "x-kubernetes-list-type", "object": "x-kubernetes-map-type"}.get(items.get("type", ""))
+    if key is not None and items.get(key) != "atomic":
+        text = "must be atomic as item of a list with x-kubernetes-list-type=set"
+        yield FieldError.invalid(f"{at}.{key}", items.get(key), text)
