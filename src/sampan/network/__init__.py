@@ -1,7 +1,7 @@
 """The network of a node, with one package per part.
 
 `pods` connects the pods of one machine to each other, to the node and to the outside; its counterpart is a CNI plug-in
-such as `bridge`. `proxy` is kube-proxy. Parts for network policies and DNS belong beside them. Each part has its own
-nftables table and changes no other; `nft` runs the program for all of them. Decisions (addresses, text of rules) are
-pure and separate from changes to the machine. Nothing here depends on internals of the API server.
+such as `bridge`. `proxy` is kube-proxy. `policy` enforces network policies. Each part has its own nftables table and
+changes no other; `nft` runs the program for all of them. Decisions (addresses, text of rules) are pure and separate
+from changes to the machine. Nothing here depends on internals of the API server.
 """

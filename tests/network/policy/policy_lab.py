@@ -122,6 +122,10 @@ class PolicyLab:
         await self.enforcer.commit()
         return network
 
+    def check_network(self) -> None:
+        """Let the pod network restore what was removed, as it does periodically."""
+        self.run(self.network._do(self.network._machine.check))
+
     # -- objects -----------------------------------------------------------------------------------------------------
 
     def reset(self) -> None:

@@ -16,11 +16,13 @@ from sampan.network.pods.addresses import Network, parse_cidrs
 from sampan.network.pods.config import BridgeConfig, failed
 from sampan.network.pods.conntrack import forget_udp
 from sampan.network.pods.firewall import ForwardRules
+from sampan.network.pods.frames import frame_table_for, frame_table_removal, frame_table_text
 from sampan.network.pods.links import Links, index_of
 from sampan.network.pods.names import is_link_of, table_for
 from sampan.network.pods.nft import NftChange, Transactions, list_rules, nft_program, run_nft
 from sampan.network.pods.ports import Element
 from sampan.network.pods.records import PodNetworkRecord
+from sampan.runtimes.contract import RuntimeFailure
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +82,8 @@ class HostNetwork:
         self._links: Links | None = None
         self._ready_for: Sequence[Network] = ()
         self._sees_bridged = True
+        self._routes_frames = False
+        """Whether frames between pods are handed to the routing of the node."""
 
     def close(self) -> None:
         if self._links is not None:
@@ -130,12 +134,28 @@ class HostNetwork:
         if error := unsupported_reason():
             raise failed(error)
         sysctls.forward({network.version for network in networks})
-        self._sees_bridged = sysctls.show_bridged()
+        has_bridge_filter = sysctls.show_bridged()
         self._open().ensure_bridge(networks, self._config.mtu)
+        self._sees_bridged = has_bridge_filter or self._route_frames()
         self._open().ensure_members()
         run_nft("-f", "-", text=self._whole())
         self._forward_rules.ensure(list_rules("chains"))
         self._ready_for = networks
+
+    def _route_frames(self) -> bool:
+        """Hand frames between pods to the routing of the node; return whether the kernel supports it."""
+        bridge = self._config.bridge
+        try:
+            run_nft("-f", "-", text=frame_table_text(bridge, self._open().hardware_address()))
+        except RuntimeFailure as error:
+            log.warning(
+                "kernel modules br_netfilter and nf_tables_bridge are missing: connections between pods through host "
+                "ports are masqueraded, and network policies do not apply between pods of this node: %s",
+                error,
+            )
+            return False
+        self._routes_frames = True
+        return True
 
     def check(self) -> None:
         """Restore bridge and rules if other programs have removed them."""
@@ -143,7 +163,9 @@ class HostNetwork:
             return
         chains = list_rules("chains")
         tables = {entry["chain"]["table"] for entry in chains["nftables"] if "chain" in entry}
-        if not index_of(self._config.bridge) or table_for(self._config.bridge) not in tables:
+        bridge = self._config.bridge
+        required = {table_for(bridge), *([frame_table_for(bridge)] if self._routes_frames else [])}
+        if not index_of(bridge) or not required <= tables:
             log.warning(
                 "bridge or nftables rules of %s were removed by another program; creating them again",
                 self._config.bridge,
@@ -180,6 +202,8 @@ class HostNetwork:
             self._open().delete(self._config.bridge)
         if nft_program() is not None:
             run_nft("-f", "-", text=rules.removal(self._config.bridge))
+            if frame_table_for(self._config.bridge) in run_nft("list", "tables").decode():
+                run_nft("-f", "-", text=frame_table_removal(self._config.bridge))
             self._forward_rules.remove()
 
     def _belongs_to_another_node(self) -> bool:

@@ -58,6 +58,10 @@ class Links:
             self._netlink.link("set", index=self._index, state="up")
             self._ensure_gateways({gateway(network) for network in networks})
 
+    def hardware_address(self) -> str:
+        """Return the hardware address of the bridge."""
+        return str(self._netlink.link("get", index=self._index)[0].get("address"))
+
     def ensure_members(self) -> None:
         """Reattach pod links to the bridge if it was recreated."""
         with _error_text(f"links of {self._bridge}"):

@@ -38,9 +38,6 @@ def show_bridged() -> bool:
     if not (_NET / _BRIDGED[0]).exists() and (modprobe := shutil.which("modprobe")):
         subprocess.run([modprobe, "--quiet", "br_netfilter"], capture_output=True, check=False, timeout=30)
     if not (_NET / _BRIDGED[0]).exists():
-        log.warning(
-            "kernel module br_netfilter is missing: connections between pods through host ports are masqueraded"
-        )
         return False
     for name in _BRIDGED:
         put(name, "1")
