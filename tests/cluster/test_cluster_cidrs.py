@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from ipaddress import IPv4Network
 from pathlib import Path
 
 import pytest
 
-from sampan.cluster.cluster_cidrs import candidates, cluster_cidr, own_pod_cidr, pod_cidr_of
+from sampan.cluster.cluster_cidrs import candidates, cluster_cidr, node_cidr, own_pod_cidr, pod_cidr_of
+from sampan.cluster.errors import ClusterError
 from sampan.cluster.host_locks import HostLocks
+from sampan.cluster.nodes_config import NodesConfig, with_node_cidrs
+from sampan.network.nodes import unsupported_reason
 
 
 @pytest.fixture
@@ -59,3 +63,34 @@ def test_nodes_that_take_one_themselves_take_different_ones() -> None:
     assert len(found) == 10
     assert all(IPv4Network(each).prefixlen == 24 for each in found)
     assert own_pod_cidr("machine-0") == own_pod_cidr("machine-0")
+
+
+def test_a_stopped_cluster_keeps_its_range_to_itself(tmp_path: Path, claims: HostLocks) -> None:
+    begin = candidates(str(tmp_path / "b" / "nodes"))[0]
+    (tmp_path / "a" / "nodes").mkdir(parents=True)
+    (tmp_path / "a" / "nodes" / "pod-range").write_text(f"{begin}\n")
+    assert cluster_cidr(tmp_path / "b" / "nodes", claims) != begin
+
+
+def test_a_node_range_is_kept_unless_another_cluster_has_it(tmp_path: Path, claims: HostLocks) -> None:
+    first = node_cidr(tmp_path, claims)
+    assert IPv4Network(first).subnet_of(IPv4Network("172.30.0.0/16"))
+    assert node_cidr(tmp_path, claims) == first
+    other = HostLocks()
+    assert node_cidr(tmp_path, other) != first
+    other.close()
+
+
+def test_two_running_clusters_cannot_have_the_same_range(tmp_path: Path, claims: HostLocks) -> None:
+    if unsupported_reason():
+        pytest.skip(unsupported_reason())
+    claims.acquire("10.1.0.0/16")
+    nodes = NodesConfig(count=1, runtime="oci", root=tmp_path, cluster_cidrs=["10.1.0.0/16"])
+    other = HostLocks()
+    with pytest.raises(ClusterError, match="--cluster-cidr: another cluster of this machine that is running uses 10"):
+        with_node_cidrs(nodes, other)
+    assert with_node_cidrs(nodes, claims).node_cidrs == [node_cidr(tmp_path, claims)]
+    assert with_node_cidrs(replace(nodes, node_network="host"), claims).node_cidrs == ()
+    docker = replace(nodes, node_network="own", runtime="docker")
+    with pytest.raises(ClusterError, match=r"--node-network: .* the runtime docker uses the network of the machine"):
+        with_node_cidrs(docker, claims)

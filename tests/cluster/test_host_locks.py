@@ -1,9 +1,10 @@
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
-from sampan.cluster.host_locks import HostLocks
+from sampan.cluster.host_locks import HostLocks, held_bridges
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
 
@@ -25,3 +26,10 @@ def test_it_ends_with_its_process() -> None:
     mine = HostLocks()
     assert mine.acquire("tests: ending")
     mine.close()
+
+
+def test_bridges_of_running_processes_are_known() -> None:
+    with closing(HostLocks()) as locks:
+        locks.acquire_bridge("sn00ffee")
+        assert "sn00ffee" in held_bridges()
+    assert "sn00ffee" not in held_bridges()

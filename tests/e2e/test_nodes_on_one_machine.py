@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from sampan.kubelet.agent.machine import own_addresses
 from sampan.machinery.network_namespace import is_network
 from sampan.network import netlink
 from sampan.network.nft import list_rules
@@ -84,16 +85,16 @@ class Machine:
             )
             return str(status["podIP"]) if is_ready else ""
 
-        return wait_for(ready)
+        return wait_for(ready, lambda: self.sampan("kubectl", "describe", "pod", name))
 
     def curl(self, pod: str, address: str) -> str:
         return self.sampan("kubectl", "exec", pod, "--", "curl", "-sS", "-m", "20", f"http://{address}/")
 
 
-def wait_for(value: Callable[[], str]) -> str:
+def wait_for(value: Callable[[], str], describe: Callable[[], str] = str) -> str:
     deadline = time.monotonic() + TIMEOUT_S
     while not (result := value()):
-        assert time.monotonic() < deadline
+        assert time.monotonic() < deadline, describe()
         time.sleep(0.2)
     return result
 
@@ -172,5 +173,25 @@ def test_a_killed_cluster_leaves_nothing_after_down(machine: Machine) -> None:
     assert all(before.values())
     os.kill(machine.sampan.note()["pid"], signal.SIGKILL)
     assert get(f"http://{a}:{PORT}/")[1].startswith("a ")  # pods outlive the process of the cluster
+    machine.sampan("down")
+    assert not any(of_the_cluster(machine.root).values())
+
+
+def test_a_killed_cluster_can_continue_in_the_network_of_the_machine(machine: Machine) -> None:
+    machine.sampan("up", "--detach", "--nodes", "3", "--runtime", "oci", "--secure-port", str(free_port()))
+    machine.pod_ip("a")
+    os.kill(machine.sampan.note()["pid"], signal.SIGKILL)
+    words = ("--nodes", "3", "--runtime", "oci", "--node-network", "host", "--secure-port", str(free_port()))
+    machine.sampan("up", "--detach", *words)
+    assert machine.node_ip("node-0") == own_addresses()[0]
+    assert not any(of_the_cluster(machine.root).values())
+
+    def response() -> str:
+        try:
+            return get(f"http://{machine.pod_ip('a')}:{PORT}/")[1]
+        except OSError:  # the status may still be that of the pod before the restart
+            return ""
+
+    assert wait_for(response).startswith("a ")
     machine.sampan("down")
     assert not any(of_the_cluster(machine.root).values())

@@ -21,6 +21,7 @@ _EXPECTED = frozenset(
         "sampan.machinery.client.transport.ConnectionFailed",
         "sampan.machinery.errors.status.ApiError",
         "sampan.machinery.leader_election.LeadershipLost",
+        "sampan.network.nodes.host_bridge.NodeNetworkError",
         "sampan.network.pods.addresses.NoAddressLeft",
         "sampan.runtimes.choice.NoRuntime",
         "sampan.runtimes.contract.RuntimeFailure",

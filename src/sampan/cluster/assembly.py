@@ -20,7 +20,7 @@ from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.apiserver.server import ApiServer
 from sampan.cluster.certificate_renewal import Renewals
 from sampan.cluster.errors import ClusterError
-from sampan.cluster.host_locks import HostLocks
+from sampan.cluster.host_locks import HostLocks, held_bridges
 from sampan.cluster.leadership import Leadership, LeadershipConfig
 from sampan.cluster.local_kubelets import LocalKubelets
 from sampan.cluster.node_summary import settle_hollow_taints
@@ -296,15 +296,17 @@ class Assembly:
         await running.enter_async_context(_in_background(self.real_nodes.run()))
         await self._run_mesh(running, client_of(FLEET))
         await self.real_nodes.ready()
+        await running.enter_async_context(_in_background(_remove_leftovers()))
 
     def _make_attachments(self) -> NodeAttachments:
         from sampan.kubelet.agent.machine import own_addresses
-        from sampan.network.nodes import HostAttachments, NodeBridge, NodeBridgeConfig
+        from sampan.network.nodes import HostAttachments, NodeBridge, NodeBridgeConfig, bridge_of_nodes
 
         nodes = self.config.nodes
         assert nodes.root is not None
         if not nodes.node_cidrs:
             return HostAttachments(root=nodes.root, addresses=own_addresses())
+        self._locks.acquire_bridge(bridge_of_nodes(nodes.root))
         config = NodeBridgeConfig(root=nodes.root, node_cidrs=nodes.node_cidrs, cluster_cidrs=nodes.cluster_cidrs)
         return NodeBridge(config=config, clock=self.clock)
 
@@ -426,6 +428,13 @@ def _with_pod_cidrs(config: ClusterConfig, locks: HostLocks) -> ClusterConfig:
     has_ipam = CONTROLLERS in config.components and "node-ipam-controller" in selected(config.controllers)
     nodes, settings = with_pod_cidrs(config.nodes, config.controller_settings, has_ipam, locks)
     return replace(config, nodes=with_node_cidrs(nodes, locks), controller_settings=settings)
+
+
+async def _remove_leftovers() -> None:
+    """Remove what clusters whose data directory is gone have left in the network of this machine."""
+    from sampan.network.leftovers import remove_leftovers
+
+    await asyncio.to_thread(remove_leftovers, held_bridges())
 
 
 async def _is_running() -> None:

@@ -15,7 +15,7 @@ _FILE = "pod-range"
 _NODES = 256
 _NODE_FILE = "node-range"
 _NODE_CIDRS = [f"172.30.{third}.0/22" for third in range(0, 256, 4)]
-_CLUSTER_CIDRS = [f"10.{second}.0.0/16" for second in range(200, 256)]
+_CLUSTER_CIDRS = [f"10.{second}.0.0/16" for second in range(128, 256)]
 
 
 def cluster_cidr(root: Path | None, locks: HostLocks) -> str:
@@ -27,11 +27,17 @@ def cluster_cidr(root: Path | None, locks: HostLocks) -> str:
         return kept
     from sampan.network.pods import free_cidr
 
-    cidr = free_cidr(candidates(str(root)), "", locks.acquire)
+    others = _cidrs_of_other_clusters(root) if root is not None else set()
+    cidr = free_cidr([cidr for cidr in candidates(str(root)) if cidr not in others], "", locks.acquire)
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{cidr}\n")
     return cidr
+
+
+def _cidrs_of_other_clusters(root: Path) -> set[str]:
+    """Return the CIDRs of the other clusters of the same user, which may be stopped at the moment."""
+    return {file.read_text().strip() for file in root.parent.parent.glob(f"*/{root.name}/{_FILE}")}
 
 
 def node_cidr(root: Path, locks: HostLocks) -> str:

@@ -9,6 +9,18 @@ from __future__ import annotations
 
 import errno
 import socket
+from pathlib import Path
+
+_PREFIX = "sampan "
+_BRIDGE = "bridge "
+_SOCKETS = Path("/proc/thread-self/net/unix")
+
+
+def held_bridges() -> set[str]:
+    """Return the names of the bridges that belong to running processes of this machine."""
+    marker = f"@{_PREFIX}{_BRIDGE}"
+    lines = _SOCKETS.read_text().splitlines() if _SOCKETS.exists() else []
+    return {line.partition(marker)[2] for line in lines if marker in line}
 
 
 class HostLocks:
@@ -24,12 +36,16 @@ class HostLocks:
             return True
         lock = socket.socket(socket.AF_UNIX)
         try:
-            lock.bind(f"\0sampan {name}")
+            lock.bind(f"\0{_PREFIX}{name}")
         except OSError as error:
             lock.close()
             return error.errno != errno.EADDRINUSE
         self._locks[name] = lock
         return True
+
+    def acquire_bridge(self, bridge: str) -> None:
+        """Mark a bridge as that of a running process (`held_bridges`)."""
+        self.acquire(f"{_BRIDGE}{bridge}")
 
     def close(self) -> None:
         while self._locks:

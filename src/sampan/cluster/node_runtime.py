@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
+from sampan.cluster.host_locks import HostLocks
 from sampan.kubelet.agent.kubelet import MakeRuntime
 from sampan.machinery.clock import Clock
 from sampan.machinery.network_namespace import NetworkNamespace
@@ -112,9 +113,11 @@ async def _oci(config: RuntimeConfig, clock: Clock, on_pod_change: PodCallback) 
 
 @asynccontextmanager
 async def _cri(config: RuntimeConfig, clock: Clock, on_pod_change: PodCallback) -> AsyncIterator[Runtime]:
+    from sampan.network.pods import bridge_for
     from sampan.runtimes.cri import CriRuntime
 
     network = await _engine_network(config) if config.makes_network else None
+    bridge = bridge_for(str(config.directory))
     runtime = CriRuntime(
         endpoint=config.endpoint,
         directory=config.directory / CRI,
@@ -125,6 +128,7 @@ async def _cri(config: RuntimeConfig, clock: Clock, on_pod_change: PodCallback) 
         network=network,
     )
     async with AsyncExitStack() as stack:
+        await stack.enter_async_context(_held_bridge(bridge))
         if config.stops_pods and network is not None:
             stack.push_async_callback(network.remove_all)
         await stack.enter_async_context(runtime)
@@ -202,6 +206,14 @@ async def _engine_network(config: RuntimeConfig) -> EngineNetwork:
 
 
 @asynccontextmanager
+async def _held_bridge(bridge: str) -> AsyncIterator[None]:
+    """Mark a bridge as that of a running process."""
+    with closing(HostLocks()) as locks:
+        locks.acquire_bridge(bridge)
+        yield
+
+
+@asynccontextmanager
 async def _network(config: RuntimeConfig, clock: Clock) -> AsyncIterator[PodNetwork]:
     """Yield the pod network, or one with only loopback interfaces if this machine does not support it."""
     from sampan.network.pods import BridgeConfig, BridgeNetwork, bridge_for, unsupported_reason
@@ -213,13 +225,16 @@ async def _network(config: RuntimeConfig, clock: Clock) -> AsyncIterator[PodNetw
     settings = BridgeConfig(
         bridge=bridge_for(str(config.directory)), cluster_cidrs=config.cluster_cidrs, mtu=config.mtu
     )
-    async with BridgeNetwork(
-        directory=config.directory / "network",
-        config=settings,
-        clock=clock,
-        namespace=config.namespace,
-        isolation=config.isolation,
-    ) as network:
+    async with (
+        _held_bridge(settings.bridge),
+        BridgeNetwork(
+            directory=config.directory / "network",
+            config=settings,
+            clock=clock,
+            namespace=config.namespace,
+            isolation=config.isolation,
+        ) as network,
+    ):
         checks = Background()
         checks.start(network.run())
         try:

@@ -96,9 +96,13 @@ def with_node_cidrs(nodes: NodesConfig, locks: HostLocks) -> NodesConfig:
         return nodes
     if reason := shared_network_reason(nodes):
         if nodes.node_network == OWN_NETWORK:
-            raise ClusterError(f"nodes cannot have network namespaces of their own: {reason}")
+            raise ClusterError(f"--node-network: nodes cannot have network namespaces of their own: {reason}")
         log.info("the nodes use the network of the machine: %s", reason)
         return nodes
+    for cidr in nodes.cluster_cidrs:
+        if not locks.acquire(cidr):
+            text = f"--cluster-cidr: another cluster of this machine that is running uses {cidr}"
+            raise ClusterError(f"{text}; stop it, or start this one in another data directory")
     from sampan.cluster.cluster_cidrs import node_cidr
     from sampan.network.nodes import ipv6_cidr
 

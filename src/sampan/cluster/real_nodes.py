@@ -18,11 +18,17 @@ from pathlib import Path
 import msgspec
 
 from sampan.api.types.core_v1 import Node
+from sampan.cluster.abandoned_node import (
+    abandoned_network,
+    abandoned_runtime,
+    root_cgroup_of,
+    stop_abandoned_node,
+)
 from sampan.cluster.cluster_cidrs import cluster_cidr, pod_cidr_of
 from sampan.cluster.host_locks import HostLocks
 from sampan.cluster.kubelet_ports import MakePorts
 from sampan.cluster.node_network import NodeNetworks
-from sampan.cluster.node_runtime import RuntimeConfig, runtime_maker
+from sampan.cluster.node_runtime import RuntimeConfig, RuntimeRecord, runtime_maker
 from sampan.cluster.nodes_config import NodesConfig
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.housekeeping import remove_directory
@@ -36,7 +42,8 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.workqueue import Backoff, WorkQueue
-from sampan.network.nodes import NodeAttachment, NodeAttachments, cluster_mark
+from sampan.network.nodes import NodeAttachment, NodeAttachments, remove_bridge
+from sampan.runtimes.contract import RuntimeFailure
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +105,7 @@ class RealNodes:
         async with self._informers, self._attachments, self._networks, asyncio.TaskGroup() as self._group:
             await self._nodes.synced.wait()
             self._nodes.subscribe(self._on_node)
+            await self._leave_other_networks()
             self._group.create_task(self._attachments.run())
             self._group.create_task(self._route())
             for name in self._first:
@@ -174,6 +182,24 @@ class RealNodes:
         finally:
             await self._attachments.detach(name)
 
+    async def _leave_other_networks(self) -> None:
+        """Stop the pods that a killed process has left if it ran the nodes in other network namespaces, with or without
+        `--node-network own`: the pod networks of this process cannot take them over."""
+        has_own_networks = bool(self._config.node_cidrs)
+        for directory in [path for path in self._root.iterdir() if path.is_dir()] if self._root.is_dir() else ():
+            had_own_network = abandoned_network(directory).path is not None
+            if has_own_networks != had_own_network and (record := abandoned_runtime(directory)) is not None:
+                await self._stop_abandoned(directory, record)
+        if not has_own_networks:
+            await asyncio.to_thread(remove_bridge, self._root)
+
+    async def _stop_abandoned(self, directory: Path, record: RuntimeRecord) -> None:
+        assert self._config.images is not None
+        try:
+            await stop_abandoned_node(directory, record, self._config.images)
+        except (RuntimeFailure, OSError) as error:
+            log.warning("node %s: cannot stop what an earlier process has left: %s", directory.name, error)
+
     async def _run_attached(self, attachment: NodeAttachment, built: asyncio.Future[Kubelet]) -> None:
         config = agent_config(self._config, self._root, attachment, self._locks)
         self._own_pod_cidrs[config.name] = config.pod_cidrs
@@ -234,11 +260,6 @@ def number_of(name: str) -> int:
     if name.startswith(NAME_PREFIX) and end.isdecimal():
         return int(end)
     return _NAMED + int(hashlib.blake2b(name.encode(), digest_size=2).hexdigest(), 16) % _NAMED
-
-
-def root_cgroup_of(root: Path, name: str) -> str:
-    """Return the root cgroup of a node of the cluster whose nodes are in `root`."""
-    return f"/sampan-{cluster_mark(root)}-{name}"
 
 
 def agent_config(config: NodesConfig, root: Path, attachment: NodeAttachment, locks: HostLocks) -> AgentConfig:

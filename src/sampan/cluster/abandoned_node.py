@@ -1,0 +1,53 @@
+"""Stop what a killed process has left running on a node: containers, mounts, cgroups, and the network of the pods."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+from sampan.cluster.node_runtime import RuntimeConfig, RuntimeRecord, recorded_runtime, runtime_maker
+from sampan.kubelet.agent.housekeeping import remove_directory
+from sampan.kubelet.cgroups.hierarchy import Hierarchy
+from sampan.machinery.clock import RealClock
+from sampan.machinery.network_namespace import NetworkNamespace, is_network
+from sampan.network.nodes import cluster_mark, namespace_file
+from sampan.runtimes.names import OCI
+
+
+def root_cgroup_of(root: Path, name: str) -> str:
+    """Return the root cgroup of a node of the cluster whose nodes are in `root`."""
+    return f"/sampan-{cluster_mark(root)}-{name}"
+
+
+def abandoned_runtime(directory: Path) -> RuntimeRecord | None:
+    """Return the runtime in which a killed process may have left pods of a node, or None if there are none."""
+    return recorded_runtime(directory) or (RuntimeRecord(OCI) if _has_pods(directory) else None)
+
+
+def abandoned_network(directory: Path) -> NetworkNamespace:
+    """Return the network namespace in which a killed process ran a node."""
+    namespace = namespace_file(directory)
+    return NetworkNamespace(namespace if is_network(namespace) else None)
+
+
+async def stop_abandoned_node(directory: Path, record: RuntimeRecord, images: Path) -> None:
+    """Take over the containers as the kubelet of the node would, and stop them. Raise RuntimeFailure or OSError."""
+    config = RuntimeConfig(
+        node=directory.name,
+        directory=directory,
+        images=images,
+        endpoint=record.endpoint,
+        namespace=abandoned_network(directory),
+        stops_pods=True,
+    )
+    async with runtime_maker(record.runtime, config, RealClock())(lambda uid: None):
+        pass
+    await asyncio.to_thread(remove_directory, directory / "kubelet" / "pods")
+    await asyncio.to_thread(Hierarchy().remove, root_cgroup_of(directory.parent, directory.name))
+
+
+def _has_pods(directory: Path) -> bool:
+    pods = directory / "oci" / "pods"
+    has_monitor = (directory / "oci" / "monitor" / "monitor.sock").exists()
+    return has_monitor or (pods.is_dir() and any(os.scandir(pods)))

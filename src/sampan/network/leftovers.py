@@ -1,0 +1,93 @@
+"""Removal of what clusters have left in the network of this machine whose data directory is gone.
+
+A cluster that was killed is cleaned up by `sampan down` or by its next start, from the records in its data directory.
+If somebody has deleted the directory instead, its bridges, links and tables are recognized by their names, and their
+owner by the alias of the bridge.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import socket
+from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
+
+from sampan.network import netlink
+from sampan.network.netlink import LinkInfo
+from sampan.network.nft import NftError, list_rules, nft_program, run_nft
+from sampan.network.pods.firewall import ForwardRules
+from sampan.runtimes.contract import RuntimeFailure
+
+log = logging.getLogger(__name__)
+
+_OWNED = re.compile(r"(?P<bridge>s[pn][0-9a-f]{6})(-[0-9a-f]{6})?")
+"""The bridge of the pods (sp) or nodes (sn) of a node or cluster, or a link of such a bridge."""
+_TABLE = re.compile(r"sampan-(pods|nodes)-(?P<bridge>s[pn][0-9a-f]{6})")
+_ALIAS = "sampan "
+_NAMED_NAMESPACES = Path("/run/netns")
+
+
+def vanished_bridges(
+    tables: Iterable[str], links: Iterable[LinkInfo], held: Collection[str], exists: Callable[[str], bool]
+) -> set[str]:
+    """Return the names of bridges whose links and tables have no owner. Pure.
+
+    `held` are the bridges of running processes. A bridge whose alias names an existing directory belongs to a cluster
+    that will remove it, and a bridge without an alias to a CNI plug-in. Links and tables without a bridge are left from
+    an interrupted removal. The tables must be listed before the links: a bridge is created before its table.
+    """
+    by_name = {link.name: link for link in links}
+    vanished = set()
+    for bridge in {*_bridges_of(by_name, _OWNED), *_bridges_of(tables, _TABLE)} - set(held):
+        link = by_name.get(bridge)
+        if link is None or (link.alias.startswith(_ALIAS) and not exists(link.alias.removeprefix(_ALIAS))):
+            vanished.add(bridge)
+    return vanished
+
+
+def _bridges_of(names: Iterable[str], pattern: re.Pattern[str]) -> Iterator[str]:
+    for name in names:
+        if (match := pattern.fullmatch(name)) is not None:
+            yield match["bridge"]
+
+
+def remove_leftovers(held: Collection[str]) -> list[str]:
+    """Remove what clusters without a data directory have left on this machine, and return the names of the bridges.
+    Failures are logged. The call blocks."""
+    if os.geteuid() != 0 or nft_program() is None:
+        return []
+    try:
+        return _remove_leftovers(held)
+    except (NftError, RuntimeFailure, OSError) as error:
+        log.warning("cannot remove what earlier clusters have left in the network of this machine: %s", error)
+        return []
+
+
+def _remove_leftovers(held: Collection[str]) -> list[str]:
+    tables = [entry["table"]["name"] for entry in list_rules("tables")["nftables"] if "table" in entry]
+    with netlink.opened() as link:
+        links = list(netlink.links(link))
+        vanished = sorted(vanished_bridges(tables, links, held, os.path.exists))
+        for bridge in vanished:
+            log.warning("removing the links and rules of %s, whose cluster is gone", bridge)
+            _delete_links(link, bridge)
+            for table in (name for name in tables if name.endswith(f"-{bridge}") and _TABLE.fullmatch(name)):
+                run_nft("delete", "table", "inet", table)
+            ForwardRules(bridge).remove()
+    _remove_named_namespaces()
+    return vanished
+
+
+def _delete_links(link: socket.socket, bridge: str) -> None:
+    for index, name in socket.if_nameindex():
+        if name == bridge or name.startswith(f"{bridge}-"):
+            netlink.say(link, [netlink.no_link(index)])
+
+
+def _remove_named_namespaces() -> None:
+    """Remove symbolic links to namespaces that are gone."""
+    for path in _NAMED_NAMESPACES.glob("sampan-*") if _NAMED_NAMESPACES.is_dir() else ():
+        if path.is_symlink() and not path.exists():
+            path.unlink(missing_ok=True)

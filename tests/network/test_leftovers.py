@@ -1,0 +1,66 @@
+"""What clusters without a data directory have left in the network of a machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sampan.machinery.network_namespace import in_network
+from sampan.network import netlink
+from sampan.network.leftovers import remove_leftovers, vanished_bridges
+from sampan.network.netlink import LinkInfo
+from sampan.network.nft import list_rules, run_nft
+from tests.network.pods.conftest import lab
+from tests.network.pods.lab import Lab, needs_network
+
+__all__ = ["lab"]
+
+
+def link(name: str, alias: str = "") -> LinkInfo:
+    return LinkInfo(index=2, name=name, kind="bridge", alias=alias, mtu=1500, master=0)
+
+
+@pytest.mark.parametrize(
+    ("tables", "links", "held", "expected"),
+    [
+        ([], [], [], set()),
+        ([], [link("sn00000a", "sampan /gone")], [], {"sn00000a"}),
+        ([], [link("sn00000a", "sampan /kept")], [], set()),
+        ([], [link("sn00000a", "sampan /gone")], ["sn00000a"], set()),
+        ([], [link("sp00000a")], [], set()),
+        ([], [link("sp00000a-123456")], [], {"sp00000a"}),
+        (["sampan-pods-sp00000a"], [], [], {"sp00000a"}),
+        (["sampan-pods-sp00000a"], [], ["sp00000a"], set()),
+        (["sampan-pods-sp00000a"], [link("sp00000a")], [], set()),
+        (["kube-proxy", "sampan-netpol", "sampan-pods-other"], [link("sampan0", "sampan /gone")], [], set()),
+    ],
+    ids=[
+        *("nothing", "directory gone", "directory kept", "process runs", "bridge of a CNI plug-in", "pod link"),
+        *("table alone", "table of a running process", "table with bridge", "other names"),
+    ],
+)
+def test_bridges_without_owner(tables: list[str], links: list[LinkInfo], held: list[str], expected: set[str]) -> None:
+    assert vanished_bridges(tables, links, held, lambda path: path == "/kept") == expected
+
+
+@needs_network
+def test_leftovers_are_removed_and_living_clusters_are_not(lab: Lab, tmp_path: Path) -> None:
+    kept, gone = tmp_path / "kept", tmp_path / "gone"
+    kept.mkdir()
+
+    def prepare() -> list[str]:
+        with netlink.opened() as sock:
+            for name, path in (("sn00000a", gone), ("sn00000b", kept)):
+                netlink.say(sock, [netlink.new_bridge(name, mtu=1400, hardware="0a:58:00:00:00:01")])
+                index = next(info.index for info in list(netlink.links(sock)) if info.name == name)
+                netlink.say(sock, [netlink.alias(index, f"sampan {path}")])
+                run_nft("-f", "-", text=f"table inet sampan-nodes-{name} {{}}\n")
+        run_nft("-f", "-", text="table inet sampan-pods-sp00000c {}\ntable inet other {}\n")
+        return remove_leftovers(())
+
+    assert in_network(lab.node, prepare) == ["sn00000a", "sp00000c"]
+    assert lab.links() == {"lo", "up0", "sn00000b"}
+    tables = in_network(lab.node, lambda: list_rules("tables"))["nftables"]
+    names = {entry["table"]["name"] for entry in tables if "table" in entry}
+    assert names == {"sampan-nodes-sn00000b", "other"}
