@@ -20,12 +20,12 @@ from sampan.cli.component_port import tls_of
 from sampan.cli.kubelet_access import KubeletIdentity, keep_client_certificate, keep_serving_certificate
 from sampan.cli.listen_addresses import host_port
 from sampan.cli.server_process import on_signals
+from sampan.cluster.abandoned_node import root_cgroup_of
 from sampan.cluster.assembly import DNS, KUBELET, PROXY
 from sampan.cluster.cluster_cidrs import own_pod_cidr
 from sampan.cluster.join.discovery import JoinError, parse_server
 from sampan.cluster.join.preflight import read_link
 from sampan.cluster.join.record import JoinRecord
-from sampan.cluster.real_nodes import root_cgroup_of
 from sampan.kubelet.agent.certificate_manager import CertificateStore
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.machine import own_addresses
