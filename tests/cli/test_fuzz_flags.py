@@ -26,6 +26,7 @@ SERVERS = {
     "kube-apiserver": [],
     "kube-controller-manager": ["--master", "http://127.0.0.1:1"],
     "kube-scheduler": ["--master", "http://127.0.0.1:1"],
+    "kube-proxy": ["--master", "http://127.0.0.1:1", "--oom-score-adj", "0"],
     "kubelet": ["--root-dir", "kubelet", "--runtime", "process", "--api-servers", "http://127.0.0.1:1"],
 }
 """With the flags that keep each of them to itself."""
@@ -64,6 +65,9 @@ NEVER = {
     "--api-servers",
     "--runtime",
     "--follow",
+    "--cleanup",
+    "--init-only",
+    "--oom-score-adj",
 }
 """What would leave this process or the directory of the test, or wait for something."""
 FILES = [
@@ -160,7 +164,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         (path / "TMPDIR").mkdir()
         for module in ("up", "kube_apiserver"):
             patch.setattr(f"sampan.cli.{module}.serve", put_together)
-        for module in ("component", "kubelet"):
+        for module in ("component", "kubelet", "kube_proxy"):
             patch.setattr(f"sampan.cli.{module}.run_loop", not_run)
         patch.setattr("sampan.cli.up.leave", lambda: None)
         yield path

@@ -65,6 +65,15 @@ async def test_bytes_in_both_directions() -> None:
         writer.close()
 
 
+def test_with_the_event_loop_of_the_commands() -> None:
+    """uvloop begins to read a connection at once."""
+    uvloop = pytest.importorskip("uvloop")
+    for test in (test_bytes_in_both_directions, test_half_close, test_back_pressure, test_nothing_to_connect_to):
+        uvloop.run(test())
+    for test in (test_each_client_has_a_flow_of_its_own, test_idle_flows_end):
+        uvloop.run(test())
+
+
 async def test_half_close() -> None:
     """A client that has nothing more to send still receives the whole response."""
 

@@ -150,7 +150,7 @@ def component_config(name: str, options: Mapping[str, Any]) -> ComponentConfig:
     certificate, key = pair or (None, None)
     return ComponentConfig(
         name=name,
-        access=_access(options),
+        access=access_of(options["master"], options["kubeconfig"]),
         election=_election(name, options) if options["leader_elect"] else None,
         host=flags.address("--bind-address", options["bind_address"]),
         port=flags.port("--secure-port", options["secure_port"]),
@@ -216,20 +216,21 @@ async def _lead(config: ComponentConfig, component: Component, work: Work) -> No
     await elector.run(lambda: work(component))
 
 
-def _access(options: Mapping[str, Any]) -> Access:
+def access_of(master: str, kubeconfig: str | None) -> Access:
+    """Return how to reach the API server: by the kubeconfig, at the address of --master, or from inside the cluster."""
     try:
-        if options["kubeconfig"]:
-            access = load(Path(options["kubeconfig"]))
-        elif options["master"]:
-            access = Access(server=options["master"])
+        if kubeconfig:
+            access = load(Path(kubeconfig))
+        elif master:
+            access = Access(server=master)
         else:
             access = in_cluster()
     except KubeconfigError as error:
         raise CliError(f"--kubeconfig: {error}") from None
     except OSError as error:
         raise CliError(f"--kubeconfig: {error.filename}: {error.strerror}") from None
-    if options["master"]:
-        access.server = options["master"]
+    if master:
+        access.server = master
     return access
 
 

@@ -335,19 +335,29 @@ def kube_proxy_configuration(options: Mapping[str, Any], *, default_mode: str) -
         configuration.hostnameOverride = _host_name(options) or configuration.hostnameOverride
         validate(configuration)
     except ProxyConfigurationError as error:
-        raise CliError(str(error)) from None
+        raise CliError(f"{_source_of_error(options)}: {error}") from None
     return configuration
+
+
+def _source_of_error(options: Mapping[str, Any]) -> str:
+    """Return the file or the flag with an invalid value; all flags, if only their combination is invalid."""
+    if options["config"]:
+        return f"--config: {options['config']}"
+    used = [flag for flag in _FIELD_FLAGS if options[flag.option_name] is not None]
+    nothing = dict.fromkeys(options)
+    for flag in used:
+        try:
+            validate(with_defaults(_from_flags({**nothing, flag.option_name: options[flag.option_name]})))
+        except ProxyConfigurationError:
+            return flag.name
+    return ", ".join(flag.name for flag in used)
 
 
 def _from_file(options: Mapping[str, Any]) -> KubeProxyConfiguration:
     ignored = [flag.name for flag in _FIELD_FLAGS if options[flag.option_name] is not None]
     if ignored:
         log.warning("ignoring %s, as --config is given", ", ".join(ignored))
-    text = flags.file_text("--config", options["config"])
-    try:
-        return decode(text)
-    except ProxyConfigurationError as error:
-        raise CliError(f"--config: {options['config']}: {error}") from None
+    return decode(flags.file_text("--config", options["config"]))
 
 
 def _from_flags(options: Mapping[str, Any]) -> KubeProxyConfiguration:
@@ -393,5 +403,5 @@ def _option_of(field: str) -> str:
 def _host_name(options: Mapping[str, Any]) -> str:
     override: str = options["hostname_override"]
     if override and not override.strip():
-        raise CliError("empty hostname-override is invalid")
+        raise CliError("--hostname-override: empty hostname-override is invalid")
     return override.strip().lower()

@@ -30,6 +30,7 @@ COMMANDS = {
     ),
     "kubelet": ("sampan.cli.kubelet", "Run only the kubelet of this machine."),
     "kube-scheduler": ("sampan.cli.kube_scheduler", "Run only the scheduler."),
+    "kube-proxy": ("sampan.cli.kube_proxy", "Run only the service proxy of this machine."),
     "kubectl": ("sampan.cli.kubectl", "Work with a cluster: kubectl in Python."),
 }
 

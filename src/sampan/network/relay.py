@@ -101,7 +101,7 @@ async def relay_streams(first: socket.socket, second: socket.socket) -> None:
             await loop.connect_accepted_socket(lambda end=end: end, connection)  # type: ignore[misc]
             del sockets[0]
         for end in ends:
-            end.start()
+            end.flush()
         await asyncio.gather(*(end.is_lost.wait() for end in ends))
     finally:
         for end in ends:
@@ -117,6 +117,8 @@ class _StreamEnd(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
+        self._early: list[bytes] = []
+        """What was received before the other connection had its transport: some event loops begin to read at once."""
         self._has_ended = False
         """Whether the sender of this connection has closed its direction."""
         self.is_lost = asyncio.Event()
@@ -124,29 +126,41 @@ class _StreamEnd(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=_BUFFER_BYTES)
-        self._transport.pause_reading()
 
-    def start(self) -> None:
-        """Begin to read, once both connections have their transports."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
+    def flush(self) -> None:
+        """Write what was received early, once both connections have their transports."""
+        early, self._early = self._early, []
+        for data in early:
+            self.data_received(data)
+        if self._has_ended:
+            self._end_other()
+        if self.is_lost.is_set() and self.other._transport is not None:
+            self.other._transport.close()
 
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        if self.other._transport is not None:
+        if self.other._transport is None:
+            self._early.append(data)
+        elif not self.other._transport.is_closing():
             self.other._transport.write(data)
 
     def eof_received(self) -> bool:
         self._has_ended = True
+        self._end_other()
+        return True
+
+    def _end_other(self) -> None:
+        """Close the direction to the other side, or both connections if nothing more can be received."""
         other = self.other._transport
-        if other is not None and not other.is_closing():
-            other.write_eof()
+        if other is None:
+            return
         if self.other._has_ended:
             self._close_both()
-        return True
+        elif not other.is_closing():
+            other.write_eof()
 
     def pause_writing(self) -> None:
         if self.other._transport is not None and not self.other._transport.is_closing():

@@ -15,6 +15,9 @@ UDP flows; `conntrack_table` reads the kernel's table, `conntrack_sysctls` sets 
 
 In user space: `balancer` chooses endpoints, `endpoint_sockets` connects to them, `localhost_ports` makes node ports
 reachable by localhost; `userspace` is a whole proxy for machines without packet rules, driven by `service_follower`.
+
+`firewall` keeps other firewalls from dropping traffic of services, `metrics_port` serves metrics, and `node_proxy` runs
+the proxy of the chosen mode with everything around it.
 """
 
 from sampan.network.proxy.config import ProxyConfig, supported_families

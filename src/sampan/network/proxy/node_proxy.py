@@ -1,0 +1,288 @@
+"""kube-proxy of one node: the proxy of the chosen mode, with everything around it. Its counterpart is
+`cmd/kube-proxy/app`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass, field
+
+from sampan.api.types.core_v1 import Node
+from sampan.machinery.client import Client
+from sampan.machinery.clock import Clock
+from sampan.machinery.events.recorder import EventRecorder
+from sampan.machinery.informer import Informer, InformerFactory
+from sampan.machinery.loopback_services import LoopbackServices
+from sampan.machinery.metrics import Metrics
+from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.network.proxy.config import ProxyConfig, node_facts, supported_families
+from sampan.network.proxy.configuration import (
+    BRIDGE_INTERFACE,
+    INTERFACE_NAME_PREFIX,
+    IPTABLES,
+    IPVS,
+    USERSPACE,
+    KubeProxyConfiguration,
+    as_object,
+    split_address,
+)
+from sampan.network.proxy.conntrack import UdpFlowCleaner, node_addresses
+from sampan.network.proxy.conntrack_sysctls import apply_conntrack_sysctls
+from sampan.network.proxy.firewall import ServiceForwardRules, keep_forward_rules
+from sampan.network.proxy.health import ProxyHealth, health_port
+from sampan.network.proxy.health_checks import ServiceHealthChecks
+from sampan.network.proxy.localhost_ports import LocalhostPorts, NodePortBackends
+from sampan.network.proxy.metrics import ProxyMetrics
+from sampan.network.proxy.metrics_port import metrics_port
+from sampan.network.proxy.observer import ServiceObserver
+from sampan.network.proxy.proxy import Proxy
+from sampan.network.proxy.service_follower import ServiceFollower
+from sampan.network.proxy.services import FAMILIES
+from sampan.network.proxy.tracker import ServiceChange
+from sampan.network.proxy.userspace import UserspaceProxy
+
+log = logging.getLogger(__name__)
+
+COMPONENT = "kube-proxy"
+_BIND_RETRY_S = 5.0
+_NODE_PATIENCE_S = 30.0
+_EVERYWHERE = "0.0.0.0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeProxyConfig:
+    node_name: str
+    namespace: NetworkNamespace
+    configuration: KubeProxyConfiguration
+    """The configuration with its defaults."""
+    loopback: LoopbackServices = field(default_factory=LoopbackServices)
+    """The addresses of services in the mode userspace."""
+    removes_rules: bool = False
+    """Whether the rules are removed when the proxy stops. Otherwise a restart interrupts nothing."""
+
+
+class NodeProxy:
+    """`run()` proxies until it is cancelled."""
+
+    def __init__(
+        self,
+        *,
+        config: NodeProxyConfig,
+        client: Client,
+        informers: InformerFactory,
+        nodes: Informer[Node],
+        clock: Clock,
+        metrics: Metrics,
+        machine_ports: LocalhostPorts | None = None,
+    ) -> None:
+        """`nodes` has at least the node of the proxy. `machine_ports` makes node ports reachable by localhost of the
+        machine, on behalf of all nodes of the process; without it, a node that has no network namespace of its own does
+        so by itself."""
+        self._config, self._configuration = config, config.configuration
+        self._informers, self._nodes, self._clock, self._machine_ports = informers, nodes, clock, machine_ports
+        self._metrics = metrics
+        self._proxy_metrics = ProxyMetrics(metrics, clock=clock)
+        self._health = ProxyHealth(
+            node_name=config.node_name,
+            clock=clock,
+            timeout_s=2 * self._configuration.sync_period_s,
+            metrics=self._proxy_metrics,
+        )
+        self._events = EventRecorder(client=client, clock=clock, component=COMPONENT, host=config.node_name)
+        self.synced = asyncio.Event()
+        """Set after the first sync of all services."""
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group, AsyncExitStack() as stack:
+            group.create_task(self._events.run())
+            group.create_task(self._keep_port("healthz", self._configuration.healthzBindAddress, self._health_port))
+            group.create_task(self._keep_port("metrics", self._configuration.metricsBindAddress, self._metrics_port))
+            addresses = await self._node_port_addresses()
+            health_checks = ServiceHealthChecks(
+                node_name=self._config.node_name,
+                namespace=self._config.namespace,
+                is_proxy_healthy=lambda: self._health.is_healthy,
+                events=self._events,
+                addresses=addresses,
+            )
+            observers: list[ServiceObserver] = [_Synced(self.synced), await stack.enter_async_context(health_checks)]
+            if self._configuration.mode == USERSPACE:
+                await self._run_userspace(stack, observers, addresses)
+            else:
+                await self._run_nftables(group, stack, observers)
+
+    # -- modes -------------------------------------------------------------------------------------------------------
+
+    async def _run_nftables(
+        self, group: asyncio.TaskGroup, stack: AsyncExitStack, observers: list[ServiceObserver]
+    ) -> None:
+        namespace, config = self._config.namespace, self._proxy_config()
+        if self._configuration.mode in (IPTABLES, IPVS):
+            log.warning("the proxy mode %s is served by nftables", self._configuration.mode)
+        with namespace.executor("kube-proxy-sysctls") as executor:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(executor, apply_conntrack_sysctls, self._configuration.conntrack)
+        rules = ServiceForwardRules(masquerade_mark=config.masquerade_mark, cluster_cidrs=config.cluster_cidrs)
+        removes_rules = self._config.removes_rules
+        group.create_task(keep_forward_rules(rules, namespace, self._clock, removes_rules=removes_rules))
+        cleaner = UdpFlowCleaner(namespace=namespace, metrics=self._proxy_metrics)
+        observers.append(await stack.enter_async_context(cleaner))
+        if self._configuration.iptables.localhostNodePorts is not False:
+            observers.append(await self._localhost_ports(stack))
+        await Proxy(
+            node_name=self._config.node_name,
+            namespace=namespace,
+            informers=self._informers,
+            nodes=self._nodes,
+            clock=self._clock,
+            config=config,
+            metrics=self._proxy_metrics,
+            health=self._health,
+            events=self._events,
+            observers=observers,
+        ).run()
+
+    async def _run_userspace(
+        self, stack: AsyncExitStack, observers: list[ServiceObserver], addresses: Sequence[str]
+    ) -> None:
+        proxy = UserspaceProxy(
+            namespace=self._config.namespace,
+            clock=self._clock,
+            events=self._events,
+            loopback=self._config.loopback,
+            node_port_addresses=addresses,
+        )
+        await ServiceFollower(
+            node_name=self._config.node_name,
+            informers=self._informers,
+            nodes=self._nodes,
+            observers=[await stack.enter_async_context(proxy), *observers],
+            clock=self._clock,
+            metrics=self._proxy_metrics,
+            health=self._health,
+            min_sync_period_s=self._configuration.min_sync_period_s,
+        ).run()
+
+    def _proxy_config(self) -> ProxyConfig:
+        return proxy_config(self._configuration, removes_rules=self._config.removes_rules)
+
+    async def _localhost_ports(self, stack: AsyncExitStack) -> ServiceObserver:
+        """Listen on localhost of the node's namespace, and of the machine if it runs several nodes."""
+        namespace = self._config.namespace
+        backends = NodePortBackends(namespace=namespace, clock=self._clock)
+        stack.callback(backends.close)
+        listeners = [self._machine_ports] if self._machine_ports is not None else []
+        if namespace.path is not None or not listeners:
+            own = LocalhostPorts(namespace=namespace, events=self._events, where=f"node {self._config.node_name}")
+            listeners.append(await stack.enter_async_context(own))
+        for ports in listeners:
+            ports.add(backends)
+            stack.callback(ports.remove, backends)
+        return _LocalhostObserver(backends, listeners)
+
+    # -- addresses and ports -----------------------------------------------------------------------------------------
+
+    async def _node_port_addresses(self) -> Sequence[str]:
+        """Return the addresses that accept connections to node ports; the unspecified one stands for all of them."""
+        node_ips = await self._node_ips()
+        with self._config.namespace.executor("kube-proxy-addresses") as executor:
+            local = await asyncio.get_running_loop().run_in_executor(executor, _local_addresses)
+        addresses: list[str] = []
+        for family in FAMILIES:
+            ips = node_facts(self._proxy_config(), family, node_ips=node_ips, local_addresses=local).node_port_ips
+            if ips is None:
+                return [_EVERYWHERE]
+            addresses += ips
+        return addresses or [_EVERYWHERE]
+
+    async def _node_ips(self) -> Sequence[str]:
+        """Return the addresses of the Node object, or none if it does not appear in time."""
+        deadline = self._clock.monotonic() + _NODE_PATIENCE_S
+        await self._nodes.synced.wait()
+        while self._clock.monotonic() < deadline:
+            node = self._nodes.lister.get(self._config.node_name)
+            addresses = [a.address for a in node.status.addresses if a.type == "InternalIP"] if node is not None else []
+            if addresses:
+                return addresses
+            await self._clock.sleep(0.5)
+        log.warning("node %s has no address; node ports accept connections on all addresses", self._config.node_name)
+        return []
+
+    def _health_port(self, address: str, port: int) -> AbstractAsyncContextManager[None]:
+        return health_port(self._health, self._config.namespace, address, port)
+
+    def _metrics_port(self, address: str, port: int) -> AbstractAsyncContextManager[None]:
+        return metrics_port(
+            self._metrics,
+            mode=self._configuration.mode,
+            configuration=as_object(self._configuration),
+            namespace=self._config.namespace,
+            address=address,
+            port=port,
+        )
+
+    async def _keep_port(
+        self, name: str, address: str, serve: Callable[[str, int], AbstractAsyncContextManager[None]]
+    ) -> None:
+        """Serve a port until cancelled. A port that cannot be bound is tried again, unless that is a hard failure."""
+        is_reported = False
+        while address:
+            try:
+                async with serve(*split_address(address)):
+                    await asyncio.Event().wait()
+            except OSError as error:
+                if self._configuration.bindAddressHardFail:
+                    raise
+                if not is_reported:
+                    log.error("failed to start the %s server on %s: %s; retrying", name, address, error.strerror)
+                is_reported = True
+                await self._clock.sleep(_BIND_RETRY_S)
+
+
+def proxy_config(configuration: KubeProxyConfiguration, *, removes_rules: bool = False) -> ProxyConfig:
+    """Return the settings of the packet rules."""
+    interfaces = {
+        BRIDGE_INTERFACE: configuration.detectLocal.bridgeInterface,
+        INTERFACE_NAME_PREFIX: configuration.detectLocal.interfaceNamePrefix,
+    }
+    return ProxyConfig(
+        families=supported_families(),
+        masquerade_bit=configuration.masquerade_bit,
+        masquerade_all=configuration.masquerades_all,
+        detect_local_mode=configuration.detectLocalMode,
+        cluster_cidrs=configuration.cluster_cidrs,
+        local_interface=interfaces.get(configuration.detectLocalMode, ""),
+        node_port_addresses=configuration.nodePortAddresses or (),
+        sync_period_s=configuration.sync_period_s,
+        min_sync_period_s=configuration.min_sync_period_s,
+        removes_rules=removes_rules,
+    )
+
+
+def _local_addresses() -> list[str]:
+    return [address for family in (socket.AF_INET, socket.AF_INET6) for address in node_addresses(family)]
+
+
+class _LocalhostObserver:
+    """Updates the node ports of a node, and then the listeners."""
+
+    def __init__(self, backends: NodePortBackends, listeners: Sequence[LocalhostPorts]) -> None:
+        self._backends, self._listeners = backends, listeners
+
+    async def on_changes(self, changes: Sequence[ServiceChange]) -> None:
+        await self._backends.on_changes(changes)
+        for ports in self._listeners:
+            ports.sync()
+
+
+class _Synced:
+    """Sets an event after the first sync."""
+
+    def __init__(self, synced: asyncio.Event) -> None:
+        self._synced = synced
+
+    async def on_changes(self, changes: Sequence[ServiceChange]) -> None:
+        self._synced.set()

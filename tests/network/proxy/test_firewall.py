@@ -1,0 +1,69 @@
+"""Other firewalls that drop forwarded traffic of services, in a namespace."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from sampan.machinery.network_namespace import in_network
+from sampan.network.nft import run_nft
+from sampan.network.proxy.firewall import COMMENT, ServiceForwardRules, accept_rules
+from tests.network.pods.lab import Lab, needs_network
+
+MARK = 0x4000
+PROGRAMS = ("iptables", "ip6tables")
+
+
+def rules_of(lab: Lab) -> str:
+    return in_network(lab.node, lambda: run_nft("list", "ruleset")).decode()
+
+
+def iptables_rules(lab: Lab, program: str) -> str:
+    return in_network(lab.node, lambda: subprocess.check_output([program, "-S", "FORWARD"], text=True))
+
+
+def test_the_rules() -> None:
+    assert accept_rules(MARK)[0] == [
+        "FORWARD", "-m", "mark", "--mark", "0x4000/0x4000", "-m", "comment", "--comment", COMMENT, "-j", "ACCEPT",
+    ]  # fmt: skip
+
+
+@needs_network
+def test_a_firewall_of_nftables_is_named_once(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+    text = "table inet firewall { chain forward { type filter hook forward priority 0; policy drop; }; }"
+    in_network(lab.node, lambda: run_nft("-f", "-", text=text))
+    before = rules_of(lab)
+    rules = ServiceForwardRules(masquerade_mark=MARK)
+    for _ in range(2):
+        in_network(lab.node, rules.ensure)
+    [record] = caplog.records
+    assert "nft add rule inet firewall forward meta mark and 0x4000 == 0x4000 accept" in record.message
+    assert rules_of(lab) == before
+    for command in record.message.partition("until: ")[2].split(" && "):
+        in_network(lab.node, lambda command=command: run_nft(*command.split()[1:]))  # type: ignore[misc]
+    assert "0x00004000" in rules_of(lab)
+
+
+@needs_network
+def test_no_other_firewall(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+    in_network(lab.node, ServiceForwardRules(masquerade_mark=MARK).ensure)
+    assert rules_of(lab) == ""
+    assert caplog.records == []
+
+
+@needs_network
+@pytest.mark.skipif(shutil.which("iptables", path="/usr/sbin:/sbin:/usr/bin") is None, reason="no iptables")
+def test_the_chain_of_iptables(lab: Lab) -> None:
+    def drop() -> None:
+        for program in PROGRAMS:
+            subprocess.run([program, "-P", "FORWARD", "DROP"], check=True)
+
+    in_network(lab.node, drop)
+    rules = ServiceForwardRules(masquerade_mark=MARK)
+    for _ in range(2):
+        in_network(lab.node, rules.ensure)
+    assert [iptables_rules(lab, program).count(COMMENT) for program in PROGRAMS] == [2, 2]
+    in_network(lab.node, rules.remove)
+    assert [iptables_rules(lab, program).count(COMMENT) for program in PROGRAMS] == [0, 0]

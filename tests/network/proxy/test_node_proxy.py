@@ -1,0 +1,139 @@
+"""kube-proxy of a node with everything around the rules, in a namespace and with an API server."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import msgspec
+
+from sampan.api.types.core_v1 import Node, NodeAddress, NodeStatus, Service
+from sampan.api.types.discovery_v1 import EndpointSlice
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
+from sampan.machinery.client import Client
+from sampan.machinery.clock import RealClock
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.metrics import Metrics
+from sampan.machinery.network_namespace import NetworkNamespace, in_network
+from sampan.network.nft import run_nft
+from sampan.network.proxy.configuration import KubeProxyConfiguration, with_defaults
+from sampan.network.proxy.node_proxy import NodeProxy, NodeProxyConfig
+from sampan.network.proxy.table_sync import remove_tables
+from tests.controllers.cluster import cluster
+from tests.eventually import eventually
+from tests.network.pods.lab import NODE_IP, NODE_IP6, OUTSIDE_IP, Lab, listening, needs_network
+from tests.network.proxy.objects import NODE, OTHER_NODE, endpoint, endpoint_slice, port, service
+from tests.network.proxy.test_localhost_ports import reply, talk
+
+pytestmark = needs_network
+
+NODE_PORT, HEALTH_CHECK_PORT = 30080, 30081
+
+
+@asynccontextmanager
+async def running_proxy(lab: Lab, configuration: KubeProxyConfiguration) -> AsyncIterator[Client]:
+    async with cluster() as api:
+        addresses = [NodeAddress(type="InternalIP", address=ip) for ip in (NODE_IP, NODE_IP6)]
+        node = await api.client.of(Node).create(Node(metadata=ObjectMeta(name=NODE)))
+        await api.client.of(Node).update_status(msgspec.structs.replace(node, status=NodeStatus(addresses=addresses)))
+        transport = api.transport.as_user(UserInfo("system:kube-proxy", groups=(AUTHENTICATED,)))
+        client = Client(transport=transport, clock=RealClock(), component="kube-proxy")
+        async with InformerFactory(client=client) as informers:
+            proxy = NodeProxy(
+                config=NodeProxyConfig(
+                    node_name=NODE,
+                    namespace=NetworkNamespace(lab.node),
+                    configuration=with_defaults(configuration),
+                    removes_rules=True,
+                ),
+                client=client,
+                informers=informers,
+                nodes=informers.of(Node),
+                clock=RealClock(),
+                metrics=Metrics(),
+            )
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(proxy.run())
+                async with asyncio.timeout(60):
+                    await proxy.synced.wait()
+                yield api.client
+                task.cancel()
+
+
+async def http(lab: Lab, address: str, number: int, path: str) -> tuple[int, str]:
+    """Send a request from the node."""
+    loop = asyncio.get_running_loop()
+    with NetworkNamespace(lab.node).socket(socket.AF_INET, socket.SOCK_STREAM) as client:
+        client.setblocking(False)
+        try:
+            await loop.sock_connect(client, (address, number))
+        except ConnectionRefusedError:
+            return 0, ""
+        await loop.sock_sendall(client, f"GET {path} HTTP/1.0\r\n\r\n".encode())
+        data = b""
+        while part := await loop.sock_recv(client, 65536):
+            data += part
+    head, _, body = data.decode().partition("\r\n\r\n")
+    return int(head.split()[1]), body
+
+
+async def rules(lab: Lab) -> str:
+    return (await asyncio.to_thread(in_network, lab.node, partial(run_nft, "list", "ruleset"))).decode()
+
+
+async def test_a_node_in_nftables_mode(lab: Lab) -> None:
+    async with running_proxy(lab, KubeProxyConfiguration(clusterCIDR="10.77.0.0/16")) as client:
+        obj = service(
+            "web",
+            port(80, node_port=NODE_PORT),
+            type="LoadBalancer",
+            externalTrafficPolicy="Local",
+            healthCheckNodePort=HEALTH_CHECK_PORT,
+            ip=[],
+        )
+        await client.of(Service).create(obj)
+        slice = endpoint_slice("web", endpoint(OUTSIDE_IP, node=OTHER_NODE))
+        slice = await client.of(EndpointSlice).create(slice)
+
+        async def is_proxied() -> bool:
+            return OUTSIDE_IP in await rules(lab)
+
+        await eventually(is_proxied, timeout_s=30)
+        with listening(lab.outside, 8080) as server:
+            answer, _ = await asyncio.gather(
+                talk(NetworkNamespace(lab.node), "127.0.0.1", NODE_PORT, socket.SOCK_STREAM), reply(server, b"hi")
+            )
+        assert answer == b"hi"
+        status, body = await http(lab, NODE_IP, HEALTH_CHECK_PORT, "/")
+        assert (status, '"localEndpoints": 0' in body) == (503, True)
+        assert (await http(lab, "127.0.0.1", HEALTH_CHECK_PORT, "/"))[0] == 0, "only on the primary addresses"
+        slice.endpoints[0].nodeName = NODE  # type: ignore[index]
+        await client.of(EndpointSlice).update(slice)
+
+        async def is_healthy() -> bool:
+            return (await http(lab, NODE_IP, HEALTH_CHECK_PORT, "/"))[0] == 200
+
+        await eventually(is_healthy, timeout_s=30)
+        assert (await http(lab, NODE_IP, 10256, "/healthz"))[0] == 200
+        assert await http(lab, "127.0.0.1", 10249, "/proxyMode") == (200, "nftables")
+        assert (
+            "kubeproxy_sync_proxy_rules_last_timestamp_seconds" in (await http(lab, "127.0.0.1", 10249, "/metrics"))[1]
+        )
+
+    async def is_removed() -> bool:
+        return "kube-proxy" not in await rules(lab)
+
+    await eventually(is_removed, timeout_s=30)
+
+
+async def test_cleanup(lab: Lab) -> None:
+    """Only the tables of kube-proxy are removed, and a second time does nothing."""
+    text = "table ip kube-proxy { chain a { }; }; table ip6 kube-proxy { }; table ip mine { }"
+    await asyncio.to_thread(in_network, lab.node, lambda: run_nft("-f", "-", text=text))
+    for _ in range(2):
+        await asyncio.to_thread(in_network, lab.node, remove_tables)
+    assert (await rules(lab)).split() == ["table", "ip", "mine", "{", "}"]
