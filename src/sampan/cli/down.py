@@ -33,6 +33,8 @@ def command(data_dir: str | None, name: str, delete: bool) -> None:
     stopped = stop(where)
     if where.is_cluster and (nodes := stop_abandoned_nodes(where)):
         click.echo(f"{name}: stopped the pods that {', '.join(nodes)} had left running")
+    if where.is_joined:
+        _remove_joined_network(where)
     if not (delete and os.path.exists(where.path)):
         click.echo(f"{name}: stopped" if stopped else f"{name}: was not running")
         return
@@ -43,6 +45,17 @@ def command(data_dir: str | None, name: str, delete: bool) -> None:
             f"{name}: {where.path} is kept: it has files that are not the cluster's: {', '.join(kept)}",
             err=True,
         )
+
+
+def _remove_joined_network(where: ClusterDir) -> None:
+    import asyncio
+
+    from sampan.cli.joined_node import JoinedNode
+    from sampan.cluster.join.record import read_record
+
+    if (record := read_record(where.join_record)) is not None and os.geteuid() == 0:
+        node = JoinedNode(where=where, name=where.path.name, record=record, on_ready=lambda note: None)
+        asyncio.run(node.remove_network())
 
 
 def _remove(where: ClusterDir) -> list[str]:

@@ -10,7 +10,7 @@ import ssl
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,6 +49,8 @@ CLIENT_CERTIFICATE = "kubelet-client"
 _DNS_HOST = 10
 """The cluster DNS has the tenth address of the service CIDR."""
 _ADDRESS_CHECK_S = 10.0
+_WITH_POD_NETWORK = (OCI, DOCKER, CRI)
+"""Runtimes whose pods have addresses of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +125,12 @@ class JoinedNode:
                 await self._run_with(addresses, stop)
 
     async def remove_network(self) -> None:
-        """Remove the routes and tunnels to other machines. The node must have stopped."""
+        """Remove the routes, tunnels and rules of the node from this machine. The node must have stopped."""
+        from sampan.cluster.node_network import remove_host_rules
         from sampan.network.mesh.agent import remove_mesh
 
         await asyncio.to_thread(remove_mesh, self._mesh_config(()))
+        await asyncio.to_thread(remove_host_rules, self._files.directory(self._record.node))
 
     async def _addresses(self, stop: asyncio.Event) -> list[str] | None:
         """Return the addresses of the node, waiting until the machine has any, as after a boot."""
@@ -178,19 +182,25 @@ class JoinedNode:
             def client_for(component: str) -> Client:
                 return Client(transport=transport, clock=clock, component=component.removeprefix("system:"))
 
-            networks = NodeNetworks(components=COMPONENTS, client_for=client_for, clock=clock, activity=Activity())
-            attachment = NodeAttachment(
-                node=record.node, directory=directory, namespace=NetworkNamespace(), addresses=addresses
+            networks = NodeNetworks(
+                components=COMPONENTS,
+                client_for=client_for,
+                clock=clock,
+                activity=Activity(),
+                has_policies=record.runtime in _WITH_POD_NETWORK,
+            )
+            network = networks.of(
+                NodeAttachment(node=record.node, directory=directory, namespace=NetworkNamespace(), addresses=addresses)
             )
             mesh = MeshAgent(config=mesh_config, client=client_for("sampan-mesh"), clock=clock)
             async with (
                 networks,
-                networks.of(attachment).running(),
+                network.running(),
                 build_kubelet(
                     config=self._agent_config(addresses),
                     client=client_for(KUBELET),
                     clock=clock,
-                    make_runtime=runtime_maker(record.runtime, places, clock),
+                    make_runtime=runtime_maker(record.runtime, replace(places, isolation=network.isolation), clock),
                 ) as kubelet,
                 asyncio.TaskGroup() as group,
             ):
@@ -237,7 +247,7 @@ class JoinedNode:
     def _agent_config(self, addresses: Sequence[str]) -> AgentConfig:
         record = self._record
         directory = self._files.directory(record.node)
-        is_ours = record.runtime in (OCI, DOCKER, CRI)
+        is_ours = record.runtime in _WITH_POD_NETWORK
         return AgentConfig(
             name=record.node,
             root=directory / "kubelet",

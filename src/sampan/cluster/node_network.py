@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from types import MappingProxyType
 
 from sampan.cluster.component_roles import POLICY_USER
@@ -17,10 +18,12 @@ from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
 from sampan.machinery.informer import InformerFactory
+from sampan.network.nft import nft_program, run_nft
 from sampan.network.nodes import NodeAttachment
 from sampan.network.pods import bridge_for
 from sampan.network.pods.isolation import NoIsolation, PodIsolation
 from sampan.network.policy import NetworkPolicyAgent, PolicyConfig
+from sampan.network.proxy import remove_tables
 
 log = logging.getLogger(__name__)
 
@@ -130,6 +133,15 @@ class NodeNetwork:
             except Exception:
                 log.exception("node %s: %s failed; restarting in %g s", self.attachment.node, name, _RESTART_S)
             await self._clock.sleep(_RESTART_S)
+
+
+def remove_host_rules(directory: Path) -> None:
+    """Remove the rules of a node that worked in the network namespace of this process: network policies and services.
+    `directory` is that of the node."""
+    if nft_program() is not None:
+        table = f"{POLICY_TABLE}-{bridge_for(str(directory))}"
+        run_nft("-f", "-", text=f"add table inet {table}\ndelete table inet {table}\n")
+        remove_tables()
 
 
 def network_policies(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from sampan.api.types.core_v1 import Node
@@ -34,6 +34,8 @@ T = TypeVar("T")
 _CHECK_S = 15.0
 """How often the machine is compared with the plan without a change of nodes, as others may remove routes."""
 _SETTLE_S = 0.05
+_PERSISTENT_S = 10.0
+"""How long nodes are unreachable before a warning is logged."""
 
 
 class MeshAgent:
@@ -48,7 +50,9 @@ class MeshAgent:
         self._thread = config.namespace.executor("mesh")
         self._links: MeshLinks | None = None
         self._private_key = ""
-        self._last_warnings: object = None
+        self._unreachable: Mapping[str, str] = {}
+        self._unreachable_since = 0.0
+        self._is_warned = False
 
     async def run(self) -> None:
         if self._config.backend == NONE:
@@ -124,11 +128,16 @@ class MeshAgent:
                 log.warning("cannot publish the addresses of this machine on node %s: %s", node.metadata.name, error)
 
     def _warn(self, plan: MeshPlan) -> None:
-        """Log each set of unreachable nodes once."""
-        if plan.unreachable != self._last_warnings:
-            for node, reason in plan.unreachable.items():
-                log.warning("pods of node %s are not reachable from this machine: %s", node, reason)
-            self._last_warnings = plan.unreachable
+        """Log each set of unreachable nodes once, if it persists: a new machine is unreachable until both machines have
+        published their addresses."""
+        now = self._clock.monotonic()
+        if plan.unreachable != self._unreachable:
+            self._unreachable, self._unreachable_since, self._is_warned = plan.unreachable, now, False
+        if self._is_warned or now - self._unreachable_since < _PERSISTENT_S:
+            return
+        self._is_warned = True
+        for node, reason in plan.unreachable.items():
+            log.warning("pods of node %s are not reachable from this machine: %s", node, reason)
 
     def _opened(self) -> MeshLinks:
         if self._links is None:
