@@ -66,6 +66,8 @@ class ApiEndpoints:
         """Handles small YAML bodies and small objects with CEL expressions. It is separate so that they do not wait for
         large objects, each of which can take a second."""
         self._worker = WorkerThread("sampan-large-object")
+        self._conversion_worker = WorkerThread("sampan-conversion")
+        """Handles objects that a webhook converts, which may block it."""
 
     async def compile_schema(self, resource: Resource) -> None:
         """Compile the schema of a custom resource, in a worker thread, before the first write needs it."""
@@ -282,10 +284,16 @@ class ApiEndpoints:
         )
 
     def _worker_for(self, call: Call) -> WorkerThread | None:
+        if call.resource is not None and self._is_converted_by_webhook(call.resource):
+            return self._conversion_worker
         if len(call.body) > limits.INLINE_BODY_BYTES:
             return self._worker
         is_slow = bodies.is_large(call) or self._has_many_expressions(call.resource, len(call.body))
         return self._small_worker if is_slow else None
+
+    def _is_converted_by_webhook(self, resource: Resource) -> bool:
+        version = self.registry.behaviour(resource).stored_version if resource.is_custom else None
+        return version is not None and version.conversion.needs_request
 
     def _has_many_expressions(self, resource: Resource | None, size: int) -> bool:
         """Whether an object of that size may contain CEL expressions that take too long to compile."""
@@ -295,6 +303,8 @@ class ApiEndpoints:
 
     def _use_worker_if_large(self, ctx: Context, resource: Resource, present: StoredObject) -> None:
         """Process a large object in a worker thread even if the request that changes it is small."""
+        if ctx.worker is self._conversion_worker:
+            return
         if len(present.raw) > limits.INLINE_OBJECT_BYTES:
             ctx.worker = self._worker
         elif ctx.worker is None and self._has_many_expressions(resource, len(present.raw)):

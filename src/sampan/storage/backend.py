@@ -66,6 +66,10 @@ class Unavailable(StorageError):
         self.may_have_happened = may_have_happened
 
 
+class ConversionFailed(Unavailable):
+    """A value could not be converted to the version in which it is read or stored."""
+
+
 class Closed(StorageError):
     """The backend was closed."""
 

@@ -31,6 +31,7 @@ from sampan.apiserver.customresources.definition import (
 )
 from sampan.apiserver.customresources.names import decide_status, set_condition
 from sampan.apiserver.customresources.resources import CustomResource, declare_behaviour, declare_resource
+from sampan.apiserver.registry.custom.conversion_webhook import ReviewedConversion
 from sampan.apiserver.registry.custom.custom_schema import CustomSchema
 from sampan.apiserver.registry.custom.stored_versions import NoneConversion, ValueConversion
 from sampan.apiserver.registry.kinds.customresourcedefinitions import CLEANUP_FINALIZER, ESTABLISHED
@@ -179,7 +180,10 @@ class DefinitionController:
         return _ServedDefinition(served.identity, definition.is_terminating, resources)
 
     def _conversion(self, definition: ResourceDefinition) -> ValueConversion:
-        return NoneConversion()
+        declared, clients = definition.spec.conversion, self._registry.webhooks
+        if declared is None or declared.strategy != "Webhook" or declared.webhook is None or clients is None:
+            return NoneConversion()
+        return ReviewedConversion(webhook=declared.webhook, clients=clients)
 
     def _withdraw(self, name: str) -> None:
         served = self._served.pop(name, None)

@@ -147,6 +147,8 @@ def translate_storage_error(error: Exception, call: Call) -> errors.ApiError | N
             return errors.bad_request(str(error))
         case cache.NotReady() | cache.WatchClosed() | backend.Closed():
             return errors.service_unavailable(str(error))
+        case backend.ConversionFailed():
+            return errors.internal_error(str(error))
         case backend.Unavailable():
             return errors.timeout(str(error)) if error.may_have_happened else errors.service_unavailable(str(error))
         case cache.CorruptValue():

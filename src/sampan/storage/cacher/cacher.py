@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sampan.storage.backend import Backend, StorageError
+from sampan.storage.backend import Backend, ConversionFailed, StorageError
 from sampan.storage.cacher import list_options, reads
 from sampan.storage.cacher.errors import (
     CorruptValue,
@@ -129,6 +129,8 @@ class Cacher:
         """Wait until the cache is filled for the first time; raise `NotReady` after a timeout."""
         if self.is_ready:
             return
+        if isinstance(failure := self._reflector.failure, ConversionFailed):
+            raise failure
         try:
             async with asyncio.timeout(self._config.ready_s):
                 await self._reflector.ready.wait()

@@ -30,6 +30,8 @@ class CacheReflector:
         self._watch: StoreWatch | None = None
         self.ready = asyncio.Event()
         """Set once everything has been listed and the watch is open; it stays set."""
+        self.failure: Exception | None = None
+        """Why the last attempt to list everything failed."""
         self.fills = 0
         """How often everything was listed."""
 
@@ -51,8 +53,10 @@ class CacheReflector:
         while True:
             try:
                 await self._read_everything()
+                self.failure = None
                 return
             except (Compacted, Unavailable) as error:
+                self.failure = error
                 await self._pause(error)
 
     async def _read_everything(self) -> None:

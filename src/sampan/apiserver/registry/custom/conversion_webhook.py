@@ -1,0 +1,121 @@
+"""The conversion strategy Webhook: objects are converted by a webhook that their definition names
+(`k8s.io/apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go`)."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from sampan.api.conversion import NoConversion
+from sampan.api.types.apiextensions_v1 import WebhookConversion
+from sampan.apiserver.registry.custom.stored_versions import Value
+from sampan.apiserver.webhooks.client import WebhookClients, WebhookFailed
+from sampan.storage.backend import ConversionFailed
+
+_KIND, _GROUP = "ConversionReview", "apiextensions.k8s.io"
+_SUPPORTED = ("v1", "v1beta1")
+_TIMEOUT_S = 30.0
+
+
+class ReviewedConversion:
+    """Converts objects by reviews that the webhook of one definition answers."""
+
+    needs_request = True
+
+    def __init__(self, *, webhook: WebhookConversion, clients: WebhookClients) -> None:
+        self._config, self._clients = webhook.clientConfig, clients
+        versions = webhook.conversionReviewVersions or ()
+        self._review_version = next((version for version in versions if version in _SUPPORTED), "")
+        self._loop = asyncio.get_running_loop()
+
+    def convert_now(self, value: Value, api_version: str) -> Value:
+        """Return the object in that version; this waits for the webhook and must be called from a worker thread."""
+        if value["apiVersion"] == api_version:
+            return value
+        if _has_running_loop():
+            raise NoConversion(f"a webhook cannot convert to {api_version} here")
+        (converted,) = asyncio.run_coroutine_threadsafe(self.convert([value], api_version), self._loop).result()
+        return converted
+
+    async def convert(self, values: Sequence[Value], api_version: str) -> Sequence[Value]:
+        pending = [value for value in values if value["apiVersion"] != api_version]
+        if not pending:
+            return values
+        subject = _subject(pending[0])
+        try:
+            converted = await self._review(pending, api_version)
+            if len(converted) != len(pending):
+                raise _InvalidResponse(f"returned {len(converted)} objects, expected {len(pending)}")
+            results = iter([_checked(*pair, api_version) for pair in zip(pending, converted, strict=True)])
+        except WebhookFailed as error:
+            raise ConversionFailed(f"conversion webhook for {subject} failed: {error}") from error
+        except _InvalidResponse as error:
+            raise ConversionFailed(f"conversion webhook for {subject} {error}") from None
+        return [value if value["apiVersion"] == api_version else next(results) for value in values]
+
+    async def _review(self, values: Sequence[Value], api_version: str) -> Sequence[Any]:
+        if self._config is None or not self._review_version:
+            raise WebhookFailed("no version of ConversionReview that this server supports is declared")
+        uid, review_version = str(uuid.uuid4()), f"{_GROUP}/{self._review_version}"
+        request = {"uid": uid, "desiredAPIVersion": api_version, "objects": values}
+        review = {"kind": _KIND, "apiVersion": review_version, "request": request, "response": None}
+        body = await self._clients.call(self._config, msgspec.json.encode(review), timeout_s=_TIMEOUT_S)
+        return _converted_objects(body, uid, review_version)
+
+
+class _InvalidResponse(Exception):
+    """The webhook returned something that is no conversion of the objects."""
+
+
+def _has_running_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _subject(value: Value) -> str:
+    return f"{value['apiVersion']}, Kind={value['kind']}"
+
+
+def _converted_objects(body: bytes, uid: str, review_version: str) -> Sequence[Any]:
+    try:
+        review = msgspec.json.decode(body, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise WebhookFailed(str(error)) from None
+    if (review.get("apiVersion"), review.get("kind")) != (review_version, _KIND):
+        actual = f"{review.get('apiVersion', '')}, Kind={review.get('kind', '')}"
+        raise WebhookFailed(f"expected webhook response of {review_version}, Kind={_KIND}, got {actual}")
+    response = review.get("response")
+    if not isinstance(response, dict):
+        raise WebhookFailed("no response provided")
+    if response.get("uid") != uid:
+        raise WebhookFailed(f'expected response.uid="{uid}", got "{response.get("uid", "")}"')
+    result = response.get("result") or {}
+    if result.get("status") != "Success":
+        raise WebhookFailed(result.get("message") or f"response.result.status was '{result.get('status', '')}'")
+    return response.get("convertedObjects") or ()
+
+
+def _checked(original: Value, converted: Any, api_version: str) -> Value:
+    """Return a converted object with the metadata of the original: a webhook may only change labels and annotations."""
+    if not isinstance(converted, dict) or converted.get("apiVersion") != api_version:
+        received = converted.get("apiVersion") if isinstance(converted, dict) else None
+        why = f"invalid groupVersion (expected {api_version}, received {received})"
+        raise _InvalidResponse(f"returned invalid converted object: {why}")
+    meta, before = converted.get("metadata") or {}, original["metadata"]
+    for field, actual, expected in (
+        ("kind", converted.get("kind"), original["kind"]),
+        *((name, meta.get(name, ""), before.get(name, "")) for name in ("name", "namespace", "uid")),
+    ):
+        if actual != expected:
+            why = f"{field} of the converted object must not change: expected {expected}, received {actual}"
+            raise _InvalidResponse(f"returned invalid converted object: {why}")
+    kept = {key: value for key, value in before.items() if key not in ("labels", "annotations")}
+    changed = {key: meta[key] for key in ("labels", "annotations") if meta.get(key)}
+    return {**converted, "metadata": {**kept, **changed}}

@@ -1,0 +1,133 @@
+"""Versions of a custom resource that a webhook converts."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from sampan.testing import Cluster
+from tests.apiserver.customresources.serving import (
+    APPLY,
+    BOXES,
+    DEFINITIONS,
+    GROUP,
+    MERGE,
+    CustomServer,
+    box,
+    custom_server,
+    definition,
+    port_of,
+    version,
+)
+from tests.apiserver.http.wire import Wire
+from tests.apiserver.webhook_server import Respond, WebhookServer, webhook_server
+
+BETA = BOXES.replace("/v1/", "/v1beta1/")
+
+
+@asynccontextmanager
+async def converting(directory: Path, respond: Respond) -> AsyncIterator[tuple[CustomServer, WebhookServer, int]]:
+    """A server with a custom resource, and the webhook that converts it, which ends after the server."""
+    async with webhook_server(directory, respond) as hook:
+        cluster = Cluster(insecure=True, controllers=())
+        await asyncio.to_thread(cluster.__enter__)
+        try:
+            async with custom_server(port_of(cluster)) as server:
+                await define(server, hook)
+                yield server, hook, port_of(cluster)
+        finally:
+            await asyncio.to_thread(cluster.__exit__, None, None, None)
+
+
+def convert(path: str, request: dict[str, Any]) -> dict[str, Any]:
+    """Convert `host` and `port` of v1 to `hostPort` of v1beta1, and back."""
+    converted = []
+    for source in request["objects"]:
+        spec = dict(source.get("spec", {}))
+        if request["desiredAPIVersion"].endswith("v1beta1"):
+            spec = {"hostPort": f"{spec.get('host')}:{spec.get('port')}"}
+        else:
+            host, _, port = spec.get("hostPort", "").partition(":")
+            spec = {"host": host, "port": port}
+        converted.append({**source, "apiVersion": request["desiredAPIVersion"], "spec": spec})
+    return {"convertedObjects": converted, "result": {"status": "Success"}}
+
+
+def fail(path: str, request: dict[str, Any]) -> dict[str, Any]:
+    return {"convertedObjects": [], "result": {"status": "Failed", "message": "no idea"}}
+
+
+async def define(server: CustomServer, hook: WebhookServer) -> None:
+    custom = definition(version("v1"), version("v1beta1", storage=False))
+    client = hook.client_config("/convert")
+    webhook = {"conversionReviewVersions": ["v1"], "clientConfig": client}
+    custom["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
+    await server.define(custom)
+
+
+def test_objects_are_converted_both_ways(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with converting(tmp_path, convert) as (server, hook, _):
+            await server.create(box("a", spec={"host": "h", "port": "1"}))
+            assert not hook.requests
+            shown = (await server.ask("GET", f"{BETA}/a")).json
+            assert (shown["apiVersion"], shown["spec"]) == (f"{GROUP}/v1beta1", {"hostPort": "h:1"})
+            await server.create(box("b", "v1beta1", spec={"hostPort": "i:2"}), BETA)
+            assert (await server.ask("GET", f"{BOXES}/b")).json["spec"] == {"host": "i", "port": "2"}
+            patched = await server.ask("PATCH", f"{BETA}/a", {"spec": {"hostPort": "j:3"}}, MERGE)
+            assert patched.json["spec"] == {"hostPort": "j:3"}
+            listed = (await server.ask("GET", BOXES)).json["items"]
+            assert [item["spec"]["port"] for item in listed] == ["3", "2"]
+            listed = (await server.ask("GET", BETA)).json["items"]
+            assert [item["spec"]["hostPort"] for item in listed] == ["j:3", "i:2"]
+            assert (await server.ask("DELETE", f"{BETA}/a")).code == 200
+            assert (await server.ask("GET", f"{BOXES}/a")).code == 404
+
+    asyncio.run(main())
+
+
+def test_an_apply_knows_fields_of_other_versions(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with converting(tmp_path, convert) as (server, _, _):
+            applied = box("a", spec={"host": "h", "port": "1"})
+            assert (await server.ask("PATCH", f"{BOXES}/a?fieldManager=one", applied, APPLY)).code == 201
+            other = box("a", "v1beta1", spec={"hostPort": "h:2"})
+            refused = await server.ask("PATCH", f"{BETA}/a?fieldManager=two", other, APPLY)
+            assert refused.code == 409
+            assert refused.json["details"]["causes"][0]["field"] == ".spec.port"  # in the version of the other manager
+
+    asyncio.run(main())
+
+
+def test_a_watch_sees_converted_objects_in_order(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with converting(tmp_path, convert) as (server, _, port), Wire(port) as wire:
+            wire.send(f"GET {BETA}?watch=true&resourceVersion=0 HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            await wire.head()
+            for number in range(5):
+                await server.create(box(f"b{number}", spec={"host": "h", "port": str(number)}))
+            seen: list[str] = []
+            async for event in wire.events():
+                seen.append(event["object"]["spec"]["hostPort"])
+                if len(seen) == 5:
+                    break
+            assert seen == [f"h:{number}" for number in range(5)]
+
+    asyncio.run(main())
+
+
+def test_a_failed_conversion_is_reported(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with converting(tmp_path, fail) as (server, _, _):
+            await server.create(box("a"))
+            text = f"Internal error occurred: conversion webhook for {GROUP}/v1, Kind=Box failed: no idea"
+            for path in (f"{BETA}/a", BETA):
+                answer = await server.ask("GET", path)
+                assert (answer.code, answer.json["message"]) == (500, text)
+            answer = await server.ask("POST", BETA, box("b", "v1beta1"))
+            assert answer.code == 500
+            assert (await server.ask("GET", f"{BOXES}/a")).code == 200
+            assert (await server.ask("GET", f"{DEFINITIONS}/boxes.{GROUP}")).code == 200
+
+    asyncio.run(main())
