@@ -10,11 +10,7 @@ from sampan.apiserver.unserved import UNSERVED, message_for
 from sampan.testing import Cluster
 from tests.apiserver.http.wire import Wire
 
-ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 REGISTRATION = "/apis/apiregistration.k8s.io/v1/apiservices"
-MATCHES = {
-    "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]
-}
 SERVICE: dict[str, Any] = {
     "metadata": {"name": "v1.wardle.example.com"},
     "spec": {
@@ -27,16 +23,6 @@ SERVICE: dict[str, Any] = {
     },
 }
 CREATED: list[tuple[str, str, dict[str, Any]]] = [
-    (
-        "ValidatingAdmissionPolicy",
-        f"{ADMISSION}/validatingadmissionpolicies",
-        {"metadata": {"name": "p"}, "spec": {"matchConstraints": MATCHES, "validations": [{"expression": "false"}]}},
-    ),
-    (
-        "ValidatingAdmissionPolicyBinding",
-        f"{ADMISSION}/validatingadmissionpolicybindings",
-        {"metadata": {"name": "b"}, "spec": {"policyName": "p", "validationActions": ["Deny"]}},
-    ),
     ("APIService", REGISTRATION, SERVICE),
 ]
 

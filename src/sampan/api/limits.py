@@ -134,6 +134,9 @@ CUSTOM_SCHEMA_ESTIMATE: Final = 100_000_000
 DEVICE_SELECTOR_COST: Final = 1_000_000
 """The cost limit of a device selector, estimated when it is written and enforced when it is evaluated."""
 
+CEL_POLICY_COST: Final = 10_000_000
+"""The cost limit of all expressions of an admission policy for one request together."""
+
 DEVICE_SELECTOR_BYTES: Final = 10 << 10
 """The longest expression of a device selector."""
 

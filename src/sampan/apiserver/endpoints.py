@@ -317,7 +317,7 @@ class ApiEndpoints:
             registry=self.registry,
             user=call.user,
             namespace=ctx.namespace,
-            name=call.name or (obj.metadata.name if obj is not None else ""),
+            name=call.name or _name_of(obj) or _name_of(old),
             obj=obj,
             old=old,
             subresource=call.subresource,
@@ -448,6 +448,10 @@ class _SentObject:
         obj = self._read()
         bodies.match_namespace(call, obj)
         return obj
+
+
+def _name_of(obj: Any) -> str:
+    return obj.metadata.name if obj is not None else ""
 
 
 def _discard_annotation(key: str, value: str) -> None:

@@ -34,12 +34,7 @@ def _is_elsewhere(service: Any) -> bool:
     return service.spec.service is not None and service.metadata.name != _METRICS
 
 
-_POLICIES = Unserved("its expressions are not evaluated, and no request is refused or changed because of it")
 UNSERVED: dict[tuple[str, str], Unserved] = {
-    (_ADMISSION, "ValidatingAdmissionPolicy"): _POLICIES,
-    (_ADMISSION, "ValidatingAdmissionPolicyBinding"): _POLICIES,
-    (_ADMISSION, "MutatingAdmissionPolicy"): _POLICIES,
-    (_ADMISSION, "MutatingAdmissionPolicyBinding"): _POLICIES,
     (_REGISTRATION, "APIService"): Unserved("requests for its group are not proxied", _is_elsewhere),
 }
 

@@ -27,6 +27,11 @@ CONTROLLERS = (
         controller="sampan.controllers.cluster_role_aggregation:ClusterRoleAggregationController",
     ),
     ControllerDescriptor(
+        name="validatingadmissionpolicy-status-controller",
+        aliases=("validatingadmissionpolicy-status",),
+        controller="sampan.controllers.admission_policy_status:AdmissionPolicyStatusController",
+    ),
+    ControllerDescriptor(
         name="root-ca-certificate-publisher-controller",
         aliases=("root-ca-cert-publisher",),
         controller="sampan.controllers.root_ca:make",

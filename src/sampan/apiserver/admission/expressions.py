@@ -16,7 +16,9 @@ from sampan.apiserver.admission.contract import AdmissionAttributes
 from sampan.apiserver.authn.user_names import service_account_user
 from sampan.apiserver.authz import Attributes, AuthzDecision
 from sampan.machinery import errors
+from sampan.machinery.cel.admission import LazyVariables
 from sampan.machinery.cel.errors import CelError, CostLimitExceeded
+from sampan.machinery.worker_thread import WorkerThread
 
 if TYPE_CHECKING:
     from sampan.machinery.cel import Program
@@ -35,6 +37,18 @@ class ConditionFailure:
 
     def __str__(self) -> str:
         return self.error
+
+
+WORKER = WorkerThread("sampan-admission-expressions")
+"""Compiles and evaluates expressions that would block the event loop for too long."""
+
+
+def _run(program: Program, variables: Mapping[str, Any], cost_limit: int) -> tuple[Any, int]:
+    lazy = variables.get("variables")
+    if isinstance(lazy, LazyVariables):
+        lazy.cost_limit = cost_limit
+    result = program.run(variables, cost_limit)
+    return result.value, result.cost
 
 
 class _UndecidedQuestion(Exception):
@@ -70,11 +84,20 @@ class RequestExpressions:
     async def evaluate(
         self, program: Program, variables: Mapping[str, Any], cost_limit: int = limits.CEL_COST
     ) -> tuple[Any, int]:
-        """Return the value of an expression and its cost. Raise CelError."""
+        """Return the value of an expression and its cost. Raise CelError.
+
+        An expression that costs more than a little is evaluated in a worker thread.
+        """
         for _ in range(_MOST_CHECKS):
             try:
-                result = program.run(variables, cost_limit)
-                return result.value, result.cost
+                return _run(program, variables, min(cost_limit, limits.INLINE_CEL_COST))
+            except CostLimitExceeded:
+                pass
+            except _UndecidedQuestion as undecided:
+                self._decisions[undecided.question] = await self._authorize(undecided.question)
+                continue
+            try:
+                return await WORKER.run(_run, program, variables, cost_limit)
             except _UndecidedQuestion as undecided:
                 self._decisions[undecided.question] = await self._authorize(undecided.question)
         raise CostLimitExceeded

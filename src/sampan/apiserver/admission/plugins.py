@@ -34,6 +34,7 @@ from sampan.apiserver.admission.pod_resize import PodResizeValidator
 from sampan.apiserver.admission.pod_security import PodSecurity
 from sampan.apiserver.admission.pod_toleration_restriction import PodTolerationRestriction
 from sampan.apiserver.admission.pod_topology_labels import PodTopologyLabels
+from sampan.apiserver.admission.policies import MutatingAdmissionPolicyPlugin, ValidatingAdmissionPolicyPlugin
 from sampan.apiserver.admission.priority import PriorityAdmission
 from sampan.apiserver.admission.resource_quota import ResourceQuotaAdmission
 from sampan.apiserver.admission.runtime_class import RuntimeClassAdmission
@@ -111,7 +112,9 @@ PLUGINS: Final[dict[str, PluginRow]] = {
     "PodTopologyLabels": _row(mutating, PodTopologyLabels),
     "NodeDeclaredFeatureValidator": _row(validating, NodeDeclaredFeatureValidator),
     "PodResizeValidator": _row(validating, PodResizeValidator),
+    "MutatingAdmissionPolicy": _row(mutating, MutatingAdmissionPolicyPlugin),
     "MutatingAdmissionWebhook": _row(mutating, MutatingAdmissionWebhook),
+    "ValidatingAdmissionPolicy": _row(validating, ValidatingAdmissionPolicyPlugin),
     "ValidatingAdmissionWebhook": _row(validating, ValidatingAdmissionWebhook),
     "ResourceQuota": _row(validating, ResourceQuotaAdmission, configured=ResourceQuotaAdmission.configured),
     "AlwaysDeny": _row(mutating_and_validating, AlwaysDenyAdmission, is_default=False),

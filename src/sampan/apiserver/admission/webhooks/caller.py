@@ -15,6 +15,7 @@ from sampan.apiserver.admission.webhooks.configurations import CompiledWebhook
 from sampan.apiserver.admission.webhooks.review import (
     InvalidReview,
     WebhookResponse,
+    complete_request,
     request_variables,
     response_of,
     review_of,
@@ -22,7 +23,6 @@ from sampan.apiserver.admission.webhooks.review import (
 )
 from sampan.apiserver.webhooks.client import WebhookFailed
 from sampan.machinery import errors
-from sampan.machinery.cel.escapes import reachable
 
 log = logging.getLogger(__name__)
 
@@ -62,9 +62,9 @@ class WebhookCaller:
 
         def variables() -> dict[str, Any]:
             return {
-                "object": reachable(invocation.objects.value(attributes.obj)),
-                "oldObject": reachable(invocation.objects.value(attributes.old)),
-                "request": reachable(_complete(request_variables(attributes, invocation.resource, invocation.objects))),
+                "object": invocation.objects.value(attributes.obj),
+                "oldObject": invocation.objects.value(attributes.old),
+                "request": complete_request(request_variables(attributes, invocation.resource, invocation.objects)),
                 **self._expressions.authorizer_variables(),
             }
 
@@ -127,9 +127,3 @@ def rejection_error(webhook: CompiledWebhook, response: WebhookResponse) -> erro
     status |= {"kind": "Status", "apiVersion": "v1", "status": "Failure"}
     status.setdefault("metadata", {})
     return errors.from_status(status)
-
-
-def _complete(request: dict[str, Any]) -> dict[str, Any]:
-    """Return the request with the fields that expressions may select although they are empty."""
-    user = {"uid": "", "extra": {}, **request["userInfo"]}
-    return {**request, "userInfo": user, "options": request["options"] or {}}

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sampan.api.types.admissionregistration_v1 import MutatingWebhook, ValidatingWebhook
+from sampan.apiserver.admission.expressions import WORKER
 from sampan.apiserver.admission.predicates import Selectors
 from sampan.machinery.cel.errors import CelError
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.registry import Registry
+    from sampan.apiserver.registry.store import Store
     from sampan.machinery.cel import Program
     from sampan.storage.cacher import Item
 
@@ -50,6 +53,7 @@ class WebhookConfigurations:
         self._compiled: dict[str, tuple[Item, list[CompiledWebhook]]] = {}
         self._items: Sequence[Item] = ()
         self._hooks: list[CompiledWebhook] = []
+        self._lock = asyncio.Lock()
 
     async def hooks(self, registry: Registry) -> Sequence[CompiledWebhook]:
         store = registry.open_store_of(GROUP, VERSION, self._kind)
@@ -58,22 +62,28 @@ class WebhookConfigurations:
         items = store.cacher.peek_all()
         if not items and not self._items:
             return ()
-        if len(items) != len(self._items) or any(map(_differ, items, self._items)):
-            self._compile(items, store.codec.decode)
+        if _differ(items, self._items):
+            async with self._lock:
+                await self._compile(store)
         return self._hooks
 
-    def _compile(self, items: Sequence[Item], decode: Any) -> None:
+    async def _compile(self, store: Store) -> None:
+        """Compile what has changed. The watch cache is read again, since another request may have waited here."""
+        items = store.cacher.peek_all()
+        if not _differ(items, self._items):
+            return
         compiled: dict[str, tuple[Item, list[CompiledWebhook]]] = {}
         for item in items:
             kept = self._compiled.get(item.name)
-            hooks = kept[1] if kept is not None and kept[0] is item else compile_webhooks(item.object(decode))
-            compiled[item.name] = (item, hooks)
+            if kept is None or kept[0] is not item:
+                kept = (item, await WORKER.run(compile_webhooks, item.object(store.codec.decode)))
+            compiled[item.name] = kept
         self._compiled, self._items = compiled, items
         self._hooks = [hook for name in sorted(compiled) for hook in compiled[name][1]]
 
 
-def _differ(item: Item, other: Item) -> bool:
-    return item is not other
+def _differ(items: Sequence[Item], others: Sequence[Item]) -> bool:
+    return len(items) != len(others) or any(item is not other for item, other in zip(items, others, strict=True))
 
 
 def compile_webhooks(configuration: Any) -> list[CompiledWebhook]:

@@ -64,6 +64,12 @@ def request_variables(attributes: AdmissionAttributes, resource: Resource, objec
     }
 
 
+def complete_request(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the variable `request` of expressions, which may select fields that are empty."""
+    user = {"uid": "", "extra": {}, **request["userInfo"]}
+    return {**request, "userInfo": user, "options": request["options"] or {}}
+
+
 def review_of(
     version: str, request: Mapping[str, Any], *, obj: dict[str, Any] | None, old: dict[str, Any] | None
 ) -> tuple[str, bytes]:

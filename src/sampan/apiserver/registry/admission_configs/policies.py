@@ -37,7 +37,8 @@ from sampan.apiserver.registry.validation import (
 )
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
-from sampan.machinery.cel.admission import policy_environment
+from sampan.machinery.cel.admission import PolicyExpressionCompiler, policy_environment
+from sampan.machinery.cel.errors import CelError
 from sampan.machinery.cel.escapes import RESERVED
 
 PolicySpec = ValidatingAdmissionPolicySpec | MutatingAdmissionPolicySpec
@@ -80,13 +81,30 @@ def validate_failure_policy_and_match(spec: PolicySpec) -> FieldErrors:
         yield from _validate_match_constraints(spec.matchConstraints, "spec.matchConstraints")
 
 
-def validate_conditions_and_variables(spec: PolicySpec, old: PolicySpec | None) -> FieldErrors:
-    """Yield the errors of match conditions and variables; conditions that have not changed are not validated again."""
+def validate_conditions_and_variables(
+    spec: PolicySpec, old: PolicySpec | None, compiler: PolicyExpressionCompiler
+) -> FieldErrors:
+    """Yield the errors of match conditions and variables; conditions that have not changed are not validated again. The
+    variables are known to `compiler` then."""
     is_same = old is not None and (spec.paramKind, spec.matchConditions) == (old.paramKind, old.matchConditions)
     if not is_same:
         environment = partial(policy_environment, has_params=spec.paramKind is not None)
         yield from validate_match_conditions(spec.matchConditions, "spec.matchConditions", environment)
-    yield from _validate_variables(spec.variables, "spec.variables")
+    yield from _validate_variables(spec.variables, "spec.variables", compiler)
+
+
+def validate_expression(
+    compiler: PolicyExpressionCompiler, text: str, at: str, *, kinds: Sequence[str], missing: str = ""
+) -> FieldErrors:
+    """Yield the error of an expression whose result must be of one of these kinds. `missing` is the message if it is
+    empty."""
+    if not text.strip():
+        yield FieldError.required(at, missing)
+        return
+    try:
+        compiler.expression(text, kinds)
+    except CelError as error:
+        yield FieldError.invalid(at, text, str(error))
 
 
 def _validate_match_constraints(match_resources: MatchResources, at: str) -> FieldErrors:
@@ -116,7 +134,7 @@ def _validate_param_kind(kind: ParamKind, at: str) -> FieldErrors:
         yield FieldError.invalid(f"{at}.kind", kind.kind, start + ",".join(messages))
 
 
-def _validate_variables(variables: Sequence[Variable], at: str) -> FieldErrors:
+def _validate_variables(variables: Sequence[Variable], at: str, compiler: PolicyExpressionCompiler) -> FieldErrors:
     for index, variable in enumerate(variables):
         path = f"{at}[{index}]"
         if not variable.name.strip():
@@ -125,6 +143,11 @@ def _validate_variables(variables: Sequence[Variable], at: str) -> FieldErrors:
             yield FieldError.invalid(f"{path}.name", variable.name, "must be a valid CEL identifier")
         if not variable.expression.strip():
             yield FieldError.required(f"{path}.expression", "expression is not specified")
+            continue
+        try:
+            compiler.variable(variable.name, variable.expression)
+        except CelError as error:
+            yield FieldError.invalid(f"{path}.expression", variable.expression, str(error))
 
 
 def param_kind(spec: PolicySpec) -> str:

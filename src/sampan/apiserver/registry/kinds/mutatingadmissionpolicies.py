@@ -16,7 +16,9 @@ from sampan.apiserver.registry.admission_configs.policies import (
 )
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Context
-from sampan.apiserver.registry.validation import FieldErrors, validate_one_of, validate_required
+from sampan.apiserver.registry.validation import FieldErrors, validate_one_of
+from sampan.machinery.cel.admission import PolicyExpressionCompiler, mutating_compiler
+from sampan.machinery.cel.errors import CelError
 
 _PATCHES = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
 
@@ -41,18 +43,19 @@ class MutatingAdmissionPolicyStrategy(PolicyStrategy):
 
 
 def _validate_spec(spec: MutatingAdmissionPolicySpec, old: MutatingAdmissionPolicySpec | None) -> FieldErrors:
+    compiler = mutating_compiler(has_params=spec.paramKind is not None)
     yield from validate_failure_policy_and_match(spec)
     if spec.matchConstraints is not None:
         yield from validate_mutable_operations(spec.matchConstraints, "spec.matchConstraints")
-    yield from validate_conditions_and_variables(spec, old)
+    yield from validate_conditions_and_variables(spec, old, compiler)
     if not spec.mutations:
         yield FieldError.required("spec.mutations", "mutations must contain at least one item")
     for index, mutation in enumerate(spec.mutations):
-        yield from _validate_mutation(mutation, f"spec.mutations[{index}]")
+        yield from _validate_mutation(mutation, f"spec.mutations[{index}]", compiler)
     yield from validate_one_of(spec.reinvocationPolicy, REINVOCATION_POLICIES, "spec.reinvocationPolicy")
 
 
-def _validate_mutation(mutation: Mutation, at: str) -> FieldErrors:
+def _validate_mutation(mutation: Mutation, at: str, compiler: PolicyExpressionCompiler) -> FieldErrors:
     kind = mutation.patchType
     yield from validate_one_of(kind, sorted(_PATCHES), f"{at}.patchType")
     if kind not in _PATCHES:
@@ -64,7 +67,17 @@ def _validate_mutation(mutation: Mutation, at: str) -> FieldErrors:
         elif other == kind and patch is None:
             yield FieldError.required(path, f"must be specified when patchType is {kind}")
         elif patch is not None:
-            yield from validate_required(patch.expression.strip(), f"{path}.expression")
+            yield from _validate_patch(patch.expression, f"{path}.expression", kind, compiler)
+
+
+def _validate_patch(text: str, at: str, kind: str, compiler: PolicyExpressionCompiler) -> FieldErrors:
+    if not text.strip():
+        yield FieldError.required(at)
+        return
+    try:
+        compiler.mutation(text, kind)
+    except CelError as error:
+        yield FieldError.invalid(at, text, str(error))
 
 
 BEHAVIOUR = ResourceBehaviour(strategy=MutatingAdmissionPolicyStrategy())

@@ -16,6 +16,7 @@ from sampan.apiserver.registry.admission_configs.policies import (
     PolicyStrategy,
     policy_columns,
     validate_conditions_and_variables,
+    validate_expression,
     validate_failure_policy_and_match,
 )
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
@@ -28,6 +29,7 @@ from sampan.apiserver.registry.validation import (
     validate_required,
     validate_unique,
 )
+from sampan.machinery.cel.admission import PolicyExpressionCompiler, validating_compiler
 
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _MOST_ANNOTATIONS, _LONGEST_VALUE = 20, 5 * 1024
@@ -72,30 +74,36 @@ class PolicyStatusStrategy(StatusStrategy):
 
 def _validate_policy(policy: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicySpec | None) -> FieldErrors:
     spec = policy.spec
+    compiler = validating_compiler(has_params=spec.paramKind is not None)
     yield from validate_failure_policy_and_match(spec)
-    yield from validate_conditions_and_variables(spec, old)
+    yield from validate_conditions_and_variables(spec, old, compiler)
     if not spec.validations and not spec.auditAnnotations:
         yield FieldError.required("spec.validations", _NOTHING)
         yield FieldError.required("spec.auditAnnotations", _NOTHING)
         return
     for index, validation in enumerate(spec.validations):
-        yield from _validate_validation(validation, f"spec.validations[{index}]")
+        yield from _validate_validation(validation, f"spec.validations[{index}]", compiler)
     if len(spec.auditAnnotations) > _MOST_ANNOTATIONS:
         text = f"must not have more than {_MOST_ANNOTATIONS} auditAnnotations"
         yield FieldError.invalid("spec.auditAnnotations", shown(spec.auditAnnotations), text)
     keys: set[str] = set()
     for index, annotation in enumerate(spec.auditAnnotations):
         at = f"spec.auditAnnotations[{index}]"
-        yield from _validate_audit_annotation(annotation, policy.metadata.name, at)
+        yield from _validate_audit_annotation(annotation, policy.metadata.name, at, compiler)
         yield from validate_unique(annotation.key, keys, f"{at}.key")
 
 
-def _validate_validation(validation: Validation, at: str) -> FieldErrors:
-    if not validation.expression.strip():
-        yield FieldError.required(f"{at}.expression", "expression is not specified")
+def _validate_validation(validation: Validation, at: str, compiler: PolicyExpressionCompiler) -> FieldErrors:
+    missing = "expression is not specified"
+    yield from validate_expression(
+        compiler, validation.expression, f"{at}.expression", kinds=("bool",), missing=missing
+    )
     if validation.messageExpression and not validation.messageExpression.strip():
         text = "must be non-empty if specified"
         yield FieldError.invalid(f"{at}.messageExpression", validation.messageExpression, text)
+    elif validation.messageExpression:
+        message_at = f"{at}.messageExpression"
+        yield from validate_expression(compiler, validation.messageExpression, message_at, kinds=("string",))
     message = validation.message.strip()
     if validation.message and not message:
         yield FieldError.invalid(f"{at}.message", validation.message, "must be non-empty if specified")
@@ -104,7 +112,9 @@ def _validate_validation(validation: Validation, at: str) -> FieldErrors:
     yield from validate_optional_one_of(validation.reason, _REASONS, f"{at}.reason")
 
 
-def _validate_audit_annotation(annotation: AuditAnnotation, policy: str, at: str) -> FieldErrors:
+def _validate_audit_annotation(
+    annotation: AuditAnnotation, policy: str, at: str, compiler: PolicyExpressionCompiler
+) -> FieldErrors:
     if policy:
         yield from validate_qualified_name(f"{policy}/{annotation.key}", f"{at}.key")
     else:
@@ -114,6 +124,9 @@ def _validate_audit_annotation(annotation: AuditAnnotation, policy: str, at: str
         yield FieldError.required(f"{at}.valueExpression", "valueExpression is not specified")
     elif len(expression.encode()) > _LONGEST_VALUE:
         yield FieldError.required(f"{at}.valueExpression", f"must not exceed {_LONGEST_VALUE} bytes in length")
+    else:
+        value_at = f"{at}.valueExpression"
+        yield from validate_expression(compiler, annotation.valueExpression, value_at, kinds=("string", "null"))
 
 
 def _validate_expression_warning(checked: TypeChecking, at: str) -> FieldErrors:

@@ -13,6 +13,7 @@ from sampan.machinery.cel.checker.types import (
     INT,
     TYPE_NAMES,
     ObjectType,
+    OpenObjectType,
     Substitution,
     Type,
     list_of,
@@ -119,6 +120,8 @@ class Checker:
         for declared in self._library.types:
             if declared.name == name:
                 return declared, TypeValue(name)
+            if isinstance(declared, OpenObjectType) and declared.includes(name):
+                return OpenObjectType(name), TypeValue(name)
         return None
 
     # -- nodes

@@ -6,7 +6,7 @@ the cost estimation uses it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from sampan.machinery.cel.runtime.values import TypeValue
@@ -86,6 +86,33 @@ class ObjectType(Type):
 
     def __hash__(self) -> int:
         return hash(("object", self.name))
+
+
+class _AnyFields(Mapping[str, TypeField]):
+    """The fields of an open object type: every name, with a value of any type."""
+
+    def __getitem__(self, name: str) -> TypeField:
+        return TypeField(name, DYN)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+class OpenObjectType(ObjectType):
+    """An object type with any fields. The types of its fields have qualified names: `Object.spec` for `spec`."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, {})
+        self.fields = _AnyFields()
+
+    def includes(self, name: str) -> bool:
+        """Whether a name is that of this type or of the type of one of its fields."""
+        return name == self.name or name.startswith(f"{self.name}.")
 
 
 BOOL, INT, UINT, DOUBLE, STRING, BYTES = (

@@ -45,9 +45,12 @@ def _parse_int(text: str, kind: str) -> int:
     """Parse a decimal number with Go's syntax."""
     digits = text[1:] if text[:1] in ("-", "+") and kind == "int" else text
     if not digits.isascii() or not digits.isdigit() or len(digits) > 100:
-        shown = f'strconv.{"ParseInt" if kind == "int" else "ParseUint"}: parsing "{text}": invalid syntax'
-        raise EvaluationError(shown)
+        raise _no_conversion(kind)
     return int(text)
+
+
+def _no_conversion(kind: str) -> EvaluationError:
+    return EvaluationError(f"type conversion error from 'string' to '{kind}'")
 
 
 def _to_uint(value: Any) -> Uint:
@@ -70,7 +73,7 @@ def _to_double(value: Any) -> float:
             raise ValueError
         return float(value)
     except ValueError:
-        raise EvaluationError(f'strconv.ParseFloat: parsing "{value}": invalid syntax') from None
+        raise _no_conversion("double") from None
 
 
 def _to_bool(value: Any) -> bool:

@@ -1,0 +1,11 @@
+"""Admission policies: ValidatingAdmissionPolicy and MutatingAdmissionPolicy.
+
+`definitions` compiles policies and their bindings, `params` finds the parameters of a binding, `evaluation` evaluates
+expressions with their variables, `validation` and `mutation` are the plug-ins. The counterpart is
+`k8s.io/apiserver/pkg/admission/plugin/policy`.
+"""
+
+from sampan.apiserver.admission.policies.mutation import MutatingAdmissionPolicyPlugin
+from sampan.apiserver.admission.policies.validation import ValidatingAdmissionPolicyPlugin
+
+__all__ = ["MutatingAdmissionPolicyPlugin", "ValidatingAdmissionPolicyPlugin"]

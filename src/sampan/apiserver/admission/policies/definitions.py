@@ -1,0 +1,133 @@
+"""The admission policies of a cluster with their bindings, compiled from the objects in the watch cache."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from sampan.api.types.admissionregistration_v1 import MatchResources
+from sampan.apiserver.admission.contract import AdmissionAttributes
+from sampan.apiserver.admission.expressions import WORKER
+from sampan.apiserver.admission.predicates import Selectors, matched_version, matches_rule
+from sampan.apiserver.registry.store import Store
+from sampan.machinery.cel.errors import CelError
+
+if TYPE_CHECKING:
+    from sampan.api.resource import Resource
+    from sampan.api.types.admissionregistration_v1 import NamedRuleWithOperations
+    from sampan.apiserver.registry.registry import Registry
+    from sampan.machinery.cel import Program
+    from sampan.storage.cacher import Item
+
+GROUP, VERSION = "admissionregistration.k8s.io", "v1"
+
+Compiled = TypeVar("Compiled")
+
+
+class ResourceMatcher:
+    """The match constraints of a policy, or the match resources of a binding."""
+
+    def __init__(self, resources: MatchResources) -> None:
+        self._resources = resources
+        self._selectors = Selectors(resources.namespaceSelector, resources.objectSelector)
+
+    async def match(self, attributes: AdmissionAttributes) -> Resource | None:
+        """Return the version of the requested resource that matches, or None."""
+        resources = self._resources
+        if any(
+            matches_rule(rule, attributes, attributes.resource) and _names_object(rule, attributes)
+            for rule in resources.excludeResourceRules
+        ):
+            return None
+        resource: Resource | None = attributes.resource
+        if resources.resourceRules:
+            rules = [rule for rule in resources.resourceRules if _names_object(rule, attributes)]
+            resource = matched_version(rules, resources.matchPolicy, attributes)
+        if resource is None or not await self._selectors.match(attributes):
+            return None
+        return resource
+
+
+def _names_object(rule: NamedRuleWithOperations, attributes: AdmissionAttributes) -> bool:
+    return not rule.resourceNames or attributes.name in rule.resourceNames
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledBinding:
+    binding: Any
+    matcher: ResourceMatcher | None
+    """None if the binding applies to all requests of its policy."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundPolicy(Generic[Compiled]):
+    """A policy with its bindings, ordered by name."""
+
+    policy: Any
+    compiled: Compiled
+    matcher: ResourceMatcher
+    bindings: Sequence[CompiledBinding]
+
+
+class PolicyDefinitions(Generic[Compiled]):
+    """The policies of one kind that have bindings, ordered by name. Unchanged objects are compiled once."""
+
+    def __init__(self, kind: str, compile_policy: Callable[[Any], Compiled]) -> None:
+        self._kind, self._compile_policy = kind, compile_policy
+        self._policy_items: Sequence[Item] = ()
+        self._binding_items: Sequence[Item] = ()
+        self._compiled: dict[str, tuple[Item, Compiled, ResourceMatcher]] = {}
+        self._policies: list[BoundPolicy[Compiled]] = []
+        self._lock = asyncio.Lock()
+
+    async def policies(self, registry: Registry) -> Sequence[BoundPolicy[Compiled]]:
+        policies = registry.open_store_of(GROUP, VERSION, self._kind)
+        bindings = registry.open_store_of(GROUP, VERSION, f"{self._kind}Binding")
+        for store in (policies, bindings):
+            if not store.cacher.is_ready:
+                await store.cacher.wait_ready()
+        policy_items, binding_items = policies.cacher.peek_all(), bindings.cacher.peek_all()
+        if not policy_items and not self._policy_items:
+            return ()
+        if not (_are_same(policy_items, self._policy_items) and _are_same(binding_items, self._binding_items)):
+            async with self._lock:
+                await self._rebuild(policies, bindings)
+        return self._policies
+
+    async def _rebuild(self, policies: Store, bindings: Store) -> None:
+        """Compile what has changed. The watch cache is read again, since another request may have waited here."""
+        policy_items, binding_items = policies.cacher.peek_all(), bindings.cacher.peek_all()
+        if _are_same(policy_items, self._policy_items) and _are_same(binding_items, self._binding_items):
+            return
+        by_policy: dict[str, list[CompiledBinding]] = {}
+        for item in sorted(binding_items, key=lambda item: item.name):
+            binding = item.object(bindings.codec.decode)
+            resources = binding.spec.matchResources
+            matcher = ResourceMatcher(resources) if resources is not None else None
+            by_policy.setdefault(binding.spec.policyName, []).append(CompiledBinding(binding, matcher))
+        compiled = {}
+        bound = []
+        for item in sorted(policy_items, key=lambda item: item.name):
+            kept, policy = self._compiled.get(item.name), item.object(policies.codec.decode)
+            if kept is None or kept[0] is not item:
+                result = await WORKER.run(self._compile_policy, policy)
+                kept = (item, result, ResourceMatcher(policy.spec.matchConstraints))
+            compiled[item.name] = kept
+            if item.name in by_policy:
+                bound.append(BoundPolicy(policy, kept[1], kept[2], by_policy[item.name]))
+        self._policy_items, self._binding_items = policy_items, binding_items
+        self._compiled, self._policies = compiled, bound
+
+
+def _are_same(items: Sequence[Item], others: Sequence[Item]) -> bool:
+    return len(items) == len(others) and all(item is other for item, other in zip(items, others, strict=True))
+
+
+def compiled_or_error(compile_expression: Callable[[], Program]) -> Program | CelError:
+    """Return the program, or the error of an expression that was stored although it is invalid."""
+    try:
+        return compile_expression()
+    except CelError as error:
+        return error

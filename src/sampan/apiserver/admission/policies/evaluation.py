@@ -1,0 +1,95 @@
+"""One policy and one request: whether the policy applies, and the variables of its expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sampan.api import limits
+from sampan.api.codec import json
+from sampan.apiserver.admission.contract import AdmissionAttributes
+from sampan.apiserver.admission.expressions import ConditionFailure, RequestExpressions, conditions_match
+from sampan.apiserver.admission.lookup import find
+from sampan.apiserver.admission.predicates import namespace_of
+from sampan.apiserver.admission.versioned_object import VersionedObjects
+from sampan.apiserver.admission.webhooks.review import complete_request, request_variables
+from sampan.machinery.cel.admission import LazyVariables
+from sampan.machinery.cel.errors import CelError, CostLimitExceeded
+
+if TYPE_CHECKING:
+    from sampan.api.resource import Resource
+    from sampan.machinery.cel import Program
+
+_NAMESPACE_FIELDS = ("name", "generateName", "labels", "annotations", "uid", "creationTimestamp")
+
+
+class PolicyRequest:
+    """A request as the expressions of policies see it. The values are computed with their first use."""
+
+    def __init__(self, attributes: AdmissionAttributes) -> None:
+        self.attributes = attributes
+        self.expressions = RequestExpressions(attributes)
+        self._namespace: dict[str, Any] | None = None
+        self._has_namespace = False
+
+    async def variables(self, resource: Resource) -> dict[str, Any]:
+        """Return the variables that do not depend on a binding. `resource` is the version that matched."""
+        attributes = self.attributes
+        objects = VersionedObjects(attributes.registry, resource)
+        return {
+            "object": objects.value(attributes.obj),
+            "oldObject": objects.value(attributes.old),
+            "request": complete_request(request_variables(attributes, resource, objects)),
+            "namespaceObject": await self._namespace_object(),
+            **self.expressions.authorizer_variables(),
+        }
+
+    async def _namespace_object(self) -> dict[str, Any] | None:
+        """Return the namespace of the request, without fields that are not for expressions; None for an object that is
+        not in a namespace."""
+        if not self._has_namespace:
+            self._has_namespace = True
+            attributes = self.attributes
+            if attributes.resource.namespaced and (name := namespace_of(attributes)):
+                store = attributes.registry.open_store_of("", "v1", "Namespace")
+                namespace = await find(store, "", name)
+                if namespace is not None:
+                    value = json.to_value(namespace)
+                    meta = value.get("metadata", {})
+                    value["metadata"] = {field: meta[field] for field in _NAMESPACE_FIELDS if field in meta}
+                    self._namespace = value
+        return self._namespace
+
+
+class PolicyEvaluation:
+    """Evaluates the expressions of a policy for one binding and parameter, within a cost budget."""
+
+    def __init__(
+        self,
+        request: PolicyRequest,
+        base: Mapping[str, Any],
+        *,
+        params: Any,
+        variables: Mapping[str, Program | CelError],
+    ) -> None:
+        self._expressions = request.expressions
+        self.values: dict[str, Any] = {**base, "params": params}
+        self._lazy = LazyVariables(variables, self.values)
+        self.values["variables"] = self._lazy
+        self._cost = 0
+
+    async def evaluate(self, program: Program | CelError) -> Any:
+        """Return the value of an expression. Raise CelError, also if the policy has cost more than its budget."""
+        if isinstance(program, CelError):
+            raise program
+        value, cost = await self._expressions.evaluate(program, self.values)
+        self._cost += cost
+        if self._cost + self._lazy.cost > limits.CEL_POLICY_COST:
+            raise CostLimitExceeded
+        return value
+
+    async def conditions_match(
+        self, conditions: Sequence[tuple[str, Program | CelError]]
+    ) -> tuple[bool, list[ConditionFailure]]:
+        """Return whether no match condition is false, and the conditions that failed."""
+        return await conditions_match(self._expressions, conditions, lambda: self.values)

@@ -1,0 +1,232 @@
+"""ValidatingAdmissionPolicy: expressions that must be true for a request to be admitted."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from sampan.api.resource import Resource
+from sampan.api.types.admissionregistration_v1 import ValidatingAdmissionPolicy, Validation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.policies.definitions import (
+    BoundPolicy,
+    CompiledBinding,
+    PolicyDefinitions,
+    compiled_or_error,
+)
+from sampan.apiserver.admission.policies.evaluation import PolicyEvaluation, PolicyRequest
+from sampan.apiserver.admission.policies.params import ParamsError, params_of
+from sampan.apiserver.admission.predicates import is_exempt
+from sampan.machinery import errors
+from sampan.machinery.cel.admission import compile_condition, policy_environment, validating_compiler
+from sampan.machinery.cel.errors import CelError
+
+if TYPE_CHECKING:
+    from sampan.machinery.cel import Program
+
+log = logging.getLogger(__name__)
+
+_CODES = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413, "Invalid": 422}
+_LONGEST_MESSAGE = 5 * 1024
+_FAILURE_ANNOTATION = "validation.policy.admission.k8s.io/validation_failure"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledValidatingPolicy:
+    variables: Mapping[str, Program | CelError]
+    conditions: Sequence[tuple[str, Program | CelError]]
+    validations: Sequence[tuple[Validation, Program | CelError, Program | CelError | None]]
+    """Each validation with its expression and its message expression."""
+    annotations: Sequence[tuple[str, Program | CelError]]
+
+
+def compile_policy(policy: ValidatingAdmissionPolicy) -> CompiledValidatingPolicy:
+    spec = policy.spec
+    has_params = spec.paramKind is not None
+    compiler, conditions = validating_compiler(has_params=has_params), policy_environment(has_params=has_params)
+    return CompiledValidatingPolicy(
+        variables={
+            row.name: compiled_or_error(partial(compiler.variable, row.name, row.expression)) for row in spec.variables
+        },
+        conditions=[
+            (row.name, compiled_or_error(partial(compile_condition, conditions, row.expression)))
+            for row in spec.matchConditions
+        ],
+        validations=[
+            (
+                row,
+                compiled_or_error(partial(compiler.expression, row.expression, ("bool",))),
+                compiled_or_error(partial(compiler.expression, row.messageExpression, ("string",)))
+                if row.messageExpression
+                else None,
+            )
+            for row in spec.validations
+        ],
+        annotations=[
+            (row.key, compiled_or_error(partial(compiler.expression, row.valueExpression, ("string", "null"))))
+            for row in spec.auditAnnotations
+        ],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyViolation:
+    """A validation that failed, or could not be evaluated."""
+
+    message: str
+    reason: str = "Invalid"
+    index: int = 0
+
+
+class ValidatingAdmissionPolicyPlugin:
+    name = "ValidatingAdmissionPolicy"
+
+    def __init__(self) -> None:
+        self._definitions = PolicyDefinitions("ValidatingAdmissionPolicy", compile_policy)
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        return not is_exempt(resource)
+
+    async def validate(self, attributes: AdmissionAttributes) -> None:
+        policies = await self._definitions.policies(attributes.registry)
+        if not policies:
+            return
+        request, denials = PolicyRequest(attributes), _Denials(attributes)
+        for policy in policies:
+            await _validate(policy, request, denials)
+        denials.raise_first()
+
+
+class _Denials:
+    """Carries out the validation actions of bindings: it collects denials, and issues warnings and annotations."""
+
+    def __init__(self, attributes: AdmissionAttributes) -> None:
+        self._attributes = attributes
+        self._first: errors.ApiError | None = None
+        self._audited: list[dict[str, Any]] = []
+
+    def add(self, policy: str, binding: Any, violation: PolicyViolation) -> None:
+        name, actions = binding.metadata.name, binding.spec.validationActions
+        if "Deny" in actions:
+            self.deny(policy, name, violation)
+        if "Warn" in actions:
+            start = f"Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{name}'"
+            self._attributes.warn(f"{start}: {violation.message}")
+        if "Audit" in actions:
+            self._audited.append(
+                {
+                    "message": violation.message,
+                    "policy": policy,
+                    "binding": name,
+                    "expressionIndex": violation.index,
+                    "validationActions": list(actions),
+                }
+            )
+            self._attributes.annotate(_FAILURE_ANNOTATION, msgspec.json.encode(self._audited).decode())
+
+    def deny(self, policy: str, binding: str, violation: PolicyViolation) -> None:
+        if self._first is None:
+            start = f"ValidatingAdmissionPolicy '{policy}' with binding '{binding}' denied request"
+            text = f"{start}: {violation.message}"
+            error = self._attributes.forbidden(text, causes=[{"message": text}])
+            error.status |= {"reason": violation.reason, "code": _CODES.get(violation.reason, 422)}
+            self._first = errors.from_status(error.status)
+
+    def raise_first(self) -> None:
+        if self._first is not None:
+            raise self._first
+
+
+async def _validate(bound: BoundPolicy[CompiledValidatingPolicy], request: PolicyRequest, denials: _Denials) -> None:
+    attributes = request.attributes
+    resource = await bound.matcher.match(attributes)
+    if resource is None:
+        return
+    variables: dict[str, Any] | None = None
+    for binding in bound.bindings:
+        if binding.matcher is not None and await binding.matcher.match(attributes) is None:
+            continue
+        if variables is None:
+            variables = await request.variables(resource)
+        await _validate_binding(bound, binding, request, variables, denials)
+
+
+async def _validate_binding(
+    bound: BoundPolicy[CompiledValidatingPolicy],
+    compiled: CompiledBinding,
+    request: PolicyRequest,
+    variables: Mapping[str, Any],
+    denials: _Denials,
+) -> None:
+    policy, binding = bound.policy, compiled.binding
+    fails = policy.spec.failurePolicy != "Ignore"
+    try:
+        parameters = await params_of(policy.spec.paramKind, binding.spec.paramRef, request.attributes)
+    except ParamsError as error:
+        if fails:
+            violation = PolicyViolation(f"failed to configure binding: {error}")
+            denials.deny(policy.metadata.name, binding.metadata.name, violation)
+        return
+    for params in parameters or ():
+        evaluation = PolicyEvaluation(request, variables, params=params, variables=bound.compiled.variables)
+        for violation in await _violations(bound.compiled, evaluation, fails=fails):
+            denials.add(policy.metadata.name, binding, violation)
+        await _annotate(bound, evaluation, request.attributes)
+
+
+async def _violations(
+    compiled: CompiledValidatingPolicy, evaluation: PolicyEvaluation, *, fails: bool
+) -> list[PolicyViolation]:
+    is_match, failures = await evaluation.conditions_match(compiled.conditions)
+    if not is_match:
+        return []
+    if failures:
+        return [PolicyViolation(str(failure)) for failure in failures] if fails else []
+    violations = []
+    for index, (validation, program, message) in enumerate(compiled.validations):
+        reason = validation.reason or "Invalid"
+        try:
+            value = await evaluation.evaluate(program)
+        except CelError as error:
+            if fails:
+                text = f"expression '{validation.expression}' resulted in error: {error}"
+                violations.append(PolicyViolation(text, reason, index))
+            continue
+        if value is not True:
+            violations.append(PolicyViolation(await _message(validation, message, evaluation), reason, index))
+    return violations
+
+
+async def _message(validation: Validation, program: Program | CelError | None, evaluation: PolicyEvaluation) -> str:
+    """Return the message of a failed validation: the computed one if it is usable, or else the fixed one."""
+    if program is not None:
+        try:
+            text = await evaluation.evaluate(program)
+        except CelError as error:
+            log.debug("the message expression %r failed: %s", validation.messageExpression, error)
+        else:
+            if isinstance(text, str) and _is_usable(text):
+                return text.strip()
+    return validation.message.strip() or f"failed expression: {validation.expression.strip()}"
+
+
+def _is_usable(text: str) -> bool:
+    return bool(text.strip()) and "\n" not in text and len(text.encode()) <= _LONGEST_MESSAGE
+
+
+async def _annotate(
+    bound: BoundPolicy[CompiledValidatingPolicy], evaluation: PolicyEvaluation, attributes: AdmissionAttributes
+) -> None:
+    for key, program in bound.compiled.annotations:
+        try:
+            value = await evaluation.evaluate(program)
+        except CelError as error:
+            log.debug("the audit annotation %s of policy %s failed: %s", key, bound.policy.metadata.name, error)
+            continue
+        if isinstance(value, str) and value:
+            attributes.annotate(f"{bound.policy.metadata.name}/{key}", value[:_LONGEST_MESSAGE])

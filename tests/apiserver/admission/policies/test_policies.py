@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from sampan.api import limits
+from sampan.apiserver.admission.plugins import default_plugins
+from tests.apiserver.asking import Reply, asking, run
+from tests.apiserver.cluster import NAMESPACE, Cluster
+
+CONFIGMAPS = f"{NAMESPACE}/configmaps"
+_RULES = [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]
+
+
+class Policies:
+    """A cluster with one policy and its binding."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    async def add(self, kind: str, spec: dict[str, Any], **binding: Any) -> None:
+        path = f"/apis/admissionregistration.k8s.io/v1/{kind.lower()[:-1]}ies"
+        constraints = {"resourceRules": _RULES, **spec.pop("matchConstraints", {})}
+        await self.cluster.make(path, {"metadata": {"name": "p"}, "spec": {"matchConstraints": constraints, **spec}})
+        bindings = f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}bindings"
+        value = {"metadata": {"name": "b"}, "spec": {"policyName": "p", **binding}}
+        await self.cluster.make(bindings, value)
+        for name, stored_kind in (("p", kind), ("b", f"{kind}Binding")):
+            store = self.cluster.registry.open_store_of("admissionregistration.k8s.io", "v1", stored_kind)
+            await store.cacher.get("", name)  # the cache is as fresh as the store
+
+    async def validate(self, *validations: dict[str, Any], actions: tuple[str, ...] = ("Deny",), **spec: Any) -> None:
+        reference = spec.pop("paramRef", None)
+        binding = {"validationActions": list(actions), **({"paramRef": reference} if reference else {})}
+        await self.add("ValidatingAdmissionPolicy", {"validations": list(validations), **spec}, **binding)
+
+    async def create(self, name: str = "a", **content: Any) -> Reply:
+        value = {"metadata": {"name": name, **content.pop("metadata", {})}, **content}
+        return await self.cluster.send("POST", CONFIGMAPS, value)
+
+
+@asynccontextmanager
+async def policies() -> AsyncIterator[Policies]:
+    async with asking(plugins=default_plugins()) as asks:
+        cluster = Cluster(asks)
+        await cluster.make("/api/v1/namespaces", {"metadata": {"name": "ns", "labels": {"team": "a"}}})
+        yield Policies(cluster)
+
+
+@pytest.mark.parametrize(
+    ("validation", "code", "message"),
+    [
+        ({"expression": "object.metadata.name != 'a'"}, 422, "failed expression: object.metadata.name != 'a'"),
+        ({"expression": "false", "message": "never", "reason": "Forbidden"}, 403, "never"),
+        ({"expression": "false", "messageExpression": "'it is ' + object.metadata.name"}, 422, "it is a"),
+        ({"expression": "false", "messageExpression": "object.nothing", "message": "plain"}, 422, "plain"),
+        (
+            {"expression": "object.nothing == 1"},
+            422,
+            "expression 'object.nothing == 1' resulted in error: no such key: nothing",
+        ),
+        ({"expression": "namespaceObject.metadata.labels['team'] == 'a'"}, 201, ""),
+        ({"expression": "authorizer.group('').resource('pods').namespace('ns').check('get').allowed()"}, 201, ""),
+        ({"expression": "!has(request.options.fieldManager) && request.operation == 'CREATE'"}, 201, ""),
+    ],
+    ids=str,
+)
+def test_what_a_validation_decides(validation: dict[str, Any], code: int, message: str) -> None:
+    async def work() -> None:
+        async with policies() as cluster:
+            await cluster.validate(validation)
+            reply = await cluster.create()
+            assert reply.code == code, reply.body
+            if code != 201:
+                start = "configmaps \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: "
+                assert reply.json["message"] == start + message
+
+    run(work())
+
+
+def test_variables_are_evaluated_once_and_can_use_earlier_ones() -> None:
+    async def work() -> None:
+        async with policies() as cluster:
+            variables = [
+                {"name": "data", "expression": "has(object.data) ? object.data : {}"},
+                {"name": "count", "expression": "size(variables.data)"},
+                {"name": "broken", "expression": "object.nothing"},
+            ]
+            await cluster.validate({"expression": "variables.count < 2 || variables.broken"}, variables=variables)
+            assert (await cluster.create(data={"k": "v"})).code == 201
+            assert (await cluster.create("b", data={"k": "v", "l": "w"})).code == 422
+
+    run(work())
+
+
+def test_a_failing_policy_can_be_ignored() -> None:
+    async def work() -> None:
+        async with policies() as cluster:
+            await cluster.validate({"expression": "object.nothing"}, failurePolicy="Ignore")
+            assert (await cluster.create()).code == 201
+
+    run(work())
+
+
+def test_a_binding_can_warn_instead_of_denying() -> None:
+    async def work() -> None:
+        async with policies() as cluster:
+            await cluster.validate({"expression": "false", "message": "careful"}, actions=("Warn", "Audit"))
+            warnings = await cluster.cluster.warnings(CONFIGMAPS, {"metadata": {"name": "a"}})
+            assert warnings == ["Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': careful"]
+
+    run(work())
+
+
+def test_parameters_are_found_by_name_and_by_label() -> None:
+    async def work() -> None:
+        async with policies() as cluster:
+            await cluster.create("limit", data={"max": "3"}, metadata={"labels": {"role": "limit"}})
+            await cluster.validate(
+                {"expression": "request.name == 'limit' || size(object.data) <= int(params.data.max)"},
+                paramKind={"apiVersion": "v1", "kind": "ConfigMap"},
+                paramRef={"selector": {"matchLabels": {"role": "limit"}}, "parameterNotFoundAction": "Deny"},
+            )
+            assert (await cluster.create("a", data={"k": "v"})).code == 201
+            assert (await cluster.create("b", data=dict.fromkeys("abcd", "v"))).code == 422
+
+    run(work())
+
+
+def test_a_missing_parameter_denies_the_request() -> None:
+    async def work() -> None:
+        async with policies() as cluster:
+            await cluster.validate(
+                {"expression": "true"},
+                paramKind={"apiVersion": "v1", "kind": "Secret"},
+                paramRef={"name": "none", "parameterNotFoundAction": "Deny"},
+            )
+            reply = await cluster.create()
+            assert "no params found for policy binding with `Deny` parameterNotFoundAction" in reply.json["message"]
+
+    run(work())
+
+
+def test_an_expression_that_costs_too_much_fails() -> None:
+    async def work() -> None:
+        async with policies() as cluster:
+            loop = "object.data.all(a, object.data.all(b, object.data.all(c, object.data.all(d, a != 'x'))))"
+            await cluster.validate({"expression": loop})
+            reply = await cluster.create(data={f"k{index}": "v" for index in range(60)})
+            assert reply.code == 422
+            assert "operation cancelled: actual cost limit exceeded" in reply.json["message"]
+            assert limits.INLINE_CEL_COST < limits.CEL_COST
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("patch_type", "expression"),
+    [
+        ("ApplyConfiguration", 'Object{metadata: Object.metadata{labels: {"added": "yes"}}}'),
+        ("JSONPatch", '[JSONPatch{op: "add", path: "/metadata/labels", value: {"added": "yes"}}]'),
+    ],
+)
+def test_a_mutating_policy_changes_the_object(patch_type: str, expression: str) -> None:
+    async def work() -> None:
+        async with policies() as cluster:
+            field = "applyConfiguration" if patch_type == "ApplyConfiguration" else "jsonPatch"
+            mutation = {"patchType": patch_type, field: {"expression": expression}}
+            spec = {"mutations": [mutation], "reinvocationPolicy": "Never"}
+            await cluster.add("MutatingAdmissionPolicy", {**spec, "matchConstraints": {"resourceRules": _changes()}})
+            reply = await cluster.create()
+            assert reply.json["metadata"]["labels"] == {"added": "yes"}
+
+    run(work())
+
+
+def test_a_mutation_whose_type_does_not_fit_its_field_is_an_error() -> None:
+    async def work() -> None:
+        async with policies() as cluster:
+            expression = 'Object{metadata: Object.spec{labels: {"added": "yes"}}}'
+            mutation = {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}
+            spec = {"mutations": [mutation], "reinvocationPolicy": "Never"}
+            await cluster.add("MutatingAdmissionPolicy", {**spec, "matchConstraints": {"resourceRules": _changes()}})
+            reply = await cluster.create()
+            assert reply.code == 403
+            assert 'unexpected type name "Object.spec", expected "Object.metadata"' in reply.json["message"]
+
+    run(work())
+
+
+def _changes() -> list[dict[str, Any]]:
+    return [{**rule, "operations": ["CREATE", "UPDATE"]} for rule in _RULES]
