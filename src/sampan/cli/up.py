@@ -38,6 +38,7 @@ from sampan.cli.server_process import leave, serve, set_up_logs
 from sampan.cluster import kubeconfig
 from sampan.cluster.assembly import APISERVER, COMPONENTS, KUBELET, Assembly, ClusterConfig, StoreConfig
 from sampan.cluster.leadership import LeadershipConfig
+from sampan.cluster.loopback_range import loopback_addresses
 from sampan.cluster.node_summary import node_summary
 from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, SERVER, KeptPki, Pki, with_front_proxy
 
@@ -215,6 +216,8 @@ def server_names(options: dict[str, Any], service_range: str) -> list[str]:
     """Return the names and addresses in the serving certificate."""
     service = first_address(flags.network("--service-cluster-ip-range", service_range))
     own = [*_SERVICE_NAMES, "localhost", socket.gethostname(), "127.0.0.1", "::1", service]
+    if os.geteuid() != 0:
+        own += loopback_addresses(service)
     return list(dict.fromkeys([*own, *certificate_names(options)]))
 
 

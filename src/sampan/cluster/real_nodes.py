@@ -27,6 +27,7 @@ from sampan.cluster.abandoned_node import (
 from sampan.cluster.cluster_cidrs import cluster_cidr, pod_cidr_of
 from sampan.cluster.host_locks import HostLocks
 from sampan.cluster.kubelet_ports import MakePorts
+from sampan.cluster.loopback_range import is_proxied_in_user_space, loopback_services
 from sampan.cluster.node_network import NodeNetworks
 from sampan.cluster.node_runtime import RuntimeConfig, RuntimeRecord, runtime_maker
 from sampan.cluster.nodes_config import NodesConfig
@@ -281,6 +282,7 @@ def agent_config(config: NodesConfig, root: Path, attachment: NodeAttachment, lo
         needs_pod_cidr=config.has_pod_cidrs,
         pod_cidrs=() if config.has_pod_cidrs else (pod_cidr_of(cluster_cidr(config.root, locks), number % 256),),
         serializes_pulls=False,
+        loopback_services=loopback_services(locks) if is_proxied_in_user_space(attachment) else None,
     )
 
 

@@ -17,6 +17,7 @@ from sampan.kubelet.container_config.builder import ContainerConfigBuilder, Cont
 from sampan.kubelet.objects import ObjectKey, PodObjects
 from sampan.machinery.client import Client
 from sampan.machinery.informer import InformerFactory
+from sampan.machinery.loopback_services import LoopbackServices
 from sampan.runtimes.contract import ImageInfo, RuntimeFailure
 from sampan.testing import Cluster
 
@@ -98,6 +99,21 @@ async def test_a_pod_on_the_network_of_the_node_has_its_addresses(tmp_path: Path
         made = await environment.container(pod, (pod.spec.containers or [])[0], 0, ContainerInputs(image=IMAGE))
         variables = dict(made.env)
         assert [variables[name] for name in fields] == ["10.0.0.1", "10.0.0.1,fd::1", "10.0.0.1"]
+
+
+async def test_services_that_are_proxied_in_user_space(tmp_path: Path) -> None:
+    async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
+        objects = PodObjects(informers=informers, on_change=lambda key: None)
+        config = NodeSettings(
+            root=tmp_path / "root", logs=tmp_path / "logs", node_name="n", loopback_services=LoopbackServices(shift=1)
+        )
+        environment = ContainerConfigBuilder(config=config, objects=objects, services=informers.of(Service).lister)
+        pod = value()
+        made = await environment.container(pod, (pod.spec.containers or [])[0], 0, ContainerInputs(image=IMAGE))
+        variables = dict(made.env)
+        assert variables["KUBERNETES_SERVICE_HOST"].startswith("127.")
+        assert variables["KUBERNETES_SERVICE_PORT"] == "10443"
+        assert variables["KUBERNETES_PORT_10443_TCP_ADDR"] == variables["KUBERNETES_SERVICE_HOST"]
 
 
 async def test_users_of_its_own_are_refused_and_not_ignored(tmp_path: Path) -> None:

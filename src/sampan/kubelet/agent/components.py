@@ -295,6 +295,7 @@ def _node_settings(config: AgentConfig, machine: NodeMachine, facts: MachineFact
         node_memory=facts.memory_bytes,
         allocatable=machine.allocatable or {},
         has_seccomp=config.has_default_seccomp,
+        loopback_services=config.loopback_services,
         dns=DnsConfig(node=resolv, cluster_servers=config.cluster_dns, cluster_domain=config.cluster_domain),
     )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sampan.api.types.core_v1 import Taint
 from sampan.kubelet.config import PORT, KubeletConfig
+from sampan.machinery.loopback_services import LoopbackServices
 
 HARD_EVICTION = {
     "memory.available": "100Mi",
@@ -59,6 +60,8 @@ class AgentConfig:
     cluster_dns: Sequence[str] = ()
     cluster_domain: str = "cluster.local"
     resolv_conf: Path = Path("/etc/resolv.conf")
+    loopback_services: LoopbackServices | None = None
+    """Where services are reachable if the proxy of the node works in user space."""
     serializes_pulls: bool = True
     max_parallel_pulls: int = 0
     """Limit of concurrent image pulls if they are not serialized; 0 for unlimited."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from sampan.kubelet.container_config.variables import (
 from sampan.kubelet.devices.run_options import NOTHING, DeviceRunOptions
 from sampan.kubelet.objects import NotSynced, PodObjects
 from sampan.machinery.informer import Lister
+from sampan.machinery.loopback_services import LoopbackServices
 from sampan.runtimes.config import ContainerConfig, Device, Mount, PortMapping, SandboxConfig
 from sampan.runtimes.contract import ImageInfo, RuntimeFailure
 from sampan.runtimes.safe_paths import UnsafePath, read_file
@@ -53,6 +54,8 @@ class NodeSettings:
     node_hosts: Path = Path("/etc/hosts")
     has_seccomp: bool = False
     """Whether containers without a seccomp profile use RuntimeDefault."""
+    loopback_services: LoopbackServices | None = None
+    """Where services are reachable if the proxy of the node works in user space."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +187,7 @@ class ContainerConfigBuilder:
             config_map=maps.get,
             secret=secrets.get,
             file_key=inputs.file_key,
-            services=service_variables(self._services.list(), namespace, has_links=has_links),
+            services=service_variables(self._reachable_services(), namespace, has_links=has_links),
         )
         context = DownwardApiContext(
             node_name=config.node_name,
@@ -193,6 +196,12 @@ class ContainerConfigBuilder:
             allocatable=config.allocatable,
         )
         return container_variables(pod, container, sources, context)
+
+    def _reachable_services(self) -> Iterable[Service]:
+        """Return the services with the addresses at which containers of this node reach them."""
+        loopback = self._config.loopback_services
+        services = self._services.list()
+        return services if loopback is None else map(loopback.translate, services)
 
     async def _read(
         self, pod: Pod, container: Container
