@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from sampan.cluster.real_nodes import RealNodes
     from sampan.controllers.manager import ControllerManager
     from sampan.kubelet.fleet import Fleet
+    from sampan.machinery.informer import InformerFactory
     from sampan.network.nodes import NodeAttachments
     from sampan.scheduler.config import SchedulerConfig
     from sampan.scheduler.scheduler import Scheduler
@@ -325,6 +326,13 @@ class Assembly:
 
     def _make_node_networks(self, activity: Activity) -> NodeNetworks:
         from sampan.cluster.node_network import NodeNetworks
+        from sampan.cluster.node_proxies import NodeProxies
+
+        def make_proxies(client: Client, informers: InformerFactory) -> NodeProxies:
+            cidrs = self.config.nodes.cluster_cidrs
+            return NodeProxies(
+                client=client, informers=informers, clock=self.clock, cluster_cidrs=cidrs, locks=self._locks
+            )
 
         def client_for(user: str) -> Client:
             transport = self.transport.as_user(UserInfo(user, groups=(AUTHENTICATED,)))
@@ -336,6 +344,7 @@ class Assembly:
             clock=self.clock,
             activity=activity,
             has_policies=self.config.nodes.enforces_policies(),
+            make_proxies=make_proxies if PROXY in self.config.components else None,
         )
 
     def _make_ports(self) -> MakePorts | None:

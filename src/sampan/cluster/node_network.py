@@ -10,10 +10,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
 from sampan.cluster.component_roles import POLICY_USER
+from sampan.cluster.node_proxies import NodeProxies
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
@@ -47,17 +49,23 @@ class NodeNetworks:
         clock: Clock,
         activity: Activity,
         has_policies: bool = False,
+        make_proxies: Callable[[Client, InformerFactory], NodeProxies] | None = None,
     ) -> None:
         """`client_for` returns a client with the permissions of a user. `components` are those of the cluster.
-        `has_policies` says whether the nodes enforce network policies."""
+        `has_policies` says whether the nodes enforce network policies. Without `make_proxies` the nodes have no service
+        proxies."""
         self._components, self._clock = components, clock
         self._policy_client = client_for(POLICY_USER) if has_policies else None
         self._informers = {user: InformerFactory(client=client_for(user), activity=activity) for user in _USERS}
+        user = PROXY_USER
+        self._proxies = make_proxies(client_for(user), self._informers[user]) if make_proxies is not None else None
         self._running = AsyncExitStack()
 
     async def __aenter__(self) -> NodeNetworks:
         for informers in self._informers.values():
             await self._running.enter_async_context(informers)
+        if self._proxies is not None:
+            await self._running.enter_async_context(self._proxies)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -70,6 +78,7 @@ class NodeNetworks:
             informers=MappingProxyType(self._informers),
             clock=self._clock,
             policies=self._policies_of(attachment),
+            proxies=self._proxies,
         )
 
     def _policies_of(self, attachment: NodeAttachment) -> NetworkPolicyAgent | None:
@@ -95,8 +104,9 @@ class NodeNetwork:
         informers: Mapping[str, InformerFactory],
         clock: Clock,
         policies: NetworkPolicyAgent | None = None,
+        proxies: NodeProxies | None = None,
     ) -> None:
-        self.attachment, self._policies = attachment, policies
+        self.attachment, self._policies, self._proxies = attachment, policies, proxies
         self._components, self._informers, self._clock = components, informers, clock
 
     @property
@@ -123,6 +133,8 @@ class NodeNetwork:
         workers: dict[str, Worker] = {}
         if self._policies is not None:
             workers["network policies"] = self._policies.run
+        if self._proxies is not None:
+            workers["kube-proxy"] = partial(self._proxies.run, self.attachment)
         return workers
 
     async def _keep(self, name: str, worker: Worker) -> None:

@@ -1,0 +1,120 @@
+"""The service proxies of the real nodes: kube-proxy beside each kubelet.
+
+A node with its own network namespace has its own tables. Nodes in the network namespace of the machine share it, and it
+can have one proxy only: the first node of the first cluster runs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+from sampan.api.types.core_v1 import Node
+from sampan.cluster.host_locks import HostLocks
+from sampan.machinery.client import Client
+from sampan.machinery.clock import Clock
+from sampan.machinery.events.recorder import EventRecorder
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.metrics import Metrics
+from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.network.nodes import NodeAttachment
+from sampan.network.proxy.configuration import (
+    NFTABLES,
+    USERSPACE,
+    KubeProxyConfiguration,
+    NftablesConfiguration,
+    with_defaults,
+)
+from sampan.network.proxy.localhost_ports import LocalhostPorts
+from sampan.network.proxy.node_proxy import COMPONENT, NodeProxy, NodeProxyConfig
+
+log = logging.getLogger(__name__)
+
+HOST_LOCK = "kube-proxy"
+"""The name of the lock on the network namespace of the machine."""
+_LOCK_RETRY_S = 30.0
+_MIN_SYNC_PERIOD = "100ms"
+"""Shorter than the default of kube-proxy: a sync takes a millisecond in a cluster of this size."""
+
+
+class NodeProxies:
+    """The proxies of the nodes of one cluster in this process. Inside of `async with` their node ports are reachable by
+    localhost of the machine."""
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        informers: InformerFactory,
+        clock: Clock,
+        cluster_cidrs: Sequence[str],
+        locks: HostLocks,
+    ) -> None:
+        """`client` and `informers` have the permissions of kube-proxy."""
+        self._client, self._informers, self._clock, self._locks = client, informers, clock, locks
+        self._cluster_cidrs = cluster_cidrs
+        self._host_turn = asyncio.Lock()
+        """Held by the node that runs the proxy in the network namespace of the machine."""
+        self._events = EventRecorder(client=client, clock=clock, component=COMPONENT)
+        self._ports = LocalhostPorts(namespace=NetworkNamespace(), events=self._events, where="the machine")
+        self._running = AsyncExitStack()
+
+    async def __aenter__(self) -> NodeProxies:
+        group = await self._running.enter_async_context(asyncio.TaskGroup())
+        self._running.callback(group.create_task(self._events.run()).cancel)
+        await self._running.enter_async_context(self._ports)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._running.aclose()
+
+    async def run(self, attachment: NodeAttachment) -> None:
+        """Run the proxy of a node until cancelled."""
+        if attachment.namespace.path is not None:
+            await self._proxy_of(attachment).run()
+            return
+        if self._host_turn.locked():
+            log.info("node %s shares the network of the machine with a node that runs kube-proxy", attachment.node)
+        async with self._host_turn:
+            await self._lock_host(attachment.node)
+            await self._proxy_of(attachment).run()
+
+    async def _lock_host(self, node: str) -> None:
+        """Wait until no other cluster runs a proxy in the network namespace of the machine."""
+        is_reported = False
+        while not self._locks.acquire(HOST_LOCK):
+            if not is_reported:
+                log.warning(
+                    "node %s: services have no proxy, because another Sampan cluster runs kube-proxy in the network of "
+                    "this machine; this cluster takes over when the other has stopped. Nodes with the runtime oci have "
+                    "networks of their own",
+                    node,
+                )
+            is_reported = True
+            await self._clock.sleep(_LOCK_RETRY_S)
+
+    def _proxy_of(self, attachment: NodeAttachment) -> NodeProxy:
+        is_on_host = attachment.namespace.path is None
+        configuration = KubeProxyConfiguration(
+            hostnameOverride=attachment.node,
+            clusterCIDR=",".join(self._cluster_cidrs),
+            mode=NFTABLES if os.geteuid() == 0 else USERSPACE,
+            nftables=NftablesConfiguration(minSyncPeriod=_MIN_SYNC_PERIOD),
+        )
+        return NodeProxy(
+            config=NodeProxyConfig(
+                node_name=attachment.node,
+                namespace=attachment.namespace,
+                configuration=with_defaults(configuration),
+                removes_rules=is_on_host,
+            ),
+            client=self._client,
+            informers=self._informers,
+            nodes=self._informers.of(Node),
+            clock=self._clock,
+            metrics=Metrics(),
+            machine_ports=self._ports,
+        )
