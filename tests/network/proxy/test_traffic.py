@@ -190,8 +190,8 @@ def test_pods_reach_services_without_netfilter_on_bridges(lab: Lab, monkeypatch:
     def test(services: ServiceLab) -> None:
         services.put(service("web", **DUAL), "b")
         with listening(services.pods["b"], 80) as server:
-            assert source_seen(server, services.pods["a"], (IP, 80)) == GATEWAY
-            assert source_seen(server, services.pods["a"], (IP6, 80)) == GATEWAY6
+            assert source_seen(server, services.pods["a"], (IP, 80)) == services.ips["a"][0]
+            assert source_seen(server, services.pods["a"], (IP6, 80)) == services.ips["a"][1]
             assert source_seen(server, services.pods["b"], (IP, 80)) == GATEWAY
 
     monkeypatch.setattr(sysctls, "show_bridged", hide)
