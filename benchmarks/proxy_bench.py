@@ -18,7 +18,7 @@ from sampan.network.nft import run_nft
 from sampan.network.pods import unsupported_reason
 from sampan.network.proxy.compiler import ServiceCompiler
 from sampan.network.proxy.config import ProxyConfig, node_facts
-from sampan.network.proxy.expressions import IPV4_FAMILY
+from sampan.network.proxy.families import IPV4_FAMILY
 from sampan.network.proxy.operations import Operation, operation_text
 from sampan.network.proxy.proxy_table import Generation, ProxyTable
 from sampan.network.proxy.services import IPV4

@@ -8,7 +8,7 @@ import pytest
 
 from sampan.network.proxy.compiler import ServiceCompiler
 from sampan.network.proxy.config import ProxyConfig, node_facts
-from sampan.network.proxy.expressions import FAMILIES_BY_NAME
+from sampan.network.proxy.families import FAMILIES_BY_NAME
 from sampan.network.proxy.services import FAMILIES
 from sampan.network.proxy.tracker import ServiceTracker
 from tests.network.proxy.objects import NODE

@@ -18,7 +18,7 @@ from sampan.network.nft import run_nft
 from sampan.network.pods import BridgeConfig, BridgeNetwork, sysctls
 from sampan.network.proxy.compiler import ServiceCompiler
 from sampan.network.proxy.config import ProxyConfig, node_facts
-from sampan.network.proxy.expressions import FAMILIES_BY_NAME
+from sampan.network.proxy.families import FAMILIES_BY_NAME
 from sampan.network.proxy.proxy_table import Generation, ProxyTable
 from sampan.network.proxy.services import FAMILIES
 from sampan.network.proxy.tracker import ServiceTracker

@@ -5,9 +5,10 @@ uses, `CategorizeEndpoints` of the real proxy). `tracker` follows the objects an
 sync.
 
 The nftables mode: `layout` (names and static rules of the table), `compiler` (services to rules, with the statements in
-`expressions`), `table_state` (what is committed, and the update to new states of services), `operations` (text and
-netlink messages of changes) and `config` are pure. `nfnetlink` speaks to the kernel, `proxy_table` writes and checks a
-table, `table_sync` decides between a full and a partial sync, and `proxy` runs all of it for a node.
+`expressions` and `families`), `table_state` (what is committed, and the update to new states of services),
+`operations` (text and netlink messages of changes) and `config` are pure. `nfnetlink` speaks to the kernel,
+`proxy_table` writes and checks a table, `table_sync` decides between a full and a partial sync, and `proxy` runs all of
+it for a node.
 
 Around the rules: `configuration` (KubeProxyConfiguration), `metrics` and `health` (/healthz, /livez), and what follows
 the services of a node after each sync (`observer`): `health_checks` (health-check node ports) and `conntrack` (stale

@@ -15,7 +15,8 @@ from typing import NamedTuple
 from sampan.network.proxy import expressions as x
 from sampan.network.proxy import layout
 from sampan.network.proxy.config import NodeFacts, ProxyConfig
-from sampan.network.proxy.expressions import IPFamily, Rule
+from sampan.network.proxy.expressions import Rule
+from sampan.network.proxy.families import IPFamily
 from sampan.network.proxy.services import EndpointInfo, ServicePortState
 
 

@@ -10,7 +10,8 @@ from ipaddress import ip_network
 
 from sampan.network.proxy import expressions as x
 from sampan.network.proxy.config import NodeFacts, ProxyConfig
-from sampan.network.proxy.expressions import IPFamily, Rule, Statement
+from sampan.network.proxy.expressions import Rule, Statement
+from sampan.network.proxy.families import IPFamily
 from sampan.network.proxy.services import ServicePortName
 
 TABLE = "kube-proxy"

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from sampan.network.proxy import expressions as x
 from sampan.network.proxy import nfnetlink as nl
 from sampan.network.proxy.compiler import ElementKey
-from sampan.network.proxy.expressions import PROTOCOLS, AnonymousSet, IPFamily, Rule, rule_text
+from sampan.network.proxy.expressions import PROTOCOLS, AnonymousSet, Rule, rule_text
+from sampan.network.proxy.families import IPFamily
 from sampan.network.proxy.layout import ADDRESS, PORT, PROTOCOL, SETS_BY_NAME, TABLE, BaseChain, NamedSet
 from sampan.network.proxy.nfnetlink import NftMessage, attribute, nested, number, text
 

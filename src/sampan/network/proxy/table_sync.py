@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from sampan.machinery.object_key import NamespacedName
 from sampan.network.proxy.compiler import ServiceCompiler
 from sampan.network.proxy.config import NodeFacts, ProxyConfig
-from sampan.network.proxy.expressions import FAMILIES_BY_NAME
+from sampan.network.proxy.families import FAMILIES_BY_NAME
 from sampan.network.proxy.layout import TABLE
 from sampan.network.proxy.proxy_table import Generation, ProxyTable, RefusedServices
 from sampan.network.proxy.table_state import ServiceStates
