@@ -157,7 +157,7 @@ class JoinedNode:
             task.cancel()
 
     async def _run_components(self, addresses: list[str]) -> None:
-        from sampan.cluster.node_network import NodeNetworks
+        from sampan.cluster.node_network import NodeNetworks, can_enforce_policies
         from sampan.cluster.node_runtime import RuntimeConfig, runtime_maker
         from sampan.kubelet.agent.kubelet import build_kubelet
         from sampan.kubelet.server.ports import serve_kubelet
@@ -187,11 +187,12 @@ class JoinedNode:
                 client_for=client_for,
                 clock=clock,
                 activity=Activity(),
-                has_policies=record.runtime in _WITH_POD_NETWORK,
+                has_policies=can_enforce_policies(record.runtime),
             )
-            network = networks.of(
-                NodeAttachment(node=record.node, directory=directory, namespace=NetworkNamespace(), addresses=addresses)
+            attachment = NodeAttachment(
+                node=record.node, directory=directory, namespace=NetworkNamespace(), addresses=addresses
             )
+            network = networks.of(attachment)
             mesh = MeshAgent(config=mesh_config, client=client_for("sampan-mesh"), clock=clock)
             async with (
                 networks,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,11 +23,16 @@ from sampan.cluster.cluster_cidrs import own_pod_cidr
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.server.ports import PortsConfig
 from sampan.kubelet.server.view import ServerSettings
+from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.clock import RealClock
 from sampan.runtimes.choice import RuntimeChoice
 from sampan.runtimes.names import AUTO, DOCKER, HOLLOW, OCI, RUNTIMES
+
+if TYPE_CHECKING:
+    from sampan.cluster.node_network import NodeNetwork
+    from sampan.cluster.node_runtime import RuntimeConfig
 
 NAME = "kubelet"
 
@@ -97,6 +103,12 @@ class _WithFlagsFile(click.Command):
         "What sets up the network of pods of a CRI runtime: its CNI configuration (cni) or Sampan, from the "
         "pod CIDR (kubenet). Default: cni."
     ),
+)
+@click.option(
+    "--network-policy/--no-network-policy",
+    default=True,
+    show_default=True,
+    help="Enforce NetworkPolicies, if the pods have addresses of their own and the credentials permit it.",
 )
 @kubelet_options
 @click.option(
@@ -179,11 +191,12 @@ async def _run(
     try:
         async with (
             HttpTransport(identity.access, is_nobody=identity.is_nobody) as transport,
+            _network(places, runtime, transport, options["network_policy"]) as network,
             build_kubelet(
                 config=config,
                 client=Client(transport=transport, clock=clock, component=NAME),
                 clock=clock,
-                make_runtime=runtime_maker(runtime.runtime, places, clock),
+                make_runtime=runtime_maker(runtime.runtime, replace(places, isolation=network.isolation), clock),
             ) as kubelet,
             asyncio.TaskGroup() as group,
         ):
@@ -200,6 +213,31 @@ async def _run(
             task.cancel()
     except asyncio.CancelledError:
         return
+
+
+@asynccontextmanager
+async def _network(
+    places: RuntimeConfig, runtime: RuntimeChoice, transport: HttpTransport, has_policies: bool
+) -> AsyncIterator[NodeNetwork]:
+    """Run what enforces network policies, with the credentials of the kubelet, if these permit it."""
+    from sampan.cluster.node_network import NodeNetworks, can_enforce_policies, may_read_policies
+    from sampan.network.nodes import NodeAttachment
+
+    clock = RealClock()
+    client = Client(transport=transport, clock=clock, component=NAME)
+    can_enforce = has_policies and can_enforce_policies(runtime.runtime)
+    networks = NodeNetworks(
+        components=(),
+        client_for=lambda user: client,
+        clock=clock,
+        activity=Activity(),
+        has_policies=can_enforce and await may_read_policies(client),
+    )
+    attachment = NodeAttachment(node=places.node, directory=places.directory, namespace=places.namespace, addresses=())
+    async with networks:
+        network = networks.of(attachment)
+        async with network.running():
+            yield network
 
 
 async def _print_ready(kubelet: Any) -> None:

@@ -14,18 +14,23 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
+from sampan.api.types.core_v1 import Namespace, Pod
+from sampan.api.types.networking_v1 import NetworkPolicy
 from sampan.cluster.component_roles import POLICY_USER
 from sampan.cluster.node_proxies import NodeProxies
+from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
+from sampan.machinery.client.transport import ConnectionFailed
 from sampan.machinery.clock import Clock
 from sampan.machinery.informer import InformerFactory
 from sampan.network.nft import nft_program, run_nft
 from sampan.network.nodes import NodeAttachment
-from sampan.network.pods import bridge_for
+from sampan.network.pods import bridge_for, unsupported_reason
 from sampan.network.pods.isolation import NoIsolation, PodIsolation
 from sampan.network.policy import NetworkPolicyAgent, PolicyConfig
 from sampan.network.proxy import remove_tables
+from sampan.runtimes.names import CRI, DOCKER, OCI
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +39,7 @@ _USERS: Sequence[str] = (PROXY_USER, POLICY_USER)
 """The users of the components, which need roles (`component_roles`)."""
 POLICY_TABLE = "sampan-netpol"
 _RESTART_S = 5.0
+_PERMISSION_CHECK_S = 5.0
 
 Worker = Callable[[], Awaitable[None]]
 
@@ -154,6 +160,25 @@ def remove_host_rules(directory: Path) -> None:
         table = f"{POLICY_TABLE}-{bridge_for(str(directory))}"
         run_nft("-f", "-", text=f"add table inet {table}\ndelete table inet {table}\n")
         remove_tables()
+
+
+def can_enforce_policies(runtime: str) -> bool:
+    """Whether nodes with a runtime can enforce network policies: their pods need addresses of their own."""
+    return runtime in (CRI, DOCKER, OCI) and not unsupported_reason()
+
+
+async def may_read_policies(client: Client) -> bool:
+    """Whether a client has the permissions that the enforcement of network policies needs."""
+    try:
+        async with asyncio.timeout(_PERMISSION_CHECK_S):
+            for kind in (NetworkPolicy, Namespace, Pod):
+                await client.of(kind).list(limit=1)
+    except errors.Forbidden as error:
+        log.warning("network policies are not enforced: %s", error)
+        return False
+    except (errors.ApiError, ConnectionFailed, TimeoutError) as error:
+        log.warning("cannot check the permission to read network policies: %s", error)
+    return True
 
 
 def network_policies(

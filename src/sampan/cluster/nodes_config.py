@@ -57,11 +57,11 @@ class NodesConfig:
 
     def enforces_policies(self) -> bool:
         """Whether the nodes enforce network policies. Pods without addresses of their own have none."""
-        if not self.has_network_policy or self.runtime not in _WITH_POD_CIDRS:
+        if not self.has_network_policy:
             return False
-        from sampan.network.pods import unsupported_reason
+        from sampan.cluster.node_network import can_enforce_policies
 
-        return not unsupported_reason()
+        return can_enforce_policies(self.runtime)
 
     @property
     def hollow_count(self) -> int:
