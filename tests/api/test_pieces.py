@@ -19,9 +19,10 @@ from tests.api.schema_values import values
 KINDS: tuple[type[Any], ...] = (Pod, ConfigMap, Deployment)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _small_pieces() -> Any:
+@pytest.fixture(autouse=True, scope="module", params=[0, 1000], ids=["scanned", "split"])
+def _small_pieces(request: pytest.FixtureRequest) -> Any:
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "SPLIT_VALUES", request.param)
         patch.setattr(pieces, "PIECE_BYTES", 20)
         patch.setattr(limits, "INLINE_BODY_BYTES", 20)
         yield
@@ -81,3 +82,28 @@ def test_brackets_and_commas_in_strings_do_not_count() -> None:
     json.check_size(msgspec.json.encode({"a": '[{,"\\' * 200_000}))
     with pytest.raises(json.BodyTooLargeError):
         json.check_size(msgspec.json.encode({"a": ['"'] * 300_000}))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"a":"%b",}',
+        b'{,"a":"%b"}',
+        b'{"a":"%b","b":[1,2}}',
+        b'{"a":"%b"]',
+        b'{"a":"%b"},"b":1}',
+        b'{"a":"%b',
+        b'{ ,"a":"%b","b":1}',
+        b'[1,"%b",,2]',
+    ],
+)
+def test_malformed_bodies_are_refused(body: bytes) -> None:
+    with pytest.raises(json.DecodeError):
+        json.decode_any(body % (b"x" * 100))
+
+
+def test_typed_and_plain_values_convert_into_each_other() -> None:
+    config = ConfigMap(data={"a": "\\u0022", **{f"k{number}": "v" * 10 for number in range(20)}})
+    value = json.to_value(config)
+    assert value["data"] == config.data
+    assert json.decode_value(value, ConfigMap) == (config, [])

@@ -75,7 +75,7 @@ def test_flags(config: ControllerConfig, first: list[str]) -> None:
     [
         (ControllerConfig(), "--cluster-cidr"),
         (ControllerConfig(cluster_cidr=["10.0.0.0/33"]), "invalid CIDR address: 10.0.0.0/33"),
-        (ControllerConfig(cluster_cidr=["10.0.0.0/16", "10.1.0.0/16"]), "one family"),
+        (ControllerConfig(cluster_cidr=["10.0.0.0/16", "10.1.0.0/16"]), "different IP families"),
         (ControllerConfig(cluster_cidr=["10.0.0.0/16", "fd00::/56", "fd01::/56"]), "more than max allowed of 2"),
         (ControllerConfig(cluster_cidr=["10.0.0.0/25"]), "mask size"),
         (ControllerConfig(cluster_cidr=["fd00::/32"]), "too many parts"),
@@ -83,7 +83,7 @@ def test_flags(config: ControllerConfig, first: list[str]) -> None:
         (ControllerConfig(cluster_cidr=["10.0.0.0/16"], node_cidr_mask_size_ipv6=80), "IPv4 cluster"),
         (
             ControllerConfig(cluster_cidr=["10.0.0.0/16"], node_cidr_mask_size=25, node_cidr_mask_size_ipv4=25),
-            "goes without",
+            "cannot be combined",
         ),
     ],
 )

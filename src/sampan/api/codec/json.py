@@ -6,6 +6,7 @@ body is decoded by `careful`.
 """
 
 import re
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
@@ -133,7 +134,11 @@ def read_any(body: bytes) -> Any:
 
 def to_value(obj: Any) -> Any:
     """Return a typed object as a plain JSON value."""
-    return _any_decoder.decode(_encoder.encode(obj))
+    body = _encoder.encode(obj)
+    if body.count(b",") > pieces.SPLIT_VALUES:
+        with suppress(pieces.RepeatedKeyError):  # text such as \\u0022 may look like a duplicate key
+            return _plain_pieces.decode(body, Any)
+    return _any_decoder.decode(body)
 
 
 def from_value(value: Any, type: type[T]) -> T:
@@ -145,8 +150,11 @@ def decode_value(value: Any, type: type[T]) -> tuple[T, list[str]]:
     """Return a client's plain value (the result of a patch) as a typed object, and its unknown fields. Raise
     DecodeError for a wrong type."""
     try:
-        return _decoder(type).decode(_encoder.encode(value)), []
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+        body = _encoder.encode(value)
+        if body.count(b",") > pieces.SPLIT_VALUES:
+            return _typed_pieces.decode(body, type), []
+        return _decoder(type).decode(body), []
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError):
         plain, strict = careful.decode(value, schemas.of(type))
         return convert(plain, type), strict
 
