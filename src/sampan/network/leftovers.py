@@ -22,7 +22,7 @@ from sampan.runtimes.contract import RuntimeFailure
 
 log = logging.getLogger(__name__)
 
-_OWNED = re.compile(r"(?P<bridge>s[pn][0-9a-f]{6})(-[0-9a-f]{6})?")
+_OWNED = re.compile(r"(?P<bridge>s[pn][0-9a-f]{6})([-~][0-9a-f]{6})?")
 """The bridge of the pods (sp) or nodes (sn) of a node or cluster, or a link of such a bridge."""
 _TABLE = re.compile(r"sampan-(pods|nodes)-(?P<bridge>s[pn][0-9a-f]{6})")
 _ALIAS = "sampan "
@@ -73,7 +73,7 @@ def _remove_leftovers(held: Collection[str]) -> list[str]:
         for bridge in vanished:
             log.warning("removing the links and rules of %s, whose cluster is gone", bridge)
             _delete_links(link, bridge)
-            for table in (name for name in tables if name.endswith(f"-{bridge}") and _TABLE.fullmatch(name)):
+            for table in (name for name in tables if name.startswith("sampan-") and name.endswith(f"-{bridge}")):
                 run_nft("delete", "table", "inet", table)
             ForwardRules(bridge).remove()
     _remove_named_namespaces()
@@ -82,7 +82,7 @@ def _remove_leftovers(held: Collection[str]) -> list[str]:
 
 def _delete_links(link: socket.socket, bridge: str) -> None:
     for index, name in socket.if_nameindex():
-        if name == bridge or name.startswith(f"{bridge}-"):
+        if name == bridge or name.startswith((f"{bridge}-", f"{bridge}~")):
             netlink.say(link, [netlink.no_link(index)])
 
 

@@ -69,54 +69,56 @@ class LinkInfo:
 def new_bridge(name: str, *, mtu: int, hardware: str) -> NetlinkMessage:
     return NetlinkMessage(
         type=_NEW_LINK,
-        body=_link(name=name, mtu=mtu, hardware=hardware) + _attribute(_IFLA_LINKINFO, _text(_INFO_KIND, "bridge")),
+        body=link_body(name=name, mtu=mtu, hardware=hardware)
+        + attribute(_IFLA_LINKINFO, text_attribute(_INFO_KIND, "bridge")),
         flags=_CREATE | _EXCLUSIVE,
     )
 
 
 def new_pair(name: str, *, bridge: int, mtu: int, peer: str, namespace: int, hardware: str) -> NetlinkMessage:
     """Create a veth pair: one end on the bridge, the other in the network namespace of the open file."""
-    other_end = _link(name=peer, mtu=mtu, hardware=hardware) + _number(_IFLA_NET_NS_FD, namespace)
-    data = _attribute(_INFO_DATA, _attribute(_VETH_INFO_PEER, other_end))
-    own_end = _link(flags=_UP, name=name, mtu=mtu) + _number(_IFLA_MASTER, bridge)
+    other_end = link_body(name=peer, mtu=mtu, hardware=hardware) + number_attribute(_IFLA_NET_NS_FD, namespace)
+    data = attribute(_INFO_DATA, attribute(_VETH_INFO_PEER, other_end))
+    own_end = link_body(flags=_UP, name=name, mtu=mtu) + number_attribute(_IFLA_MASTER, bridge)
     return NetlinkMessage(
         type=_NEW_LINK,
-        body=own_end + _attribute(_IFLA_LINKINFO, _text(_INFO_KIND, "veth") + data),
+        body=own_end + attribute(_IFLA_LINKINFO, text_attribute(_INFO_KIND, "veth") + data),
         flags=_CREATE | _EXCLUSIVE,
     )
 
 
 def alias(index: int, text: str) -> NetlinkMessage:
-    return NetlinkMessage(type=_NEW_LINK, body=_link(index) + _attribute(_IFLA_IFALIAS, text.encode()))
+    return NetlinkMessage(type=_NEW_LINK, body=link_body(index) + attribute(_IFLA_IFALIAS, text.encode()))
 
 
 def hairpin(index: int) -> NetlinkMessage:
     """Enable hairpin mode, so that a pod can reach itself through the node."""
-    data = _attribute(_INFO_SLAVE_DATA, _attribute(_BRPORT_MODE, b"\x01"))
+    data = attribute(_INFO_SLAVE_DATA, attribute(_BRPORT_MODE, b"\x01"))
     return NetlinkMessage(
-        type=_NEW_LINK, body=_link(index) + _attribute(_IFLA_LINKINFO, _text(_INFO_SLAVE_KIND, "bridge") + data)
+        type=_NEW_LINK,
+        body=link_body(index) + attribute(_IFLA_LINKINFO, text_attribute(_INFO_SLAVE_KIND, "bridge") + data),
     )
 
 
 def up(index: int) -> NetlinkMessage:
-    return NetlinkMessage(type=_NEW_LINK, body=_link(index, flags=_UP))
+    return NetlinkMessage(type=_NEW_LINK, body=link_body(index, flags=_UP))
 
 
 def in_group(index: int, group: int) -> NetlinkMessage:
-    return NetlinkMessage(type=_NEW_LINK, body=_link(index) + _number(_IFLA_GROUP, group))
+    return NetlinkMessage(type=_NEW_LINK, body=link_body(index) + number_attribute(_IFLA_GROUP, group))
 
 
 def no_link(index: int) -> NetlinkMessage:
-    return NetlinkMessage(type=_DELETE_LINK, body=_link(index))
+    return NetlinkMessage(type=_DELETE_LINK, body=link_body(index))
 
 
 def no_group(group: int) -> NetlinkMessage:
-    return NetlinkMessage(type=_DELETE_LINK, body=_link() + _number(_IFLA_GROUP, group))
+    return NetlinkMessage(type=_DELETE_LINK, body=link_body() + number_attribute(_IFLA_GROUP, group))
 
 
 def links(link: socket.socket) -> Iterator[LinkInfo]:
     """List the links of the socket's network namespace."""
-    for body in _dump(link, _GET_LINK, _link()):
+    for body in _dump(link, _GET_LINK, link_body()):
         attributes = _attributes(body[_LINK.size :])
         info = _attributes(attributes.get(_IFLA_LINKINFO, b""))
         yield LinkInfo(
@@ -137,25 +139,25 @@ def address(index: int, address: str) -> NetlinkMessage:
     interface = ip_interface(address)
     flags = _NO_DUPLICATE_CHECK if interface.version == 6 else 0
     head = _ADDRESS.pack(family_of(address), interface.network.prefixlen, flags, 0, index)
-    attributes = _attribute(_IFA_LOCAL, interface.packed) + _attribute(_IFA_ADDRESS, interface.packed)
+    attributes = attribute(_IFA_LOCAL, interface.packed) + attribute(_IFA_ADDRESS, interface.packed)
     return NetlinkMessage(type=_NEW_ADDRESS, body=head + attributes, flags=_CREATE | _REPLACE)
 
 
 def default_route(index: int, gateway: str) -> NetlinkMessage:
     """Add or replace the default route."""
-    body = _route(family_of(gateway)) + _gateway(gateway) + _number(_RTA_OIF, index)
+    body = _route(family_of(gateway)) + _gateway(gateway) + number_attribute(_RTA_OIF, index)
     return NetlinkMessage(type=_NEW_ROUTE, body=body, flags=_CREATE | _REPLACE)
 
 
 def route(index: int, destination: str, gateway: str) -> NetlinkMessage:
     """Add or replace a route to a pod CIDR."""
-    body = _pod_route(destination) + _gateway(gateway) + _number(_RTA_OIF, index)
+    body = _pod_route(destination) + _gateway(gateway) + number_attribute(_RTA_OIF, index)
     return NetlinkMessage(type=_NEW_ROUTE, body=body, flags=_CREATE | _REPLACE)
 
 
 def unreachable_route(destination: str) -> NetlinkMessage:
     """Reject packets to the destination for which there is no other route."""
-    body = _pod_route(destination, _UNREACHABLE) + _number(_RTA_PRIORITY, _LAST_METRIC)
+    body = _pod_route(destination, _UNREACHABLE) + number_attribute(_RTA_PRIORITY, _LAST_METRIC)
     return NetlinkMessage(type=_NEW_ROUTE, body=body, flags=_CREATE | _REPLACE)
 
 
@@ -183,11 +185,11 @@ def family_of(address: str) -> int:
 # -- encoding --------------------------------------------------------------------------------------------------------
 
 
-def _link(index: int = 0, *, flags: int = 0, name: str = "", mtu: int = 0, hardware: str = "") -> bytes:
+def link_body(index: int = 0, *, flags: int = 0, name: str = "", mtu: int = 0, hardware: str = "") -> bytes:
     body = _LINK.pack(0, 0, index, flags, flags)
-    body += _text(_IFLA_IFNAME, name) if name else b""
-    body += _number(_IFLA_MTU, mtu) if mtu else b""
-    return body + (_attribute(_IFLA_ADDRESS, bytes.fromhex(hardware.replace(":", ""))) if hardware else b"")
+    body += text_attribute(_IFLA_IFNAME, name) if name else b""
+    body += number_attribute(_IFLA_MTU, mtu) if mtu else b""
+    return body + (attribute(_IFLA_ADDRESS, bytes.fromhex(hardware.replace(":", ""))) if hardware else b"")
 
 
 def _route(family: int, *, length: int = 0, protocol: int = _STATIC, kind: int = _UNICAST) -> bytes:
@@ -197,23 +199,23 @@ def _route(family: int, *, length: int = 0, protocol: int = _STATIC, kind: int =
 def _pod_route(destination: str, kind: int = _UNICAST) -> bytes:
     network: IPv4Network | IPv6Network = ip_network(destination)
     head = _route(family_of(destination), length=network.prefixlen, protocol=ROUTE_PROTOCOL, kind=kind)
-    return head + _attribute(_RTA_DST, network.network_address.packed)
+    return head + attribute(_RTA_DST, network.network_address.packed)
 
 
 def _gateway(address: str) -> bytes:
-    return _attribute(_RTA_GATEWAY, ip_address(address).packed)
+    return attribute(_RTA_GATEWAY, ip_address(address).packed)
 
 
-def _attribute(type: int, value: bytes) -> bytes:
+def attribute(type: int, value: bytes) -> bytes:
     return _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), type) + value + bytes(-len(value) % 4)
 
 
-def _text(type: int, value: str) -> bytes:
-    return _attribute(type, value.encode() + b"\0")
+def text_attribute(type: int, value: str) -> bytes:
+    return attribute(type, value.encode() + b"\0")
 
 
-def _number(type: int, value: int) -> bytes:
-    return _attribute(type, _NUMBER.pack(value))
+def number_attribute(type: int, value: int) -> bytes:
+    return attribute(type, _NUMBER.pack(value))
 
 
 def _attributes(data: bytes) -> dict[int, bytes]:

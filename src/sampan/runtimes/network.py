@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from sampan.runtimes.bandwidth import UNLIMITED, Bandwidth
 from sampan.runtimes.config import PortMapping
 
 
@@ -19,7 +20,9 @@ class PodNetwork(Protocol):
     def use_pod_cidrs(self, cidrs: Sequence[str]) -> None:
         """Allocate the addresses of new sandboxes from these pod CIDRs."""
 
-    async def attach(self, uid: str, namespace: Path, ports: Sequence[PortMapping]) -> Sequence[str]:
+    async def attach(
+        self, uid: str, namespace: Path, ports: Sequence[PortMapping], bandwidth: Bandwidth = UNLIMITED
+    ) -> Sequence[str]:
         """Connect the network namespace of a pod, whose loopback interface is up, and return the pod's addresses. A
         second call for the same pod returns the same addresses."""
 
@@ -49,7 +52,9 @@ class NoNetwork:
     def use_pod_cidrs(self, cidrs: Sequence[str]) -> None:
         return
 
-    async def attach(self, uid: str, namespace: Path, ports: Sequence[PortMapping]) -> Sequence[str]:
+    async def attach(
+        self, uid: str, namespace: Path, ports: Sequence[PortMapping], bandwidth: Bandwidth = UNLIMITED
+    ) -> Sequence[str]:
         return ()
 
     async def detach(self, uid: str) -> None:

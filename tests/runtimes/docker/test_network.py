@@ -12,6 +12,7 @@ import pytest
 
 from sampan.machinery.clock import RealClock
 from sampan.machinery.network_namespace import in_network
+from sampan.runtimes.bandwidth import UNLIMITED, Bandwidth
 from sampan.runtimes.config import PortMapping
 from sampan.runtimes.docker import DockerRuntime
 from sampan.runtimes.docker.client import DockerClient
@@ -114,7 +115,9 @@ class _Recorded(NoNetwork):
     def __init__(self) -> None:
         self.attached: dict[str, list[str]] = {}
 
-    async def attach(self, uid: str, namespace: Path, ports: Sequence[PortMapping]) -> Sequence[str]:
+    async def attach(
+        self, uid: str, namespace: Path, ports: Sequence[PortMapping], bandwidth: Bandwidth = UNLIMITED
+    ) -> Sequence[str]:
         def links() -> list[str]:
             with socket.socket() as link:
                 link.bind(("127.0.0.1", 0))  # the loopback is up

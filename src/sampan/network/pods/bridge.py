@@ -23,6 +23,7 @@ from sampan.network.pods.names import link_for
 from sampan.network.pods.nft import NftChange
 from sampan.network.pods.ports import Element
 from sampan.network.pods.records import PodNetworkRecord, PodNetworkRecords, host_port_mappings
+from sampan.runtimes.bandwidth import UNLIMITED, Bandwidth
 from sampan.runtimes.config import PortMapping
 from sampan.runtimes.contract import RuntimeFailure
 
@@ -107,9 +108,11 @@ class BridgeNetwork:
             self._earlier = tuple(dict.fromkeys([*self._earlier, *self._ranges]))
             self._ranges = ranges
 
-    async def attach(self, uid: str, namespace: Path, ports: Sequence[PortMapping]) -> Sequence[str]:
+    async def attach(
+        self, uid: str, namespace: Path, ports: Sequence[PortMapping], bandwidth: Bandwidth = UNLIMITED
+    ) -> Sequence[str]:
         before = self._pods.get(uid)
-        record = self._decide(before, uid, namespace, ports)
+        record = self._decide(before, uid, namespace, ports, bandwidth)
         if record != before:
             self._records.save(record)
             self._pods[uid] = record
@@ -163,7 +166,12 @@ class BridgeNetwork:
     # -- decisions ---------------------------------------------------------------------------------------------------
 
     def _decide(
-        self, before: PodNetworkRecord | None, uid: str, namespace: Path, ports: Sequence[PortMapping]
+        self,
+        before: PodNetworkRecord | None,
+        uid: str,
+        namespace: Path,
+        ports: Sequence[PortMapping],
+        bandwidth: Bandwidth,
     ) -> PodNetworkRecord:
         requested = host_port_mappings(ports)
         for error in host_ports.port_errors(requested):
@@ -174,6 +182,8 @@ class BridgeNetwork:
             namespace=str(namespace),
             addresses=before.addresses if before else (),
             ports=requested,
+            ingress_bits_per_s=bandwidth.ingress_bits_per_s,
+            egress_bits_per_s=bandwidth.egress_bits_per_s,
         )
         record = record if before else msgspec.structs.replace(record, addresses=tuple(self._take_addresses()))
         if requested and (conflict := host_ports.conflict(record, self._pods.values())):

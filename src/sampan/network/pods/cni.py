@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 
 CONFIG_DIRECTORY = Path("/etc/cni/net.d")
 PLUGIN_DIRECTORIES = (Path("/opt/cni/bin"), Path("/usr/lib/cni"), Path("/usr/libexec/cni"))
+BANDWIDTH = "bandwidth"
+"""A plug-in that is used if the engine has it: it limits the bandwidth of pods with such annotations."""
 PLUGINS = ("bridge", "host-local", "loopback", "portmap")
 _VERSION = "1.0.0"
 _PREFIX = "10-sampan-"
@@ -42,7 +44,9 @@ _ENDINGS = (".conf", ".conflist", ".json")
 _EVERYWHERE = {4: "0.0.0.0/0", 6: "::/0"}
 
 
-def conflist(config: BridgeConfig, networks: Sequence[Network], state: Path, mtu: int) -> dict[str, Any]:
+def conflist(
+    config: BridgeConfig, networks: Sequence[Network], state: Path, mtu: int, *, limits_bandwidth: bool = False
+) -> dict[str, Any]:
     """Return the CNI configuration. Pure; `state` is the data directory of host-local."""
     bridge = {
         "type": "bridge",
@@ -61,11 +65,16 @@ def conflist(config: BridgeConfig, networks: Sequence[Network], state: Path, mtu
         },
     }
     ports = {"type": "portmap", "capabilities": {"portMappings": True}, "snat": True}
-    return {"cniVersion": _VERSION, "name": f"sampan-{config.bridge}", "plugins": [bridge, ports]}
+    limits = [{"type": BANDWIDTH, "capabilities": {"bandwidth": True}}] if limits_bandwidth else []
+    return {"cniVersion": _VERSION, "name": f"sampan-{config.bridge}", "plugins": [bridge, ports, *limits]}
 
 
 def missing_plugins(directories: Sequence[Path] = PLUGIN_DIRECTORIES) -> list[str]:
-    return [name for name in PLUGINS if not any(os.access(directory / name, os.X_OK) for directory in directories)]
+    return [name for name in PLUGINS if not _has_plugin(name, directories)]
+
+
+def _has_plugin(name: str, directories: Sequence[Path]) -> bool:
+    return any(os.access(directory / name, os.X_OK) for directory in directories)
 
 
 class CniNetwork:
@@ -119,7 +128,8 @@ class CniNetwork:
         )
         run_nft("-f", "-", text=rules.table_text(ruleset, ()))
         ForwardRules(self._config.bridge).ensure(list_rules("chains"))
-        self._write(conflist(self._config, networks, self._state, self._config.mtu or self._way_out_mtu()))
+        mtu, limits_bandwidth = self._config.mtu or self._way_out_mtu(), _has_plugin(BANDWIDTH, self._plugins)
+        self._write(conflist(self._config, networks, self._state, mtu, limits_bandwidth=limits_bandwidth))
 
     def _others(self) -> Path | None:
         """Return a CNI configuration that Sampan did not write.

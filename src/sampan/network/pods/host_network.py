@@ -22,6 +22,7 @@ from sampan.network.pods.names import is_link_of, table_for
 from sampan.network.pods.nft import NftChange, Transactions, list_rules, nft_program, run_nft
 from sampan.network.pods.ports import Element
 from sampan.network.pods.records import PodNetworkRecord
+from sampan.network.pods.traffic_control import shaper_of
 from sampan.runtimes.contract import RuntimeFailure
 
 log = logging.getLogger(__name__)
@@ -117,7 +118,7 @@ class HostNetwork:
         links = {record.link}
         while self._leaving:
             links.add(self._leaving.popleft())
-        if present := sorted(link for link in links if index_of(link)):
+        if present := sorted(link for link in links if index_of(link) or index_of(shaper_of(link))):
             self._open().delete(*present)
 
     def _forget_flows(self, record: PodNetworkRecord) -> None:
@@ -187,7 +188,13 @@ class HostNetwork:
         """Delete all pod links of this bridge except these."""
         kept = set(links)
         names = [name for _, name in socket.if_nameindex()]
-        stale = [name for name in names if is_link_of(self._config.bridge, name) and name not in kept]
+        kept |= {shaper_of(link) for link in kept}
+        bridge = self._config.bridge
+        stale = [
+            name
+            for name in names
+            if (is_link_of(bridge, name) or name.startswith(shaper_of(f"{bridge}-"))) and name not in kept
+        ]
         if stale:
             log.info("removed network links of deleted pods: %s", ", ".join(stale))
             self._open().delete(*stale)

@@ -13,7 +13,7 @@ from typing import Any
 
 from sampan.machinery.network_namespace import in_network
 from sampan.network import netlink
-from sampan.network.pods import sysctls
+from sampan.network.pods import sysctls, traffic_control
 from sampan.network.pods.addresses import Network, gateway
 from sampan.network.pods.config import failed
 from sampan.network.pods.names import hardware_for, is_link_of
@@ -126,7 +126,21 @@ class Links:
                 self.delete(record.link)
                 self._make_pair(record, namespace)
             netlink.say(self._plain, [netlink.hairpin(index_of(record.link))])
+            self._limit(record)
             in_network(namespace, lambda: _configure(record))
+
+    def _limit(self, record: PodNetworkRecord) -> None:
+        """Limit the bandwidth of a pod, before its end of the pair is up."""
+        index = index_of(record.link)
+        if record.ingress_bits_per_s:
+            netlink.say(self._plain, [traffic_control.token_bucket(index, record.ingress_bits_per_s)])
+        if record.egress_bits_per_s:
+            name = traffic_control.shaper_of(record.link)
+            if not (shaper := index_of(name)):
+                netlink.say(self._plain, [traffic_control.new_shaper(name, mtu=self._mtu)])
+                shaper = index_of(name)
+                netlink.say(self._plain, traffic_control.redirection(index, shaper))
+            netlink.say(self._plain, [traffic_control.token_bucket(shaper, record.egress_bits_per_s)])
 
     def _make_pair(self, record: PodNetworkRecord, namespace: Path) -> None:
         file = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
@@ -144,8 +158,10 @@ class Links:
             os.close(file)
 
     def delete(self, *links: str) -> None:
-        """Delete the links that exist, several as one group: each deletion blocks for tens of milliseconds."""
-        indexes = [index for link in links if (index := index_of(link))]
+        """Delete the links that exist, with their intermediate devices, several as one group: each deletion blocks for
+        tens of milliseconds."""
+        names = [name for link in links for name in (link, traffic_control.shaper_of(link))]
+        indexes = [index for name in dict.fromkeys(names) if (index := index_of(name))]
         if not indexes:
             return
         messages = [netlink.no_link(indexes[0])]

@@ -27,6 +27,9 @@ class PodNetworkRecord(msgspec.Struct, frozen=True, kw_only=True):
     addresses: tuple[str, ...]
     """Addresses with prefix lengths."""
     ports: tuple[HostPortMapping, ...] = ()
+    ingress_bits_per_s: int = 0
+    """The bandwidth limit of the pod; 0 for none."""
+    egress_bits_per_s: int = 0
 
 
 class PodNetworkRecords:

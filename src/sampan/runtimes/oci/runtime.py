@@ -15,6 +15,7 @@ from sampan.api import limits
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.machinery.clock import Clock
 from sampan.runtimes import contract, kernel
+from sampan.runtimes.bandwidth import bandwidth_of
 from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig, Security, resolv_conf
 from sampan.runtimes.contract import (
     ImageInfo,
@@ -131,7 +132,8 @@ class OciRuntime(MonitoredRuntime):
             pid = await self._monitor.run(record.pause, sandbox.PAUSE)
             state.spaces["pid"] = await sandbox.process_space(pid)
         if "network" in state.spaces:
-            record.ips = list(await self._network.attach(config.uid, Path(state.spaces["network"]), config.ports))
+            namespace, bandwidth = Path(state.spaces["network"]), bandwidth_of(config.annotations)
+            record.ips = list(await self._network.attach(config.uid, namespace, config.ports, bandwidth))
         record.is_ready = True
         self._records.save_sandbox(record)
 
