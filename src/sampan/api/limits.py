@@ -131,6 +131,13 @@ CUSTOM_RULE_ESTIMATE: Final = 10_000_000
 CUSTOM_SCHEMA_ESTIMATE: Final = 100_000_000
 """The largest estimated cost of all validation rules of a schema."""
 
+CUSTOM_ALTERNATIVES: Final = 250_000
+"""How many schemas of anyOf, oneOf, allOf and not the values of one custom object may be checked against, which takes
+about a second."""
+
+CUSTOM_SCHEMA_DEPTH: Final = 100
+"""How deep schemas of a custom resource may be nested: each level takes interpreter frames."""
+
 DEVICE_SELECTOR_COST: Final = 1_000_000
 """The cost limit of a device selector, estimated when it is written and enforced when it is evaluated."""
 

@@ -19,6 +19,7 @@ from tests.apiserver.customresources.serving import (
     schema_of,
     version,
 )
+from tests.apiserver.http.wire import Wire
 
 NAME = f"boxes.{GROUP}"
 
@@ -170,5 +171,19 @@ def test_selectable_fields_and_printer_columns(port: int) -> None:
             table = {"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
             answer = await server.ask("GET", f"{BOXES}?fieldSelector=spec.color%3Dred", None, table)
             assert [row["cells"] for row in answer.json["rows"]] == [["a", "red"]]
+
+    asyncio.run(main())
+
+
+def test_a_watch_ends_without_an_error_when_the_definition_changes(port: int) -> None:
+    async def main() -> None:
+        async with custom_server(port) as server, Wire(port) as wire:
+            await server.define(definition())
+            await server.create(box("a"))
+            wire.send(f"GET {BOXES}?watch=true&resourceVersion=0 HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            await wire.head()
+            patch = {"spec": {"versions": [version(schema=schema_of({"size": {"type": "integer"}}))]}}
+            assert (await server.ask("PATCH", f"{DEFINITIONS}/{NAME}", patch, MERGE)).code == 200
+            assert [event["type"] async for event in wire.events()] == ["ADDED"]
 
     asyncio.run(main())

@@ -116,7 +116,8 @@ class Registry:
     def forget(self, resource: Resource) -> None:
         """Drop the store, the behavior and the codecs of a resource that is no longer served; its watches end."""
         key = _store_key(resource)
-        self._stores.pop(key, None)
+        if (store := self._stores.pop(key, None)) is not None:
+            store.cacher.end_watches()
         if (task := self._cacher_tasks.pop(key, None)) is not None:
             task.cancel()
         self._behaviours.pop(_behaviour_key(resource), None)

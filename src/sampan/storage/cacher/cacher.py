@@ -200,6 +200,11 @@ class Cacher:
         """Return a watcher; an invalid query or an expired resource version raises when the watcher is entered."""
         return Watcher(query=query, host=self, limits=self._config.watch)
 
+    def end_watches(self) -> None:
+        """End all watches without an error, because the resource is not served in this form any more."""
+        for watcher in list(self._state.routes.watchers()):
+            watcher.end()
+
     def object(self, item: Item) -> Any:
         """Return the decoded object, which is shared by all callers and must not be modified."""
         return item.object(self._decode)

@@ -64,3 +64,11 @@ def test_a_costly_rule_is_refused() -> None:
         "Forbidden: contributed to estimated rule cost to",
         "Forbidden: x-kubernetes-validations estimated ru",
     ]
+
+
+def test_nested_schemas_are_bounded() -> None:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(200):
+        schema = {"type": "object", "properties": {"a": schema}}
+    (error,) = _errors(schema)
+    assert error == ": Forbidden: schemas must not be nested more than 100 levels deep, but are 201"

@@ -71,3 +71,10 @@ def test_an_update_keeps_what_was_invalid_before() -> None:
     assert validator.validate(moved, old) == []
     changed = {"port": -1, "ports": [{"name": "a", "port": -1}]}
     assert [error.field for error in validator.validate(changed, old)] == ["port", "ports[0].port"]
+
+
+def test_combinations_are_bounded() -> None:
+    alternatives = [{"minLength": length} for length in range(100, 200)]
+    schema = {"type": "array", "items": {"type": "string", "anyOf": alternatives}}
+    (error,) = SchemaValidator(schema).validate(["a"] * 10_000)
+    assert "must not need more than 250000 checks" in str(error)

@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from sampan.api import limits
 from sampan.api.codec import fields
 from sampan.api.codec import json as json_codec
 from sampan.api.field_errors import FieldError
 from sampan.api.schema import copy_value, from_openapi
 from sampan.api.types.apiextensions_v1 import CustomResourceValidation
 from sampan.apiserver.registry.crd.expressions import RuleCosts, validate_expressions, validate_rule_fields
-from sampan.apiserver.registry.crd.structural import is_convertible, validate_structural
+from sampan.apiserver.registry.crd.structural import depth_of, is_convertible, is_plain_scalar, validate_structural
 from sampan.apiserver.registry.custom.list_types import validate_embedded
 from sampan.apiserver.registry.custom.rules import RuleValidator
 from sampan.apiserver.registry.custom.schema_validator import SchemaValidator
@@ -42,6 +43,10 @@ def validate_schema(validation: CustomResourceValidation | None, at: str, *, has
     if schema is None:
         return
     at, source = f"{at}.openAPIV3Schema", json_codec.to_value(schema)
+    if (depth := depth_of(source)) > limits.CUSTOM_SCHEMA_DEPTH:
+        text = f"schemas must not be nested more than {limits.CUSTOM_SCHEMA_DEPTH} levels deep, but are {depth}"
+        yield FieldError.forbidden(at, text)
+        return
     if has_status:
         yield from _validate_root_fields(source, at)
     if schema.nullable:
@@ -138,6 +143,8 @@ class _SchemaWalk:
         self._evaluates_rules, self.costs = evaluates_rules, RuleCosts()
 
     def validate(self, source: Source, at: str, place: _SchemaPosition) -> FieldErrors:
+        if is_plain_scalar(source):
+            return
         field_errors = list(self._validate_schema(source, at, place))
         yield from field_errors
         yield from validate_rule_fields(source, at)

@@ -36,8 +36,35 @@ _COMBINATIONS: Final = ("anyOf", "allOf", "oneOf")
 _INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
 
 
+_SCALARS: Final = frozenset({"string", "integer", "number", "boolean"})
+_PLAIN_KEYWORDS: Final = frozenset(
+    [
+        *("type", "description", "title", "format", "enum", "nullable", "example", "externalDocs", "required"),
+        *("maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "multipleOf", "maxLength", "minLength"),
+        *("maxItems", "minItems", "maxProperties", "minProperties"),
+    ]
+)
+
+
+def is_plain_scalar(source: Source) -> bool:
+    """Whether the schema is that of a scalar without any keyword that could be invalid. Most fields are, and are not
+    validated further."""
+    return source.get("type") in _SCALARS and source.keys() <= _PLAIN_KEYWORDS
+
+
+def depth_of(source: Source) -> int:
+    """Return how deep schemas are nested in a schema."""
+    depth, level = 0, [source]
+    while level:
+        depth += 1
+        level = [child for parent in level for _, child in _children(parent)]
+    return depth
+
+
 def is_convertible(source: Source) -> bool:
     """Whether the schema has none of the keywords that structural schemas lack, which other checks report."""
+    if is_plain_scalar(source):
+        return True
     if any(source.get(key) for key in _UNSUPPORTED) or isinstance(source.get("items"), list):
         return False
     if source.get("x-kubernetes-preserve-unknown-fields") is False:
@@ -71,6 +98,8 @@ def validate_structural(source: Source, at: str) -> list[FieldError]:
 
 
 def _validate_invariants(source: Source, level: str, at: str) -> FieldErrors:
+    if level != ROOT and is_plain_scalar(source):
+        return
     if source.get("type") == "array" and source.get("items") is None:
         yield FieldError.required(f"{at}.items", "must be specified")
     for step, child in _parts(source):

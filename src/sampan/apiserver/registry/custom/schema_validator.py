@@ -9,13 +9,36 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from sampan.api.field_errors import FieldError
+from sampan.api.field_errors import OMITTED, FieldError
 from sampan.api.go_compat import gotext
+from sampan.api.limits import CUSTOM_ALTERNATIVES
 from sampan.apiserver.registry.custom.formats import format_check
 from sampan.machinery.patterns import Pattern, PatternError, compile_pattern
 
 Source = Mapping[str, Any]
-Errors = list[FieldError]
+
+
+class Errors(list[FieldError]):
+    """The errors of one value, and how many alternatives of combinations may still be checked."""
+
+    __slots__ = ("budget",)
+
+    def __init__(self, budget: list[int]) -> None:
+        super().__init__()
+        self.budget = budget
+
+    def spend(self) -> None:
+        """Count one alternative. Only combinations can take longer than the size of an object allows for, because each
+        value is checked against all of them."""
+        self.budget[0] -= 1
+        if self.budget[0] < 0:
+            raise _TooManyAlternatives
+
+
+class _TooManyAlternatives(Exception):
+    """The value has to be checked against too many schemas."""
+
+
 Check = Callable[[Any, Any, str, Errors], int]
 """Checks a value, given the value before (or `UNCORRELATED`) and its path, and adds errors. It returns how many schemas
 the value was checked against, by which the best alternative of anyOf and oneOf is chosen."""
@@ -40,10 +63,14 @@ class SchemaValidator:
     def __init__(self, source: Source) -> None:
         self._check = _compile(source)
 
-    def validate(self, value: Any, old: Any = UNCORRELATED, path: str = "") -> Errors:
+    def validate(self, value: Any, old: Any = UNCORRELATED, path: str = "") -> list[FieldError]:
         """Return the errors of a value; `path` is the prefix of their fields."""
-        field_errors: Errors = []
-        self._check(value, old, path, field_errors)
+        field_errors = Errors([CUSTOM_ALTERNATIVES])
+        try:
+            self._check(value, old, path, field_errors)
+        except _TooManyAlternatives:
+            text = f"must not need more than {CUSTOM_ALTERNATIVES} checks against anyOf, oneOf, allOf and not"
+            return [FieldError.invalid(path or _NO_PATH, OMITTED, text)]
         return field_errors
 
 
@@ -400,11 +427,15 @@ def _combined(source: Source) -> list[Check]:
     return checks
 
 
-def _best(alternatives: Sequence[Check], value: Any, old: Any, path: str, *, stops: bool) -> tuple[int, Errors, int]:
+def _best(
+    alternatives: Sequence[Check], value: Any, old: Any, path: str, out: Errors, *, stops: bool
+) -> tuple[int, Sequence[FieldError], int]:
     """Return how many alternatives are valid, the errors of the one that was closest, and its matches."""
-    valid, errors, matches = 0, [], -1
+    valid, matches = 0, -1
+    errors: Sequence[FieldError] = ()
     for check in alternatives:
-        own: Errors = []
+        out.spend()
+        own = Errors(out.budget)
         count = check(value, old, path, own)
         if not own:
             valid += 1
@@ -412,12 +443,12 @@ def _best(alternatives: Sequence[Check], value: Any, old: Any, path: str, *, sto
                 break
         elif not valid and count > matches:
             errors, matches = own, count
-    return valid, [] if valid else errors, max(matches, 0)
+    return valid, () if valid else errors, max(matches, 0)
 
 
 def _any_of(alternatives: Sequence[Check]) -> Check:
     def check(value: Any, old: Any, path: str, out: Errors) -> int:
-        valid, errors, matches = _best(alternatives, value, old, path, stops=True)
+        valid, errors, matches = _best(alternatives, value, old, path, out, stops=True)
         if not valid:
             out.append(_general(f"{gotext.quote(path)} must validate at least one schema (anyOf)"))
             out.extend(errors)
@@ -428,7 +459,7 @@ def _any_of(alternatives: Sequence[Check]) -> Check:
 
 def _one_of(alternatives: Sequence[Check]) -> Check:
     def check(value: Any, old: Any, path: str, out: Errors) -> int:
-        valid, errors, matches = _best(alternatives, value, old, path, stops=False)
+        valid, errors, matches = _best(alternatives, value, old, path, out, stops=False)
         if valid != 1:
             detail = f"Found {valid} valid alternatives" if valid else "Found none valid"
             out.append(_general(f"{gotext.quote(path)} must validate one and only one schema (oneOf). {detail}"))
@@ -442,6 +473,7 @@ def _all_of(parts: Sequence[Check]) -> Check:
     def check(value: Any, old: Any, path: str, out: Errors) -> int:
         valid = matches = 0
         for part in parts:
+            out.spend()
             start = len(out)
             matches += part(value, old, path, out)
             valid += len(out) == start
@@ -455,7 +487,8 @@ def _all_of(parts: Sequence[Check]) -> Check:
 
 def _not(inner: Check) -> Check:
     def check(value: Any, old: Any, path: str, out: Errors) -> int:
-        own: Errors = []
+        out.spend()
+        own = Errors(out.budget)
         inner(value, UNCORRELATED, path, own)
         if not own:
             out.append(_general(f"{gotext.quote(path)} must not validate the schema (not)"))
