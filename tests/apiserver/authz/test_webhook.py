@@ -159,6 +159,9 @@ IN_NS = "has(request.resourceAttributes) && request.resourceAttributes.namespace
 SELECTED = "request.resourceAttributes.fieldSelector.requirements[0].values == ['d']"
 FAILS = "request.extra['none'][0] == 'x'"
 FAILED = f"cel evaluation error: expression '{FAILS}' resulted in error: no such key: none"
+NUMBERS = str(list(range(200)))
+SLOW = f"{NUMBERS}.all(a, {NUMBERS}.all(b, a + b >= 0))"
+"""A condition that costs too much for the event loop."""
 TEAM = UserInfo("ann", "", ("team",), {})
 
 
@@ -177,6 +180,9 @@ TEAM = UserInfo("ann", "", ("team",), {})
             "",
         ),
         (["has(request.nonResourceAttributes)"], AuthzDecision.DENY, AuthzDecision.NO_OPINION, ""),
+        ([GROUPS, SLOW], AuthzDecision.DENY, AuthzDecision.ALLOW, ""),
+        ([SLOW, FAILS], AuthzDecision.DENY, AuthzDecision.DENY, FAILED),
+        ([SLOW, f"!({SLOW})"], AuthzDecision.DENY, AuthzDecision.NO_OPINION, ""),
     ],
 )
 async def test_conditions(

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from sampan.api import fields, labels
+from sampan.api import fields, labels, limits
 from sampan.apiserver.authz.authorizer import Attributes, AuthzDecision, AuthzResult, ResolvedRules
 from sampan.apiserver.request.call import UserInfo
 from sampan.apiserver.review_webhook import RemoteReviewer, RetryPolicy, ReviewFailed
+from sampan.machinery.cel.cost_budget import UNLIMITED_COST, BudgetExceeded, CostBudget
 from sampan.machinery.cel.errors import CelError
 from sampan.machinery.cel.escapes import reachable
 from sampan.machinery.client.access import Access
 from sampan.machinery.clock import Clock
 from sampan.machinery.lru_cache import LruCache
+from sampan.machinery.worker_thread import WorkerThread
 
 if TYPE_CHECKING:
     from sampan.machinery.cel import Environment, Program
@@ -69,13 +71,13 @@ def compiled(text: str) -> Program:
     return program
 
 
-def all_match(conditions: Sequence[Program], spec: Mapping[str, Any]) -> bool:
+def all_match(conditions: Sequence[Program], spec: Mapping[str, Any], budget: CostBudget) -> bool:
     """Whether all conditions match. A false condition takes precedence over one that fails, which raises
-    `ConditionsFailed`."""
+    `ConditionsFailed`. Raise `BudgetExceeded` if the evaluation costs more than the budget."""
     values, failures = {"request": _value(spec)}, []
     for condition in conditions:
         try:
-            if not condition.evaluate(values):
+            if not budget.evaluate(condition, values):
                 return False
         except CelError as error:
             failures.append(f"cel evaluation error: expression '{condition.text}' resulted in error: {error}")
@@ -118,24 +120,40 @@ class WebhookAuthorizer:
     def __init__(self, *, settings: WebhookSettings, clock: Clock) -> None:
         self._settings = settings
         self._service = RemoteReviewer(settings.access, retry_policy=settings.retry_policy)
+        self._worker = WorkerThread("sampan-match-conditions")
         self._kept: LruCache[bytes, AuthzResult] = LruCache(clock=clock, most=_MOST_KEPT)
 
     def authorize(self, attributes: Attributes) -> AuthzResult | Awaitable[AuthzResult]:
-        if self._settings.conditions and (result := self._skip_result(attributes)) is not None:
+        if self._settings.conditions:
+            try:
+                result = self._skip_result(attributes, CostBudget(limits.INLINE_CEL_COST))
+            except BudgetExceeded:
+                return self._authorize_in_worker(attributes)
+            if result is not None:
+                return result
+        return self._review(attributes)
+
+    async def _authorize_in_worker(self, attributes: Attributes) -> AuthzResult:
+        """Evaluate match conditions in a worker thread that would take too long on the event loop."""
+        result = await self._worker.run(self._skip_result, attributes, UNLIMITED_COST)
+        if result is not None:
             return result
+        reviewed = self._review(attributes)
+        return reviewed if isinstance(reviewed, AuthzResult) else await reviewed
+
+    def _review(self, attributes: Attributes) -> AuthzResult | Awaitable[AuthzResult]:
         spec = spec_of(attributes, self._settings.version)
         key = msgspec.json.encode(spec)
         cached = self._kept.get(key)
-        return cached if cached is not None else self._ask(attributes, spec, key)
+        return cached if cached is not None else self._call_webhook(attributes, spec, key)
 
-    def _skip_result(self, attributes: Attributes) -> AuthzResult | None:
+    def _skip_result(self, attributes: Attributes, budget: CostBudget) -> AuthzResult | None:
         """Return the decision for a request that does not meet the match conditions; None if it does."""
-
         try:
-            is_for_it = all_match(self._settings.conditions, spec_of(attributes, "v1"))
+            is_match = all_match(self._settings.conditions, spec_of(attributes, "v1"), budget)
         except ConditionsFailed as error:
             return AuthzResult(self._settings.on_failure, error=str(error))
-        return None if is_for_it else AuthzResult(AuthzDecision.NO_OPINION)
+        return None if is_match else AuthzResult(AuthzDecision.NO_OPINION)
 
     def rules_for(self, user: UserInfo, namespace: str) -> ResolvedRules:
         return ResolvedRules((), ("webhook authorizer does not support user rule resolution",), is_complete=False)
@@ -143,7 +161,7 @@ class WebhookAuthorizer:
     async def close(self) -> None:
         await self._service.close()
 
-    async def _ask(self, attributes: Attributes, spec: dict[str, Any], key: bytes) -> AuthzResult:
+    async def _call_webhook(self, attributes: Attributes, spec: dict[str, Any], key: bytes) -> AuthzResult:
         settings = self._settings
         review = {
             "kind": "SubjectAccessReview",

@@ -16,9 +16,11 @@ from sampan.apiserver.authn.authenticator import TokenError
 from sampan.apiserver.authn.configuration import read_authentication
 from sampan.apiserver.authn.oidc import JwtIssuer, OidcTokens
 from sampan.apiserver.authn.oidc import claim_mapping as claims_of
+from sampan.apiserver.authn.oidc.expressions import ClaimExpressions, claims_environment
 from sampan.apiserver.config.config_file import ConfigFileError
 from sampan.apiserver.config.config_reload import INTERVAL_S, ReloadingFile
 from sampan.apiserver.request.call import UserInfo
+from sampan.machinery.cel.cost_budget import UNLIMITED_COST
 from sampan.machinery.clock import VirtualClock
 from tests.apiserver.authn.outside import Outside, outside
 
@@ -85,6 +87,18 @@ def test_a_token_names_its_user(tmp_path: Path) -> None:
 
     claims = {"groups_claim": "groups", "groups_prefix": "g:", "uid_claim": "uid", "required": {"hd": "example.com"}}
     with_issuer(tmp_path, work, **claims)
+
+
+def test_a_costly_expression_names_its_user(tmp_path: Path) -> None:
+    numbers = str(list(range(200)))
+    text = f"{numbers}.all(a, {numbers}.all(b, a + b >= 0)) ? claims.sub : ''"
+
+    async def work(issuer: Issuer, tokens: OidcTokens, clock: VirtualClock) -> None:
+        response = await tokens.authenticate_token(issuer.token(clock))
+        assert response is not None
+        assert response.user.name == "ann"
+
+    with_issuer(tmp_path, work, expressions=ClaimExpressions(username=claims_environment().compile(text)))
 
 
 def test_time(tmp_path: Path) -> None:
@@ -171,7 +185,7 @@ def test_algorithms_that_are_not_wanted(tmp_path: Path) -> None:
 def test_claims_that_name_nobody(claims: dict[str, Any], fault: str) -> None:
     issuer = JwtIssuer(url="https://i", audiences=("a",), username_claim="email", groups_claim="groups")
     with pytest.raises(TokenError, match=fault):
-        claims_of.user_of(claims, issuer)
+        claims_of.user_of(claims, issuer, UNLIMITED_COST)
 
 
 @given(
@@ -181,7 +195,7 @@ def test_no_claims_break_it(claims: dict[str, Any]) -> None:
     issuer = JwtIssuer(url="https://i", audiences=("a",), groups_claim="groups", uid_claim="uid", required={"hd": "x"})
     try:
         claims_of.check(claims, issuer, 1.0)
-        claims_of.user_of(claims, issuer)
+        claims_of.user_of(claims, issuer, UNLIMITED_COST)
     except TokenError:
         pass
 

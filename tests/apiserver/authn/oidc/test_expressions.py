@@ -14,6 +14,7 @@ from sampan.apiserver.authn.oidc import JwtIssuer
 from sampan.apiserver.authn.oidc import claim_mapping as claims_of
 from sampan.apiserver.config.config_file import ConfigFileError
 from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
+from sampan.machinery.cel.cost_budget import UNLIMITED_COST
 from tests.apiserver.authn.oidc.test_authenticator import written
 
 CREDENTIAL = "authentication.kubernetes.io/credential-id"
@@ -68,7 +69,9 @@ def test_a_user_made_of_expressions(tmp_path: Path) -> None:
         ],
     )
     extra = {CREDENTIAL: ("JTI=j",), "example.com/pod": ("u1",), "example.com/many": ("b",)}
-    assert claims_of.user_of(CLAIMS, made) == UserInfo("oidc:ann", "2000", ("dev", "ops", AUTHENTICATED), extra)
+    assert claims_of.user_of(CLAIMS, made, UNLIMITED_COST) == UserInfo(
+        "oidc:ann", "2000", ("dev", "ops", AUTHENTICATED), extra
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,7 +118,7 @@ def test_a_user_made_of_expressions(tmp_path: Path) -> None:
 def test_whom_expressions_refuse(tmp_path: Path, more: dict[str, Any], fault: str) -> None:
     made = issuer(tmp_path, **more)
     with pytest.raises(TokenError, match=re.escape(fault)):
-        claims_of.user_of(CLAIMS, made)
+        claims_of.user_of(CLAIMS, made, UNLIMITED_COST)
 
 
 @pytest.mark.parametrize(
@@ -181,4 +184,4 @@ def test_email_is_believed_where_its_verification_is_looked_at(tmp_path: Path) -
         {"username": {"expression": "claims.email"}, "rules": [{"expression": "claims.email_verified == true"}]},
     ):
         made = issuer(tmp_path, **more)
-        assert claims_of.user_of({**CLAIMS, "email": "a@b", "email_verified": True}, made).name == "a@b"
+        assert claims_of.user_of({**CLAIMS, "email": "a@b", "email_verified": True}, made, UNLIMITED_COST).name == "a@b"

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from sampan.api import limits
 from sampan.apiserver.authn.authenticator import AuthenticationResponse
 from sampan.apiserver.authn.jwt_keys import issuer_of
 from sampan.apiserver.authn.oidc import claim_mapping
+from sampan.apiserver.authn.oidc.claim_mapping import Claims
 from sampan.apiserver.authn.oidc.distributed_claims import DistributedGroups
 from sampan.apiserver.authn.oidc.issuers import JwtIssuer
 from sampan.apiserver.authn.oidc.keys import IssuerKeys, verified
+from sampan.apiserver.request.call import UserInfo
+from sampan.machinery.cel.cost_budget import UNLIMITED_COST, BudgetExceeded, CostBudget
 from sampan.machinery.clock import Clock
 from sampan.machinery.lru_cache import LruCache
+from sampan.machinery.worker_thread import WorkerThread
 
 _KEPT_S = 10
 _MOST_KEPT = 10_000
@@ -29,6 +34,7 @@ class _TrustedIssuer(NamedTuple):
 class OidcTokens:
     def __init__(self, *, issuers: Iterable[JwtIssuer], clock: Clock) -> None:
         self._clock = clock
+        self._worker = WorkerThread("sampan-claim-expressions")
         self._by_url: dict[str, _TrustedIssuer] = {}
         self._kept: LruCache[str, AuthenticationResponse] = LruCache(clock=clock, most=_MOST_KEPT)
         self.replace(issuers)
@@ -55,10 +61,17 @@ class OidcTokens:
         now = self._clock.now()
         claim_mapping.check(token_claims, entry.issuer, now)
         whole = await entry.groups.expand(token_claims)
-        identity = AuthenticationResponse(claim_mapping.user_of(whole, entry.issuer))
+        identity = AuthenticationResponse(await self._user_of(whole, entry.issuer))
         # discarded if the issuers were replaced meanwhile
         kept.keep(token, identity, min(_KEPT_S, token_claims["exp"] - now))
         return identity
+
+    async def _user_of(self, claims: Claims, issuer: JwtIssuer) -> UserInfo:
+        """Map the claims to a user; in a worker thread if its expressions would hold the event loop for too long."""
+        try:
+            return claim_mapping.user_of(claims, issuer, CostBudget(limits.INLINE_CEL_COST))
+        except BudgetExceeded:
+            return await self._worker.run(claim_mapping.user_of, claims, issuer, UNLIMITED_COST)
 
     def _trusted_issuer(self, issuer: JwtIssuer, keys: IssuerKeys | None) -> _TrustedIssuer:
         kept = keys or IssuerKeys(issuer=issuer, clock=self._clock)

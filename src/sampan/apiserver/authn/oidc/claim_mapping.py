@@ -12,6 +12,7 @@ from sampan.apiserver.authn.oidc.issuers import JwtIssuer
 from sampan.apiserver.authn.user_names import authenticated_groups
 from sampan.apiserver.authz.rbac.policy_rules import quoted
 from sampan.apiserver.request.call import UserInfo
+from sampan.machinery.cel.cost_budget import CostBudget
 
 _CREDENTIAL = "authentication.kubernetes.io/credential-id"
 _EARLY_S = 300
@@ -33,18 +34,21 @@ def check(claims: Claims, issuer: JwtIssuer, now: float) -> None:
         raise _error("verify token: oidc: current time is before the nbf (not before) time")
 
 
-def user_of(claims: Claims, issuer: JwtIssuer) -> UserInfo:
-    """Return the user. Raise `TokenError` if claims are missing or violate a validation rule."""
+def user_of(claims: Claims, issuer: JwtIssuer, budget: CostBudget) -> UserInfo:
+    """Return the user. Raise `TokenError` if claims are missing or violate a validation rule, and `BudgetExceeded` if
+    the expressions cost more than the budget."""
     programs = issuer.expressions
     values = expressions.claims_value(claims) if programs.need_claims else {}
-    name = expressions.username_of(programs.username, values) if programs.username else _username(claims, issuer)
-    groups = _all_groups(claims, issuer, values)
-    uid = expressions.uid_of(programs.uid, values) if programs.uid else _uid(claims, issuer)
-    extra = {**_credential(claims), **expressions.extra_of(programs.extra, values)}
+    name = (
+        expressions.username_of(programs.username, values, budget) if programs.username else _username(claims, issuer)
+    )
+    groups = _all_groups(claims, issuer, values, budget)
+    uid = expressions.uid_of(programs.uid, values, budget) if programs.uid else _uid(claims, issuer)
+    extra = {**_credential(claims), **expressions.extra_of(programs.extra, values, budget)}
     _check_required(claims, issuer.required)
-    expressions.check_claims(programs.claim_rules, values)
+    expressions.check_claims(programs.claim_rules, values, budget)
     if programs.user_rules:
-        expressions.check_user(programs.user_rules, UserInfo(name, uid, tuple(groups), extra))
+        expressions.check_user(programs.user_rules, UserInfo(name, uid, tuple(groups), extra), budget)
     return UserInfo(name, uid, authenticated_groups(groups), extra)
 
 
@@ -59,10 +63,10 @@ def _uid(claims: Claims, issuer: JwtIssuer) -> str:
     return _text(claims, issuer.uid_claim, "uid claim") if issuer.uid_claim else ""
 
 
-def _all_groups(claims: Claims, issuer: JwtIssuer, values: Claims) -> list[str]:
+def _all_groups(claims: Claims, issuer: JwtIssuer, values: Claims, budget: CostBudget) -> list[str]:
     programs = issuer.expressions
     if programs.groups is not None:
-        return expressions.groups_of(programs.groups, values)
+        return expressions.groups_of(programs.groups, values, budget)
     return [issuer.groups_prefix + group for group in _groups(claims, issuer.groups_claim)]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sampan.api.go_compat import gotext
 from sampan.apiserver.authn.authenticator import TokenError
 from sampan.apiserver.request.call import UserInfo
+from sampan.machinery.cel.cost_budget import CostBudget
 from sampan.machinery.cel.errors import CelError
 from sampan.machinery.cel.escapes import reachable
 
@@ -66,27 +67,27 @@ def claims_value(claims: Mapping[str, Any]) -> dict[str, Any]:
     return {"claims": reachable(gotext.with_float_numbers(dict(claims)))}
 
 
-def username_of(expression: Program, values: Mapping[str, Any]) -> str:
-    username = _text(expression, values, "username")
+def username_of(expression: Program, values: Mapping[str, Any], budget: CostBudget) -> str:
+    username = _text(expression, values, "username", budget)
     if not username:
         raise _error("empty username via CEL expression is not allowed")
     return username
 
 
-def uid_of(expression: Program, values: Mapping[str, Any]) -> str:
-    return _text(expression, values, "uid")
+def uid_of(expression: Program, values: Mapping[str, Any], budget: CostBudget) -> str:
+    return _text(expression, values, "uid", budget)
 
 
-def groups_of(expression: Program, values: Mapping[str, Any]) -> list[str]:
+def groups_of(expression: Program, values: Mapping[str, Any], budget: CostBudget) -> list[str]:
     try:
-        return _texts(_evaluated(expression, values))
+        return _texts(_evaluated(expression, values, budget))
     except CelError as error:
         raise _error(f"error evaluating group claim expression: {error}") from None
 
 
-def extra_of(extra: Mapping[str, Program], values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+def extra_of(extra: Mapping[str, Program], values: Mapping[str, Any], budget: CostBudget) -> dict[str, tuple[str, ...]]:
     try:
-        results = {key: _evaluated(expression, values) for key, expression in extra.items()}
+        results = {key: _evaluated(expression, values, budget) for key, expression in extra.items()}
     except CelError as error:
         raise TokenError(str(error)) from None
     texts: dict[str, tuple[str, ...]] = {}
@@ -98,21 +99,21 @@ def extra_of(extra: Mapping[str, Program], values: Mapping[str, Any]) -> dict[st
     return {key: strings for key, strings in texts.items() if strings}
 
 
-def check_claims(rules: Sequence[ValidationRule], values: Mapping[str, Any]) -> None:
-    _check(rules, values, "claim validation expression")
+def check_claims(rules: Sequence[ValidationRule], values: Mapping[str, Any], budget: CostBudget) -> None:
+    _check(rules, values, "claim validation expression", budget)
 
 
-def check_user(rules: Sequence[ValidationRule], user: UserInfo) -> None:
+def check_user(rules: Sequence[ValidationRule], user: UserInfo, budget: CostBudget) -> None:
     extra = {key: list(strings) for key, strings in user.extra.items()}
     about = {"username": user.name, "uid": user.uid, "groups": list(user.groups), "extra": extra}
-    _check(rules, {"user": reachable(about)}, "user info validation rule")
+    _check(rules, {"user": reachable(about)}, "user info validation rule", budget)
 
 
-def _check(rules: Sequence[ValidationRule], values: Mapping[str, Any], what: str) -> None:
+def _check(rules: Sequence[ValidationRule], values: Mapping[str, Any], what: str, budget: CostBudget) -> None:
     """Raise `TokenError` for the first violated rule. All rules are evaluated first, so evaluation errors come before
     it."""
     try:
-        results = [(_evaluated(rule.expression, values), rule) for rule in rules]
+        results = [(_evaluated(rule.expression, values, budget), rule) for rule in rules]
         for holds, rule in results:
             if not isinstance(holds, bool):
                 raise CelError("validation expression must return a boolean")
@@ -122,9 +123,9 @@ def _check(rules: Sequence[ValidationRule], values: Mapping[str, Any], what: str
         raise _error(f"error evaluating {what}: {error}") from None
 
 
-def _text(expression: Program, values: Mapping[str, Any], what: str) -> str:
+def _text(expression: Program, values: Mapping[str, Any], what: str, budget: CostBudget) -> str:
     try:
-        result = _evaluated(expression, values)
+        result = _evaluated(expression, values, budget)
     except CelError as error:
         raise _error(f"error evaluating {what} claim expression: {error}") from None
     if not isinstance(result, str):
@@ -142,9 +143,9 @@ def _texts(value: Any) -> list[str]:
     return [text for text in texts if text]
 
 
-def _evaluated(expression: Program, values: Mapping[str, Any]) -> Any:
+def _evaluated(expression: Program, values: Mapping[str, Any], budget: CostBudget) -> Any:
     try:
-        return expression.evaluate(values)
+        return budget.evaluate(expression, values)
     except CelError as error:
         raise CelError(f"expression '{expression.text}' resulted in error: {error}") from None
 
