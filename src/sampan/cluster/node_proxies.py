@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 from sampan.api.types.core_v1 import Node
 from sampan.cluster.host_locks import HostLocks
+from sampan.cluster.loopback_range import is_proxied_in_user_space, loopback_services
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
 from sampan.machinery.events.recorder import EventRecorder
 from sampan.machinery.informer import InformerFactory
+from sampan.machinery.loopback_services import LoopbackServices
 from sampan.machinery.metrics import Metrics
 from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.network.nodes import NodeAttachment
@@ -79,7 +80,8 @@ class NodeProxies:
         if self._host_turn.locked():
             log.info("node %s shares the network of the machine with a node that runs kube-proxy", attachment.node)
         async with self._host_turn:
-            await self._lock_host(attachment.node)
+            if not is_proxied_in_user_space(attachment):
+                await self._lock_host(attachment.node)
             await self._proxy_of(attachment).run()
 
     async def _lock_host(self, node: str) -> None:
@@ -97,11 +99,11 @@ class NodeProxies:
             await self._clock.sleep(_LOCK_RETRY_S)
 
     def _proxy_of(self, attachment: NodeAttachment) -> NodeProxy:
-        is_on_host = attachment.namespace.path is None
+        is_on_host, is_in_user_space = attachment.namespace.path is None, is_proxied_in_user_space(attachment)
         configuration = KubeProxyConfiguration(
             hostnameOverride=attachment.node,
             clusterCIDR=",".join(self._cluster_cidrs),
-            mode=NFTABLES if os.geteuid() == 0 else USERSPACE,
+            mode=USERSPACE if is_in_user_space else NFTABLES,
             nftables=NftablesConfiguration(minSyncPeriod=_MIN_SYNC_PERIOD),
         )
         return NodeProxy(
@@ -109,6 +111,7 @@ class NodeProxies:
                 node_name=attachment.node,
                 namespace=attachment.namespace,
                 configuration=with_defaults(configuration),
+                loopback=loopback_services(self._locks) if is_in_user_space else LoopbackServices(),
                 removes_rules=is_on_host,
             ),
             client=self._client,
