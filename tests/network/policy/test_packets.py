@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sampan.api.types.networking_v1 import NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicySpec
 from sampan.machinery.network_namespace import in_network
 from sampan.network.nft import run_nft
+from sampan.network.policy.table import Chain
 from tests.network.pods.lab import NODE_IP, needs_network
 from tests.network.policy import objects
 from tests.network.policy.policy_lab import PODS, PolicyLab
@@ -146,6 +147,31 @@ def test_a_deleted_table_is_restored(policy_lab: PolicyLab) -> None:
     policy_lab.policy("y/deny", NetworkPolicySpec(policyTypes=["Ingress"]))
     policy_lab.commit()
     policy_lab.check()
+
+
+def test_a_rejected_policy_allows_nothing_and_the_others_stay(
+    policy_lab: PolicyLab, caplog: pytest.LogCaptureFixture
+) -> None:
+    policy_lab.reset()
+    for name in "abc":
+        rule = NetworkPolicyIngressRule(from_=[NetworkPolicyPeer(podSelector=objects.selector(pod="c"))])
+        spec = NetworkPolicySpec(podSelector=objects.selector(pod=name), ingress=[rule])
+        policy_lab.policy(f"x/to-{name}", spec)
+    compiler = policy_lab.enforcer.compiler
+    chain = next(chain for chain, key in compiler.policy_chains().items() if key.name == "to-a")
+    compiler.table.put_chain(chain, Chain(["ip saddr nonsense accept"]))
+    policy_lab.commit()
+    assert "network policy x/to-a is not enforced, and allows no traffic" in caplog.text
+    expected = {
+        ("x/c", "x/a", "TCP", 80): False,
+        ("x/c", "x/b", "TCP", 80): True,
+        ("x/b", "x/a", "TCP", 80): False,
+        ("y/a", "x/b", "TCP", 80): False,
+        ("x/a", "y/a", "TCP", 80): True,
+    }
+    assert policy_lab.reachable(expected, expected) == expected
+    policy_lab.reset()
+    assert all(policy_lab.check().values())
 
 
 def _route_to_pods() -> None:

@@ -142,6 +142,10 @@ class PolicyCompiler:
             self._released.add(uid)
         self._on_sandbox(uid)
 
+    def policy_chains(self) -> dict[str, NamespacedName]:
+        """Return the chains of policies by name, with their policies."""
+        return {_chain_name(key): key[0] for key in self._chains}
+
     def pod_of(self, uid: str) -> NamespacedName | None:
         """Return the pod of a sandbox, or None if it is not known."""
         pod = self._directory.by_sandbox(uid)

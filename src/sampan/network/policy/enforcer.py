@@ -69,8 +69,40 @@ class PolicyEnforcer:
                 except NftError as error:
                     log.warning("rewriting the rules of network policies: %s", error)
             self._needs_rewrite = True
-            await self._write(table.whole())
+            await self._rewrite()
             self._needs_rewrite = False
+
+    async def _rewrite(self) -> None:
+        """Replace the table. A policy that nft rejects gets an empty chain, which allows nothing: the other policies
+        stay in effect."""
+        table = self.compiler.table
+        try:
+            return await self._write(table.whole())
+        except NftError as error:
+            policies = self.compiler.policy_chains()
+            if not policies or not await self._is_accepted(table.whole(policies)):
+                raise
+            rejected = await self._rejected(list(policies), set(policies))
+            for name in rejected:
+                log.error("network policy %s is not enforced, and allows no traffic: %s", policies[name], error)
+            await self._write(table.whole(rejected))
+
+    async def _rejected(self, names: list[str], policies: set[str]) -> set[str]:
+        """Return those of the policy chains that nft does not accept, by bisection."""
+        if await self._is_accepted(self.compiler.table.whole(policies - set(names))):
+            return set()
+        if len(names) == 1:
+            return set(names)
+        half = len(names) // 2
+        return await self._rejected(names[:half], policies) | await self._rejected(names[half:], policies)
+
+    async def _is_accepted(self, text: str) -> bool:
+        """Whether the kernel would accept a transaction."""
+        try:
+            await self._run(lambda: run_nft("-c", "-f", "-", text=text))
+        except NftError:
+            return False
+        return True
 
     async def audit(self) -> None:
         """Restore the table if another program has changed it. Raise NftError."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Final
@@ -122,8 +122,8 @@ class PolicyTable:
         self._forget_changes()
         return "".join(f"{line}\n" for line in lines)
 
-    def whole(self) -> str:
-        """Return the text that replaces the whole table, and consider it committed."""
+    def whole(self, without: Collection[str] = ()) -> str:
+        """Return the text that replaces the whole table, and consider it committed. The chains `without` stay empty."""
         self._forget_changes()
         self._unused_chains.clear()
         self._unused_sets.clear()
@@ -132,9 +132,14 @@ class PolicyTable:
         lines += [self._add_set(name) for name in self.sets]
         lines += [self._add_chain(name) for name in self.chains]
         for name in self.chains:
-            lines += self._add_rules(name)
+            if name not in without:
+                lines += self._add_rules(name)
+        used = {
+            word[1:] for name in without for rule in self.chains[name].rules for word in rule.split() if word[0] == "@"
+        }
         for name, elements in self.elements.items():
-            lines += self._element_lines("add", name, elements)
+            if name not in used:
+                lines += self._element_lines("add", name, elements)
         return "".join(f"{line}\n" for line in lines)
 
     def additions(self) -> str:
