@@ -13,11 +13,13 @@ from sampan.machinery.clock import RealClock
 from sampan.machinery.metrics import Metrics
 from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.machinery.object_key import key_of
-from sampan.network.dns.forwarder import Forwarder, ForwarderConfig
+from sampan.network.dns.clients import KnownClients
+from sampan.network.dns.config import DnsServerConfig, ForwarderConfig, ZoneConfig
+from sampan.network.dns.forwarder import Forwarder
 from sampan.network.dns.record_table import RecordTable
-from sampan.network.dns.records import ZoneConfig, service_records, slice_records
+from sampan.network.dns.records import service_records, slice_records
 from sampan.network.dns.responder import Responder
-from sampan.network.dns.server import DnsServer, DnsServerConfig
+from sampan.network.dns.server import DnsServer
 from sampan.network.dns.status_port import duration_metric
 from sampan.network.dns.upstreams import UpstreamConfig
 from tests.network.dns.objects import endpoint, endpoint_slice, service
@@ -108,6 +110,7 @@ async def _serve(table: RecordTable, names: list[str]) -> tuple[float, float]:
         forwarder=Forwarder(config=ForwarderConfig(upstreams=upstreams), clock=RealClock()),
         alias_ttl_s=5,
         durations=duration_metric(Metrics()),
+        admits=KnownClients(addresses=[], client_cidrs=[], nodes=list).admits,
     )
     listening = asyncio.Event()
     async with asyncio.TaskGroup() as group:

@@ -67,6 +67,8 @@ class Running(msgspec.Struct, omit_defaults=True):
     """The runtime of the real nodes, or why there are none."""
     join_address: str = ""
     """The address and port at which other machines reach the API server; empty if they cannot."""
+    dns: str = ""
+    """The addresses of the DNS server and where it forwards other queries to; empty if there is none."""
     pod_cidrs: list[str] = []
     service_cidrs: list[str] = []
 

@@ -21,7 +21,7 @@ from sampan.cli.kubelet_access import KubeletIdentity, keep_client_certificate, 
 from sampan.cli.listen_addresses import host_port
 from sampan.cli.server_process import on_signals
 from sampan.cluster.abandoned_node import root_cgroup_of
-from sampan.cluster.assembly import DNS, KUBELET, PROXY
+from sampan.cluster.assembly import KUBELET, PROXY
 from sampan.cluster.cluster_cidrs import own_pod_cidr
 from sampan.cluster.join.discovery import JoinError, parse_server
 from sampan.cluster.join.preflight import read_link
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-COMPONENTS = (KUBELET, PROXY, DNS)
+COMPONENTS = (KUBELET, PROXY)
 CLIENT_CERTIFICATE = "kubelet-client"
 _DNS_HOST = 10
 """The cluster DNS has the tenth address of the service CIDR."""

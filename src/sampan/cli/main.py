@@ -29,6 +29,7 @@ COMMANDS = {
         "Run only the controllers.",
     ),
     "kubelet": ("sampan.cli.kubelet", "Run only the kubelet of this machine."),
+    "kube-dns": ("sampan.cli.kube_dns", "Run only the DNS server of this machine."),
     "kube-scheduler": ("sampan.cli.kube_scheduler", "Run only the scheduler."),
     "kube-proxy": ("sampan.cli.kube_proxy", "Run only the service proxy of this machine."),
     "kubectl": ("sampan.cli.kubectl", "Work with a cluster: kubectl in Python."),

@@ -10,7 +10,7 @@ import click
 from sampan.cli.cluster_dir import DEFAULT_NAME, ClusterDir, Running, cluster_dir, known_clusters
 from sampan.cli.failures import CliError
 
-_HEAD = ("NAME", "STATUS", "URL", "PID", "UP", "LISTENING", "COMPONENTS")
+_HEAD = ("NAME", "STATUS", "URL", "PID", "UP", "LISTENING", "COMPONENTS", "DNS")
 
 
 @click.command("status")
@@ -54,11 +54,11 @@ def _row(where: ClusterDir) -> tuple[str, ...]:
     if where.is_unreadable:
         return (where.path.name, "unreadable", *[""] * (len(_HEAD) - 2))
     if note is None:
-        return (where.path.name, "stopped", *[""] * (len(_HEAD) - 3), _node_text(where))
+        return (where.path.name, "stopped", *[""] * (len(_HEAD) - 4), _node_text(where), "")
     up = f"{int(time.time() - note.started)}s"
     url, listening = note.url or note.insecure_url, ",".join(note.listening)
     components = f"{','.join(note.components)}{' ' if where.is_joined else ''}{_node_text(where)}"
-    return (note.name, "running", url, str(note.pid), up, listening, components)
+    return (note.name, "running", url, str(note.pid), up, listening, components, note.dns)
 
 
 def _node_text(where: ClusterDir) -> str:

@@ -21,8 +21,9 @@ from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
 from sampan.apiserver.proxy.kubelets import KubeletAccess
 from sampan.cli import detach, flags
 from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir, cluster_options
+from sampan.cli.dns_flags import DNS_FLAGS, dns_config
 from sampan.cli.failures import CliError
-from sampan.cli.flag_table import switch
+from sampan.cli.flag_table import add_flags, switch
 from sampan.cli.listen_addresses import (
     certificate_names,
     host_port,
@@ -36,15 +37,16 @@ from sampan.cli.scheduler_flags import scheduler_options, scheduler_settings
 from sampan.cli.server_flags import BIND_LOCALLY, server_config, server_options, store_config
 from sampan.cli.server_process import leave, serve, set_up_logs
 from sampan.cluster import kubeconfig
-from sampan.cluster.assembly import APISERVER, COMPONENTS, KUBELET, Assembly, ClusterConfig, StoreConfig
+from sampan.cluster.assembly import APISERVER, COMPONENTS, DNS, KUBELET, Assembly, ClusterConfig, StoreConfig
 from sampan.cluster.leadership import LeadershipConfig
 from sampan.cluster.loopback_range import loopback_addresses
 from sampan.cluster.node_summary import node_summary
 from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, SERVER, KeptPki, Pki, with_front_proxy
+from sampan.network.dns.upstreams import choose_upstreams
 
 log = logging.getLogger(__name__)
 
-_SERVICE_NAMES = tuple("kubernetes" + end for end in ("", ".default", ".default.svc", ".default.svc.cluster.local"))
+_SERVICE_NAMES = tuple("kubernetes" + end for end in ("", ".default", ".default.svc"))
 
 
 @click.command("up")
@@ -72,6 +74,7 @@ _SERVICE_NAMES = tuple("kubernetes" + end for end in ("", ".default", ".default.
 )
 @node_options
 @range_options
+@add_flags(DNS_FLAGS)
 @scheduler_options("--scheduler-config")
 @click.option(
     "--leader-elect",
@@ -203,6 +206,7 @@ def _config(where: ClusterDir, options: dict[str, Any]) -> ClusterConfig:
         has_default_storage_class=KUBELET in components,
         scheduler=scheduler_settings("--scheduler-config", options),
         leader_election=_election(options, store),
+        dns=dns_config(options),
     )
 
 
@@ -215,7 +219,8 @@ def _election(options: dict[str, Any], store: StoreConfig) -> LeadershipConfig |
 def server_names(options: dict[str, Any], service_range: str) -> list[str]:
     """Return the names and addresses in the serving certificate."""
     service = first_address(flags.network("--service-cluster-ip-range", service_range))
-    own = [*_SERVICE_NAMES, "localhost", socket.gethostname(), "127.0.0.1", "::1", service]
+    full_name = f"{_SERVICE_NAMES[-1]}.{options.get('cluster_domain') or 'cluster.local'}"
+    own = [*_SERVICE_NAMES, full_name, "localhost", socket.gethostname(), "127.0.0.1", "::1", service]
     if os.geteuid() != 0:
         own += loopback_addresses(service)
     return list(dict.fromkeys([*own, *certificate_names(options)]))
@@ -238,7 +243,17 @@ def _note(where: ClusterDir, options: dict[str, Any], cluster: Assembly, nodes: 
         join_address=join_address(config, server.secure_port),
         pod_cidrs=list(cluster.config.controller_settings.get("cluster_cidr") or ()),
         service_cidrs=config.service_cluster_ip_range.split(","),
+        dns=_dns(cluster),
     )
+
+
+def _dns(cluster: Assembly) -> str:
+    """Return the addresses of the DNS server, and where it forwards other queries to."""
+    config = cluster.config
+    if DNS not in config.components or not config.nodes.real_count:
+        return ""
+    upstreams = choose_upstreams(config.dns.forwarder.upstreams)
+    return f"{', '.join(config.nodes.cluster_dns)} for {config.dns.zone.domain}, forwards to {upstreams}"
 
 
 def _reached_at(config: ServerConfig) -> str:
@@ -258,7 +273,9 @@ def _listening(cluster: Assembly) -> list[str]:
         endpoints.append(host_port(config.insecure_bind_address, server.insecure_port))
     kubelets = [kubelet.config for kubelet in cluster.real_nodes.kubelets] if cluster.real_nodes is not None else []
     has_own_networks, shared = bool(cluster.config.nodes.node_cidrs), cluster.config.kubelet_address
-    return endpoints + [host_port(node.node_ips[0] if has_own_networks else shared, node.port) for node in kubelets]
+    endpoints += [host_port(node.node_ips[0] if has_own_networks else shared, node.port) for node in kubelets]
+    others = cluster.real_nodes.listen_addresses if cluster.real_nodes is not None else []
+    return endpoints + [host_port(address, port) for address, port in others]
 
 
 def _write_kubeconfigs(where: ClusterDir, options: dict[str, Any], url: str) -> None:
@@ -284,6 +301,8 @@ def _print_ready(note: Running, took_s: float) -> None:
     click.echo(f"  listen {', '.join(note.listening)}")
     if note.nodes:
         click.echo(f"  nodes  {note.nodes}")
+    if note.dns:
+        click.echo(f"  dns    {note.dns}")
     click.echo(f"  use    export KUBECONFIG={note.kubeconfig}")
     click.echo("  try    kubectl get namespaces        (or: sampan kubectl get namespaces)")
 

@@ -30,6 +30,7 @@ from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import ADDED, Client, Selection
 from sampan.machinery.clock import Clock, Idle, RealClock, VirtualClock
+from sampan.network.dns.config import ClusterDnsConfig
 from sampan.storage.backend import Backend
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ class ClusterConfig:
     kubelet_address: str = "127.0.0.1"
     """The address on which the kubelets of real nodes listen. The API server of this process calls them directly,
     without a connection."""
+    dns: ClusterDnsConfig = field(default_factory=ClusterDnsConfig)
     leader_election: LeadershipConfig | None = None
     """Leader election of the controllers and the scheduler, for several processes that share a store."""
 
@@ -130,7 +132,7 @@ class Assembly:
 
     def __init__(self, *, config: ClusterConfig, clock: Clock) -> None:
         self._locks = HostLocks()
-        self.config, self.clock = _with_pod_cidrs(config, self._locks), clock
+        self.config, self.clock = _with_cluster_dns(_with_pod_cidrs(config, self._locks), self._locks), clock
         self.backend = config.store.open(clock)
         self.server = ApiServer(config=config.server, backend=self.backend, clock=clock)
         self.transport = self.server.loopback()
@@ -153,6 +155,10 @@ class Assembly:
             await running.enter_async_context(self.server)
             await running.enter_async_context(_in_background(self.config.renewals.run(RealClock())))
             await self._make_roles()
+            if addresses := _dns_addresses(self.config):
+                from sampan.network.dns.publication import ensure_dns_service
+
+                await ensure_dns_service(self.client("up"), addresses)
             self._hold_clock_while_busy(running, self.transport.activity.idle)
             # etcd is another process, with a clock of its own
             if (idle := getattr(self.backend, "idle", None)) is not None:
@@ -345,6 +351,7 @@ class Assembly:
             activity=activity,
             has_policies=self.config.nodes.enforces_policies(),
             make_proxies=make_proxies if PROXY in self.config.components else None,
+            dns=self.config.dns if DNS in self.config.components else None,
         )
 
     def _make_ports(self) -> MakePorts | None:
@@ -444,6 +451,31 @@ async def _remove_leftovers() -> None:
     from sampan.network.leftovers import remove_leftovers
 
     await asyncio.to_thread(remove_leftovers, held_bridges())
+
+
+def _dns_addresses(config: ClusterConfig) -> list[str]:
+    """Return the cluster IPs of the DNS server, if real nodes of this process run one."""
+    if DNS not in config.components or not config.nodes.real_count:
+        return []
+    from sampan.network.dns.publication import dns_addresses
+
+    return dns_addresses(config.server.service_cluster_ip_range)
+
+
+def _with_cluster_dns(config: ClusterConfig, locks: HostLocks) -> ClusterConfig:
+    """Configure the kubelets of real nodes for the DNS server of the cluster, unless other servers are set."""
+    nodes = replace(
+        config.nodes,
+        cluster_dns=config.nodes.cluster_dns or _dns_addresses(config),
+        cluster_domain=config.dns.zone.domain,
+        upstreams=config.dns.forwarder.upstreams,
+    )
+    client_cidrs = [*config.dns.client_cidrs, *nodes.cluster_cidrs, *nodes.node_cidrs]
+    if nodes.cluster_dns and not nodes.cluster_cidrs:  # nodes without IPAM choose their pod CIDRs from this one
+        from sampan.cluster.cluster_cidrs import cluster_cidr
+
+        client_cidrs.append(cluster_cidr(nodes.root, locks))
+    return replace(config, nodes=nodes, dns=replace(config.dns, client_cidrs=client_cidrs))
 
 
 async def _is_running() -> None:

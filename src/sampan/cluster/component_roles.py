@@ -12,7 +12,15 @@ from typing import Final
 
 from sampan.api.types.authorization_v1 import ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.api.types.rbac_v1 import ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject
+from sampan.api.types.rbac_v1 import (
+    ClusterRole,
+    ClusterRoleBinding,
+    PolicyRule,
+    Role,
+    RoleBinding,
+    RoleRef,
+    Subject,
+)
 from sampan.apiserver.request.call import AUTHENTICATED
 from sampan.cluster.pki import KUBELET_CLIENT_USER
 from sampan.machinery import errors
@@ -22,9 +30,12 @@ log = logging.getLogger(__name__)
 
 FLEET_USER: Final = "system:sampan:fleet"
 POLICY_USER: Final = "system:sampan:network-policy"
+DNS_USER: Final = "system:kube-dns"
 _REVIEWS, _REVIEW_PAUSE_S = 100, 0.005
 _RBAC: Final = "rbac.authorization.k8s.io"
 _CSR: Final = "certificates.k8s.io"
+_DISCOVERY: Final = "discovery.k8s.io"
+_DNS_ROLE: Final = "system:sampan:dns"
 _SELF_NODE_SERVER: Final = f"system:{_CSR}:certificatesigningrequests:selfnodeserver"
 
 
@@ -37,7 +48,14 @@ def roles() -> list[ClusterRole]:
         PolicyRule(apiGroups=[group], resources=resources, verbs=["get", "list", "watch"])
         for group, resources in (("", ["namespaces", "pods"]), ("networking.k8s.io", ["networkpolicies"]))
     ]
-    return [_role(POLICY_USER, *isolate), _role(FLEET_USER, follow, report, taint), _role(_SELF_NODE_SERVER, serve)]
+    resolve = PolicyRule(apiGroups=[""], resources=["services", "namespaces", "nodes"], verbs=["list", "watch"])
+    follow_slices = PolicyRule(apiGroups=[_DISCOVERY], resources=["endpointslices"], verbs=["list", "watch"])
+    return [
+        _role(POLICY_USER, *isolate),
+        _role(FLEET_USER, follow, report, taint),
+        _role(_SELF_NODE_SERVER, serve),
+        _role(_DNS_ROLE, resolve, follow_slices),
+    ]
 
 
 def bindings() -> list[ClusterRoleBinding]:
@@ -50,7 +68,22 @@ def bindings() -> list[ClusterRoleBinding]:
         _binding("sampan:kube-apiserver-kubelet-client", "system:kubelet-api-admin", server),
         _binding(_SELF_NODE_SERVER, _SELF_NODE_SERVER, nodes),
         _binding("sampan:approve-kubelet-serving", f"system:{_CSR}:kubelet-serving-approver", certificates),
+        _binding(_DNS_ROLE, _DNS_ROLE, Subject(apiGroup=_RBAC, kind="User", name=DNS_USER)),
     ]
+
+
+def system_roles() -> list[Role | RoleBinding]:
+    """Return the role and binding in kube-system with which DNS servers publish themselves."""
+    metadata = ObjectMeta(name=_DNS_ROLE, namespace="kube-system")
+    publish = PolicyRule(
+        apiGroups=[_DISCOVERY], resources=["endpointslices"], verbs=["create", "update", "delete", "list", "watch"]
+    )
+    binding = RoleBinding(
+        metadata=metadata,
+        roleRef=RoleRef(apiGroup=_RBAC, kind="Role", name=_DNS_ROLE),
+        subjects=[Subject(apiGroup=_RBAC, kind="User", name=DNS_USER)],
+    )
+    return [Role(metadata=metadata, rules=[publish]), binding]
 
 
 async def ensure_component_roles(client: Client) -> None:
@@ -59,18 +92,15 @@ async def ensure_component_roles(client: Client) -> None:
     Failures are only logged: a cluster whose store is read-only, because its disk is full, starts anyway.
     """
 
-    async def create(obj: ClusterRole | ClusterRoleBinding) -> None:
+    async def create(obj: ClusterRole | ClusterRoleBinding | Role | RoleBinding) -> None:
         try:
-            if isinstance(obj, ClusterRole):
-                await client.of(ClusterRole).create(obj)
-            else:
-                await client.of(ClusterRoleBinding).create(obj)
+            await client.of(type(obj)).create(obj)
         except errors.AlreadyExists:
             return
         except errors.ApiError as error:
             log.error("cannot create %s %s: %s", type(obj).__name__, obj.metadata.name, error)
 
-    await asyncio.gather(*map(create, roles()), *map(create, bindings()))
+    await asyncio.gather(*map(create, roles()), *map(create, bindings()), *map(create, system_roles()))
     await _wait_until_effective(client)
 
 

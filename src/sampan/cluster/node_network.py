@@ -13,10 +13,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from sampan.api.types.core_v1 import Namespace, Pod
 from sampan.api.types.networking_v1 import NetworkPolicy
-from sampan.cluster.component_roles import POLICY_USER
+from sampan.cluster.component_roles import DNS_USER, POLICY_USER
 from sampan.cluster.node_proxies import NodeProxies
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
@@ -24,6 +25,7 @@ from sampan.machinery.client import Client
 from sampan.machinery.client.transport import ConnectionFailed
 from sampan.machinery.clock import Clock
 from sampan.machinery.informer import InformerFactory
+from sampan.network.dns.config import ClusterDnsConfig
 from sampan.network.nft import nft_program, run_nft
 from sampan.network.nodes import NodeAttachment
 from sampan.network.pods import bridge_for, unsupported_reason
@@ -32,10 +34,13 @@ from sampan.network.policy import NetworkPolicyAgent, PolicyConfig
 from sampan.network.proxy import remove_tables
 from sampan.runtimes.names import CRI, DOCKER, OCI
 
+if TYPE_CHECKING:
+    from sampan.network.dns.cluster_dns import ClusterDns
+
 log = logging.getLogger(__name__)
 
 PROXY_USER = "system:kube-proxy"
-_USERS: Sequence[str] = (PROXY_USER, POLICY_USER)
+_USERS: Sequence[str] = (PROXY_USER, POLICY_USER, DNS_USER)
 """The users of the components, which need roles (`component_roles`)."""
 POLICY_TABLE = "sampan-netpol"
 _RESTART_S = 5.0
@@ -56,15 +61,23 @@ class NodeNetworks:
         activity: Activity,
         has_policies: bool = False,
         make_proxies: Callable[[Client, InformerFactory], NodeProxies] | None = None,
+        dns: ClusterDnsConfig | None = None,
     ) -> None:
         """`client_for` returns a client with the permissions of a user. `components` are those of the cluster.
         `has_policies` says whether the nodes enforce network policies. Without `make_proxies` the nodes have no service
-        proxies."""
+        proxies, without `dns` no DNS servers."""
         self._components, self._clock = components, clock
         self._policy_client = client_for(POLICY_USER) if has_policies else None
         self._informers = {user: InformerFactory(client=client_for(user), activity=activity) for user in _USERS}
         user = PROXY_USER
         self._proxies = make_proxies(client_for(user), self._informers[user]) if make_proxies is not None else None
+        self._dns: ClusterDns | None = None
+        if dns is not None:
+            from sampan.network.dns.cluster_dns import ClusterDns
+
+            self._dns = ClusterDns(
+                config=dns, client=client_for(DNS_USER), informers=self._informers[DNS_USER], clock=clock
+            )
         self._running = AsyncExitStack()
 
     async def __aenter__(self) -> NodeNetworks:
@@ -72,10 +85,23 @@ class NodeNetworks:
             await self._running.enter_async_context(informers)
         if self._proxies is not None:
             await self._running.enter_async_context(self._proxies)
+        if self._dns is not None:
+            await self._running.enter_async_context(self._dns)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         await self._running.aclose()
+
+    async def ready(self) -> None:
+        """Wait until the DNS servers of the running nodes accept queries."""
+        for server in list(self._dns.servers.values()) if self._dns is not None else ():
+            await server.listening.wait()
+
+    @property
+    def listen_addresses(self) -> list[tuple[str, int]]:
+        """The addresses and ports on which components of the nodes accept connections."""
+        servers = self._dns.servers.values() if self._dns is not None else ()
+        return [address for server in servers for address in server.listen_addresses]
 
     def of(self, attachment: NodeAttachment) -> NodeNetwork:
         return NodeNetwork(
@@ -85,6 +111,7 @@ class NodeNetworks:
             clock=self._clock,
             policies=self._policies_of(attachment),
             proxies=self._proxies,
+            dns=self._dns,
         )
 
     def _policies_of(self, attachment: NodeAttachment) -> NetworkPolicyAgent | None:
@@ -111,8 +138,9 @@ class NodeNetwork:
         clock: Clock,
         policies: NetworkPolicyAgent | None = None,
         proxies: NodeProxies | None = None,
+        dns: ClusterDns | None = None,
     ) -> None:
-        self.attachment, self._policies, self._proxies = attachment, policies, proxies
+        self.attachment, self._policies, self._proxies, self._dns = attachment, policies, proxies, dns
         self._components, self._informers, self._clock = components, informers, clock
 
     @property
@@ -141,6 +169,12 @@ class NodeNetwork:
             workers["network policies"] = self._policies.run
         if self._proxies is not None:
             workers["kube-proxy"] = partial(self._proxies.run, self.attachment)
+        if self._dns is not None:
+            workers["dns"] = self._dns.server_of(
+                node=self.attachment.node,
+                namespace=self.attachment.namespace,
+                addresses=self.attachment.addresses,
+            ).run
         return workers
 
     async def _keep(self, name: str, worker: Worker) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sampan.cluster.errors import ClusterError
 from sampan.cluster.host_locks import HostLocks
+from sampan.network.dns.upstreams import UpstreamConfig
 from sampan.runtimes.names import CRI, DOCKER, HOLLOW, OCI
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,11 @@ class NodesConfig:
     """Whether real nodes enforce network policies, if they have a pod network of Sampan."""
     pod_network: str = "auto"
     """How pods reach those of machines that joined the cluster, a backend of `sampan.network.mesh`."""
+    cluster_dns: Sequence[str] = ()
+    """The addresses of the DNS servers of pods with dnsPolicy ClusterFirst."""
+    cluster_domain: str = "cluster.local"
+    upstreams: UpstreamConfig = field(default_factory=UpstreamConfig)
+    """The DNS resolvers of pods with dnsPolicy Default."""
     about: str = ""
     """A message about the runtime of real nodes and why it was chosen."""
     note: str = ""

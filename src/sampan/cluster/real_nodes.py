@@ -49,6 +49,7 @@ from sampan.runtimes.contract import RuntimeFailure
 log = logging.getLogger(__name__)
 
 _PATIENCE_S = 60
+_DNS_PATIENCE_S = 5
 _AT_A_TIME = 4
 
 
@@ -102,6 +103,11 @@ class RealNodes:
         """The kubelets of the running nodes."""
         return [kubelet.result() for kubelet in self._kubelets.values() if kubelet.done() and not kubelet.cancelled()]
 
+    @property
+    def listen_addresses(self) -> list[tuple[str, int]]:
+        """The addresses and ports on which the components beside the kubelets accept connections."""
+        return self._networks.listen_addresses
+
     async def run(self) -> None:
         async with self._informers, self._attachments, self._networks, asyncio.TaskGroup() as self._group:
             await self._nodes.synced.wait()
@@ -121,6 +127,8 @@ class RealNodes:
                 await self._has_started.wait()
                 for kubelet in list(self._kubelets.values()):
                     await (await asyncio.shield(kubelet)).ready.wait()
+            async with asyncio.timeout(_DNS_PATIENCE_S):
+                await self._networks.ready()
         except TimeoutError:
             log.warning("some nodes are not running yet")
 
@@ -283,7 +291,24 @@ def agent_config(config: NodesConfig, root: Path, attachment: NodeAttachment, lo
         pod_cidrs=() if config.has_pod_cidrs else (pod_cidr_of(cluster_cidr(config.root, locks), number % 256),),
         serializes_pulls=False,
         loopback_services=loopback_services(locks) if is_proxied_in_user_space(attachment) else None,
+        cluster_dns=config.cluster_dns,
+        cluster_domain=config.cluster_domain,
+        resolv_conf=_resolv_conf(config, attachment.directory),
     )
+
+
+def _resolv_conf(config: NodesConfig, directory: Path) -> Path:
+    """Write the resolv.conf for pods with dnsPolicy Default, and return its path."""
+    from sampan.network.dns.upstreams import RESOLV_CONF, choose_upstreams, node_resolv_conf
+
+    try:
+        text = (config.upstreams.resolv_conf or RESOLV_CONF).read_text(errors="replace")
+    except OSError:
+        text = ""
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / "resolv.conf"
+    path.write_text(node_resolv_conf(text, choose_upstreams(config.upstreams), config.cluster_dns))
+    return path
 
 
 def _port(preferred: int, locks: HostLocks) -> int:

@@ -12,8 +12,9 @@ from sampan.api.types.discovery_v1 import Endpoint, EndpointConditions, Endpoint
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.metrics import Distribution
 from sampan.machinery.object_key import key_of
+from sampan.network.dns.config import ZoneConfig
 from sampan.network.dns.record_table import SERVICE_NAME_LABEL, RecordTable
-from sampan.network.dns.records import ZoneConfig, service_records, slice_records
+from sampan.network.dns.records import service_records, slice_records
 from sampan.network.dns.responder import DnsTransport, Forward, Responder
 
 HTTP = (("http", "TCP", 80),)

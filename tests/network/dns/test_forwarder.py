@@ -15,7 +15,8 @@ import pytest
 
 from sampan.machinery.clock import RealClock, VirtualClock
 from sampan.network.dns import forwarder as forwarder_module
-from sampan.network.dns.forwarder import Forwarder, ForwarderConfig
+from sampan.network.dns.config import ForwarderConfig
+from sampan.network.dns.forwarder import Forwarder
 from sampan.network.dns.responder import Forward
 from sampan.network.dns.upstreams import UpstreamAddress, UpstreamConfig
 from sampan.network.dns.wire import name_bytes, parse_query

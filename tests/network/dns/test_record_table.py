@@ -18,8 +18,8 @@ from sampan.machinery.clock import RealClock
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
+from sampan.network.dns.config import ZoneConfig
 from sampan.network.dns.record_table import RecordSource, RecordTable
-from sampan.network.dns.records import ZoneConfig
 from tests.network.dns.objects import answers, ask, endpoint, endpoint_slice, record_table, responder_of, service
 
 ADDRESSES = st.sampled_from(["10.0.0.1", "10.0.0.2", "10.0.0.3"])

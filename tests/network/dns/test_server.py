@@ -18,13 +18,15 @@ import dns.message
 from sampan.machinery.clock import RealClock
 from sampan.machinery.metrics import Metrics
 from sampan.machinery.network_namespace import NetworkNamespace
-from sampan.network.dns.forwarder import Forwarder, ForwarderConfig
-from sampan.network.dns.server import DnsServer, DnsServerConfig
+from sampan.network.dns.clients import KnownClients
+from sampan.network.dns.config import DnsServerConfig, ForwarderConfig
+from sampan.network.dns.forwarder import Forwarder
+from sampan.network.dns.server import DnsServer
 from sampan.network.dns.status_port import duration_metric, export_dns, status_port
 from sampan.network.dns.upstreams import UpstreamAddress, UpstreamConfig
 from tests.network.dns.objects import answers, endpoint, endpoint_slice, record_table, responder_of, service
 from tests.network.dns.upstream import FakeUpstream, reply
-from tests.network.pods.lab import OUTSIDE_IP, Lab, needs_network
+from tests.network.pods.lab import NODE_IP, OUTSIDE_IP, Lab, needs_network
 
 WEB = "web.default.svc.cluster.local."
 
@@ -53,6 +55,7 @@ async def serving(*upstreams: UpstreamAddress, **settings: Any) -> AsyncIterator
     upstream_config = UpstreamConfig(servers=upstreams, resolv_conf=Path("/dev/null"))
     forwarder = Forwarder(config=ForwarderConfig(upstreams=upstream_config), clock=RealClock())
     metrics = Metrics()
+    clients = KnownClients(addresses=[], client_cidrs=[], nodes=list)
     server = DnsServer(
         config=DnsServerConfig(**{"port": 0, **settings}),
         namespace=NetworkNamespace(),
@@ -61,6 +64,7 @@ async def serving(*upstreams: UpstreamAddress, **settings: Any) -> AsyncIterator
         forwarder=forwarder,
         alias_ttl_s=5,
         durations=duration_metric(metrics),
+        admits=clients.admits,
     )
     export_dns(metrics, server=server, forwarder=forwarder, table=table)
     listening = asyncio.Event()
@@ -181,11 +185,15 @@ def test_taken_port_is_replaced() -> None:
 
 def test_health_readiness_and_metrics() -> None:
     async def main() -> None:
-        is_ready = False
+        is_ready, is_admitted = False, True
         metrics = Metrics()
         metrics.counter("one_total", "One.").labels().inc()
         port = status_port(
-            namespace=NetworkNamespace(), address="127.0.0.1", metrics=metrics, is_ready=lambda: is_ready
+            namespace=NetworkNamespace(),
+            address="127.0.0.1",
+            metrics=metrics,
+            is_ready=lambda: is_ready,
+            admits=lambda address: is_admitted,
         )
         async with port as number, aiohttp.ClientSession() as session:
 
@@ -196,6 +204,8 @@ def test_health_readiness_and_metrics() -> None:
             assert [await status(path) for path in ("/health", "/ready", "/metrics", "/x")] == [200, 503, 200, 404]
             is_ready = True
             assert await status("/ready") == 200
+            is_admitted = False
+            assert await status("/metrics") == 403
 
     run(main)
 
@@ -218,6 +228,7 @@ def test_server_in_a_namespace_forwards_from_the_namespace_of_the_process(tmp_pa
                 forwarder=forwarder,
                 alias_ttl_s=5,
                 durations=duration_metric(Metrics()),
+                admits=lambda address: address == NODE_IP,
             )
             listening = asyncio.Event()
             async with asyncio.TaskGroup() as group:

@@ -4,36 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
 
+from sampan.api.types.core_v1 import Node
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.metrics import Metrics
 from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.machinery.process_metrics import export_process
-from sampan.network.dns.forwarder import Forwarder, ForwarderConfig
+from sampan.network.dns.clients import KnownClients
+from sampan.network.dns.config import ClusterDnsConfig
+from sampan.network.dns.forwarder import Forwarder
 from sampan.network.dns.publication import PublishedServer, ServerPublication
 from sampan.network.dns.record_table import RecordSource, RecordTable
-from sampan.network.dns.records import ZoneConfig
 from sampan.network.dns.responder import Responder
-from sampan.network.dns.server import DnsServer, DnsServerConfig
+from sampan.network.dns.server import DnsServer
 from sampan.network.dns.status_port import duration_metric, export_dns, status_port
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterDnsConfig:
-    zone: ZoneConfig = field(default_factory=ZoneConfig)
-    forwarder: ForwarderConfig = field(default_factory=ForwarderConfig)
-    server: DnsServerConfig = field(default_factory=DnsServerConfig)
-
-
 class ClusterDns:
-    """What the DNS servers of all nodes of this process share. `run()` must run while they serve."""
+    """What the DNS servers of all nodes of this process share. `async with` keeps it up to date while they serve."""
 
     def __init__(self, *, config: ClusterDnsConfig, client: Client, informers: InformerFactory, clock: Clock) -> None:
         self.config, self._client, self._informers, self._clock = config, client, informers, clock
@@ -43,43 +36,100 @@ class ClusterDns:
         self.responder = Responder(
             table=self.table, is_synced=self.source.synced.is_set, on_probe=self.forwarder.is_probe
         )
+        self._nodes = informers.of(Node)
+        self.servers: dict[str, NodeDns] = {}
+        """The servers by node."""
+        self._group = asyncio.TaskGroup()
+        self._tasks: list[asyncio.Task[None]] = []
 
-    async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.forwarder.run())
-            group.create_task(self.source.run())
-            began = time.perf_counter()
-            await self.source.synced.wait()
-            self.responder.use_table()
-            log.info("%d DNS record sets in %.3f s", len(self.table.record_sets), time.perf_counter() - began)
+    async def __aenter__(self) -> ClusterDns:
+        await self._group.__aenter__()
+        work = self.forwarder.run(), self.source.run(), self._use_table()
+        self._tasks = [self._group.create_task(coroutine) for coroutine in work]
+        return self
 
-    async def serve_node(self, *, node: str, namespace: NetworkNamespace, addresses: Sequence[str]) -> None:
-        """Serve DNS on the addresses of a node until cancelled. The server is published once the table is complete."""
-        metrics = Metrics()
-        server = DnsServer(
-            config=self.config.server,
+    async def __aexit__(self, *exc: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await self._group.__aexit__(None, None, None)
+
+    async def _use_table(self) -> None:
+        await self.source.synced.wait()
+        self.responder.use_table()
+        log.info("DNS has %d record sets, and forwards to %s", len(self.table.record_sets), self.forwarder.choice)
+
+    def server_of(self, *, node: str, namespace: NetworkNamespace, addresses: Sequence[str]) -> NodeDns:
+        clients = KnownClients(
+            addresses=addresses, client_cidrs=self.config.client_cidrs, nodes=lambda: self._nodes.lister
+        )
+        self.servers[node] = server = NodeDns(
+            shared=self,
+            node=node,
             namespace=namespace,
             addresses=addresses,
-            responder=self.responder,
-            forwarder=self.forwarder,
-            alias_ttl_s=self.config.zone.ttl_s,
-            durations=duration_metric(metrics),
+            clients=clients,
+            publish=lambda server: ServerPublication(
+                server=server, client=self._client, informers=self._informers, clock=self._clock
+            ).run(),
         )
-        export_dns(metrics, server=server, forwarder=self.forwarder, table=self.table)
+        return server
+
+
+class NodeDns:
+    """The DNS server of one node. `run()` serves until it is cancelled, and may be called again."""
+
+    def __init__(
+        self,
+        *,
+        shared: ClusterDns,
+        node: str,
+        namespace: NetworkNamespace,
+        addresses: Sequence[str],
+        clients: KnownClients,
+        publish: Callable[[PublishedServer], Awaitable[None]],
+    ) -> None:
+        """`publish` makes the server known until it is cancelled."""
+        self.listening = asyncio.Event()
+        self.listen_addresses: list[tuple[str, int]] = []
+        """The addresses and ports on which the server accepts connections."""
+        self._clients = clients
+        self._shared, self._node, self._namespace, self._addresses = shared, node, namespace, addresses
+        self._publish = publish
+
+    async def run(self) -> None:
+        """Serve DNS on the addresses of the node. The server is published once the table of records is complete."""
+        shared, metrics, listening = self._shared, Metrics(), asyncio.Event()
+        self.listening.clear()
+        server = DnsServer(
+            config=shared.config.server,
+            namespace=self._namespace,
+            addresses=self._addresses,
+            responder=shared.responder,
+            forwarder=shared.forwarder,
+            alias_ttl_s=shared.config.zone.ttl_s,
+            durations=duration_metric(metrics),
+            admits=self._clients.admits,
+        )
+        export_dns(metrics, server=server, forwarder=shared.forwarder, table=shared.table)
         export_process(metrics)
-        listening, is_synced = asyncio.Event(), self.source.synced
+        is_synced = shared.source.synced
         status = status_port(
-            namespace=namespace,
-            address=addresses[0],
+            namespace=self._namespace,
+            address=self._addresses[0],
             metrics=metrics,
             is_ready=lambda: is_synced.is_set() and listening.is_set(),
+            admits=self._clients.admits,
         )
         async with status as metrics_port, asyncio.TaskGroup() as group:
             group.create_task(server.run(listening))
             await listening.wait()
+            ports = [(address, server.port) for address in self._addresses]
+            self.listen_addresses = [*ports, (self._addresses[0], metrics_port)]
+            self.listening.set()
             await is_synced.wait()
-            published = PublishedServer(node=node, addresses=addresses, dns_port=server.port, metrics_port=metrics_port)
-            log.info("DNS of node %s listens on port %d of %s", node, server.port, ", ".join(addresses))
-            await ServerPublication(
-                server=published, client=self._client, informers=self._informers, clock=self._clock
-            ).run()
+            log.info("DNS of node %s listens on port %d of %s", self._node, server.port, ", ".join(self._addresses))
+            await self._publish(
+                PublishedServer(
+                    node=self._node, addresses=self._addresses, dns_port=server.port, metrics_port=metrics_port
+                )
+            )

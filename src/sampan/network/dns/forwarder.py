@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from sampan.machinery.clock import Clock
 from sampan.machinery.lru_cache import LruCache
+from sampan.network.dns.config import ForwarderConfig
 from sampan.network.dns.records import record_key
 from sampan.network.dns.responder import Forward
 from sampan.network.dns.upstream_response import (
@@ -27,7 +28,7 @@ from sampan.network.dns.upstream_response import (
     upstream_query,
     with_aliases,
 )
-from sampan.network.dns.upstreams import UpstreamAddress, UpstreamChoice, UpstreamConfig, choose_upstreams
+from sampan.network.dns.upstreams import UpstreamAddress, UpstreamChoice, choose_upstreams
 from sampan.network.dns.wire import (
     AD,
     CD,
@@ -51,15 +52,6 @@ _FAILED_S = 10.0
 _RELOAD_S = 5.0
 _PROBE_S = 60.0
 _MAX_DATAGRAM = 65535
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForwarderConfig:
-    upstreams: UpstreamConfig = field(default_factory=UpstreamConfig)
-    max_in_flight: int = 1000
-    """The number of different questions under way; further ones are refused."""
-    cache_size: int = 9984
-    """The number of responses in the cache."""
 
 
 @dataclass(slots=True)

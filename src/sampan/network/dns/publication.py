@@ -38,7 +38,7 @@ MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
 MANAGER: Final = "dns.sampan"
 SERVICE_NAME: Final = "kubernetes.io/service-name"
 _TENTH = 10
-_RETRY_S = 1.0
+_RETRY_S, _MAX_RETRY_S = 0.5, 60.0
 _REMOVAL_S = 2.0
 _PORTS: Final = (("dns", "UDP", 53), ("dns-tcp", "TCP", 53), ("metrics", "TCP", 9153))
 
@@ -179,14 +179,17 @@ class ServerPublication:
             await informer.synced.wait()
         stops = [self._nodes.subscribe(self._on_change), self._slices.subscribe(self._on_change)]
         try:
+            pause_s = _RETRY_S
             while True:
                 self._has_changed.clear()
                 try:
                     await self._reconcile()
                 except (errors.ApiError, ConnectionFailed) as error:
                     log.warning("cannot publish the DNS server of node %s: %s", self._server.node, error)
-                    await self._clock.sleep(_RETRY_S)
+                    await self._clock.sleep(pause_s)
+                    pause_s = min(2 * pause_s, _MAX_RETRY_S)
                 else:
+                    pause_s = _RETRY_S
                     await self._has_changed.wait()
         finally:
             for stop in stops:

@@ -12,11 +12,11 @@ from sampan.api.types.core_v1 import Namespace, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
+from sampan.network.dns.config import ZoneConfig
 from sampan.network.dns.records import (
     Names,
     ServiceRecords,
     SliceRecords,
-    ZoneConfig,
     namespace_names,
     pointer_set,
     record_key,

@@ -21,6 +21,7 @@ from functools import lru_cache
 
 from sampan.api.types.core_v1 import Service
 from sampan.api.types.discovery_v1 import EndpointSlice
+from sampan.network.dns.config import ZoneConfig
 from sampan.network.dns.wire import (
     AAAA,
     CNAME,
@@ -47,19 +48,6 @@ _MAX_ADDITIONAL = 50
 
 CLUSTER_IP_RANK, HOSTNAME_RANK, DASHED_RANK = 0, 1, 2
 """The precedence of PTR records for the same address: only those with the lowest rank are served."""
-
-
-@dataclass(frozen=True, slots=True)
-class ZoneConfig:
-    """The cluster domain and the TTLs of its records."""
-
-    domain: str = "cluster.local"
-    ttl_s: int = 5
-    negative_ttl_s: int = 5
-
-    @property
-    def name(self) -> bytes:
-        return name_bytes(self.domain)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ import ipaddress
 import logging
 import socket
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
-from sampan.machinery.metrics import Distribution, Family
+from sampan.machinery.metrics import Distribution
 from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.network.dns.config import DnsServerConfig
 from sampan.network.dns.forwarder import Forwarder
 from sampan.network.dns.responder import DnsTransport, Forward, Responder
 from sampan.network.dns.wire import REFUSED, SERVFAIL, response
@@ -24,20 +24,6 @@ _BATCH = 128
 _MAX_QUERY = 4096
 _RECEIVE_BUFFER = 4 << 20
 _PORT_ATTEMPTS = 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DnsServerConfig:
-    port: int = 10053
-    """The preferred port; another one is used if it is taken."""
-    max_pending: int = 1000
-    """The number of forwarded queries of clients under way; further ones are refused."""
-    max_connections: int = 200
-    """The number of TCP connections; a further one is closed at once."""
-    max_pipelined: int = 16
-    """The number of queries of one connection that are under way; further ones are not read."""
-    idle_s: float = 10.0
-    """How long a TCP connection may be idle."""
 
 
 class DnsServer:
@@ -52,12 +38,13 @@ class DnsServer:
         responder: Responder,
         forwarder: Forwarder,
         alias_ttl_s: int,
-        durations: Family[Distribution],
+        durations: Callable[[str, str], Distribution],
+        admits: Callable[[str], bool],
     ) -> None:
-        """`durations` are by protocol and family."""
+        """`durations` returns the metric for a protocol and family; `admits` says whether an address may query."""
         self._config, self._namespace, self._addresses = config, namespace, addresses
         self._responder, self._forwarder, self._alias_ttl_s = responder, forwarder, alias_ttl_s
-        self._durations = durations
+        self._durations, self._admits = durations, admits
         self.port = 0
         """The actual port."""
         self.transports: list[DnsTransport] = []
@@ -92,7 +79,7 @@ class DnsServer:
 
     def _transport(self, protocol: str, endpoint: socket.socket) -> DnsTransport:
         family = "2" if endpoint.family == socket.AF_INET6 else "1"
-        transport = DnsTransport(protocol=protocol, family=family, durations=self._durations.labels(protocol, family))
+        transport = DnsTransport(protocol=protocol, family=family, durations=self._durations(protocol, family))
         self.transports.append(transport)
         return transport
 
@@ -132,13 +119,15 @@ class DnsServer:
 
     def _on_datagrams(self, endpoint: socket.socket, transport: DnsTransport) -> None:
         """Respond to the datagrams that wait in the socket."""
-        receive, send, respond = endpoint.recvfrom, endpoint.sendto, self._responder.respond
+        receive, send, respond, admits = endpoint.recvfrom, endpoint.sendto, self._responder.respond, self._admits
         for _ in range(_BATCH):
             try:
                 message, peer = receive(_MAX_QUERY)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:  # an ICMP message about an earlier response
+                continue
+            if not admits(peer[0]):
                 continue
             try:
                 began = time.perf_counter()
@@ -195,7 +184,9 @@ class DnsServer:
             await self._serve_connection(reader, writer, transport)
 
         def on_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            if self._tasks is None or self._connections >= self._config.max_connections:
+            peer = writer.get_extra_info("peername")
+            is_full = self._connections >= self._config.max_connections
+            if self._tasks is None or is_full or peer is None or not self._admits(peer[0]):
                 writer.transport.abort()
                 return
             self._connections += 1
@@ -210,12 +201,14 @@ class DnsServer:
         try:
             async with asyncio.TaskGroup() as group:
                 while (message := await self._next_message(reader)) is not None:
+                    began = time.perf_counter()
                     result = self._responder.respond(message, transport)
                     if isinstance(result, Forward):
                         await pipelined.acquire()
                         group.create_task(self._write_later(result, transport, writer, pipelined))
                     elif result is not None:
                         await self._write(writer, result)
+                        transport.durations.observe(time.perf_counter() - began)
         except* (OSError, TimeoutError):
             pass  # the client is gone or does not read its responses
         finally:

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from sampan.machinery.metrics import CONTENT_TYPE, Distribution, Family, Metrics, Sample
+from sampan.machinery.metrics import CONTENT_TYPE, Distribution, Metrics, Sample
 from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.network.dns.forwarder import Forwarder
 from sampan.network.dns.record_table import RecordTable
@@ -26,11 +26,18 @@ _SERVER = "dns://:53"
 
 @asynccontextmanager
 async def status_port(
-    *, namespace: NetworkNamespace, address: str, metrics: Metrics, is_ready: Callable[[], bool]
+    *,
+    namespace: NetworkNamespace,
+    address: str,
+    metrics: Metrics,
+    is_ready: Callable[[], bool],
+    admits: Callable[[str], bool],
 ) -> AsyncIterator[int]:
     """Serve for the duration of the block. The value is the port: 9153, or another one if it is taken."""
 
     async def handle(request: web.BaseRequest) -> web.Response:
+        if request.remote is None or not admits(request.remote):
+            return web.Response(status=403, text="this address is not that of a node or pod of the cluster\n")
         if request.path == "/metrics":
             return web.Response(body=metrics.text().encode(), headers={"Content-Type": CONTENT_TYPE})
         if request.path in ("/health", "/livez", "/healthz"):
@@ -71,14 +78,16 @@ def _listening(address: str) -> socket.socket:
     return endpoint
 
 
-def duration_metric(metrics: Metrics) -> Family[Distribution]:
-    """Register the durations of requests, with the buckets of CoreDNS."""
-    return metrics.histogram(
+def duration_metric(metrics: Metrics) -> Callable[[str, str], Distribution]:
+    """Register the durations of requests, with the buckets of CoreDNS. Return a function that returns those of a
+    protocol and family."""
+    family = metrics.histogram(
         "coredns_dns_request_duration_seconds",
         "How long DNS requests took.",
-        ("proto", "family"),
+        ("server", "zone", "view", "proto", "family"),
         tuple(0.00025 * 2**power for power in range(16)),
     )
+    return lambda protocol, address_family: family.labels(_SERVER, ".", "", protocol, address_family)
 
 
 def export_dns(metrics: Metrics, *, server: DnsServer, forwarder: Forwarder, table: RecordTable) -> None:

@@ -99,6 +99,21 @@ def choose_upstreams(config: UpstreamConfig) -> UpstreamChoice:
     return UpstreamChoice(servers, source, tuple(stubs))
 
 
+def node_resolv_conf(text: str, choice: UpstreamChoice, cluster_dns: Sequence[str]) -> str:
+    """Return the resolv.conf for pods that use the resolvers of their node (`dnsPolicy: Default`).
+
+    It is that of the machine with the chosen resolvers. Those on loopback addresses or other ports cannot be reached
+    from pods: if there are no others, the DNS server of the cluster stands in, which forwards to them.
+    """
+    hosts = [server.host for server in choice.servers if server.port == DNS_PORT and not _is_loopback(server.host)]
+    kept = [line for line in text.splitlines() if line.split()[:1] != ["nameserver"]]
+    return "\n".join([*kept, *(f"nameserver {host}" for host in hosts or cluster_dns)]) + "\n"
+
+
+def _is_loopback(host: str) -> bool:
+    return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+
+
 def nameservers_of(path: Path) -> tuple[UpstreamAddress, ...]:
     """Return the nameservers in a resolv.conf; none if it cannot be read."""
     try:
