@@ -33,8 +33,8 @@ def command(data_dir: str | None, name: str, delete: bool) -> None:
     stopped = stop(where)
     if where.is_cluster and (nodes := stop_abandoned_nodes(where)):
         click.echo(f"{name}: stopped the pods that {', '.join(nodes)} had left running")
-    if where.is_joined:
-        _remove_joined_network(where)
+    if where.is_cluster and os.geteuid() == 0:
+        _remove_mesh(where)
     if not (delete and os.path.exists(where.path)):
         click.echo(f"{name}: stopped" if stopped else f"{name}: was not running")
         return
@@ -47,13 +47,19 @@ def command(data_dir: str | None, name: str, delete: bool) -> None:
         )
 
 
-def _remove_joined_network(where: ClusterDir) -> None:
+def _remove_mesh(where: ClusterDir) -> None:
+    """Remove what a killed process left in the network of this machine to reach other machines."""
+    if not where.is_joined:
+        from sampan.cluster.machine_mesh import remove_machine_mesh
+
+        remove_machine_mesh(where.path / "nodes")
+        return
     import asyncio
 
     from sampan.cli.joined_node import JoinedNode
     from sampan.cluster.join.record import read_record
 
-    if (record := read_record(where.join_record)) is not None and os.geteuid() == 0:
+    if (record := read_record(where.join_record)) is not None:
         node = JoinedNode(where=where, name=where.path.name, record=record, on_ready=lambda note: None)
         asyncio.run(node.remove_network())
 

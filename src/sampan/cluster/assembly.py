@@ -327,7 +327,7 @@ class Assembly:
 
         backend = self.config.nodes.pod_network
         mesh = machine_mesh(root=root, ca=ca, backend=backend, client=client, clock=self.clock)
-        running.callback(remove_machine_mesh, root)
+        running.push_async_callback(asyncio.to_thread, remove_machine_mesh, root)
         await running.enter_async_context(_in_background(mesh.run()))
 
     def _make_node_networks(self, activity: Activity) -> NodeNetworks:

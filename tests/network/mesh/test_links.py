@@ -13,7 +13,7 @@ import pytest
 from sampan.machinery.network_namespace import in_network
 from sampan.network.mesh import kernel
 from sampan.network.mesh.config import ROUTES, VXLAN
-from sampan.network.mesh.links import MeshLinks, wireguard_settings
+from sampan.network.mesh.links import MeshLinks, has_leftovers, wireguard_settings
 from sampan.network.mesh.mesh_plan import Machine, MeshPlan, plan_mesh
 from tests.network.machines import Machines
 from tests.network.pods.lab import listening, needs_network, source_seen
@@ -92,10 +92,13 @@ def test_pods_of_two_machines_reach_each_other(machines: Machines, backend: str,
         seen = source_seen(server, a, ("10.200.1.5", 8080))
     assert seen == ("10.77.0.1" if backend == ROUTES else "10.200.0.0")
     assert "10.200.1.0" in routes(a)
+    assert in_network(a, lambda: has_leftovers("test"))
+    assert not in_network(a, lambda: has_leftovers("other"))
     for space in (a, b):
         with_links(space, lambda links: links.remove_all())
         assert "10.200.1.0" not in routes(space)
         assert links_of(space) == ["eth0", "lo"]
+        assert not in_network(space, lambda: has_leftovers("test"))
 
 
 @pytest.mark.skipif(not kernel.can_create(VXLAN), reason="no vxlan here")

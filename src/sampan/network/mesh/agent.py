@@ -24,7 +24,7 @@ from sampan.network.mesh.config import (
     usable_backends,
 )
 from sampan.network.mesh.keys import ensure_private_key, public_key
-from sampan.network.mesh.links import MeshError, MeshLinks
+from sampan.network.mesh.links import MeshError, MeshLinks, has_leftovers
 from sampan.network.mesh.mesh_plan import Machine, MeshPlan, annotations_of, plan_mesh, pod_cidrs_of, read_machines
 
 log = logging.getLogger(__name__)
@@ -83,6 +83,8 @@ class MeshAgent:
     async def _sync(self) -> None:
         nodes = [node for node in self._nodes.lister if not is_hollow_node(node)]
         others = read_machines(nodes, self._config.is_own)
+        if not others and not await self._do(lambda: has_leftovers(self._config.identity)):
+            return
         own_nodes = [node for node in nodes if self._config.is_own(node)]
         own = await self._do(lambda: self._own_machine(own_nodes))
         if own is None:
@@ -155,6 +157,8 @@ def remove_mesh(config: MeshConfig) -> None:
     """Remove all routes and tunnels of this cluster from the machine. The call blocks."""
 
     def remove() -> None:
+        if not has_leftovers(config.identity):
+            return
         links = MeshLinks(identity=config.identity, cluster=config.cluster, wireguard_port=config.wireguard_port)
         try:
             links.remove_all()

@@ -247,6 +247,28 @@ class MeshLinks:
         raise MeshError(f"no interface of this machine has the address {address}")
 
 
+def has_leftovers(identity: str) -> bool:
+    """Whether the network namespace of this thread has routes or links of the cluster. It needs no netlink socket: its
+    library takes a while to load."""
+    names = {link_name(backend, identity) for backend in (VXLAN, WIREGUARD)}
+    if any(name in names for _, name in socket.if_nameindex()):
+        return True
+    metric = route_metric(identity)
+    return any(
+        int(line.split()[column], base) == metric
+        for file, column, base in (("route", 6, 10), ("ipv6_route", 5, 16))
+        for line in _lines(Path("/proc/thread-self/net", file))
+        if not line.startswith("Iface")
+    )
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []
+
+
 def wireguard_settings(public_key: str, endpoint: str, allowed: Iterable[str]) -> dict[str, Any]:
     """Return the settings of a peer in the form of pyroute2. Pure."""
     host, _, port = endpoint.rpartition(":")
