@@ -146,6 +146,8 @@ class Assembly:
         """None while the controllers are not the leader."""
         self.leadership = Leadership(config=config.leader_election, clock=clock, metrics=self.server.metrics)
         self.server.kubelets.local = LocalKubelets(clock=clock, fleet=lambda: self.fleet, real=lambda: self.real_nodes)
+        self._cloud: dict[str, Any] = {}
+        """The field of ControllerConfig for the provider of load balancers."""
         self._running = AsyncExitStack()
 
     async def __aenter__(self) -> Assembly:
@@ -165,6 +167,7 @@ class Assembly:
                 self._hold_clock_while_busy(running, idle)
             if KUBELET in self.config.components:
                 await settle_hollow_taints(self.client("up"), self.config.nodes)
+            await self._run_load_balancers(running)
             if CONTROLLERS in self.config.components:
                 await self._run_controllers(running)
             if SCHEDULER in self.config.components:
@@ -190,6 +193,21 @@ class Assembly:
         from sampan.controllers.manager import selected
 
         return CONTROLLERS in self.config.components and name in selected(self.config.controllers)
+
+    async def _run_load_balancers(self, running: AsyncExitStack) -> None:
+        """Provide load balancers for services, if the cluster has real nodes with service proxies."""
+        if not {CONTROLLERS, KUBELET, PROXY} <= set(self.config.components) or not self.config.nodes.real_count:
+            return
+        from sampan.cluster.load_balancers import ClusterLoadBalancers
+        from sampan.cluster.node_network import PROXY_USER
+
+        activity = Activity()
+        self._hold_clock_while_busy(running, activity.idle)
+        transport = self.transport.as_user(UserInfo(PROXY_USER, groups=(AUTHENTICATED,)))
+        client = Client(transport=transport, clock=self.clock, component="load-balancer")
+        balancers = ClusterLoadBalancers(client=client, nodes=self.config.nodes, clock=self.clock, activity=activity)
+        self._cloud = {"cloud": balancers.provider}
+        await running.enter_async_context(_in_background(balancers.run()))
 
     async def _run_controllers(self, running: AsyncExitStack) -> None:
         from sampan.controllers.manager import COMPONENT, selected
@@ -231,7 +249,7 @@ class Assembly:
                 root_ca=self.config.root_ca.decode(),
                 namespace_settle_s=_SHARED_STORE_SETTLE_S if self.config.store.etcd_servers else 0,
                 **self._signing_files(),
-                **self.config.controller_settings,
+                **{**self._cloud, **self.config.controller_settings},
             ),
             recorder=self.server.recorder,
         )

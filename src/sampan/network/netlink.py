@@ -42,6 +42,8 @@ _NO_DUPLICATE_CHECK = 0x02
 """IFA_F_NODAD: skip duplicate address detection for IPv6, as only this node assigns addresses from its pod CIDRs."""
 ROUTE_PROTOCOL = 83
 """The protocol number by which routes to pod CIDRs are recognized as Sampan's (`ip route show proto 83`)."""
+ADDRESS_ROUTE_PROTOCOL = 84
+"""The protocol number of routes to the addresses of load balancers."""
 _MAX_BATCH = 64
 
 
@@ -166,6 +168,30 @@ def no_route(destination: str) -> NetlinkMessage:
     return NetlinkMessage(type=_DELETE_ROUTE, body=_pod_route(destination))
 
 
+def address_route(index: int, address: str, gateway: str) -> NetlinkMessage:
+    """Add or replace the route to the address of a load balancer."""
+    body = _address_route(address) + _gateway(gateway) + number_attribute(_RTA_OIF, index)
+    return NetlinkMessage(type=_NEW_ROUTE, body=body, flags=_CREATE | _REPLACE)
+
+
+def no_address_route(address: str) -> NetlinkMessage:
+    """Delete the route to the address of a load balancer."""
+    return NetlinkMessage(type=_DELETE_ROUTE, body=_address_route(address))
+
+
+def address_routes(link: socket.socket, index: int) -> dict[str, str]:
+    """Return the gateways of the routes to addresses of load balancers through a link, by address."""
+    gateways = {}
+    for body in _dump(link, _GET_ROUTE, _ROUTE.pack(0, 0, 0, 0, 0, 0, 0, 0, 0)):
+        _, _, _, _, table, protocol, _, kind, _ = _ROUTE.unpack_from(body)
+        if (table, protocol, kind) == (_MAIN_TABLE, ADDRESS_ROUTE_PROTOCOL, _UNICAST):
+            attributes = _attributes(body[_ROUTE.size :])
+            if _NUMBER.unpack(attributes[_RTA_OIF])[0] == index:
+                address, gateway = (ip_address(attributes[name]) for name in (_RTA_DST, _RTA_GATEWAY))
+                gateways[str(address)] = str(gateway)
+    return gateways
+
+
 def pod_routes(link: socket.socket) -> dict[str, str]:
     """Return the gateways of Sampan's routes to pod CIDRs by destination."""
     gateways = {}
@@ -200,6 +226,12 @@ def _pod_route(destination: str, kind: int = _UNICAST) -> bytes:
     network: IPv4Network | IPv6Network = ip_network(destination)
     head = _route(family_of(destination), length=network.prefixlen, protocol=ROUTE_PROTOCOL, kind=kind)
     return head + attribute(_RTA_DST, network.network_address.packed)
+
+
+def _address_route(address: str) -> bytes:
+    packed = ip_address(address).packed
+    head = _route(family_of(address), length=8 * len(packed), protocol=ADDRESS_ROUTE_PROTOCOL)
+    return head + attribute(_RTA_DST, packed)
 
 
 def _gateway(address: str) -> bytes:

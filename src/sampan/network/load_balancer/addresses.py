@@ -1,0 +1,87 @@
+"""The addresses of load balancers. Pure.
+
+Nodes with network namespaces of their own are on a bridge; each load balancer gets one of the last addresses of its
+CIDRs, because nodes get the first ones. Nodes in the network of the machine share its address, so that a port belongs
+to one service only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from ipaddress import ip_address, ip_network
+
+from sampan.api.types.core_v1 import Service
+from sampan.machinery.object_key import key_of
+
+_MOST_ADDRESSES = 4096
+_SHARE_OF_NODES = 2
+"""Half of a node CIDR is for nodes."""
+
+
+class NoLoadBalancerAddress(Exception):
+    """There is no address for a load balancer."""
+
+
+def addresses_in(service: Service) -> list[str]:
+    """Return the addresses that the status of a service has."""
+    return [ingress.ip for ingress in service.status.loadBalancer.ingress if ingress.ip]
+
+
+def pool_of(cidr: str) -> Iterator[str]:
+    """Yield the addresses of a node CIDR that load balancers may have, beginning with the last one."""
+    network = ip_network(cidr)
+    count = min(network.num_addresses // _SHARE_OF_NODES, _MOST_ADDRESSES)
+    for number in range(2, count + 1):
+        yield str(network[-number])
+
+
+def is_in_pool(address: str, cidr: str) -> bool:
+    network, candidate = ip_network(cidr), ip_address(address)
+    if candidate not in network:
+        return False
+    distance = int(network[-1]) - int(candidate)
+    return 1 <= distance < min(network.num_addresses // _SHARE_OF_NODES, _MOST_ADDRESSES)
+
+
+def own_addresses_for(service: Service, others: Iterable[Service], cidrs: Sequence[str]) -> list[str]:
+    """Return an address of its own for each IP family of a service. It keeps the ones that it has; the first one may be
+    requested by `loadBalancerIP`. Raise NoLoadBalancerAddress."""
+    used = {address for other in others if key_of(other) != key_of(service) for address in addresses_in(other)}
+    families = service.spec.ipFamilies or ["IPv4"]
+    chosen = [cidr for family in families for cidr in cidrs if (":" in cidr) == (family == "IPv6")]
+    if not chosen:
+        raise NoLoadBalancerAddress(f"the nodes have no addresses of {' or '.join(families)}")
+    return [_own_address(service, cidr, used) for cidr in chosen]
+
+
+def _own_address(service: Service, cidr: str, used: set[str]) -> str:
+    requested = service.spec.loadBalancerIP
+    if requested and (":" in requested) == (":" in cidr):
+        if not is_in_pool(requested, cidr):
+            first, last = (list(pool_of(cidr))[index] for index in (-1, 0))
+            raise NoLoadBalancerAddress(f"loadBalancerIP {requested} is not between {first} and {last}")
+        if requested in used:
+            raise NoLoadBalancerAddress(f"loadBalancerIP {requested} belongs to another service")
+        return requested
+    kept = [address for address in addresses_in(service) if is_in_pool(address, cidr) and address not in used]
+    address = next(iter(kept), None) or next((address for address in pool_of(cidr) if address not in used), None)
+    if address is None:
+        raise NoLoadBalancerAddress(f"all addresses of {cidr} are in use")
+    return address
+
+
+def shared_addresses_for(service: Service, others: Iterable[Service], addresses: Sequence[str]) -> list[str]:
+    """Return the addresses of the machine in the IP families of a service. Raise NoLoadBalancerAddress if another
+    service has one of its ports."""
+    ports = {(port.protocol or "TCP", port.port) for port in service.spec.ports}
+    for other in others:
+        if key_of(other) == key_of(service) or not addresses_in(other):
+            continue
+        clashes = ports & {(port.protocol or "TCP", port.port) for port in other.spec.ports}
+        for protocol, port in sorted(clashes):
+            raise NoLoadBalancerAddress(f"port {port}/{protocol} of the machine belongs to the service {key_of(other)}")
+    families = service.spec.ipFamilies or ["IPv4"]
+    chosen = [next((a for a in addresses if (":" in a) == (family == "IPv6")), "") for family in families]
+    if not any(chosen):
+        raise NoLoadBalancerAddress(f"the machine has no address of {' or '.join(families)}")
+    return [address for address in chosen if address]

@@ -1,0 +1,102 @@
+"""The cloud provider of `sampan up`, which the service-lb-controller calls. Its errors become events of the service."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+import msgspec
+
+from sampan.api.types.core_v1 import LoadBalancerIngress, LoadBalancerStatus, Node, Service
+from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.object_key import NamespacedName, key_of
+from sampan.network.http_port import bound_socket
+from sampan.network.load_balancer.addresses import (
+    NoLoadBalancerAddress,
+    addresses_in,
+    own_addresses_for,
+    shared_addresses_for,
+)
+
+_KINDS = {"TCP": socket.SOCK_STREAM, "UDP": socket.SOCK_DGRAM}
+
+
+class LoadBalancerError(Exception):
+    """A load balancer cannot be provided. The message is shown to users."""
+
+
+class EmbeddedLoadBalancers:
+    """Gives services addresses: of the node CIDRs, if there are any, or else those of the machine."""
+
+    def __init__(
+        self,
+        *,
+        services: Callable[[], Awaitable[Iterable[Service]]],
+        node_cidrs: Sequence[str],
+        machine_addresses: Sequence[str],
+    ) -> None:
+        """`services` returns all services of the cluster."""
+        self._services, self._node_cidrs, self._machine_addresses = services, node_cidrs, machine_addresses
+        self._assigned: dict[NamespacedName, LoadBalancerStatus] = {}
+        """What was assigned in this process, as the objects of `services` may be older."""
+
+    async def get(self, service: Service) -> LoadBalancerStatus | None:
+        return self._assigned.get(key_of(service)) or (service.status.loadBalancer if addresses_in(service) else None)
+
+    async def ensure(self, service: Service, nodes: Sequence[Node]) -> LoadBalancerStatus:
+        """Return the addresses of a service. Raise LoadBalancerError."""
+        try:
+            addresses = self._addresses_for(service, await self._services())
+        except NoLoadBalancerAddress as error:
+            raise LoadBalancerError(str(error)) from None
+        ingress = [LoadBalancerIngress(ip=address, ipMode="VIP") for address in addresses]
+        status = self._assigned[key_of(service)] = LoadBalancerStatus(ingress=ingress)
+        return status
+
+    async def update(self, service: Service, nodes: Sequence[Node]) -> None:
+        """Nothing to do: the routes follow the nodes by themselves."""
+
+    async def delete(self, service: Service) -> None:
+        self._assigned.pop(key_of(service), None)
+
+    def _addresses_for(self, service: Service, services: Iterable[Service]) -> list[str]:
+        others = [self._with_status(other) for other in services if other.spec.type == "LoadBalancer"]
+        if self._node_cidrs:
+            return own_addresses_for(service, others, self._node_cidrs)
+        addresses = shared_addresses_for(service, others, self._machine_addresses)
+        if key_of(service) not in self._assigned:
+            _check_ports(service, addresses)
+        return addresses
+
+    def _with_status(self, service: Service) -> Service:
+        status = self._assigned.get(key_of(service))
+        if status is None:
+            return service
+        return msgspec.structs.replace(service, status=msgspec.structs.replace(service.status, loadBalancer=status))
+
+
+def _check_ports(service: Service, addresses: Sequence[str]) -> None:
+    """Raise NoLoadBalancerAddress if a program of the machine listens on a port of the service: its clients would reach
+    the service instead."""
+    for port in service.spec.ports:
+        kind = _KINDS.get(port.protocol or "TCP")
+        for address in addresses if kind is not None else ():
+            try:
+                bound_socket(NetworkNamespace(), address, port.port, kind or socket.SOCK_STREAM).close()
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    raise NoLoadBalancerAddress(
+                        f"port {port.port}/{port.protocol} of {address} is in use by a program of this machine"
+                    ) from None
+
+
+class EmbeddedProvider:
+    """The part of a cloud provider that `sampan up` has: load balancers."""
+
+    name = "sampan"
+    instances: None = None
+    routes: None = None
+
+    def __init__(self, load_balancers: EmbeddedLoadBalancers) -> None:
+        self.load_balancers = load_balancers

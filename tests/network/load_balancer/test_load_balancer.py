@@ -1,0 +1,152 @@
+"""Embedded load balancers: addresses, placement, and routes with real packets."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from functools import partial
+
+import pytest
+
+from sampan.api.types.core_v1 import Node, NodeAddress, NodeCondition, NodeStatus, Service
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.machinery.network_namespace import NetworkNamespace, in_network
+from sampan.machinery.object_key import NamespacedName
+from sampan.network import netlink
+from sampan.network.http_port import bound_socket
+from sampan.network.load_balancer.addresses import (
+    NoLoadBalancerAddress,
+    is_in_pool,
+    own_addresses_for,
+    pool_of,
+    shared_addresses_for,
+)
+from sampan.network.load_balancer.placement import gateways
+from sampan.network.load_balancer.provider import EmbeddedLoadBalancers, LoadBalancerError
+from sampan.network.load_balancer.routes import route_addresses
+from tests.network.pods.lab import OUTSIDE_IP, Lab, needs_network
+from tests.network.proxy.objects import endpoint, endpoint_slice, port, service
+from tests.ports import free_port
+
+CIDR, CIDR6 = "10.89.0.0/24", "fd00:1::/64"
+
+
+def balanced(
+    name: str, *ingress: str, families: Sequence[str] = ("IPv4",), number: int = 80, **spec: object
+) -> Service:
+    return service(name, port(number), type="LoadBalancer", ingress=ingress, ipFamilies=list(families), **spec)  # type: ignore[arg-type]
+
+
+def node(name: str, *addresses: str, ready: str = "True") -> Node:
+    return Node(
+        metadata=ObjectMeta(name=name),
+        status=NodeStatus(
+            addresses=[NodeAddress(type="InternalIP", address=address) for address in addresses],
+            conditions=[NodeCondition(type="Ready", status=ready)],
+        ),
+    )
+
+
+class TestAddresses:
+    def test_each_service_has_an_address_of_its_own(self) -> None:
+        first = balanced("a", *own_addresses_for(balanced("a"), [], [CIDR]))
+        second = own_addresses_for(balanced("b"), [first], [CIDR])
+        assert (own_addresses_for(balanced("a"), [], [CIDR]), second) == (["10.89.0.254"], ["10.89.0.253"])
+        assert own_addresses_for(balanced("b", *second), [first], [CIDR]) == second, "it keeps its address"
+
+    def test_families(self) -> None:
+        dual = own_addresses_for(balanced("a", families=["IPv6", "IPv4"]), [], [CIDR, CIDR6])
+        assert dual == ["fd00:1::ffff:ffff:ffff:fffe", "10.89.0.254"]
+        with pytest.raises(NoLoadBalancerAddress, match="no addresses of IPv6"):
+            own_addresses_for(balanced("a", families=["IPv6"]), [], [CIDR])
+
+    def test_a_requested_address(self) -> None:
+        assert own_addresses_for(balanced("a", loadBalancerIP="10.89.0.200"), [], [CIDR]) == ["10.89.0.200"]
+        with pytest.raises(NoLoadBalancerAddress, match="belongs to another service"):
+            own_addresses_for(balanced("a", loadBalancerIP="10.89.0.200"), [balanced("b", "10.89.0.200")], [CIDR])
+        with pytest.raises(NoLoadBalancerAddress, match=r"is not between 10\.89\.0\.128 and 10\.89\.0\.254"):
+            own_addresses_for(balanced("a", loadBalancerIP="10.89.0.2"), [], [CIDR])
+
+    def test_a_full_pool(self) -> None:
+        pool = list(pool_of(CIDR))
+        assert len(pool) == 127
+        assert all(is_in_pool(address, CIDR) for address in pool)
+        others = [balanced(f"s{number}", address) for number, address in enumerate(pool)]
+        with pytest.raises(NoLoadBalancerAddress, match=r"all addresses of 10\.89\.0\.0/24 are in use"):
+            own_addresses_for(balanced("a"), others, [CIDR])
+
+    def test_services_share_the_address_of_the_machine(self) -> None:
+        machine = ["192.0.2.1", "2001:db8::1"]
+        assert shared_addresses_for(balanced("a"), [], machine) == machine[:1]
+        assert shared_addresses_for(balanced("a", number=81), [balanced("b", "192.0.2.1")], machine) == machine[:1]
+        with pytest.raises(NoLoadBalancerAddress, match="port 80/TCP of the machine belongs to the service default/b"):
+            shared_addresses_for(balanced("a"), [balanced("b", "192.0.2.1")], machine)
+
+
+class TestPlacement:
+    NODES = (node("a", "10.89.0.2", "fd00:1::2"), node("b", "10.89.0.3"), node("far", "192.0.2.9"))
+
+    def test_an_address_moves_when_its_node_dies(self) -> None:
+        services = [balanced(f"s{number}", f"10.89.0.{254 - number}") for number in range(20)]
+        before = gateways(services, self.NODES, {}, [CIDR])
+        assert set(before.values()) == {"10.89.0.2", "10.89.0.3"}
+        dead = node("b", "10.89.0.3", ready="Unknown")
+        after = gateways(services, [self.NODES[0], dead], {}, [CIDR])
+        assert set(after.values()) == {"10.89.0.2"}
+        assert gateways(services, [dead], {}, [CIDR]) == {}
+
+    def test_only_the_services_of_the_dead_node_move(self) -> None:
+        nodes = [*self.NODES, node("c", "10.89.0.4")]
+        services = [balanced(f"s{number}", f"10.89.0.{254 - number}") for number in range(20)]
+        before, after = gateways(services, nodes, {}, [CIDR]), gateways(services, nodes[:3], {}, [CIDR])
+        assert all(after[address] == gateway for address, gateway in before.items() if gateway != "10.89.0.4")
+
+    def test_the_policy_local_needs_an_endpoint(self) -> None:
+        local = balanced("web", "10.89.0.254", externalTrafficPolicy="Local")
+        slices = {NamespacedName("default", "web"): [endpoint_slice("web", endpoint("10.0.0.1", node="b"))]}
+        assert gateways([local], self.NODES, slices, [CIDR]) == {"10.89.0.254": "10.89.0.3"}
+        assert gateways([local], self.NODES, {}, [CIDR]) == {}
+
+    def test_families_and_other_addresses(self) -> None:
+        dual = balanced("web", "fd00:1::ffff:ffff:ffff:fffe", "203.0.113.1")
+        assert gateways([dual], self.NODES, {}, [CIDR, CIDR6]) == {"fd00:1::ffff:ffff:ffff:fffe": "fd00:1::2"}
+
+
+class TestProvider:
+    def provider(self, *services: Service, cidrs: Sequence[str] = ()) -> EmbeddedLoadBalancers:
+        async def list_services() -> list[Service]:
+            return list(services)
+
+        return EmbeddedLoadBalancers(services=list_services, node_cidrs=cidrs, machine_addresses=["127.0.0.1"])
+
+    async def test_services_made_at_the_same_time(self) -> None:
+        first, second = balanced("a"), balanced("b")
+        provider = self.provider(first, second, cidrs=[CIDR])
+        statuses = [await provider.ensure(obj, []) for obj in (first, second)]
+        assert [status.ingress[0].ip for status in statuses] == ["10.89.0.254", "10.89.0.253"]
+        assert await provider.get(first) == statuses[0]
+        await provider.delete(first)
+        assert await provider.get(first) is None
+        assert (await provider.ensure(balanced("c"), [])).ingress[0].ip == "10.89.0.254"
+
+    async def test_a_port_of_another_program(self) -> None:
+        number = free_port()
+        message = f"port {number}/TCP of 127.0.0.1 is in use by a program"
+        with bound_socket(NetworkNamespace(), "127.0.0.1", number), pytest.raises(LoadBalancerError, match=message):
+            await self.provider().ensure(balanced("a", number=number), [])
+        status = await self.provider().ensure(balanced("a", number=number), [])
+        assert [ingress.ip for ingress in status.ingress] == ["127.0.0.1"]
+
+
+@needs_network
+def test_routes(lab: Lab) -> None:
+    """An address leads to a node, then to another one, then nowhere; other routes stay."""
+
+    def current() -> dict[str, str]:
+        with netlink.opened() as link:
+            return netlink.address_routes(link, socket.if_nametoindex("up0"))
+
+    apply = partial(route_addresses, "up0")
+    for desired in ({"203.0.113.1": OUTSIDE_IP}, {"203.0.113.1": "192.0.2.3", "203.0.113.2": OUTSIDE_IP}, {}):
+        in_network(lab.node, partial(apply, desired))
+        assert in_network(lab.node, current) == desired
