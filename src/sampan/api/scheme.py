@@ -6,7 +6,8 @@ removed. Types are imported on first use.
 
 import importlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 
@@ -44,6 +45,7 @@ class Scheme:
         self._version_priority: dict[tuple[str, str], int] = {}
         self.generation = 0
         """Incremented with every change, so that data derived from the resources can detect that it is out of date."""
+        self._listeners: list[Callable[[], None]] = []
         for group_version in group_versions:
             self._group_priority[group_version.group] = group_version.group_priority
             self._version_priority[group_version.group, group_version.version] = group_version.version_priority
@@ -56,6 +58,20 @@ class Scheme:
         self.generation += 1
         self._resources[resource.group, resource.version, resource.plural] = resource
         self._kinds[resource.group, resource.version, resource.kind] = resource
+        self._notify()
+
+    @contextmanager
+    def on_change(self, notify: Callable[[], None]) -> Iterator[None]:
+        """Call a function after every change for the duration of the block."""
+        self._listeners.append(notify)
+        try:
+            yield
+        finally:
+            self._listeners.remove(notify)
+
+    def _notify(self) -> None:
+        for notify in self._listeners:
+            notify()
 
     def remove(self, resource: Resource) -> None:
         """Stop serving the resource with this group, version and plural, if there is one."""
@@ -63,6 +79,7 @@ class Scheme:
         if removed is not None:
             self.generation += 1
             del self._kinds[removed.group, removed.version, removed.kind]
+            self._notify()
 
     def resource(self, group: str, version: str, plural: str) -> Resource | None:
         return self._resources.get((group, version, plural))

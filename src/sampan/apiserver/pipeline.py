@@ -34,6 +34,11 @@ class Authenticator(Protocol):
         """Return the user who sent the request. Raise Unauthorized if its credentials are invalid."""
 
 
+class Aggregation(Protocol):
+    async def serve(self, call: Call) -> ApiResponse | None:
+        """Return the response of another server to a request for its group version; None if this server serves it."""
+
+
 class Auditor(Protocol):
     def begin(self, call: Call) -> AuditContext | None:
         """Start the audit record of a classified, authenticated request; return None if it is not audited."""
@@ -61,6 +66,8 @@ class Pipeline:
         """The handlers by first path element. A handler looks up the longest matching path itself."""
         self._recorder = recorder
         self._auditor = auditor
+        self.aggregation: Aggregation | None = None
+        """The API groups of other servers; None while there are none."""
 
     async def serve(self, call: Call) -> ApiResponse:
         try:
@@ -155,6 +162,8 @@ class Pipeline:
     async def _dispatch(self, call: Call) -> ApiResponse:
         resource = call.resource
         if resource is None:
+            if self.aggregation is not None and (response := await self.aggregation.serve(call)) is not None:
+                return response
             serve = self._nonresource_handlers.get(call.path.split("/", 2)[1])
             return await serve(call) if serve is not None else path_not_found()
         behaviour = self.endpoints.registry.behaviour(resource)

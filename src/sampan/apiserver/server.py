@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from sampan.api.scheme import Scheme, builtin_scheme
 from sampan.api.types.core_v1 import Secret
 from sampan.apiserver.admission.chain import AdmissionChain
-from sampan.apiserver.admission.contract import validating
 from sampan.apiserver.admission.plugins import default_plugins
+from sampan.apiserver.aggregation.controller import AggregationController
 from sampan.apiserver.auth_services import AuthServices
 from sampan.apiserver.authn.assembly import account_keys, audiences, authenticators, oidc_tokens
 from sampan.apiserver.authn.cluster_authentication_trust import ClusterAuthenticationTrust, trust_data
@@ -45,7 +45,6 @@ from sampan.apiserver.proxy.upstream import Upstream
 from sampan.apiserver.registry.allocation import AllocationRepair, ServiceRanges
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request.call import MASTERS, UserInfo, request_in_frame
-from sampan.apiserver.unserved import UnservedKinds
 from sampan.apiserver.webhooks.client import WebhookClients
 from sampan.machinery.clock import Clock, RealClock
 from sampan.machinery.flight_recorder import FlightRecorder
@@ -88,6 +87,7 @@ class ApiServer:
         self.debug: dict[str, NonResourceHandler] = {}
         """Debug handlers of components in this process, by path below /debug."""
         self._tasks: _BackgroundTasks | None = None
+        self._aggregation: AggregationController | None = None
         self._running = AsyncExitStack()
         self.registry = Registry(
             scheme=self.scheme,
@@ -170,6 +170,7 @@ class ApiServer:
             await reconcile(self.pipeline, self.security.rules)
             self._start(AllocationRepair(registry=self.registry, clock=RealClock()).run())
             self._start(self._run_metrics())
+            self._start_aggregation()
             definitions = DefinitionController(pipeline=self.pipeline)
             self._start(definitions.run())
             await definitions.wait_synced()
@@ -195,11 +196,15 @@ class ApiServer:
         from sampan.apiserver.metrics_api.resource_metrics import KubeletSummaries
 
         summaries = KubeletSummaries(upstream=self.upstream, clock=self.clock)
+        await MetricsApi(pipeline=self.pipeline, summaries=summaries).run(self._has_kubelets)
+
+    def _start_aggregation(self) -> None:
         client = self.config.proxy_client
-        api = MetricsApi(pipeline=self.pipeline, upstream=self.upstream, summaries=summaries, client=client)
+        aggregation = AggregationController(pipeline=self.pipeline, upstream=self.upstream, client=client)
+        self.pipeline.aggregation = self._aggregation = aggregation
         if client is not None:
-            self._start(reloading_proxy_client(client, api.renew_client).run())
-        await api.run(self._has_kubelets)
+            self._start(reloading_proxy_client(client, aggregation.renew_client).run())
+        self._start(aggregation.run())
 
     def loopback(self, user: UserInfo = SYSTEM) -> LoopbackTransport:
         """Return a transport for a client in this process."""
@@ -248,6 +253,7 @@ class ApiServer:
                 metrics=self.metrics,
                 recorder=self.recorder,
                 debug=self.debug,
+                remote=lambda: self._aggregation,
             ),
             recorder=self.recorder,
             auditor=self._auditor(endpoints),
@@ -279,7 +285,7 @@ class ApiServer:
         config = self.config
         disabled, enabled = config.disabled_admission_plugins, config.enabled_admission_plugins
         plugins = default_plugins(disabled, enabled, config.admission_configurations)
-        return AdmissionChain([*plugins, validating(UnservedKinds())])
+        return AdmissionChain(plugins)
 
     async def _check_bootstrap(self) -> None:
         if not self._is_bootstrapped:

@@ -15,7 +15,6 @@ from sampan.api.types.apiregistration_v1 import APIService
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.apiserver.bootstrap import SYSTEM
 from sampan.apiserver.metrics_api import resource_metrics
-from sampan.apiserver.metrics_api.aggregated import AggregatedApi, ClientFiles
 from sampan.apiserver.metrics_api.resource_metrics import GROUP, VERSION, KubeletSummaries, Value
 from sampan.apiserver.registry.behaviour import Handler, ResourceBehaviour
 from sampan.apiserver.request import options
@@ -29,7 +28,6 @@ from sampan.storage.cacher import ADDED, MODIFIED, CacheError, ListQuery, Object
 if TYPE_CHECKING:
     from sampan.apiserver.endpoints import ApiEndpoints
     from sampan.apiserver.pipeline import Pipeline
-    from sampan.apiserver.proxy.upstream import Upstream
     from sampan.apiserver.registry.registry import Registry
     from sampan.apiserver.request.call import Call
 
@@ -76,13 +74,10 @@ PODS = Resource(
 
 
 class MetricsApi:
-    """Serves the metrics API once there is a kubelet. If an APIService names a service, requests are proxied to it
-    instead."""
+    """Serves the metrics API once there is a kubelet, unless an APIService names another server of it."""
 
-    def __init__(
-        self, *, pipeline: Pipeline, upstream: Upstream, summaries: KubeletSummaries, client: ClientFiles | None = None
-    ) -> None:
-        self._pipeline, self._upstream, self._summaries, self._client = pipeline, upstream, summaries, client
+    def __init__(self, *, pipeline: Pipeline, summaries: KubeletSummaries) -> None:
+        self._pipeline, self._summaries = pipeline, summaries
         self._registry = pipeline.endpoints.registry
         self._service: APIService | None = None
         self._has_kubelets = False
@@ -98,10 +93,6 @@ class MetricsApi:
             self._has_kubelets = True
             await ensure_reader_role(self._pipeline)
             self._apply()
-
-    def renew_client(self) -> None:
-        """Reload the client certificate for the proxied service."""
-        self._apply()
 
     async def _wait_for_kubelet(self, kubelets: asyncio.Event) -> None:
         await first_kubelet(self._registry)
@@ -139,12 +130,7 @@ class MetricsApi:
 
     def _handlers(self) -> dict[str, Handler] | None:
         """Return the handlers by plural; None while the API is not served."""
-        if self._service is not None:
-            elsewhere = AggregatedApi(
-                registry=self._registry, upstream=self._upstream, service=self._service, client=self._client
-            )
-            return dict.fromkeys((NODES.plural, PODS.plural), elsewhere.serve)
-        if not self._has_kubelets:
+        if self._service is not None or not self._has_kubelets:
             return None
         return {NODES.plural: self._serve_nodes, PODS.plural: self._serve_pods}
 

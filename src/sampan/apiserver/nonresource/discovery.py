@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
 from sampan.api import discovery, paths
 from sampan.api.codec import json as json_codec
 from sampan.api.scheme import Scheme
+from sampan.api.types.apiregistration_v1 import APIService
+from sampan.api.types.meta_v1 import APIResource
+from sampan.apiserver.aggregation.discovery_documents import version_discovery
 from sampan.apiserver.request import negotiation
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.negotiation import OBJECT_MEDIA_TYPES, OutputFormat
@@ -22,11 +25,35 @@ _AGGREGATED = ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2")
 _CORE = "v1"
 
 
+class RemoteVersion(Protocol):
+    """A group version that another server serves."""
+
+    @property
+    def service(self) -> APIService: ...
+    @property
+    def resources(self) -> Sequence[APIResource]: ...
+    @property
+    def is_available(self) -> bool: ...
+
+
+class RemoteGroups(Protocol):
+    """The API groups of other servers."""
+
+    @property
+    def generation(self) -> int:
+        """Incremented with every change."""
+
+    def remote_versions(self) -> Mapping[str, Sequence[RemoteVersion]]:
+        """Return the group versions by group, ordered by priority."""
+
+
 class DiscoveryHandler:
-    def __init__(self, *, scheme: Scheme, address: Callable[[], str]) -> None:
-        self._scheme, self._address = scheme, address
+    def __init__(
+        self, *, scheme: Scheme, address: Callable[[], str], remote: Callable[[], RemoteGroups | None] = lambda: None
+    ) -> None:
+        self._scheme, self._address, self._remote = scheme, address, remote
         self._kept: dict[str, bytes] = {}
-        self._generation = -1
+        self._generation = (-1, -1)
 
     async def core(self, call: Call) -> ApiResponse:
         """Serve every path below /api that is not a resource."""
@@ -50,7 +77,7 @@ class DiscoveryHandler:
                 return await self._aggregate(call, form, "groups")
             return self._plain(call, self._document("list", self._group_list))
         group = parts[0]
-        if not group or group not in self._scheme.groups():
+        if not group or (group not in self._scheme.groups() and group not in self._remote_versions()):
             return path_not_found()
         if len(parts) == 1:
             return self._plain(call, self._document(f"group {group}", lambda: self._group_document(group)))
@@ -83,8 +110,8 @@ class DiscoveryHandler:
         return self._plain(call, self._document(key, lambda: _resource_list(self._scheme, group, version)))
 
     async def _aggregate(self, call: Call, form: OutputFormat, which: str) -> ApiResponse:
-        groups = [""] if which == "core" else [group for group in self._scheme.groups() if group]
-        raw = self._document(which, lambda: _aggregate(self._scheme, groups))
+        groups = [""] if which == "core" else self._groups()
+        raw = self._document(which, lambda: _aggregate(self._scheme, groups, self._remote_versions()))
         etag = f'"{self._document(f"tag {which}", lambda: _hash(raw)).decode()}"'
         headers = {"ETag": etag, "Vary": "Accept", "Cache-Control": "public"}
         kind, group, version = _AGGREGATED
@@ -97,20 +124,36 @@ class DiscoveryHandler:
 
     def _document(self, key: str, make: Callable[[], bytes]) -> bytes:
         """Return a cached document, which is regenerated if resources were added or removed."""
-        if self._generation != self._scheme.generation:
+        remote = self._remote()
+        generation = self._scheme.generation, remote.generation if remote is not None else 0
+        if self._generation != generation:
             self._kept.clear()
-            self._generation = self._scheme.generation
+            self._generation = generation
         document = self._kept.get(key)
         if document is None:
             document = self._kept[key] = make()
         return document
 
     def _group_list(self) -> bytes:
-        groups = [_group(self._scheme, group) for group in self._scheme.groups() if group]
+        remote = self._remote_versions()
+        groups = [_group(self._scheme, group, remote.get(group, ())) for group in self._groups()]
         return json_codec.encode({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 
     def _group_document(self, group: str) -> bytes:
-        return json_codec.encode({"kind": "APIGroup", "apiVersion": "v1", **_group(self._scheme, group)})
+        document = _group(self._scheme, group, self._remote_versions().get(group, ()))
+        return json_codec.encode({"kind": "APIGroup", "apiVersion": "v1", **document})
+
+    def _remote_versions(self) -> Mapping[str, Sequence[RemoteVersion]]:
+        remote = self._remote()
+        return remote.remote_versions() if remote is not None else {}
+
+    def _groups(self) -> list[str]:
+        """Return the groups of this server and of other servers by priority, without the core group."""
+        priorities = {group: self._scheme.group_priority(group) for group in self._scheme.groups() if group}
+        for group, versions in self._remote_versions().items():
+            own = priorities.get(group, 0)
+            priorities[group] = max(own, *(remote.service.spec.groupPriorityMinimum for remote in versions))
+        return sorted(priorities, key=lambda group: (-priorities[group], group))
 
     def _is_custom(self, group: str) -> bool:
         return any(resource.is_custom for resource in self._scheme if resource.group == group)
@@ -148,8 +191,9 @@ def _versions(address: str) -> bytes:
     return json_codec.encode(versions)
 
 
-def _group(scheme: Scheme, group: str) -> dict[str, Any]:
-    versions = [{"groupVersion": f"{group}/{version}", "version": version} for version in scheme.versions(group)]
+def _group(scheme: Scheme, group: str, remote: Sequence[RemoteVersion]) -> dict[str, Any]:
+    names = list(dict.fromkeys([*scheme.versions(group), *(row.service.spec.version for row in remote)]))
+    versions = [{"groupVersion": f"{group}/{version}", "version": version} for version in names]
     return {"name": group, "versions": versions, "preferredVersion": versions[0]}
 
 
@@ -160,17 +204,17 @@ def _resource_list(scheme: Scheme, group: str, version: str) -> bytes:
     return json_codec.encode({**title, "groupVersion": name, "resources": entries})
 
 
-def _aggregate(scheme: Scheme, groups: list[str]) -> bytes:
-    items = [
-        {
-            "metadata": {"name": group} if group else {},
-            "versions": [
-                discovery.version_discovery(version, scheme.resources(group, version))
-                for version in scheme.versions(group)
-            ],
+def _aggregate(scheme: Scheme, groups: list[str], remote: Mapping[str, Sequence[RemoteVersion]]) -> bytes:
+    items = []
+    for group in groups:
+        versions = {
+            version: discovery.version_discovery(version, scheme.resources(group, version))
+            for version in scheme.versions(group)
         }
-        for group in groups
-    ]
+        for row in remote.get(group, ()):
+            name = row.service.spec.version
+            versions[name] = version_discovery(name, row.resources, is_fresh=row.is_available)
+        items.append({"metadata": {"name": group} if group else {}, "versions": list(versions.values())})
     kind, group, version = _AGGREGATED
     return json_codec.encode({"kind": kind, "apiVersion": f"{group}/{version}", "metadata": {}, "items": items})
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sampan.apiserver.nonresource.debug import PATH as FLIGHT
 from sampan.apiserver.nonresource.debug import DebugHandler, FlightRecorderHandler, MetricsHandler
-from sampan.apiserver.nonresource.discovery import DiscoveryHandler
+from sampan.apiserver.nonresource.discovery import DiscoveryHandler, RemoteGroups
 from sampan.apiserver.nonresource.health import HealthCheck, HealthHandler, store_check, writable_store_check
 from sampan.apiserver.nonresource.openapi import OpenApiHandler
 from sampan.apiserver.nonresource.server_info import CONFIGURATION, KEYS, IndexHandler, OpenIdHandler, version
@@ -32,11 +32,13 @@ def nonresource_handlers(
     recorder: FlightRecorder | None = None,
     debug: Mapping[str, NonResourceHandler] | None = None,
     openid: OpenIdHandler | None = None,
+    remote: Callable[[], RemoteGroups | None] = lambda: None,
 ) -> Mapping[str, NonResourceHandler]:
     """Return the handlers by the first element of their path. `address` returns where clients reach the server
     (host:port); `checks` are additional health checks, `ready_checks` only apply to readiness. `debug` are further
-    handlers below /debug by their full path, looked up on each request."""
-    discovery = DiscoveryHandler(scheme=registry.scheme, address=address)
+    handlers below /debug by their full path, looked up on each request. `remote` returns the API groups of other
+    servers."""
+    discovery = DiscoveryHandler(scheme=registry.scheme, address=address, remote=remote)
     health = HealthHandler(
         checks=[store_check(registry.backend), *checks],
         ready_checks=[writable_store_check(registry.backend), *ready_checks],

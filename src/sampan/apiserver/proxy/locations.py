@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+import ssl
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sampan.api.integers import parse_int64, parse_port
 from sampan.api.types.core_v1 import EndpointAddress, Node, Pod, Service
@@ -34,6 +35,11 @@ class Location:
     """The name that the server certificate must have, if it is not the host."""
     pod: tuple[str, str] | None = None
     """The namespace and name of the pod with this address, if the endpoints name it."""
+    tls: ssl.SSLContext | None = field(default=None, compare=False, repr=False)
+    """The TLS settings for a server of another API, whose certificate is verified."""
+
+    def with_tls(self, tls: ssl.SSLContext, server_name: str) -> Location:
+        return replace(self, is_tls=True, tls=tls, server_name=server_name)
 
     @property
     def scheme(self) -> str:

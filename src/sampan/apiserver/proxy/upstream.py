@@ -6,7 +6,7 @@ import asyncio
 import errno
 import os
 import ssl
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
@@ -36,6 +36,7 @@ _HOP = {
 _NOT_OURS_TO_SEND = {"authorization", "host", "expect"}
 """Headers that are meant for this server only, or set again."""
 _IMPERSONATION = "impersonate-"
+_REMOTE_USER = "x-remote-"
 _CORS = {f"access-control-allow-{name}" for name in ("credentials", "headers", "methods", "origin")}
 _ON_THE_LOOP_BYTES = 16 << 10
 """Pages up to this size are rewritten on the event loop, larger ones in a thread: 16 kB may take about 10 ms."""
@@ -76,13 +77,19 @@ class Upstream:
     # -- requests ----------------------------------------------------------------------------------------------------
 
     async def forward(
-        self, request: web.BaseRequest, location: Location, target: str, prefix: str | None
+        self,
+        request: web.BaseRequest,
+        location: Location,
+        target: str,
+        prefix: str | None,
+        user: Sequence[tuple[str, str]] = (),
     ) -> web.StreamResponse:
         """Forward a request and return the response. `target` is the path and query there; `prefix` is the path of the
-        proxy that precedes it here, or None if links are not rewritten."""
+        proxy that precedes it here, or None if links are not rewritten. `user` are headers that name the user, which
+        replace those of the client."""
         if handshake.is_upgrade(lambda name: request.headers.getall(name, [])):
-            return await self.upgrade(request, location, target)
-        headers = _request_headers(request)
+            return await self.upgrade(request, location, target, user)
+        headers = _with_user(_request_headers(request), user)
         if prefix is not None:
             headers["X-Forwarded-Uri"] = prefix + target.partition("?")[0]
         upstream_response = await self._sent(request, location, target, headers)
@@ -154,25 +161,27 @@ class Upstream:
         headers: Iterable[tuple[str, str]],
         tls: ssl.SSLContext,
         server_name: str,
+        method: str = "GET",
+        body: bytes = b"",
     ) -> RawResponse:
-        """Send a GET on behalf of a user to a server whose certificate must have this name. Redirects are returned to
-        the client, not followed. Raise OSError as `fetch` does."""
+        """Send a request on behalf of a user to a server whose certificate must have this name. Redirects are returned
+        to the client, not followed. Raise OSError as `fetch` does."""
         options: dict[str, Any] = {
             "ssl": tls,
             "server_hostname": server_name,
             "skip_auto_headers": _SILENT_HEADERS,
         }
         try:
-            async with self._open().get(
-                self._url(location, target), headers=CIMultiDict(headers), **options
+            async with self._open().request(
+                method, self._url(location, target), headers=CIMultiDict(headers), data=body or None, **options
             ) as upstream_response:
-                body = await _whole(upstream_response, limits.AGGREGATED_RESPONSE_BYTES)
+                content = await _whole(upstream_response, limits.AGGREGATED_RESPONSE_BYTES)
         except aiohttp.ClientConnectorError as error:
             raise ConnectionError(dial_error(error.os_error, location)) from None
         except (aiohttp.ClientError, TimeoutError) as error:
             raise ConnectionError(str(error) or "timeout") from None
         kept = {name: upstream_response.headers[name] for name in _KEPT_HEADERS if name in upstream_response.headers}
-        return RawResponse(body, upstream_response.headers.get("Content-Type", ""), upstream_response.status, kept)
+        return RawResponse(content, upstream_response.headers.get("Content-Type", ""), upstream_response.status, kept)
 
     async def _sent(
         self, request: web.BaseRequest, location: Location, target: str, headers: CIMultiDict[str]
@@ -210,15 +219,20 @@ class Upstream:
     def _context(self, location: Location) -> ssl.SSLContext | bool:
         if not location.is_tls:
             return True
+        if location.tls is not None:
+            return location.tls
         return self.kubelets.tls() if location.is_kubelet else self._unverified
 
     # -- upgraded connections ----------------------------------------------------------------------------------------
 
-    async def upgrade(self, request: web.BaseRequest, location: Location, target: str) -> web.StreamResponse:
+    async def upgrade(
+        self, request: web.BaseRequest, location: Location, target: str, user: Sequence[tuple[str, str]] = ()
+    ) -> web.StreamResponse:
         """Send the upgrade request to the destination and connect both sides."""
         reader, writer = await self._dial(location)
         try:
-            writer.write(upgrade.request_head(request.method, target, _upgrade_headers(request)))
+            headers = _with_user(CIMultiDict(_upgrade_headers(request)), user)
+            writer.write(upgrade.request_head(request.method, target, headers.items()))
             await writer.drain()
             head = await upgrade.read_response_head(reader)
             if head.code != upgrade.SWITCHING:
@@ -295,6 +309,15 @@ def _upgrade_headers(request: web.BaseRequest) -> Iterator[tuple[str, str]]:
     yield "Host", request.headers.get("Host", "")
     _add_forwarded(headers, request)
     yield from headers.items()
+
+
+def _with_user(headers: CIMultiDict[str], user: Sequence[tuple[str, str]]) -> CIMultiDict[str]:
+    """Return headers in which only this server names the user."""
+    if user:
+        for name in {name for name in headers if name.lower().startswith(_REMOTE_USER)}:
+            headers.popall(name)
+        headers.extend(user)
+    return headers
 
 
 def _is_passed(name: str) -> bool:

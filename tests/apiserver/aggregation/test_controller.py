@@ -1,4 +1,4 @@
-"""Figures of kubelets elsewhere, and those of a service that an APIService names: real servers over TLS."""
+"""Metrics of kubelets in other processes, and an API of a service that an APIService names: real servers over TLS."""
 
 import asyncio
 import base64
@@ -13,9 +13,9 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from sampan.apiserver.metrics_api.aggregated import AggregatedApi
-from sampan.apiserver.metrics_api.api import NAME, MetricsApi
-from sampan.apiserver.metrics_api.resource_metrics import KubeletSummaries
+from sampan.apiserver.aggregation.controller import AggregationController
+from sampan.apiserver.aggregation.remote_api import RemoteApi
+from sampan.apiserver.metrics_api.api import NAME
 from sampan.apiserver.request.call import Call, Query, UserInfo
 from sampan.apiserver.server import own_address
 from sampan.cluster.pki import ADMIN, CA, PROXY_CA, PROXY_CLIENT
@@ -52,11 +52,17 @@ class There:
         self.ca, self.port = ca, 0
         self.asked: list[web.BaseRequest] = []
         self.peers: list[Any] = []
-        """Whom the callers' certificates name."""
+        """The subjects of the callers' certificates."""
+
+    def requests(self) -> list[web.BaseRequest]:
+        """Return the requests other than those for discovery."""
+        return [request for request in self.asked if request.path != METRICS]
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         self.asked.append(request)
         self.peers.append((request.get_extra_info("peercert") or {}).get("subject"))
+        if request.path == METRICS:
+            return web.json_response({"kind": "APIResourceList", "resources": [_entry("nodes"), _entry("pods")]})
         if request.path == "/stats/summary":
             return web.json_response(SUMMARY)
         if request.path.endswith("/namespaces/away/pods"):
@@ -64,6 +70,10 @@ class There:
         if request.path.endswith("/namespaces/vast/pods"):
             return web.Response(body=bytes(65 << 20))
         return web.json_response({"kind": "NodeMetricsList", "items": [], "path": request.raw_path}, status=203)
+
+
+def _entry(name: str) -> dict[str, Any]:
+    return {"name": name, "singularName": "", "namespaced": False, "kind": "Metrics", "verbs": ["get", "list"]}
 
 
 @asynccontextmanager
@@ -153,7 +163,13 @@ async def register(made: Cluster, port: int, **spec: Any) -> None:
         **spec,
     }
     await ask(made, "POST", REGISTRATIONS, {"metadata": {"name": REGISTRATION}, "spec": about})
-    await until(lambda: is_served(made))
+    await until(lambda: condition(made))
+
+
+async def condition(made: Cluster) -> dict[str, Any] | None:
+    """Return the condition Available of the registration once it is known."""
+    status = (await ask(made, "GET", f"{REGISTRATIONS}/{REGISTRATION}")).get("status", {})
+    return next(iter(status.get("conditions", [])), None)
 
 
 @needs_address
@@ -162,12 +178,16 @@ async def test_a_service_goes_first(tmp_path: Path) -> None:
         await register(made, far.port, caBundle=base64.b64encode(far.ca).decode())
         found = await ask(made, "GET", f"{METRICS}/nodes", labelSelector="a=b c")
         assert found["path"] == f"{METRICS}/nodes?labelSelector=a%3Db+c"
-        headers = far.asked[0].headers
+        headers = far.requests()[0].headers
         assert headers["X-Remote-User"] == "system:apiserver"
         assert headers.getall("X-Remote-Group") == ["system:masters", "system:authenticated"]
         assert "Authorization" not in headers
         resources = await ask(made, "GET", METRICS)
-        assert [one["name"] for one in resources["resources"]] == ["nodes", "pods"]
+        assert [resource["name"] for resource in resources["resources"]] == ["nodes", "pods"]
+        found_condition = await condition(made)
+        assert found_condition is not None
+        assert (found_condition["status"], found_condition["reason"]) == ("True", "Passed")
+        assert await is_served(made)
         await add_node(made, far.port)
         assert (await ask(made, "GET", f"{METRICS}/nodes"))["path"] == f"{METRICS}/nodes", "also with kubelets"
         await ask(made, "DELETE", f"{REGISTRATIONS}/{REGISTRATION}")
@@ -183,29 +203,28 @@ async def test_the_server_shows_who_it_is(tmp_path: Path, file: str, name: str) 
         item = await server.registry.open_store_of("apiregistration.k8s.io", "v1", "APIService").get("", REGISTRATION)
         service = item.object(server.registry.open_store_of("apiregistration.k8s.io", "v1", "APIService").codec.decode)
         files = (keys / file, keys / "admin.key")
-        elsewhere = AggregatedApi(registry=server.registry, upstream=server.upstream, service=service, client=files)
+        remote = RemoteApi(registry=server.registry, upstream=server.upstream, service=service, client=files)
         call = Call(method="GET", path=f"{METRICS}/pods", query=Query(""), headers={}, user=UserInfo("ann"))
-        await elsewhere.serve(server.pipeline.endpoints, call)
+        await remote.serve(call)
         assert far.asked[-1].headers["X-Remote-User"] == "ann"
         named = dict(pair for relative in far.peers[-1] or () for pair in relative)
         assert named.get("commonName", "") == name
 
 
 @needs_address
-async def test_what_shows_who_the_server_is_may_be_renewed(tmp_path: Path) -> None:
+async def test_the_client_certificate_of_the_server_can_be_renewed(tmp_path: Path) -> None:
     async with there(tmp_path) as far, cluster() as made:
         await register(made, far.port, insecureSkipTLSVerify=True)
         client = (tmp_path / "client.crt", tmp_path / "client.key")
         _take(tmp_path / "there", ADMIN, client)
-        upstream = made.server.upstream
-        summaries = KubeletSummaries(upstream=upstream, clock=made.clock)
-        api = MetricsApi(pipeline=made.server.pipeline, upstream=upstream, summaries=summaries, client=client)
+        server = made.server
+        controller = AggregationController(pipeline=server.pipeline, upstream=server.upstream, client=client)
         async with asyncio.TaskGroup() as group:
-            running = group.create_task(api.run(asyncio.Event()))
-            await until(lambda: _shows(made, far, "kubernetes-admin"))
+            running = group.create_task(controller.run())
+            await until(lambda: _shows(controller, far, "kubernetes-admin"))
             _take(tmp_path / "there", PROXY_CLIENT, client)
-            api.renew_client()
-            assert await _shows(made, far, "front-proxy-client")
+            controller.renew_client()
+            assert await _shows(controller, far, "front-proxy-client")
             running.cancel()
 
 
@@ -214,8 +233,10 @@ def _take(keys: Path, name: str, client: tuple[Path, Path]) -> None:
         file.write_bytes((keys / f"{name}.{suffix}").read_bytes())
 
 
-async def _shows(made: Cluster, far: There, name: str) -> bool:
-    await ask(made, "GET", f"{METRICS}/nodes")
+async def _shows(controller: AggregationController, far: There, name: str) -> bool:
+    call = Call(method="GET", path=f"{METRICS}/nodes", query=Query(""), headers={}, user=UserInfo("ann"))
+    if await controller.serve(call) is None:
+        return False
     shown: dict[str, str] = dict(pair for relative in far.peers[-1] or () for pair in relative)
     return shown.get("commonName", "") == name
 
@@ -227,7 +248,7 @@ async def test_nobody_goes_elsewhere_in_a_callers_name(tmp_path: Path) -> None:
         path = f"{METRICS}/namespaces/away/pods"
         answer = await made.transport.send(Asked(method="GET", path=path, headers={}))
         assert (answer.status, answer.headers["Location"]) == (307, "/secret")
-        assert [request.path for request in far.asked] == [path]
+        assert [request.path for request in far.requests()] == [path]
 
 
 @needs_address
@@ -247,15 +268,58 @@ async def _figures(made: Cluster) -> Any:
 
 @needs_address
 @pytest.mark.parametrize(
-    ("spec", "fault"),
+    ("spec", "reason", "message"),
     [
-        ({}, "error trying to reach service: .*certificate signed by unknown authority"),
-        ({"service": {"name": "figures", "namespace": "kube-system", "port": 444}}, "no service port 444 found"),
-        ({"service": {"name": "none", "namespace": "kube-system"}}, '"none" not found'),
+        ({}, "FailedDiscoveryCheck", "certificate signed by unknown authority"),
+        (
+            {"service": {"name": "figures", "namespace": "kube-system", "port": 444}},
+            "ServicePortError",
+            "is not listening on port 444",
+        ),
+        ({"service": {"name": "none", "namespace": "kube-system"}}, "ServiceNotFound", "is not present"),
     ],
 )
-async def test_a_service_that_cannot_be_reached(tmp_path: Path, spec: dict[str, Any], fault: str) -> None:
+async def test_a_service_that_cannot_be_reached(
+    tmp_path: Path, spec: dict[str, Any], reason: str, message: str
+) -> None:
     async with there(tmp_path) as far, cluster() as made:
         await register(made, far.port, **spec)
-        with pytest.raises(errors.ServiceUnavailable, match=fault):
+        found = await condition(made)
+        assert found is not None
+        assert (found["status"], found["reason"]) == ("False", reason)
+        assert message in found["message"]
+        with pytest.raises(errors.ServiceUnavailable):
             await ask(made, "GET", f"{METRICS}/nodes")
+
+
+async def test_the_groups_of_the_server_itself_are_registered() -> None:
+    async with cluster() as made:
+        await until(lambda: _is_registered(made, "v1.apps"))
+        service = await ask(made, "GET", f"{REGISTRATIONS}/v1.apps")
+        assert service["metadata"]["labels"] == {"kube-aggregator.kubernetes.io/automanaged": "onstart"}
+        assert service["status"]["conditions"][0]["reason"] == "Local"
+        definition = {
+            "metadata": {"name": "things.example.com"},
+            "spec": {
+                "group": "example.com",
+                "scope": "Namespaced",
+                "names": {"plural": "things", "kind": "Thing"},
+                "versions": [
+                    {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+                ],
+            },
+        }
+        definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        await ask(made, "POST", definitions, definition)
+        await until(lambda: _is_registered(made, "v1.example.com"))
+        await ask(made, "DELETE", f"{definitions}/things.example.com")
+        await until(lambda: _is_gone(made, "v1.example.com"))
+
+
+async def _is_registered(made: Cluster, name: str) -> bool:
+    services = await ask(made, "GET", REGISTRATIONS)
+    return any(service["metadata"]["name"] == name for service in services["items"])
+
+
+async def _is_gone(made: Cluster, name: str) -> bool:
+    return not await _is_registered(made, name)

@@ -1,4 +1,4 @@
-"""Proxies the metrics API to a service in the cluster that an APIService names."""
+"""A group version that a service in the cluster serves: requests are proxied to it with the user in headers."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from urllib.parse import quote, urlencode
 
 from sampan.api.types.apiregistration_v1 import APIService
 from sampan.apiserver.proxy.kubelets import unverified_context
-from sampan.apiserver.proxy.locations import Location, ProxyTarget, service_locations, service_port_name
+from sampan.apiserver.proxy.locations import Location, ProxyTarget, service_locations, service_port_name, unreachable
 from sampan.apiserver.proxy.proxied import choose_location
-from sampan.apiserver.proxy.upstream import unreachable
-from sampan.apiserver.response.responses import ApiResponse
+from sampan.apiserver.response.responses import ApiResponse, RawResponse, StreamedResponse
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
-    from sampan.apiserver.endpoints import ApiEndpoints
+    from aiohttp import web
+
     from sampan.apiserver.proxy.upstream import Upstream
     from sampan.apiserver.registry.registry import Registry
     from sampan.apiserver.request.call import Call, UserInfo
@@ -28,10 +28,12 @@ log = logging.getLogger(__name__)
 _HTTPS = 443
 ClientFiles = tuple[Path, Path]
 """A certificate and its key."""
-_PASSED = ("Accept", "Accept-Encoding", "User-Agent")
+_PASSED = ("Accept", "Accept-Encoding", "Content-Type", "If-None-Match", "User-Agent")
 
 
-class AggregatedApi:
+class RemoteApi:
+    """The server of one APIService."""
+
     def __init__(
         self, *, registry: Registry, upstream: Upstream, service: APIService, client: ClientFiles | None = None
     ) -> None:
@@ -49,22 +51,39 @@ class AggregatedApi:
             except OSError as error:
                 log.error("cannot load the proxy client certificate %s: %s", client[0], error)
 
-    async def serve(self, endpoints: ApiEndpoints, call: Call) -> ApiResponse:
-        """Proxy a request that this server has authorized. The user is passed in request headers."""
+    async def serve(self, call: Call) -> ApiResponse:
+        """Proxy a request that this server has authorized. Watches and upgraded connections are streamed."""
         query = urlencode(list(call.query.pairs()))
         target = f"{quote(call.path)}{'?' if query else ''}{query}"
-        headers = [(name, call.headers[name]) for name in _PASSED if name in call.headers]
         location = await self._location()
+        if call.method == "GET" and (call.query.flag("watch") or call.query.flag("follow") or _is_upgrade(call)):
+            return self._streamed(call, location, target)
+        headers = [(name, call.headers[name]) for name in _PASSED if name in call.headers]
         try:
             return await self._upstream.ask(
                 location,
                 target,
+                method=call.method,
+                body=call.body,
                 headers=[*headers, *_user_headers(call.user)],
                 tls=self._tls,
                 server_name=self._server_name,
             )
         except OSError as error:
             raise unreachable(str(error)) from None
+
+    async def get(self, path: str, user: UserInfo, accept: str = "application/json") -> RawResponse:
+        """Read a document of the server, as `user`. Raise an ApiError or OSError."""
+        headers = [("Accept", accept), *_user_headers(user)]
+        location = await self._location()
+        return await self._upstream.ask(location, path, headers=headers, tls=self._tls, server_name=self._server_name)
+
+    def _streamed(self, call: Call, location: Location, target: str) -> StreamedResponse:
+        async def serve(request: web.BaseRequest) -> web.StreamResponse:
+            verified = location.with_tls(self._tls, self._server_name)
+            return await self._upstream.forward(request, verified, target, None, user=list(_user_headers(call.user)))
+
+        return StreamedResponse(serve)
 
     async def _location(self) -> Location:
         text = f"https:{self._name}:{self._port}"
@@ -79,6 +98,10 @@ class AggregatedApi:
     async def _object(self, kind: str) -> Any:
         store = self._registry.open_store_of("", "v1", kind)
         return (await store.get(self._namespace, self._name)).object(store.codec.decode)
+
+
+def _is_upgrade(call: Call) -> bool:
+    return "upgrade" in call.headers.get("Connection", "").lower()
 
 
 def _context(service: APIService) -> ssl.SSLContext:

@@ -1,0 +1,236 @@
+"""Follows the APIServices: which group versions other servers serve, whether they are available, what they offer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from sampan.api import times
+from sampan.api.semantics.conditions import find_condition
+from sampan.api.types.apiregistration_v1 import APIService, APIServiceCondition
+from sampan.api.types.core_v1 import Endpoints, Service
+from sampan.api.types.meta_v1 import APIResource
+from sampan.apiserver.aggregation.discovery_documents import InvalidDiscovery, resource_list
+from sampan.apiserver.aggregation.registrations import LocalRegistrations
+from sampan.apiserver.aggregation.remote_api import ClientFiles, RemoteApi
+from sampan.apiserver.bootstrap import SYSTEM
+from sampan.apiserver.request.call import Call, Query
+from sampan.apiserver.request.patches import MERGE_PATCH
+from sampan.apiserver.response.responses import ApiResponse, RawResponse
+from sampan.machinery import errors
+from sampan.storage.backend import StorageError
+from sampan.storage.cacher import CacheError, WatchQuery
+
+if TYPE_CHECKING:
+    from sampan.apiserver.pipeline import Pipeline
+    from sampan.apiserver.proxy.upstream import Upstream
+    from sampan.apiserver.registry.store import Store
+
+log = logging.getLogger(__name__)
+
+GROUP, VERSION, KIND = "apiregistration.k8s.io", "v1", "APIService"
+AVAILABLE = "Available"
+_RETRY_S = 1.0
+_CHECK_S = 30.0
+"""The time between two checks of a service that is available."""
+_FAILED_CHECK_S = 2.0
+"""The time between two checks of a service that is not available."""
+_CHECK_TIMEOUT_S = 6.0
+
+
+@dataclass(slots=True)
+class RemoteGroupVersion:
+    """A group version that another server serves."""
+
+    service: APIService
+    api: RemoteApi
+    is_available: bool = False
+    resources: Sequence[APIResource] = ()
+    """The resources as of the last successful check."""
+    check: asyncio.Task[None] | None = field(default=None, repr=False)
+
+    @property
+    def is_same(self) -> tuple[str, bytes]:
+        """The identity of the service as far as proxying depends on it."""
+        return self.service.metadata.uid, msgspec.json.encode(self.service.spec)
+
+
+class AggregationController:
+    def __init__(self, *, pipeline: Pipeline, upstream: Upstream, client: ClientFiles | None = None) -> None:
+        """`client` is the certificate and key of this server as a front proxy."""
+        self._pipeline, self._upstream, self._client = pipeline, upstream, client
+        self._registry = pipeline.endpoints.registry
+        self._remotes: dict[tuple[str, str], RemoteGroupVersion] = {}
+        self._registrations = LocalRegistrations(pipeline=pipeline)
+        self.generation = 0
+        """Incremented with every change of what is discovered."""
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+
+    async def serve(self, call: Call) -> ApiResponse | None:
+        """Return the response of another server to a request for its group version; None if this server serves it."""
+        parts = call.path.split("/", 4)
+        remote = self._remotes.get((parts[2], parts[3])) if len(parts) > 3 and parts[1] == "apis" else None
+        if remote is None:
+            return None
+        if not remote.is_available:
+            headers = {"X-Content-Type-Options": "nosniff"}
+            return RawResponse(b"service unavailable\n", code=503, headers=headers)
+        return await remote.api.serve(call)
+
+    def remote_versions(self) -> dict[str, list[RemoteGroupVersion]]:
+        """Return the group versions of other servers by group, ordered by priority."""
+        groups: dict[str, list[RemoteGroupVersion]] = {}
+        for (group, _), remote in sorted(self._remotes.items()):
+            groups.setdefault(group, []).append(remote)
+        for versions in groups.values():
+            versions.sort(key=lambda remote: -remote.service.spec.versionPriority)
+        return groups
+
+    def renew_client(self) -> None:
+        """Reload the client certificate of this server."""
+        for remote in self._remotes.values():
+            remote.api = self._make_api(remote.service)
+
+    def _make_api(self, service: APIService) -> RemoteApi:
+        return RemoteApi(registry=self._registry, upstream=self._upstream, service=service, client=self._client)
+
+    # -- APIServices -------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Follow the APIServices until cancelled."""
+        store = self._registry.open_store_of(GROUP, VERSION, KIND)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._registrations.run())
+            while True:
+                try:
+                    await store.cacher.wait_ready()
+                    async with store.cacher.watch(WatchQuery()) as watcher:
+                        self._sync(store, group)
+                        async for _ in watcher:
+                            self._sync(store, group)
+                except (CacheError, StorageError) as error:
+                    log.warning("cannot follow APIServices, retrying: %s", error)
+                await asyncio.sleep(_RETRY_S)
+
+    def _sync(self, store: Store, group: asyncio.TaskGroup) -> None:
+        services: list[APIService] = [item.object(store.codec.decode) for item in store.cacher.peek_all()]
+        remote_services = {
+            (service.spec.group, service.spec.version): service
+            for service in services
+            if service.spec.service is not None
+        }
+        for key in [key for key in self._remotes if key not in remote_services]:
+            self._forget(key)
+        for key, service in remote_services.items():
+            known = self._remotes.get(key)
+            candidate = RemoteGroupVersion(service, known.api if known is not None else self._make_api(service))
+            if known is not None and known.is_same == candidate.is_same:
+                known.service = service
+                continue
+            if known is not None:
+                self._forget(key)
+                candidate.api = self._make_api(service)
+            candidate.check = group.create_task(self._keep_checking(candidate))
+            self._remotes[key] = candidate
+            self.generation += 1
+
+    def _forget(self, key: tuple[str, str]) -> None:
+        remote = self._remotes.pop(key)
+        if remote.check is not None:
+            remote.check.cancel()
+        self.generation += 1
+
+    # -- availability ------------------------------------------------------------------------------------------------
+
+    async def _keep_checking(self, remote: RemoteGroupVersion) -> None:
+        while True:
+            try:
+                condition = await self._check(remote)
+                self._use(remote, condition)
+                await self._write(remote.service, condition)
+            except errors.NotFound:
+                return
+            except (errors.ApiError, CacheError, StorageError) as error:
+                log.warning("cannot check APIService %s: %s", remote.service.metadata.name, error)
+            await asyncio.sleep(_CHECK_S if remote.is_available else _FAILED_CHECK_S)
+
+    def _use(self, remote: RemoteGroupVersion, condition: APIServiceCondition) -> None:
+        is_available = condition.status == "True"
+        if is_available != remote.is_available:
+            remote.is_available = is_available
+            self.generation += 1
+
+    async def _check(self, remote: RemoteGroupVersion) -> APIServiceCondition:
+        reference = remote.service.spec.service
+        assert reference is not None
+        name, namespace, port = reference.name, reference.namespace, reference.port or 443
+        where = f'service/{name} in "{namespace}"'
+        service = await self._find("Service", namespace, name)
+        if not isinstance(service, Service):
+            return _unavailable("ServiceNotFound", f"{where} is not present")
+        if service.spec.type == "ClusterIP":
+            row = next((row for row in service.spec.ports if row.port == port), None)
+            if row is None:
+                return _unavailable("ServicePortError", f"{where} is not listening on port {port}")
+            endpoints = await self._find("Endpoints", namespace, name)
+            if not isinstance(endpoints, Endpoints):
+                return _unavailable("EndpointsNotFound", f"cannot find endpoints for {where}")
+            if not any(
+                subset.addresses and any(other.name == row.name for other in subset.ports)
+                for subset in endpoints.subsets
+            ):
+                text = f'endpoints for {where} have no addresses with port name "{row.name}"'
+                return _unavailable("MissingEndpoints", text)
+        return await self._discover(remote)
+
+    async def _discover(self, remote: RemoteGroupVersion) -> APIServiceCondition:
+        """Read the discovery document of a service, which proves that it responds."""
+        spec = remote.service.spec
+        path = f"/apis/{spec.group}/{spec.version}"
+        try:
+            async with asyncio.timeout(_CHECK_TIMEOUT_S):
+                response = await remote.api.get(path, SYSTEM)
+            if not 200 <= response.code < 300:
+                raise ConnectionError(f"bad status from {path}: {response.code}")
+            resources = resource_list(response.body).resources or []
+        except (errors.ApiError, OSError, TimeoutError, InvalidDiscovery) as error:
+            text = str(error) or "context deadline exceeded"
+            return _unavailable("FailedDiscoveryCheck", f"failing or missing response from {path}: {text}")
+        if resources != remote.resources:
+            remote.resources = resources
+            self.generation += 1
+        return APIServiceCondition(type=AVAILABLE, status="True", reason="Passed", message="all checks passed")
+
+    async def _find(self, kind: str, namespace: str, name: str) -> object | None:
+        store = self._registry.open_store_of("", "v1", kind)
+        item = await store.cacher.get(namespace, name)
+        return item.object(store.codec.decode) if item is not None else None
+
+    async def _write(self, service: APIService, condition: APIServiceCondition) -> None:
+        """Write the condition, unless the APIService has it already."""
+        old = find_condition(service.status.conditions, AVAILABLE)
+        if old is not None and (old.status, old.reason, old.message) == (
+            condition.status,
+            condition.reason,
+            condition.message,
+        ):
+            return
+        is_same_status = old is not None and old.status == condition.status
+        now = times.format_time(self._registry.clock.now())
+        condition.lastTransitionTime = old.lastTransitionTime if old is not None and is_same_status else now
+        others = [row for row in service.status.conditions if row.type != AVAILABLE]
+        body = msgspec.json.encode({"status": {"conditions": [*others, condition]}})
+        path = f"/apis/{GROUP}/{VERSION}/apiservices/{service.metadata.name}/status"
+        headers = {"Content-Type": MERGE_PATCH, "User-Agent": "kube-aggregator"}
+        call = Call(method="PATCH", path=path, query=Query(""), headers=headers, body=body, user=SYSTEM)
+        await self._pipeline.serve_as(call)
+
+
+def _unavailable(reason: str, message: str) -> APIServiceCondition:
+    return APIServiceCondition(type=AVAILABLE, status="False", reason=reason, message=message)
