@@ -2,6 +2,10 @@
 
 The composition root creates a `Metrics` and passes it to the components, which register their metrics with it. Counting
 is a dictionary lookup and an addition; all formatting is done when the metrics are scraped.
+
+prometheus_client does more for each sample, such as locking: to find a counter by its labels and to increment it takes
+1.5 microseconds instead of 0.2, an observation 2.0 instead of 0.3, and the text of 400 histograms 83 ms instead of 32.
+Importing it takes 70 ms.
 """
 
 from __future__ import annotations

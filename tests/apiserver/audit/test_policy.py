@@ -100,7 +100,7 @@ def test_stages_and_fields_left_out() -> None:
         (policy({"level": "None", "nonResourceURLs": ["/a*b"]}), "only at its end"),
         (policy({"level": "None", "nonResourceURLs": ["/a"], "namespaces": ["a"]}), "cannot apply to both"),
         (policy({"level": "None", "resources": [{"resourceNames": ["a"]}]}), "requires at least one resource"),
-        (policy({"level": "None", "resources": of("apps/v1", "x")}), "is no group"),
+        (policy({"level": "None", "resources": of("apps/v1", "x")}), "is not an API group"),
     ],
 )
 def test_refused(value: Any, words: str) -> None:

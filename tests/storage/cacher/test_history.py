@@ -32,7 +32,7 @@ def test_changes_after_a_revision() -> None:
     assert revisions(kept, 8) == [9, 9, 12]
     assert revisions(kept, 9) == [12]
     assert revisions(kept, 12) == revisions(kept, 99) == []
-    with pytest.raises(ValueError, match="begins after 5"):
+    with pytest.raises(ValueError, match="starts after revision 5"):
         kept.after(4)
 
 

