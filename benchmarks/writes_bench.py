@@ -36,25 +36,25 @@ def rows() -> Iterator[Row]:
 
 
 async def _measure() -> tuple[float, float, float]:
-    async with _pipeline() as pipeline:
+    async with writing_pipeline() as pipeline:
         names = [f"p{i:06d}" for i in range(COUNT)]
         status = msgspec.json.encode({"status": {"phase": "Running", "conditions": [condition("Ready", "True")]}})
-        await pipeline.serve_as(_call("POST", PODS, _new_pod("warm"), JSON))
-        created = await _us(pipeline, [_call("POST", PODS, _new_pod(name), JSON) for name in names])
-        patches = [_call("PATCH", f"{PODS}/{name}/status", status, STRATEGIC) for name in names]
-        patched = await _us(pipeline, patches)
-        deletions = [_call("DELETE", f"{PODS}/{name}", b"", JSON, "gracePeriodSeconds=0") for name in names]
-        return created, patched, await _us(pipeline, deletions)
+        await pipeline.serve_as(make_call("POST", PODS, _new_pod("warm"), JSON))
+        created = await cpu_us(pipeline, [make_call("POST", PODS, _new_pod(name), JSON) for name in names])
+        patches = [make_call("PATCH", f"{PODS}/{name}/status", status, STRATEGIC) for name in names]
+        patched = await cpu_us(pipeline, patches)
+        deletions = [make_call("DELETE", f"{PODS}/{name}", b"", JSON, "gracePeriodSeconds=0") for name in names]
+        return created, patched, await cpu_us(pipeline, deletions)
 
 
-async def _us(pipeline: Pipeline, calls: list[Call]) -> float:
+async def cpu_us(pipeline: Pipeline, calls: list[Call]) -> float:
     start = time.process_time()
     for call in calls:
         await pipeline.serve_as(call)
     return (time.process_time() - start) / len(calls) * 1e6
 
 
-def _call(method: str, path: str, body: bytes, headers: dict[str, str], query: str = "") -> Call:
+def make_call(method: str, path: str, body: bytes, headers: dict[str, str], query: str = "") -> Call:
     return Call(method=method, path=path, query=Query(query), headers=headers, body=body, user=ADMIN)
 
 
@@ -74,7 +74,7 @@ class _Nobody:
 
 
 @asynccontextmanager
-async def _pipeline() -> AsyncIterator[Pipeline]:
+async def writing_pipeline() -> AsyncIterator[Pipeline]:
     tasks: list[asyncio.Task[None]] = []
     async with asyncio.TaskGroup() as group, MemoryBackend(clock=RealClock()) as backend:
 

@@ -187,3 +187,18 @@ def test_a_watch_ends_without_an_error_when_the_definition_changes(port: int) ->
             assert [event["type"] async for event in wire.events()] == ["ADDED"]
 
     asyncio.run(main())
+
+
+def test_definitions_of_a_group_can_be_deleted_together(port: int) -> None:
+    async def main() -> None:
+        async with custom_server(port) as server:
+            kinds = [f"Kind{number}" for number in range(6)]
+            for kind in kinds:
+                await server.define(definition(plural=f"{kind.lower()}s", kind=kind))
+            assert (await server.ask("DELETE", DEFINITIONS)).code == 200
+            for kind in kinds:
+                await server.wait_gone(f"{DEFINITIONS}/{kind.lower()}s.{GROUP}")
+            await server.define(definition())
+            await server.create(box())
+
+    asyncio.run(main())

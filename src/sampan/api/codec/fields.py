@@ -48,12 +48,12 @@ class _Unknown:
         self, value: dict[str, Any], schema: Schema | None, path: str, known: tuple[str, ...], keep: bool
     ) -> Iterator[str]:
         for key in [key for key in value if key not in known]:
-            field_path = _joined(path, f".{key}" if path else key)
             child = schema.child(key) if schema else None
             if child is not None:
-                yield from self.below(value[key], child, field_path)
+                if isinstance(value[key], dict | list):
+                    yield from self.below(value[key], child, _joined(path, f".{key}" if path else key))
             elif not keep:
-                yield field_path
+                yield _joined(path, f".{key}" if path else key)
                 if self.remove:
                     del value[key]
 
@@ -64,12 +64,13 @@ def drop_nulls(value: Any, schema: Schema | None) -> None:
         for item in value:
             drop_nulls(item, schema.items if schema else None)
     elif isinstance(value, dict) and schema is not None:
-        for key in list(value):
-            child = schema.child(key)
-            if value[key] is None and child is not None and not child.nullable and child.default is UNSET:
-                del value[key]
-            else:
-                drop_nulls(value[key], child)
+        for key, member in list(value.items()):
+            if member is None:
+                child = schema.child(key)
+                if child is not None and not child.nullable and child.default is UNSET:
+                    del value[key]
+            elif isinstance(member, dict | list):
+                drop_nulls(member, schema.child(key))
 
 
 def apply_defaults(value: Any, schema: Schema | None) -> None:
@@ -80,9 +81,11 @@ def apply_defaults(value: Any, schema: Schema | None) -> None:
         for key, child in schema.properties.items():
             if child.default not in (UNSET, None) and (key not in value or _forbidden_null(value[key], child)):
                 value[key] = copy_value(child.default)
-        for key in value:
+        for key, member in value.items():
+            if member is not None and not isinstance(member, dict | list):
+                continue
             if (child_schema := schema.child(key)) is not None:
-                if key not in schema.properties and _forbidden_null(value[key], child_schema):
+                if key not in schema.properties and _forbidden_null(member, child_schema):
                     value[key] = _default(child_schema)
                 apply_defaults(value[key], child_schema)
     elif isinstance(value, list) and schema.items is not None:
@@ -107,8 +110,8 @@ def embedded_objects(value: Any, schema: Schema | None, path: str = "") -> Itera
     if isinstance(value, dict):
         if schema.embedded and path:
             yield path, value
-        for key in list(value):
-            if (child := schema.child(key)) is not None:
+        for key, member in list(value.items()):
+            if isinstance(member, dict | list) and (child := schema.child(key)) is not None:
                 step = f"[{key}]" if key not in schema.properties else f".{key}" if path else key
                 yield from embedded_objects(value[key], child, _joined(path, step))
     elif isinstance(value, list):

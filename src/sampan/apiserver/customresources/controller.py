@@ -96,7 +96,7 @@ class DefinitionController:
     async def _sync_all(self, store: Store, group: asyncio.TaskGroup) -> None:
         """Synchronize every definition that has changed."""
         items = {item.name: item for item in store.cacher.peek_all()}
-        for name in [name for name in self._revisions if name not in items]:
+        for name in [name for name in self._names if name not in items]:
             self._forget(name)
         for name, item in items.items():
             if self._revisions.get(name) == item.revision:
@@ -106,6 +106,8 @@ class DefinitionController:
             except (errors.Conflict, errors.NotFound) as error:
                 log.debug("custom resource definition %s has changed: %s", name, error)  # its event follows
                 continue
+            except msgspec.MsgspecError as error:
+                log.error("custom resource definition %s is not served, because it cannot be decoded: %s", name, error)
             self._revisions[name] = item.revision
 
     async def _sync(self, item: Item, group: asyncio.TaskGroup) -> None:
@@ -194,8 +196,8 @@ class DefinitionController:
     def _forget(self, name: str) -> None:
         """Stop serving a definition that was removed. Its names are free, so other definitions are looked at again."""
         self._withdraw(name)
-        del self._revisions[name]
-        group, _ = self._names.pop(name, ("", None))
+        self._revisions.pop(name, None)
+        group, _ = self._names.pop(name)
         for other, (other_group, _) in self._names.items():
             if other_group == group:
                 self._revisions.pop(other, None)

@@ -44,6 +44,10 @@ class Definitions:
             raise KeyError(f"{kind.kind} of {kind.api_version} has no schema")
         return schemas.of(api_type).name
 
+    def is_custom(self, name: str) -> bool:
+        """Whether a schema is that of a custom resource."""
+        return name in self._custom
+
     def of_list(self, resource: Resource) -> str:
         return self.of(GroupVersionKind(group=resource.group, version=resource.version, kind=resource.list_kind))
 

@@ -18,6 +18,11 @@ from sampan.apiserver.nonresource.openapi.operations import TEXT, Operation, Pat
 _V3_PREFIX, _PREFIX = "#/components/schemas/", "#/definitions/"
 _KEPT = frozenset({"description", "format", "properties", "required", "type", "items", "additionalProperties"})
 """The schema keywords of v2, besides extensions; like kube-apiserver, defaults and enums are omitted."""
+_KEPT_OF_CUSTOM = _KEPT | {
+    *("default", "enum", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "multipleOf", "title"),
+    *("maxLength", "minLength", "pattern", "maxItems", "minItems", "maxProperties", "minProperties", "example"),
+}
+"""The keywords of custom resources, whose value validations v2 has too."""
 _TYPED = frozenset({"type", "format", "items", "properties", "additionalProperties", "required"})
 _LOOKED_AT = frozenset({"dryRun", "fieldValidation"})
 """Parameters that clients search for in operations without following references."""
@@ -41,30 +46,35 @@ def document(contents: OpenApiContents) -> dict[str, Any]:
         "swagger": "2.0",
         "info": INFO,
         "paths": paths,
-        "definitions": {name: schema_of(schema) for name, schema in schemas.items()},
+        "definitions": {
+            name: schema_of(schema, is_custom=contents.definitions.is_custom(name)) for name, schema in schemas.items()
+        },
         "parameters": dict(sorted(shared.items())),
         "securityDefinitions": _SECURITY,
         "security": [{"BearerToken": []}],
     }
 
 
-def schema_of(node: dict[str, Any]) -> dict[str, Any]:
+def schema_of(node: dict[str, Any], *, is_custom: bool = False) -> dict[str, Any]:
     """Convert a v3 schema to v2."""
-    schema_value = {key: value for key, value in node.items() if key in _KEPT or key.startswith("x-")}
+    kept = _KEPT_OF_CUSTOM if is_custom else _KEPT
+    schema_value = {key: value for key, value in node.items() if key in kept or key.startswith("x-")}
     target = node.get("$ref") or next((part["$ref"] for part in node.get("allOf", ()) if "$ref" in part), None)
     if target is not None:
         schema_value["$ref"] = target.replace(_V3_PREFIX, _PREFIX)
-    elif "oneOf" in node:  # a quantity or an int-or-string
+    elif "oneOf" in node and not is_custom:  # a quantity or an int-or-string
         schema_value["type"] = "string"
     if node.get("nullable"):  # v2 cannot say that null is allowed
         schema_value = {key: value for key, value in schema_value.items() if key not in _TYPED}
     elif node.get("x-kubernetes-preserve-unknown-fields"):  # kubectl would reject fields that are not listed
         schema_value = {key: value for key, value in schema_value.items() if key not in ("properties", "items")}
     if isinstance(properties := schema_value.get("properties"), dict):
-        schema_value["properties"] = {name: schema_of(schema) for name, schema in properties.items()}
+        schema_value["properties"] = {
+            name: schema_of(schema, is_custom=is_custom) for name, schema in properties.items()
+        }
     for below in ("items", "additionalProperties"):
         if isinstance(child := schema_value.get(below), dict):
-            schema_value[below] = schema_of(child)
+            schema_value[below] = schema_of(child, is_custom=is_custom)
     return schema_value
 
 

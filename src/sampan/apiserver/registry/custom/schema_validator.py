@@ -97,7 +97,11 @@ def _compile(source: Source) -> Check:
     enum = _enum_parts(source)
     items, sizes, members = _items(source), _item_parts(source), _members(source)
 
+    unrestricted = _unrestricted_type(source, types) if not (combined or enum) else None
+
     def check(value: Any, old: Any, path: str, out: Errors) -> int:
+        if type(value) is unrestricted:
+            return 1
         start, matches = len(out), 1
         if value is None:
             check_null(value, path, out)
@@ -124,6 +128,15 @@ def _compile(source: Source) -> Check:
         return matches
 
     return check
+
+
+def _unrestricted_type(source: Source, types: tuple[str, ...]) -> type | None:
+    """Return the Python type of a schema of strings or booleans without further keywords, whose values need no other
+    check than that of their type."""
+    if types == ("boolean",):
+        return bool
+    is_restricted = any(source.get(key) is not None for key in ("maxLength", "minLength", "pattern", "format"))
+    return str if types == ("string",) and not is_restricted else None
 
 
 def _types(source: Source) -> tuple[str, ...]:
