@@ -102,8 +102,9 @@ def wait_for(value: Callable[[], str], describe: Callable[[], str] = str) -> str
 def of_the_cluster(root: Path) -> Mapping[str, list[str]]:
     """Return what the cluster has in the network of the machine."""
     bridge = bridge_of_nodes(root)
+    names = {name: index for index, name in socket.if_nameindex()}
     with netlink.opened() as link:
-        routes = netlink.pod_routes(link)
+        routes = netlink.pod_routes(link, names[bridge]) if bridge in names else {}
     tables = [entry["table"]["name"] for entry in list_rules("tables")["nftables"] if "table" in entry]
     return {
         "links": [name for _, name in socket.if_nameindex() if name.startswith(bridge)],

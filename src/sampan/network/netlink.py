@@ -181,26 +181,25 @@ def no_address_route(address: str) -> NetlinkMessage:
 
 def address_routes(link: socket.socket, index: int) -> dict[str, str]:
     """Return the gateways of the routes to addresses of load balancers through a link, by address."""
+    routes = _routes(link, ADDRESS_ROUTE_PROTOCOL, index)
+    return {destination.partition("/")[0]: gateway for destination, gateway in routes.items()}
+
+
+def pod_routes(link: socket.socket, index: int) -> dict[str, str]:
+    """Return the gateways of Sampan's routes to pod CIDRs through a link, by destination. Other clusters of the machine
+    have theirs through other links."""
+    return _routes(link, ROUTE_PROTOCOL, index)
+
+
+def _routes(link: socket.socket, protocol: int, index: int) -> dict[str, str]:
     gateways = {}
     for body in _dump(link, _GET_ROUTE, _ROUTE.pack(0, 0, 0, 0, 0, 0, 0, 0, 0)):
-        _, _, _, _, table, protocol, _, kind, _ = _ROUTE.unpack_from(body)
-        if (table, protocol, kind) == (_MAIN_TABLE, ADDRESS_ROUTE_PROTOCOL, _UNICAST):
+        _, length, _, _, table, origin, _, kind, _ = _ROUTE.unpack_from(body)
+        if (table, origin, kind) == (_MAIN_TABLE, protocol, _UNICAST):
             attributes = _attributes(body[_ROUTE.size :])
             if _NUMBER.unpack(attributes[_RTA_OIF])[0] == index:
-                address, gateway = (ip_address(attributes[name]) for name in (_RTA_DST, _RTA_GATEWAY))
-                gateways[str(address)] = str(gateway)
-    return gateways
-
-
-def pod_routes(link: socket.socket) -> dict[str, str]:
-    """Return the gateways of Sampan's routes to pod CIDRs by destination."""
-    gateways = {}
-    for body in _dump(link, _GET_ROUTE, _ROUTE.pack(0, 0, 0, 0, 0, 0, 0, 0, 0)):
-        _, length, _, _, table, protocol, _, kind, _ = _ROUTE.unpack_from(body)
-        if (table, protocol, kind) == (_MAIN_TABLE, ROUTE_PROTOCOL, _UNICAST):
-            attributes = _attributes(body[_ROUTE.size :])
-            destination, gateway = (ip_address(attributes[name]) for name in (_RTA_DST, _RTA_GATEWAY))
-            gateways[f"{destination}/{length}"] = str(gateway)
+                destination, gateway = (ip_address(attributes[name]) for name in (_RTA_DST, _RTA_GATEWAY))
+                gateways[f"{destination}/{length}"] = str(gateway)
     return gateways
 
 

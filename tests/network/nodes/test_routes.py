@@ -1,8 +1,13 @@
 """Which pod CIDRs the nodes of a machine reach directly, and which through the machine."""
 
+import socket
+
 from sampan.api.types.core_v1 import Node, NodeAddress, NodeSpec, NodeStatus
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.network.nodes.routes import distant_pod_cidrs, pod_routes
+from sampan.machinery.network_namespace import in_network
+from sampan.network import netlink
+from sampan.network.nodes.routes import RouteTable, distant_pod_cidrs, pod_routes
+from tests.network.pods.lab import OUTSIDE_IP, Lab, needs_network
 
 NODE_CIDRS = ["172.30.0.0/22"]
 
@@ -32,3 +37,27 @@ def test_nodes_on_the_bridge_are_gateways() -> None:
 
 def test_real_nodes_of_other_machines_are_distant() -> None:
     assert distant_pod_cidrs(NODES, NODE_CIDRS) == ["10.200.2.0/24"]
+
+
+@needs_network
+def test_routes_of_another_cluster_stay(lab: Lab) -> None:
+    """The clusters of a machine have bridges of their own, and each changes only the routes through its bridge."""
+
+    def work() -> None:
+        from pyroute2 import IPRoute
+
+        with IPRoute() as machine:
+            machine.link("add", ifname="other0", kind="bridge")
+            other = socket.if_nametoindex("other0")
+            machine.link("set", index=other, state="up")
+            machine.addr("add", index=other, address="198.51.100.1", prefixlen=24)
+        own = socket.if_nametoindex("up0")
+        with netlink.opened() as link:
+            RouteTable(link, other).apply({"10.9.0.0/24": "198.51.100.2"})
+            table = RouteTable(link, own)
+            table.apply({"10.8.0.0/24": OUTSIDE_IP})
+            table.apply({})
+            assert netlink.pod_routes(link, own) == {}
+            assert netlink.pod_routes(link, other) == {"10.9.0.0/24": "198.51.100.2"}
+
+    in_network(lab.node, work)

@@ -53,7 +53,7 @@ class RouteTable:
 
     def __init__(self, link: socket.socket, index: int) -> None:
         self._link, self._index = link, index
-        self._routes = netlink.pod_routes(link)
+        self._routes = netlink.pod_routes(link, index)
 
     def apply(self, desired: Mapping[str, str]) -> None:
         """Add and remove routes, so that there are exactly the desired gateways by destination. Raise OSError."""
