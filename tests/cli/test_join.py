@@ -23,11 +23,16 @@ NEAR, FAR = "10.77.0.2/24", "10.78.0.2/24"
 _POD = """
 apiVersion: v1
 kind: Pod
-metadata: {name: %s}
+metadata: {name: %s, labels: {app: %s}}
 spec:
   nodeName: %s
   terminationGracePeriodSeconds: 1
   containers: [{name: c, image: sampan.local/host, command: [python3, -m, http.server, "8080"]}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: %s}
+spec: {selector: {app: %s}, ports: [{port: 8080}]}
 """
 
 
@@ -87,8 +92,8 @@ def token_file(server: Machine, path: Path, *words: str) -> Path:
 
 
 def run_pods(server: Machine, path: Path, nodes: dict[str, str]) -> dict[str, str]:
-    """Run a web server on each node, and return their addresses by pod name."""
-    path.write_text("---".join(_POD % (name, node) for name, node in nodes.items()))
+    """Run a web server on each node, with a service of the same name, and return their addresses by pod name."""
+    path.write_text("---".join(_POD % (name, name, node, name, name) for name, node in nodes.items()))
     kubectl(server, "apply", "-f", str(path))
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
@@ -126,6 +131,8 @@ def test_pods_of_joined_machines_reach_each_other(
     addresses = run_pods(server, tmp_path / "pods.yaml", {"pod-a": "node-0", "pod-b": "machine-b"})
     assert fetch(server, "pod-a", addresses["pod-b"]) == "200"
     assert fetch(server, "pod-b", addresses["pod-a"]) == "200"
+    assert fetch(server, "pod-a", "pod-b") == "200"
+    assert fetch(server, "pod-b", "pod-a") == "200"
     assert "machine-b" in machine.sampan("leave")
     assert "machine-b" not in kubectl(server, "get", "nodes")
     assert machine.links() == {"lo", "eth0"}

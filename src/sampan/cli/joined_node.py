@@ -23,6 +23,7 @@ from sampan.cli.server_process import on_signals
 from sampan.cluster.abandoned_node import root_cgroup_of
 from sampan.cluster.assembly import KUBELET, PROXY
 from sampan.cluster.cluster_cidrs import own_pod_cidr
+from sampan.cluster.host_locks import HostLocks
 from sampan.cluster.join.discovery import JoinError, parse_server
 from sampan.cluster.join.preflight import read_link
 from sampan.cluster.join.record import JoinRecord
@@ -40,7 +41,9 @@ from sampan.network.mesh.config import MeshConfig
 from sampan.runtimes.names import CRI, DOCKER, OCI
 
 if TYPE_CHECKING:
+    from sampan.cluster.node_proxies import NodeProxies
     from sampan.kubelet.agent.kubelet import Kubelet
+    from sampan.machinery.informer import InformerFactory
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +115,7 @@ class JoinedNode:
         self, *, where: ClusterDir, name: str, record: JoinRecord, on_ready: Callable[[Running], None]
     ) -> None:
         self._where, self._name, self._record, self._on_ready = where, name, record, on_ready
-        self._files, self._clock = JoinedNodeFiles(where), RealClock()
+        self._files, self._clock, self._locks = JoinedNodeFiles(where), RealClock(), HostLocks()
         self._began = time.time()
 
     async def run(self) -> None:
@@ -162,6 +165,7 @@ class JoinedNode:
         from sampan.kubelet.agent.kubelet import build_kubelet
         from sampan.kubelet.server.ports import serve_kubelet
         from sampan.machinery.network_namespace import NetworkNamespace
+        from sampan.network.dns.config import ClusterDnsConfig, ZoneConfig
         from sampan.network.mesh.agent import MeshAgent, pod_mtu
         from sampan.network.nodes import NodeAttachment
 
@@ -188,6 +192,8 @@ class JoinedNode:
                 clock=clock,
                 activity=Activity(),
                 has_policies=can_enforce_policies(record.runtime),
+                make_proxies=self._make_proxies,
+                dns=ClusterDnsConfig(zone=ZoneConfig(domain=record.dns_domain)),
             )
             attachment = NodeAttachment(
                 node=record.node, directory=directory, namespace=NetworkNamespace(), addresses=addresses
@@ -214,6 +220,17 @@ class JoinedNode:
                     kubelet.run(),
                 ):
                     group.create_task(work)
+
+    def _make_proxies(self, client: Client, informers: InformerFactory) -> NodeProxies:
+        from sampan.cluster.node_proxies import NodeProxies
+
+        return NodeProxies(
+            client=client,
+            informers=informers,
+            clock=self._clock,
+            cluster_cidrs=self._record.pod_cidrs,
+            locks=self._locks,
+        )
 
     async def _announce(self, kubelet: Kubelet, addresses: Sequence[str]) -> None:
         await kubelet.ready.wait()
