@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from sampan.network.dns import upstreams
-from sampan.network.dns.upstreams import UpstreamAddress, UpstreamConfig, choose_upstreams, nameservers_of
+from sampan.network.dns.upstreams import (
+    UpstreamAddress,
+    UpstreamConfig,
+    choose_upstreams,
+    nameservers_of,
+    node_resolv_conf,
+)
 from sampan.network.dns.wire import name_bytes
 
 
@@ -70,3 +76,18 @@ def test_longest_stub_domain_wins() -> None:
     assert choice.servers_for(name_bytes("xx.a.b")) == (two,)
     assert choice.servers_for(name_bytes("b")) == (one,)
     assert str(choice) == "10.0.0.1 (set explicitly)"
+
+
+@pytest.mark.parametrize(
+    ("servers", "expected"),
+    [
+        (["10.0.0.2", "127.0.0.53"], ["nameserver 10.0.0.2"]),
+        (["127.0.0.11"], ["nameserver 10.96.0.10"]),
+        (["10.0.0.2:5353"], ["nameserver 10.96.0.10"]),
+        ([], ["nameserver 10.96.0.10"]),
+    ],
+)
+def test_pods_get_resolvers_that_they_can_reach(servers: list[str], expected: list[str]) -> None:
+    config = UpstreamConfig(servers=[UpstreamAddress.parse(text) for text in servers], resolv_conf=Path("/dev/null"))
+    text = node_resolv_conf("search a.b\nnameserver 127.0.0.53\n", choose_upstreams(config), ["10.96.0.10"])
+    assert text.splitlines() == ["search a.b", *expected]

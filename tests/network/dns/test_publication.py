@@ -1,0 +1,154 @@
+"""The service kube-dns and the EndpointSlices of the DNS servers, in an API server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from sampan.api.types.core_v1 import Namespace, Node, NodeCondition, NodeStatus, Service, ServiceSpec
+from sampan.api.types.discovery_v1 import EndpointSlice
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.machinery.client import Client
+from sampan.machinery.copies import copy_of
+from sampan.machinery.informer import InformerFactory
+from sampan.network.dns.publication import (
+    PublishedServer,
+    ServerPublication,
+    dns_addresses,
+    dns_service,
+    ensure_dns_service,
+    server_slices,
+)
+from tests.eventually import eventually
+from tests.serving import Server, serving
+
+NAME, NAMESPACE = "kube-dns", "kube-system"
+
+
+@pytest.mark.parametrize(
+    ("ranges", "expected"),
+    [
+        ("10.96.0.0/16", ["10.96.0.10"]),
+        ("10.96.0.0/16,fd00:10::/112", ["10.96.0.10", "fd00:10::a"]),
+        ("10.96.0.0/29", []),
+        ("", []),
+    ],
+)
+def test_tenth_address_of_each_range(ranges: str, expected: list[str]) -> None:
+    assert dns_addresses(ranges) == expected
+
+
+def node(name: str, status: str = "True") -> Node:
+    return Node(
+        metadata=ObjectMeta(name=name, uid=f"uid-{name}"),
+        status=NodeStatus(conditions=[NodeCondition(type="Ready", status=status)]),
+    )
+
+
+def server(name: str) -> PublishedServer:
+    return PublishedServer(node=name, addresses=["192.0.2.1", "fd00::1"], dns_port=10053, metrics_port=9153)
+
+
+def test_slices_of_a_server() -> None:
+    ipv4, ipv6 = server_slices(server("one"), node("one"))
+    assert [item.metadata.name for item in (ipv4, ipv6)] == ["kube-dns-one", "kube-dns-one-ipv6"]
+    assert [(port.name, port.protocol, port.port) for port in ipv4.ports or ()] == [
+        ("dns", "UDP", 10053),
+        ("dns-tcp", "TCP", 10053),
+        ("metrics", "TCP", 9153),
+    ]
+    (endpoint,) = ipv4.endpoints or []
+    assert (endpoint.addresses, endpoint.nodeName, endpoint.conditions.ready) == (["192.0.2.1"], "one", True)
+    assert endpoint.hints is not None
+    assert [hint.name for hint in endpoint.hints.forNodes] == ["one"]
+    assert ipv4.metadata.ownerReferences[0].uid == "uid-one"
+    (gone,) = server_slices(server("one"), node("one", "Unknown"))[0].endpoints or []
+    assert gone.conditions.ready is False
+
+
+@asynccontextmanager
+async def _cluster() -> AsyncIterator[tuple[Server, Client]]:
+    async with asyncio.timeout(60), serving() as api:
+        client = api.client()
+        await client.of(Namespace).create(Namespace(metadata=ObjectMeta(name=NAMESPACE)))
+        yield api, client
+
+
+def test_service_is_created_adjusted_and_left_alone() -> None:
+    async def main() -> None:
+        async with _cluster() as (_, client):
+            services = client.of(Service)
+            await ensure_dns_service(client, ["10.96.0.10"])
+            created = await services.get(NAME, NAMESPACE)
+            assert created.spec.clusterIP == "10.96.0.10"
+            assert created.spec.trafficDistribution == "PreferSameNode"
+            await ensure_dns_service(client, ["10.96.0.10"])
+            assert (await services.get(NAME, NAMESPACE)).metadata.resourceVersion == created.metadata.resourceVersion
+
+            changed = copy_of(created)
+            changed.spec.ports = changed.spec.ports[:1]
+            await services.update(changed)
+            await ensure_dns_service(client, ["10.96.0.10"])
+            assert [port.name for port in (await services.get(NAME, NAMESPACE)).spec.ports] == [
+                "dns",
+                "dns-tcp",
+                "metrics",
+            ]
+            await ensure_dns_service(client, ["10.96.1.10"])
+            assert (await services.get(NAME, NAMESPACE)).spec.clusterIP == "10.96.1.10"
+
+            await services.delete(NAME, NAMESPACE)
+            own = dns_service(["10.96.0.10"])
+            own.spec = ServiceSpec(selector={"k8s-app": "kube-dns"}, ports=own.spec.ports[:1])
+            theirs = await services.create(own)
+            await ensure_dns_service(client, ["10.96.0.10"])
+            assert (await services.get(NAME, NAMESPACE)).metadata.resourceVersion == theirs.metadata.resourceVersion
+
+    asyncio.run(main())
+
+
+def test_slices_follow_their_servers_and_nodes() -> None:
+    async def main() -> None:
+        async with (
+            _cluster() as (api, client),
+            InformerFactory(client=client) as informers,
+            asyncio.TaskGroup() as group,
+        ):
+            slices = informers.of(EndpointSlice)
+
+            def readiness() -> dict[str, bool | None]:
+                return {item.metadata.name: (item.endpoints or [])[0].conditions.ready for item in slices.lister}
+
+            def publish(name: str) -> asyncio.Task[None]:
+                publication = ServerPublication(
+                    server=server(name), client=client, informers=informers, clock=api.clock
+                )
+                return group.create_task(publication.run())
+
+            one, two = publish("one"), publish("two")
+            for name in ("one", "two"):
+                await client.of(Node).create(node(name))
+            everything = {f"kube-dns-{name}{end}": True for name in ("one", "two") for end in ("", "-ipv6")}
+            await eventually(_is(readiness, everything))
+
+            await client.of(EndpointSlice).delete("kube-dns-one", NAMESPACE)
+            await eventually(_is(readiness, everything))
+
+            lost = copy_of(await client.of(Node).get("two"))
+            lost.status.conditions = [NodeCondition(type="Ready", status="Unknown")]
+            await client.of(Node).update_status(lost)
+            await eventually(_is(readiness, {name: "one" in name for name in everything}))
+
+            two.cancel()
+            await eventually(lambda: readiness() == {"kube-dns-one": True, "kube-dns-one-ipv6": True})
+            one.cancel()
+            await eventually(lambda: readiness() == {})
+
+    asyncio.run(main())
+
+
+def _is(read: Callable[[], dict[str, bool | None]], expected: dict[str, bool]) -> Callable[[], bool]:
+    return lambda: read() == expected
