@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import Awaitable, Callable
 
 _POLL_S = 0.01
@@ -29,3 +30,12 @@ async def eventually(
 
 async def _result(value: bool | Awaitable[bool]) -> bool:
     return await value if inspect.isawaitable(value) else value
+
+
+def wait_until(holds: Callable[[], bool], *, timeout_s: float = 60.0) -> None:
+    """Poll until the condition holds, in a test without an event loop."""
+    end = time.monotonic() + timeout_s
+    while not holds():
+        if time.monotonic() > end:
+            raise TimeoutError(f"the condition did not hold within {timeout_s:g} s")
+        time.sleep(_POLL_S)

@@ -1,8 +1,7 @@
 """Of several processes on one store, one at a time works; another takes over when it goes or is cut off."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,10 @@ from sampan.machinery.metrics import Metrics
 from sampan.testing import Cluster, builders
 from tests.controllers.cluster import Cluster as Small
 from tests.controllers.cluster import cluster
+from tests.eventually import wait_until
 from tests.storage.etcd_server import NO_ETCD, find, one_member
 
 NAME = "kube-scheduler"
-PATIENCE_S = 60.0
 
 
 class Worker:
@@ -132,13 +131,6 @@ def test_the_default_is_on_where_the_store_may_be_shared(flag: bool | None, serv
 # -- two whole clusters on one etcd ----------------------------------------------------------------------------------
 
 
-def eventually(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 def short() -> LeadershipConfig:
     return LeadershipConfig(lease_s=12, renew_s=10.0, retry_s=0.2)
 
@@ -158,12 +150,12 @@ def test_controllers_and_schedulers_of_two_processes(tmp_path: Path) -> None:
         with Cluster(
             store=etcd.client_url, leader_election=short(), components=["apiserver", "controllers", "scheduler"]
         ) as other:
-            eventually(lambda: leading(last) | leading(other) == both)
+            wait_until(lambda: leading(last) | leading(other) == both)
             assert leading(last) & leading(other) == set()
-            eventually(lambda: (last.assembly.scheduler is None) != (other.assembly.scheduler is None))
+            wait_until(lambda: (last.assembly.scheduler is None) != (other.assembly.scheduler is None))
             other.run(other.client.of(Pod).create(builders.pod("a", namespace="default")))
-            eventually(lambda: node_of(other, "a") == "node-0")
-        eventually(lambda: leading(last) == both)
-        eventually(lambda: last.assembly.scheduler is not None and last.assembly.controllers is not None)
+            wait_until(lambda: node_of(other, "a") == "node-0")
+        wait_until(lambda: leading(last) == both)
+        wait_until(lambda: last.assembly.scheduler is not None and last.assembly.controllers is not None)
         last.run(last.client.of(Pod).create(builders.pod("b", namespace="default")))
-        eventually(lambda: node_of(last, "b") == "node-0")
+        wait_until(lambda: node_of(last, "b") == "node-0")

@@ -16,9 +16,10 @@ import pytest
 
 from sampan.api.scheme import builtin_scheme
 from sampan.testing import Cluster
-from tests.apiserver.http.wire import Answer, Wire, until
+from tests.apiserver.http.wire import Answer, Wire
 from tests.e2e.fuzz_cases import Case, End, Fuzzer
 from tests.e2e.fuzz_http_cases import HttpFuzzer
+from tests.eventually import eventually
 
 COUNT = int(os.environ.get("FUZZ_COUNT", "6000"))
 SEED = int(os.environ.get("FUZZ_SEED", "36"))
@@ -59,8 +60,8 @@ async def _run(fuzzer: type[Fuzzer], count: int) -> Counter[int]:
         assert not findings, "\n".join([f"{len(findings)} findings:", *findings[:10]])
         await _works_as_before(port)
         http = cluster.assembly.server._http
-        await until(lambda: http.connections == 0)
-        await until(lambda: len(asyncio.all_tasks()) <= tasks + len(cluster.assembly.server.registry._stores) * 4)
+        await eventually(lambda: http.connections == 0)
+        await eventually(lambda: len(asyncio.all_tasks()) <= tasks + len(cluster.assembly.server.registry._stores) * 4)
         return codes
 
 

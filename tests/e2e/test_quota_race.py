@@ -9,7 +9,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command import Sampan
+from tests.eventually import wait_until
 
 CLIENTS, ALLOWED = 50, 20
 TOKEN = "race"
@@ -50,7 +51,7 @@ class Server:
     def kill(self) -> None:
         pid = self._sampan.note()["pid"]
         os.kill(pid, signal.SIGKILL)
-        until(lambda: not Path(f"/proc/{pid}").exists())
+        wait_until(lambda: not Path(f"/proc/{pid}").exists())
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
         headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
@@ -74,24 +75,17 @@ class Server:
         return self.call("GET", "resourcequotas/q")[1].get("status", {}).get("used")
 
 
-def until(holds: Callable[[], bool], timeout_s: float = 60) -> None:
-    end = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < end, "it never came to that"
-        time.sleep(0.01)
-
-
 def test_a_quota_holds_when_the_server_is_killed(sampan: Sampan) -> None:
     server = Server(sampan)
     server.start()
     server.call("POST", "resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": {"pods": str(ALLOWED)}}})
-    until(lambda: server.used() == {"pods": "0"})
-    until(lambda: server.call("GET", "serviceaccounts/default")[0] == 200)
+    wait_until(lambda: server.used() == {"pods": "0"})
+    wait_until(lambda: server.call("GET", "serviceaccounts/default")[0] == 200)
     answers: list[int] = []
     threads = [threading.Thread(target=_client, args=(server, f"p{index}", answers)) for index in range(CLIENTS)]
     for thread in threads:
         thread.start()
-    until(lambda: len(answers) >= ALLOWED // 4)
+    wait_until(lambda: len(answers) >= ALLOWED // 4)
     server.kill()
     server.start()
     for thread in threads:
@@ -104,8 +98,8 @@ def test_a_quota_holds_when_the_server_is_killed(sampan: Sampan) -> None:
         assert server.pods() <= ALLOWED
         return server.pods() == ALLOWED
 
-    until(is_full)
-    until(lambda: server.used() == {"pods": str(ALLOWED)})
+    wait_until(is_full)
+    wait_until(lambda: server.used() == {"pods": str(ALLOWED)})
     assert server.create_pod("one-more") == 403
 
 

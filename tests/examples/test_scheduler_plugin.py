@@ -1,8 +1,6 @@
 """The example of a plug-in works in a cluster, and the experiment gives the same table twice."""
 
 import importlib
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +11,14 @@ from sampan.api.types.events_v1 import Event
 from sampan.machinery.client import Selection
 from sampan.scheduler.config.config_file import parse_text
 from sampan.testing import Cluster, builders
+from tests.eventually import wait_until
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "scheduler-plugin"
-PATIENCE_S = 60.0
 
 
 @pytest.fixture(autouse=True)
 def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(EXAMPLE))
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def create(cluster: Cluster, name: str, noise: str) -> None:
@@ -40,7 +31,7 @@ def node_of(cluster: Cluster, name: str) -> str:
 
 
 def placed(cluster: Cluster, name: str) -> str:
-    eventually(lambda: bool(node_of(cluster, name)))
+    wait_until(lambda: bool(node_of(cluster, name)))
     return node_of(cluster, name)
 
 
@@ -63,7 +54,7 @@ def test_the_plugin_in_a_cluster() -> None:
         pod = builders.pod("stubborn", namespace="default", labels={"noise": "quiet"})
         pod.spec.nodeSelector = {"kubernetes.io/hostname": loud}
         cluster.run(cluster.client.of(Pod).create(pod))
-        eventually(lambda: "1 node(s) had noisy neighbours" in _failure(cluster, "stubborn"))
+        wait_until(lambda: "1 node(s) had noisy neighbours" in _failure(cluster, "stubborn"))
 
 
 def _failure(cluster: Cluster, name: str) -> str:

@@ -11,6 +11,7 @@ from sampan.apiserver.flowcontrol import FlowControlController
 from sampan.apiserver.server import ApiServer
 from sampan.machinery.clock import RealClock
 from sampan.storage.memory import MemoryBackend
+from tests.eventually import eventually
 
 ROOT = "/apis/flowcontrol.apiserver.k8s.io/v1"
 Get = Callable[..., Coroutine[Any, Any, tuple[int, Any, Any]]]
@@ -36,12 +37,6 @@ def play(scene: Callable[[ApiServer, Get], Awaitable[None]]) -> None:
     asyncio.run(asyncio.wait_for(work(), 60))
 
 
-async def until(ready: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(60):
-        while not await ready():  # noqa: ASYNC110 - what a server does by itself is seen by asking
-            await asyncio.sleep(0.01)
-
-
 AS_MAY = {"Impersonate-User": "may"}
 
 
@@ -55,7 +50,7 @@ def test_default_objects_and_headers() -> None:
             _, _, found = await get(f"{ROOT}/flowschemas/system-nodes")
             return any(each["reason"] == "Found" for each in found["status"].get("conditions", []))
 
-        await until(told)
+        await eventually(told)
         uids = {each["metadata"]["name"]: each["metadata"]["uid"] for each in schemas["items"]}
         level_uids = {each["metadata"]["name"]: each["metadata"]["uid"] for each in levels["items"]}
         _, headers, _ = await get(ROOT)
@@ -81,10 +76,12 @@ def test_full_level() -> None:
 
         await shares(0)
         levels = server.fairness.levels
-        await until(lambda: asyncio.sleep(0, "global-default" in levels and levels["global-default"].limits.seats == 0))
+        await eventually(
+            lambda: asyncio.sleep(0, "global-default" in levels and levels["global-default"].limits.seats == 0)
+        )
         level = levels["global-default"]
         waiting = asyncio.create_task(get(ROOT, **AS_MAY))
-        await until(lambda: asyncio.sleep(0, level.waiting == 1))
+        await eventually(lambda: level.waiting == 1)
         code, headers, body = await get(ROOT, **AS_MAY)
         assert (code, headers["Retry-After"], body["reason"]) == (429, "1", "TooManyRequests")
         assert headers["X-Kubernetes-PF-PriorityLevel-UID"]
@@ -106,7 +103,7 @@ def test_schema_of_a_missing_level() -> None:
             _, _, found = await get(f"{ROOT}/flowschemas/mine")
             return [each["status"] for each in found["status"].get("conditions", [])] == ["True"]
 
-        await until(dangles)
+        await eventually(dangles)
 
     play(scene)
 

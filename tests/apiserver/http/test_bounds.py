@@ -15,7 +15,8 @@ from sampan.apiserver.http.acceptor import Acceptor
 from sampan.apiserver.http.connection_limits import ConnectionSlot, HttpLimits, connection_limiter, peer_of
 from sampan.machinery.certificates import SigningRequest, issue, make_ca
 from tests.apiserver.http.site import Site, site
-from tests.apiserver.http.wire import HEAD, Wire, request, until
+from tests.apiserver.http.wire import HEAD, Wire, request
+from tests.eventually import eventually
 
 Test = Callable[[Site], Awaitable[None]]
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -213,7 +214,7 @@ def test_a_body_that_goes_wrong_later_is_not_waited_for(tmp_path: Path, tls: boo
     async def test(here: Site) -> None:
         async with here.wire(tls=tls) as wire:
             wire.send(POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}")
-            await until(lambda: here.requests == 1)
+            await eventually(lambda: here.requests == 1)
             wire.send(b"no end of a chunk")
             answer = await wire.answer()
             assert answer.code == 400
@@ -245,7 +246,7 @@ def test_a_connection_on_which_nothing_comes_is_closed(tmp_path: Path, tls: bool
         async with here.wire(tls=tls) as wire:
             assert (await wire.ask("GET", "/healthz")).code == 200
             assert await wire.is_closed()
-        await until(lambda: here.http.connections == 0)
+        await eventually(lambda: here.http.connections == 0)
 
     _on_a_site(tmp_path, test, head_s=1, idle_s=1)
 
@@ -278,9 +279,9 @@ def test_an_answer_that_nobody_takes_is_given_up(tmp_path: Path, caplog: pytest.
             await here.objects({"metadata": {"name": f"m{number}"}, "data": {"x": "y" * 100_000}})
         async with here.wire(is_narrow=True) as wire:
             wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
-            await until(lambda: here.http.connections == 1)
+            await eventually(lambda: here.http.connections == 1)
             wire.send(request("GET", MAPS))
-            await until(lambda: here.http.connections == 0)
+            await eventually(lambda: here.http.connections == 0)
 
     _on_a_site(tmp_path, test, request_s=0.3)
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
@@ -405,11 +406,11 @@ def test_one_peer_cannot_hold_all_connections(tmp_path: Path) -> None:
     async def test(here: Site) -> None:
         async with AsyncExitStack() as stack:
             wires = [await stack.enter_async_context(here.wire()) for _ in range(4)]
-            await until(lambda: here.http.connections == 3)
+            await eventually(lambda: here.http.connections == 3)
             assert await wires[3].is_closed(), "one more than a peer may have"
             assert (await wires[0].ask("GET", "/healthz")).text == "ok"
             wires[1].abort()
-            await until(lambda: here.http.connections == 2)
+            await eventually(lambda: here.http.connections == 2)
             again = await stack.enter_async_context(here.wire())
             assert (await again.ask("GET", "/healthz")).text == "ok"
 

@@ -1,7 +1,7 @@
 import asyncio
 
 from sampan.apiserver.http.pump import Pump
-from tests.apiserver.http.wire import until
+from tests.eventually import eventually
 from tests.storage.cacher.world import virtual
 
 
@@ -47,7 +47,7 @@ async def test_one_that_has_more_waits_for_the_next_turn() -> None:
     scene = Scene()
     scene.add("a", again=2)
     scene.add("b")
-    await until(lambda: len(scene.log) == 4)
+    await eventually(lambda: len(scene.log) == 4)
     assert scene.log == ["a", "b", "a", "a"]
 
 
@@ -58,7 +58,7 @@ async def test_a_long_turn_is_broken_off_and_nobody_is_forgotten() -> None:
         scene.add(name, takes_s=0.02)
     await asyncio.sleep(0)
     assert scene.log == ["a"]
-    await until(lambda: len(scene.log) == 3)
+    await eventually(lambda: len(scene.log) == 3)
     assert scene.log == ["a", "b", "c"]
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.apiserver.http.site import site
-from tests.apiserver.http.wire import Wire, request, until
+from tests.apiserver.http.wire import Wire, request
+from tests.eventually import eventually
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
@@ -39,7 +40,7 @@ async def test_a_request_that_does_not_end_is_ended(tmp_path: Path) -> None:
 async def test_a_client_in_the_middle_of_a_body_does_not_hold_it_up(tmp_path: Path) -> None:
     async with site(tmp_path) as here, here.wire() as busy:
         busy.send(b"POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
-        await until(lambda: here.http.connections == 1)
+        await eventually(lambda: here.http.connections == 1)
         await here.http.close(0.05)
         async with asyncio.timeout(60):
             await busy.reader.read()

@@ -13,7 +13,8 @@ from sampan.api.codec import protobuf
 from sampan.storage.cacher import WatchLimits
 from sampan.storage.cacher.errors import VersionExpired
 from tests.apiserver.http.site import Site, site
-from tests.apiserver.http.wire import Wire, until
+from tests.apiserver.http.wire import Wire
+from tests.eventually import eventually
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 Test = Callable[[Site], Awaitable[None]]
@@ -125,7 +126,7 @@ def test_a_watch_that_can_go_no_further_says_so(tmp_path: Path) -> None:
     async def test(here: Site) -> None:
         async with here.wire() as wire:
             await _open(wire)
-            await until(lambda: here.watchers() == 1)
+            await eventually(lambda: here.watchers() == 1)
             _watcher(here).end(VersionExpired("too old resource version: 1 (2)"))
             (event,) = [event async for event in wire.events()]
             assert (event["type"], event["object"]["reason"]) == ("ERROR", "Expired")
@@ -142,12 +143,12 @@ def test_a_client_that_goes_is_forgotten_and_not_worth_a_word(
         for wire in wires:
             await wire.__aenter__()
             await _open(wire, Authorization="Bearer admin-token")
-        await until(lambda: here.watchers() == 5)
+        await eventually(lambda: here.watchers() == 5)
         for wire in wires:
             wire.abort()
         await here.objects(_map("a"))
-        await until(lambda: here.watchers() == 0)
-        await until(lambda: here.http.connections == 0)
+        await eventually(lambda: here.watchers() == 0)
+        await eventually(lambda: here.http.connections == 0)
         for wire in wires:
             await wire.__aexit__()
 
@@ -162,11 +163,11 @@ def test_a_slow_client_gets_everything_in_the_end(tmp_path: Path, tls: bool) -> 
         async with here.wire(tls=tls, is_narrow=True) as wire:
             wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
             wire.send(f"GET {MAPS}?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin-token\r\n\r\n".encode())
-            await until(lambda: here.watchers() == 1)
+            await eventually(lambda: here.watchers() == 1)
             for number in range(60):
                 await here.objects(_map(f"m{number:03d}", x="y" * 100_000))
             watcher = _watcher(here)
-            await until(lambda: watcher.queued > 0 or here.watchers() == 0)
+            await eventually(lambda: watcher.queued > 0 or here.watchers() == 0)
             wire.writer.transport.resume_reading()  # type: ignore[attr-defined]
             code, _ = await wire.head()
             assert code == 200
@@ -185,13 +186,13 @@ def test_a_client_that_falls_too_far_behind_is_cut_off(tmp_path: Path) -> None:
         async with here.wire(is_narrow=True) as wire:
             wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
             wire.send(f"GET {MAPS}?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-            await until(lambda: here.watchers() == 1)
+            await eventually(lambda: here.watchers() == 1)
             _watcher(here)._limits = WatchLimits(events=3)
             for number in range(200):
                 await here.objects(_map(f"m{number:03d}", x="y" * 100_000))
                 if here.watchers() == 0:
                     break
-            await until(lambda: here.watchers() == 0)
+            await eventually(lambda: here.watchers() == 0)
 
     _on_a_site(tmp_path, test)
 
@@ -212,7 +213,7 @@ def test_many_clients_that_never_read_hold_no_more_than_the_budget(tmp_path: Pat
         async with here.wire() as reader:
             await _open(reader)
             deaf = [await _deaf(here, tls=tls) for _ in range(20)]
-            await until(lambda: here.watchers() == 21)
+            await eventually(lambda: here.watchers() == 21)
             names: list[str] = []
 
             async def read() -> None:
@@ -226,11 +227,11 @@ def test_many_clients_that_never_read_hold_no_more_than_the_budget(tmp_path: Pat
                     await here.objects(_map(f"m{number:03d}", x="y" * 100_000))
                     assert budget.used <= (4 << 20) + 110_000
                     number += 1
-                await until(lambda: len(names) == number)
+                await eventually(lambda: len(names) == number)
                 reading.cancel()
             assert names == [f"m{each:03d}" for each in range(number)], "who reads misses nothing"
             assert _terminated(here) == 20
-            await until(lambda: here.http.connections == 1)
+            await eventually(lambda: here.http.connections == 1)
             assert budget.used == 0
             for wire in deaf:
                 await wire.__aexit__()
@@ -249,13 +250,13 @@ def test_a_client_that_does_not_read_at_all_is_disconnected_in_time(tmp_path: Pa
     async def test(here: Site) -> None:
         here.http._watch_server._congested_s = 0.05
         wire = await _deaf(here, tls=tls)
-        await until(lambda: here.watchers() == 1)
+        await eventually(lambda: here.watchers() == 1)
         watcher = _watcher(here)
         number = 0
         while watcher.blocked_at is None and not watcher.is_ended:
             await here.objects(_map(f"m{number:03d}", x="y" * 100_000))
             number += 1
-        await until(lambda: here.http.connections == 0)
+        await eventually(lambda: here.http.connections == 0)
         assert _terminated(here) == 1
         await wire.__aexit__()
 
@@ -274,11 +275,11 @@ def test_a_watch_that_ends_leaves_nothing_for_the_collector(tmp_path: Path, tls:
         async with here.wire(tls=tls) as wire:
             await _open(wire, Authorization="Bearer admin-token")
             await here.objects(_map("a"))
-            await until(lambda: here.http.connections == 1)
+            await eventually(lambda: here.http.connections == 1)
             gc.collect()
             gc.disable()
         try:
-            await until(lambda: here.http.connections == 0 and not _count("_Stream"))
+            await eventually(lambda: here.http.connections == 0 and not _count("_Stream"))
         finally:
             gc.enable()
 

@@ -11,7 +11,7 @@ import pytest
 
 from sampan.storage.cacher.errors import VersionExpired
 from tests.apiserver.http.site import Site, site
-from tests.apiserver.http.wire import until
+from tests.eventually import eventually
 
 Test = Callable[[Site, aiohttp.ClientSession], Awaitable[None]]
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -84,7 +84,7 @@ def test_a_client_that_goes_ends_its_watch(tmp_path: Path) -> None:
         async with session.ws_connect(_url(here)) as socket:
             await socket.send_str("who listens?")
             assert here.watchers() == 1
-        await until(lambda: here.watchers() == 0)
+        await eventually(lambda: here.watchers() == 0)
 
     _on_a_site(tmp_path, test)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +15,6 @@ from sampan.machinery.multiplex.wire import close_writer
 
 HEAD = b"Host: x\r\n"
 TIMEOUT_S = 60.0
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that nobody tells of."""
-    async with asyncio.timeout(TIMEOUT_S):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
 
 
 @dataclass(frozen=True)

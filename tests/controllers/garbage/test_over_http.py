@@ -1,7 +1,6 @@
 """The garbage collector in a process of its own: over HTTP it reads the same little of every object."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 from sampan.api.types.core_v1 import ConfigMap
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
@@ -13,14 +12,9 @@ from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.clock import RealClock
 from sampan.testing import Cluster
+from tests.eventually import eventually
 
 FOREGROUND, ORPHAN = Delete(propagation="Foreground"), Delete(propagation="Orphan")
-
-
-async def _until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(60):
-        while not await holds():  # noqa: ASYNC110 - what is awaited is another process's doing
-            await asyncio.sleep(0.02)
 
 
 async def _make(client: Client, name: str, owner: ConfigMap | None = None) -> ConfigMap:
@@ -50,7 +44,7 @@ async def _scenario(client: Client) -> None:
     await maps.delete("owner", "default", options=FOREGROUND)
     await maps.delete("other", "default", options=ORPHAN)
     for name in ("owner", "other", "dependent"):
-        await _until(lambda name=name: _is_gone(client, name))  # type: ignore[misc]
+        await eventually(lambda name=name: _is_gone(client, name))  # type: ignore[misc]
     assert (await maps.get("orphan", "default")).metadata.ownerReferences == []
 
 

@@ -1,8 +1,7 @@
 """The real kubectl drains hollow nodes, and disruption budgets are kept while it does."""
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,9 @@ import pytest
 
 from sampan.testing import Cluster
 from tests.e2e.kubectl.command import Kubectl, find
+from tests.eventually import wait_until
 
 LABELS = {"app": "web"}
-PATIENCE_S = 60.0
 
 
 @pytest.fixture
@@ -47,13 +46,6 @@ def apply(kubectl: Kubectl, *objects: dict[str, Any]) -> None:
     kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
 
 
-def eventually(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 def pods(kubectl: Kubectl) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(kubectl("get", "pods", "-l", "app=web", "-o", "json"))["items"]
     return found
@@ -71,11 +63,11 @@ def allowed(kubectl: Kubectl, budget: str) -> int:
 
 def test_a_node_is_emptied_and_its_pods_run_elsewhere(drainer: Kubectl) -> None:
     apply(drainer, workload("Deployment", "web", replicas=6))
-    eventually(lambda: ready(drainer) == 6)
+    wait_until(lambda: ready(drainer) == 6)
     said = drainer("drain", "node-0", "--timeout=60s")
     assert "node/node-0 cordoned" in said
     assert "node/node-0 drained" in said or "node/node-0 evicted" in said
-    eventually(lambda: ready(drainer) == 6)
+    wait_until(lambda: ready(drainer) == 6)
     assert "node-0" not in {pod["spec"]["nodeName"] for pod in pods(drainer)}
     assert drainer("get", "node", "node-0", "-o", "jsonpath={.spec.unschedulable}") == "true"
     drainer("uncordon", "node-0")
@@ -88,28 +80,28 @@ def test_a_budget_holds_a_drain_until_it_allows_it(drainer: Kubectl) -> None:
         workload("Deployment", "web", replicas=3),
         manifest("PodDisruptionBudget", "web", minAvailable=3, selector={"matchLabels": LABELS}),
     )
-    eventually(lambda: ready(drainer) == 3)
+    wait_until(lambda: ready(drainer) == 3)
     node = pods(drainer)[0]["spec"]["nodeName"]
     before = {pod["metadata"]["uid"] for pod in pods(drainer)}
     refused = drainer.fails("drain", node, "--timeout=3s")
     assert "Cannot evict pod as it would violate the pod's disruption budget." in refused
     assert {pod["metadata"]["uid"] for pod in pods(drainer)} == before
     drainer("patch", "pdb", "web", "--type=merge", "-p", '{"spec":{"minAvailable":2}}')
-    eventually(lambda: allowed(drainer, "web") == 1)
+    wait_until(lambda: allowed(drainer, "web") == 1)
     drainer("drain", node, "--timeout=60s")
     assert node not in {pod["spec"].get("nodeName") for pod in pods(drainer)}
-    eventually(lambda: ready(drainer) == 3)
+    wait_until(lambda: ready(drainer) == 3)
 
 
 def test_pods_that_would_be_lost_are_not_evicted_unasked(drainer: Kubectl) -> None:
     alone = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "alone"}, "spec": pod_spec()}
     apply(drainer, workload("DaemonSet", "agent"), alone)
     drainer("wait", "--for=condition=Ready", "pod/alone", "--timeout=60s")
-    eventually(lambda: ready(drainer) == 3)
+    wait_until(lambda: ready(drainer) == 3)
     node = json.loads(drainer("get", "pod", "alone", "-o", "json"))["spec"]["nodeName"]
     refused = drainer.fails("drain", node, "--timeout=60s")
     assert "cannot delete DaemonSet-managed Pods" in refused
     assert "use --force to override" in refused
     drainer("drain", node, "--force", "--ignore-daemonsets", "--timeout=60s")
     drainer.fails("get", "pod", "alone")
-    eventually(lambda: ready(drainer) == 3)
+    wait_until(lambda: ready(drainer) == 3)

@@ -1,8 +1,7 @@
 """What the real kubectl does to nodes and priorities, and what it shows of the scheduler's decisions."""
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,7 @@ import pytest
 
 from sampan.testing import Cluster
 from tests.e2e.kubectl.command import Kubectl, find
-
-PATIENCE_S = 60.0
+from tests.eventually import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -28,13 +26,6 @@ def kubectl(cluster: Cluster, kubectl_home: Path) -> Iterator[Kubectl]:
         pytest.skip("there is no kubectl here")
     with cluster.namespace("nodes") as namespace:
         yield Kubectl(program=program, kubeconfig=cluster.kubeconfig_for(namespace), home=kubectl_home)
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def run(kubectl: Kubectl, name: str, **spec: Any) -> None:
@@ -55,7 +46,7 @@ def test_a_taint_keeps_pods_off_until_it_goes(kubectl: Kubectl) -> None:
     for node in ("node-0", "node-1"):
         kubectl("taint", "node", node, "team=red:NoSchedule")
     run(kubectl, "blue")
-    eventually(lambda: bool(described(kubectl, "blue")))
+    wait_until(lambda: bool(described(kubectl, "blue")))
     (line,) = described(kubectl, "blue")
     kind, reason, _, sender, message = line.split(" ", 4)
     assert (kind, reason, sender) == ("Warning", "FailedScheduling", "default-scheduler")
@@ -82,7 +73,7 @@ def test_a_cordoned_node_gets_nothing_new(kubectl: Kubectl) -> None:
     assert {node_of(kubectl, name) for name in ("a", "b", "c")} == {"node-1"}
     kubectl("cordon", "node-1")
     run(kubectl, "d")
-    eventually(lambda: bool(described(kubectl, "d")))
+    wait_until(lambda: bool(described(kubectl, "d")))
     assert "0/2 nodes are available: 2 node(s) were unschedulable." in described(kubectl, "d")[0]
     kubectl("uncordon", "node-0")
     kubectl("wait", "--for=condition=Ready", "pod/d", "--timeout=60s")

@@ -14,6 +14,7 @@ from sampan.testing import Cluster
 from tests.e2e.conformance.storage.real_node import NODE, why_not
 from tests.e2e.volumes.scene import Scene, said
 from tests.e2e.volumes.storage_vendor import ZONE, Vendor
+from tests.eventually import eventually
 from tests.kubelet.volumes.csi_driver import NAME, DirectoryDriver
 
 
@@ -75,9 +76,7 @@ async def walk(scene: Scene, driver: DirectoryDriver, data: Path) -> None:
     published = scene.root / f"pods/{pod.metadata.uid}/volumes/kubernetes.io~csi/{name}/mount"
     assert {staged, published} <= set(kernel.mounts_below(scene.root))
     assert dict(driver.of("NodeStageVolume")[0].publish_context) == {"device": "/dev/vdx"}
-    async with asyncio.timeout(60):
-        while not (data / name / "file").exists():  # noqa: ASYNC110 - files tell nobody
-            await asyncio.sleep(0.05)
+    await eventually((data / name / "file").exists)
     (data / name / "end").touch()
     await scene.when(Pod, "first", lambda found: found.status.phase == "Succeeded", "default")
 

@@ -1,7 +1,7 @@
 """A kubelet in this process whose pods are plain processes, on a line to an API server that may be away."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from sampan.machinery.flight_recorder import FlightRecorder
 from tests.e2e.chaos.line import Line, LineTransport
 
 NAME = "lonely"
-PATIENCE_S = 60
 
 
 @asynccontextmanager
@@ -59,12 +58,6 @@ async def real_node(
             yield kubelet
         finally:
             task.cancel()
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not holds():  # noqa: ASYNC110 - the kubelet tells nobody
-            await asyncio.sleep(0.02)
 
 
 def phase(kubelet: Kubelet, name: str, namespace: str = "default") -> str:

@@ -12,7 +12,8 @@ from sampan.kubelet.server.ports import PortsConfig, serve_kubelet
 from sampan.machinery.client import Delete
 from sampan.testing import Cluster
 from tests.e2e.chaos.line import Line
-from tests.kubelet.agent.real_node import NAME, manifest, phase, real_node, until
+from tests.eventually import eventually
+from tests.kubelet.agent.real_node import NAME, manifest, phase, real_node
 from tests.ports import free_port
 
 OWN = f"own-{NAME}"
@@ -54,7 +55,7 @@ async def test_a_node_runs_its_own_pods_before_there_is_an_api_server(tmp_path: 
         asyncio.TaskGroup() as group,
     ):
         serving = group.create_task(serve_kubelet(kubelet, ports))
-        await until(lambda: phase(kubelet, OWN) == "Running")
+        await eventually(lambda: phase(kubelet, OWN) == "Running")
         assert not kubelet.ready.is_set()
         async with asyncio.timeout(60):
             await listens(port)
@@ -65,7 +66,7 @@ async def test_a_node_runs_its_own_pods_before_there_is_an_api_server(tmp_path: 
                 await kubelet.ready.wait()
             node = await cluster.client.of(Node).get(NAME)
             assert node.status.nodeInfo.containerRuntimeVersion.startswith("process://")
-            await until(lambda: kubelet.records[next(iter(kubelet.records))].spec.mirror is not None)
+            await eventually(lambda: kubelet.records[next(iter(kubelet.records))].spec.mirror is not None)
             mirror = await cluster.client.of(Pod).get(OWN, "default")
             assert mirror.metadata.ownerReferences[0].uid == node.metadata.uid
             await line.cut()
@@ -80,17 +81,17 @@ async def test_what_runs_goes_on_while_the_api_server_is_away(tmp_path: Path) ->
             await kubelet.ready.wait()
             for name in ("stays", "goes"):
                 await cluster.client.of(Pod).create(pod(name))
-            await until(lambda: {phase(kubelet, "stays"), phase(kubelet, "goes")} == {"Running"})
+            await eventually(lambda: {phase(kubelet, "stays"), phase(kubelet, "goes")} == {"Running"})
             before = kubelet.runtime.pod_report(kubelet.records[uid_of(kubelet.pods(), "stays")].pod).containers
             await line.cut()
             await cluster.client.of(Pod).delete("goes", "default", options=Delete(grace_period_s=0))
             directory_with(tmp_path, "own")
-            await until(lambda: phase(kubelet, OWN) == "Running")
+            await eventually(lambda: phase(kubelet, OWN) == "Running")
             line.open(cluster.assembly.transport)
-            await until(lambda: kubelet.find("default", "goes") is None)
-            await until(lambda: len(kubelet.runtime.known_pods()) == 2)
+            await eventually(lambda: kubelet.find("default", "goes") is None)
+            await eventually(lambda: len(kubelet.runtime.known_pods()) == 2)
             await cluster.client.of(Pod).create(pod("comes"))
-            await until(lambda: phase(kubelet, "comes") == "Running")
+            await eventually(lambda: phase(kubelet, "comes") == "Running")
             after = kubelet.runtime.pod_report(kubelet.records[uid_of(kubelet.pods(), "stays")].pod).containers
             assert [each.id for each in after] == [each.id for each in before]
             await line.cut()

@@ -22,6 +22,7 @@ from sampan.machinery.client import Client
 from sampan.machinery.copies import copy_of
 from tests.controllers.cluster import Cluster, cluster
 from tests.controllers.security.requests import APPROVING, SIGNING, config
+from tests.eventually import eventually
 
 AUTHENTICATED = "system:authenticated"
 JOINING = UserInfo("system:bootstrap:abcdef", groups=("system:bootstrappers", AUTHENTICATED))
@@ -57,12 +58,21 @@ async def requests(c: Cluster) -> list[CertificateSigningRequest]:
     return list((await c.client.of(CertificateSigningRequest).list()).items)
 
 
+async def has_requests(c: Cluster, count: int) -> bool:
+    return len(await requests(c)) >= count
+
+
+async def has_certificate(c: Cluster) -> bool:
+    return any(request.status.certificate for request in await requests(c))
+
+
+async def until_requested(c: Cluster, count: int) -> None:
+    await eventually(lambda: has_requests(c, count), step=lambda: c.clock.advance(1))
+
+
 async def until(c: Cluster, holds: Callable[[], bool]) -> None:
     """Keys are made and files written in threads, which a virtual clock does not see."""
-    async with asyncio.timeout(60):
-        while not holds():
-            await c.clock.settle()
-            await asyncio.sleep(0.01)
+    await eventually(holds, step=c.clock.settle)
 
 
 async def test_a_node_joins_with_a_token_and_renews_by_itself(tmp_path: Path) -> None:
@@ -123,10 +133,7 @@ async def test_a_request_that_is_denied_is_made_again(tmp_path: Path) -> None:
         async with asyncio.TaskGroup() as group:
             task = group.create_task(manager.run())
             for count, kind in ((1, "Denied"), (2, "Approved")):
-                async with asyncio.timeout(60):
-                    while len(await requests(c)) < count:
-                        await c.clock.advance(1)
-                        await asyncio.sleep(0.01)
+                await until_requested(c, count)
                 newest = max(await requests(c), key=lambda each: int(each.metadata.resourceVersion))
                 await answer(c, newest.metadata.name, kind)
             await until(c, lambda: len(used) == 1)
@@ -173,15 +180,9 @@ async def test_a_certificate_that_cannot_be_written_at_first_is_written_later(tm
         )
         async with asyncio.TaskGroup() as group:
             task = group.create_task(manager.run())
-            async with asyncio.timeout(60):
-                while not [each for each in await requests(c) if each.status.certificate]:
-                    await c.clock.settle()
-                    await asyncio.sleep(0.01)
+            await eventually(lambda: has_certificate(c), step=c.clock.settle)
             (tmp_path / "pki").unlink()
-            async with asyncio.timeout(60):
-                while not used:
-                    await c.clock.advance(1)
-                    await asyncio.sleep(0.01)
+            await eventually(lambda: bool(used), step=lambda: c.clock.advance(1))
             assert store.read() == used[0]
             assert len(await requests(c)) == 1
             task.cancel()
@@ -210,15 +211,10 @@ async def test_what_is_signed_otherwise_than_asked_is_asked_for_again_but_not_at
         )
         async with asyncio.TaskGroup() as group:
             task = group.create_task(manager.run())
-            async with asyncio.timeout(60):
-                while not await requests(c):  # noqa: ASYNC110 - the API server tells nobody here
-                    await asyncio.sleep(0.01)
+            await eventually(lambda: has_requests(c, 1))
             await sign()
             await until(c, lambda: len(used) == 1)
             await c.clock.advance(60)
             assert len(await requests(c)) == 1
-            async with asyncio.timeout(60):
-                while len(await requests(c)) < 2:
-                    await c.clock.advance(1)
-                    await asyncio.sleep(0.01)
+            await until_requested(c, 2)
             task.cancel()

@@ -8,7 +8,8 @@ from sampan.kubelet.agent.kubelet import Kubelet
 from sampan.kubelet.config import KubeletConfig
 from sampan.testing import Cluster
 from tests.e2e.chaos.line import Line
-from tests.kubelet.agent.real_node import NAME, manifest, real_node, until
+from tests.eventually import eventually
+from tests.kubelet.agent.real_node import NAME, manifest, real_node
 
 SCRIPT = """
 n=$(cat {0}/count); echo $((n+1)) > {0}/count
@@ -41,13 +42,13 @@ async def test_over_restarts_of_the_kubelet(tmp_path: Path) -> None:
         line.open(cluster.assembly.transport)
         await cluster.client.of(Pod).create(json.from_value(value, Pod))
         async with real_node(tmp_path, line, ends_pods=False, kubelet=KubeletConfig(longest_pause_s=1.0)) as kubelet:
-            await until(lambda: told(status(kubelet)) == (True, 2, 2))
+            await eventually(lambda: told(status(kubelet)) == (True, 2, 2))
             id = status(kubelet).containerID
-            await until(lambda: (tmp_path / "count").read_text().strip() == "3")
+            await eventually(lambda: (tmp_path / "count").read_text().strip() == "3")
         async with real_node(tmp_path, line, ends_pods=False) as kubelet:
-            await until(lambda: status(kubelet).containerID == id)
+            await eventually(lambda: status(kubelet).containerID == id)
             assert told(status(kubelet)) == (True, 2, 2)
         (tmp_path / "go").touch()
         async with real_node(tmp_path, line) as kubelet:
-            await until(lambda: told(status(kubelet)) == (True, 3, 3))
+            await eventually(lambda: told(status(kubelet)) == (True, 3, 3))
             await line.cut()

@@ -20,7 +20,8 @@ from sampan.runtimes.images import ImageStore
 from sampan.runtimes.images.archives import load
 from sampan.testing import Cluster
 from tests.e2e.chaos.line import Line
-from tests.kubelet.agent.real_node import NAME, phase, real_node, until
+from tests.eventually import eventually
+from tests.kubelet.agent.real_node import NAME, phase, real_node
 from tests.runtimes.images.builders import MadeImage, docker_archive
 
 MIB = 1 << 20
@@ -67,7 +68,7 @@ def pod(name: str, *commands: str, limits: tuple[str, ...] = (), volume: dict[st
 
 
 async def ended(kubelet: Kubelet, name: str) -> Any:
-    await until(lambda: phase(kubelet, name) == "Failed")
+    await eventually(lambda: phase(kubelet, name) == "Failed")
     found = kubelet.find("default", name)
     assert found is not None
     assert found.status.reason == "Evicted"
@@ -108,12 +109,12 @@ async def limits(client: Client, kubelet: Kubelet) -> None:
 
 async def full_disk(client: Client, kubelet: Kubelet) -> None:
     await client.of(Pod).create(pod("done", "true"))
-    await until(lambda: phase(kubelet, "done") == "Succeeded")
+    await eventually(lambda: phase(kubelet, "done") == "Succeeded")
     done = kubelet.find("default", "done")
     assert done is not None
     assert done.metadata.uid in kubelet.runtime.known_pods()
     await client.of(Pod).create(pod("modest", "sleep 1000"))
-    await until(lambda: phase(kubelet, "modest") == "Running")
+    await eventually(lambda: phase(kubelet, "modest") == "Running")
     await client.of(Pod).create(
         pod("hoarder", "head -c 50000000 /dev/zero > /v/f; sleep 1000", volume={"emptyDir": {}})
     )
@@ -181,7 +182,7 @@ def test_images_that_nobody_uses_go_when_their_disk_fills_up(folder: Path) -> No
             async with asyncio.timeout(60):
                 while await kubelet.runtime.image("large:1") is not None:  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(0.05)
-            await until(lambda: pulled.read(large.id) is None)  # what is known of it goes with it
+            await eventually(lambda: pulled.read(large.id) is None)  # what is known of it goes with it
 
     asyncio.run(main())
     about = os.statvfs(folder / "images")

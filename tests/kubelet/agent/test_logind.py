@@ -16,8 +16,8 @@ from dbus_fast.aio import MessageBus
 
 from sampan.kubelet.agent.logind import SERVICE, Logind, LogindError, ShutdownInhibitor, connect
 from sampan.machinery.clock import VirtualClock
+from tests.eventually import eventually
 from tests.kubelet.agent.logind_service import dbus_daemon, logind_service
-from tests.kubelet.agent.real_node import until
 
 needs_dbus_daemon = pytest.mark.skipif(shutil.which("dbus-daemon") is None, reason="needs dbus-daemon")
 
@@ -102,7 +102,7 @@ async def test_a_lock_is_held_until_its_descriptor_is_closed(tmp_path: Path) -> 
         assert service.inhibited[0] == "shutdown"
         assert service.has_lock()
         os.close(lock)
-        await until(lambda: not service.has_lock())
+        await eventually(lambda: not service.has_lock())
 
 
 @needs_dbus_daemon

@@ -15,8 +15,9 @@ from sampan.kubelet.agent.node_shutdown import group_of, groups_of
 from sampan.machinery.client import Client
 from sampan.testing import Cluster
 from tests.e2e.chaos.line import Line
+from tests.eventually import eventually
 from tests.kubelet.agent.logind_service import LogindService, logind_service
-from tests.kubelet.agent.real_node import NAME, manifest, phase, real_node, until
+from tests.kubelet.agent.real_node import NAME, manifest, phase, real_node
 
 CRITICAL = 2_000_000_000
 
@@ -66,26 +67,26 @@ def ended_at(kubelet: Kubelet, name: str) -> str:
 
 
 async def scenario(client: Client, kubelet: Kubelet, machine: LogindService) -> None:
-    await until(lambda: kubelet.shutdown.inhibitor.ready.is_set())
+    await eventually(lambda: kubelet.shutdown.inhibitor.ready.is_set())
     assert machine.max_delay_s == 40
     assert machine.inhibited == ["shutdown", "kubelet", "Kubelet needs time to handle node shutdown", "delay"]
     assert machine.has_lock()
     await client.of(Pod).create(pod("plain"))
     await client.of(Pod).create(pod("vital", "system-node-critical"))
-    await until(lambda: phase(kubelet, "plain") == phase(kubelet, "vital") == "Running")
+    await eventually(lambda: phase(kubelet, "plain") == phase(kubelet, "vital") == "Running")
     await machine.announce_shutdown(True)
     assert await ready(client, "False") == "node is shutting down"
     await client.of(Pod).create(pod("late"))
-    await until(lambda: phase(kubelet, "late") == "Failed")
+    await eventually(lambda: phase(kubelet, "late") == "Failed")
     late = kubelet.find("default", "late")
     assert late is not None
     assert late.status.reason == "NodeShutdown"
     assert late.status.message == "Pod was rejected: Pod was rejected as the node is shutting down."
-    await until(lambda: not machine.has_lock())
+    await eventually(lambda: not machine.has_lock())
     assert ended_at(kubelet, "plain") <= ended_at(kubelet, "vital")
     await machine.announce_shutdown(False)
     assert await ready(client, "True") == "kubelet is posting ready status"
-    await until(machine.has_lock)
+    await eventually(machine.has_lock)
     await told(client)
 
 
@@ -127,4 +128,4 @@ async def test_without_a_bus_the_node_runs_all_the_same(tmp_path: Path) -> None:
     async with real_node(
         tmp_path, line, static_pod_path=manifests, system_bus=nowhere, shutdown_grace_s=4.0
     ) as kubelet:
-        await until(lambda: phase(kubelet, f"own-{NAME}") == "Running")
+        await eventually(lambda: phase(kubelet, f"own-{NAME}") == "Running")

@@ -16,7 +16,8 @@ from sampan.machinery.client.transport import Events, Request, Response
 from sampan.runtimes.contract import RuntimeStatus
 from sampan.testing import Cluster
 from tests.e2e.chaos.line import Line
-from tests.kubelet.agent.real_node import NAME, real_node, until
+from tests.eventually import eventually
+from tests.kubelet.agent.real_node import NAME, real_node
 
 
 class HeardLine(Line):
@@ -54,7 +55,7 @@ async def test_a_node_follows_only_itself_and_its_pods_and_renews_its_lease_betw
             }
             before = await cluster.client.of(Lease).get(NAME, "kube-node-lease")
             line.written.clear()
-            await until(lambda: len([each for each in line.written if each.startswith("PUT")]) >= 3)
+            await eventually(lambda: len([each for each in line.written if each.startswith("PUT")]) >= 3)
             after = await cluster.client.of(Lease).get(NAME, "kube-node-lease")
             assert after.spec.renewTime != before.spec.renewTime
             assert not [each for each in line.written if each.endswith(f"/nodes/{NAME}/status")]

@@ -10,7 +10,8 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.kubelet.agent.kubelet import Kubelet
 from sampan.testing import Cluster
 from tests.e2e.chaos.line import Line
-from tests.kubelet.agent.real_node import NAME, manifest, phase, real_node, until
+from tests.eventually import eventually
+from tests.kubelet.agent.real_node import NAME, manifest, phase, real_node
 
 BEFORE = ["check permissions", "create cgroups", "create data directories", "mount volumes"]
 OWN = f"own-{NAME}"
@@ -39,7 +40,7 @@ async def scenario(cluster: Cluster, kubelet: Kubelet) -> None:
     first = {"name": "first", "image": "sampan.local/host", "command": ["true"]}
     secrets = [{"name": "key"}, {"name": "none"}]
     await client.of(Pod).create(pod("web", initContainers=[first], imagePullSecrets=secrets))
-    await until(lambda: "post-start hook" in actions(kubelet, "web"))
+    await eventually(lambda: "post-start hook" in actions(kubelet, "web"))
     container = ["pull", "configure", "create", "start"]
     assert actions(kubelet, "web") == [
         *BEFORE,
@@ -80,7 +81,7 @@ async def failures(cluster: Cluster, kubelet: Kubelet) -> None:
     for made, reason, told, noted in cases:
         name = made.metadata.name
         await client.of(Pod).create(made)
-        await until(lambda name=name, reason=reason: waits(kubelet, name) == reason)  # type: ignore[misc]
+        await eventually(lambda name=name, reason=reason: waits(kubelet, name) == reason)  # type: ignore[misc]
         found = steps(kubelet, name)
         begun = found.index(("configure", "c")) + 1
         assert found[begun : begun + len(noted)] == noted
@@ -99,7 +100,7 @@ def waits(kubelet: Kubelet, name: str) -> str:
 
 
 async def own_pod(kubelet: Kubelet) -> None:
-    await until(lambda: phase(kubelet, OWN) == "Running")
+    await eventually(lambda: phase(kubelet, OWN) == "Running")
     assert actions(kubelet, OWN)[:4] == [
         "check permissions",
         "create cgroups",
@@ -138,7 +139,7 @@ async def test_what_may_not_go_on_under_another_kubelet_ends(tmp_path: Path) -> 
         await client.of(Pod).patch("web", status, "default", subresource="status")
         async with real_node(tmp_path, line, host_network_sources=["file"]) as kubelet:
             await kubelet.ready.wait()
-            await until(lambda: phase(kubelet, "web") == "Failed")
+            await eventually(lambda: phase(kubelet, "web") == "Failed")
             found = kubelet.find("default", "web")
             assert found is not None
             assert found.status.reason == "Blocked"

@@ -14,7 +14,8 @@ from sampan.kubelet.agent.kubelet import Kubelet
 from sampan.machinery.client import Client
 from sampan.testing import Cluster
 from tests.e2e.chaos.line import Line
-from tests.kubelet.agent.real_node import NAME, phase, real_node, until
+from tests.eventually import eventually
+from tests.kubelet.agent.real_node import NAME, phase, real_node
 from tests.runtimes.engines import busybox_image
 from tests.runtimes.images.registry import FakeRegistry, serving
 
@@ -51,17 +52,17 @@ async def scenario(client: Client, kubelet: Kubelet, registry: FakeRegistry, add
         await make_secret(client, name, address)
     await make_secret(client, "wrong-key", address, "wrong")
     await client.of(Pod).create(pod("first", image, "wrong-key", "key"))
-    await until(lambda: phase(kubelet, "first") == "Running")
+    await eventually(lambda: phase(kubelet, "first") == "Running")
     pulls = len(registry.asked)
     await client.of(Pod).create(pod("second", image, "same-key"))
-    await until(lambda: phase(kubelet, "second") == "Running")
+    await eventually(lambda: phase(kubelet, "second") == "Running")
     assert len(registry.asked) == pulls  # it could have: nobody is asked
     await client.of(Pod).create(pod("nobody", image))
     await client.of(Pod).create(pod("stranger", image, "wrong-key"))
     await client.of(Pod).create(pod("never", image, policy="Never"))
-    await until(lambda: waits(kubelet, "nobody") in ("ErrImagePull", "ImagePullBackOff"))
-    await until(lambda: waits(kubelet, "stranger") in ("ErrImagePull", "ImagePullBackOff"))
-    await until(lambda: waits(kubelet, "never") == "ErrImageNeverPull")
+    await eventually(lambda: waits(kubelet, "nobody") in ("ErrImagePull", "ImagePullBackOff"))
+    await eventually(lambda: waits(kubelet, "stranger") in ("ErrImagePull", "ImagePullBackOff"))
+    await eventually(lambda: waits(kubelet, "never") == "ErrImageNeverPull")
 
 
 async def test_what_one_pod_has_pulled_is_not_every_pods(tmp_path: Path) -> None:

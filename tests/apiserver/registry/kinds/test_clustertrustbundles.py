@@ -1,6 +1,5 @@
 """Bundles of CA certificates, where they are served: names, signers, what is in them, and who may publish them."""
 
-import asyncio
 import time
 from typing import Any
 
@@ -22,6 +21,7 @@ from sampan.storage.memory import MemoryBackend
 from tests.apiserver.asking import asking, run
 from tests.apiserver.cluster import Cluster
 from tests.apiserver.faults import told
+from tests.eventually import eventually
 
 PATH = "/apis/certificates.k8s.io/v1beta1/clustertrustbundles"
 ON = {"certificates.k8s.io/v1beta1/clustertrustbundles": True}
@@ -153,9 +153,7 @@ def test_who_may_publish_for_a_signer() -> None:
         ):
             await make(server, f"{RBAC}/clusterroles", ROLE)
             await make(server, f"{RBAC}/clusterrolebindings", BINDING)
-            async with asyncio.timeout(60):
-                while not await server.security.authorizer.is_allowed(MAY):  # noqa: ASYNC110
-                    await asyncio.sleep(0.001)
+            await eventually(lambda: server.security.authorizer.is_allowed(MAY))
             await make(server, PATH, bundle("plain"), ANN)
             await make(server, PATH, bundle("example.com:s:v1", "example.com/s"), ANN)
             with pytest.raises(errors.Forbidden) as refused:

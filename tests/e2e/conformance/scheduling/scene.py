@@ -1,28 +1,20 @@
 """A cluster of two hollow nodes and the real kubectl, for what the scheduler must do."""
 
 import json
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from sampan.testing import Cluster
 from tests.e2e.kubectl.command import Kubectl
+from tests.eventually import wait_until
 
 NODES = ("node-0", "node-1")
 CPUS = 32
 """Of each node."""
-PATIENCE_S = 60.0
 
 Object = dict[str, Any]
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 @dataclass
@@ -54,7 +46,7 @@ class Scene:
 
     def refused(self, name: str, message: str) -> None:
         """Wait until the pod is told that no node will do, in these words."""
-        eventually(lambda: any(text.startswith(message) for text in self.events_of(name, "FailedScheduling")))
+        wait_until(lambda: any(text.startswith(message) for text in self.events_of(name, "FailedScheduling")))
         assert self.node_of(name) == ""
         (condition,) = [one for one in self.pod(name)["status"]["conditions"] if one["type"] == "PodScheduled"]
         assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
@@ -63,7 +55,7 @@ class Scene:
     def clear(self) -> None:
         """No pods, so that the nodes are empty again."""
         self.kubectl("delete", "pods,replicasets", "--all", "--force", "--grace-period=0", "--wait=false")
-        eventually(lambda: not self.kubectl("get", "pods", "-o", "name"))
+        wait_until(lambda: not self.kubectl("get", "pods", "-o", "name"))
 
     @contextmanager
     def labelled(self, node: str, key: str, value: str) -> Iterator[None]:

@@ -3,7 +3,8 @@
 import json
 from typing import Any
 
-from tests.e2e.conformance.scheduling.scene import Scene, eventually
+from tests.e2e.conformance.scheduling.scene import Scene
+from tests.eventually import wait_until
 
 
 def limit_range(name: str, least: dict[str, str], most: dict[str, str], **more: Any) -> dict[str, Any]:
@@ -39,7 +40,7 @@ def test_defaults_are_given_and_bounds_kept(scene: Scene) -> None:
     scene.apply(given)
     item = scene.kubectl.json("get", "limitrange", "limit-range")["spec"]["limits"][0]
     assert (item["min"], item["max"]) == (LEAST, MOST)
-    eventually(lambda: bool(scene.kubectl("get", "limitrange", "limit-range", "-o", "name")))
+    wait_until(lambda: bool(scene.kubectl("get", "limitrange", "limit-range", "-o", "name")))
     scene.apply(pod("pod-no-resources", {}, {}))
     assert amounts(scene, "pod-no-resources") == {
         "requests": {"cpu": "100m", "memory": "200Mi", "ephemeral-storage": "200Gi"},
@@ -79,5 +80,5 @@ def test_collections(scene: Scene) -> None:
         assert found["metadata"]["labels"]["first"] == "patched"
         assert found["spec"]["limits"][0]["min"] == {"cpu": "10m"}
         kubectl("delete", "limitranges", "-l", "first=patched")
-        eventually(lambda: not kubectl("get", "limitranges", "-o", "name"))
+        wait_until(lambda: not kubectl("get", "limitranges", "-o", "name"))
         assert kubectl("get", "limitranges", "-n", other, "-o", "name") == "limitrange/second\n"

@@ -4,7 +4,8 @@ import json
 from functools import partial
 from typing import Any
 
-from tests.e2e.conformance.scheduling.scene import CPUS, NODES, Scene, eventually, pod, pod_spec
+from tests.e2e.conformance.scheduling.scene import CPUS, NODES, Scene, pod, pod_spec
+from tests.eventually import wait_until
 
 MOST = CPUS * 0.7
 
@@ -57,7 +58,7 @@ def test_the_condition_of_a_victim(scene: Scene) -> None:
         scene.apply(victim)
         scene.runs("victim")
         scene.apply(pod("preemptor", cpus=MOST, priority="p-high", nodeSelector=here))
-        eventually(lambda: "deletionTimestamp" in scene.pod("victim")["metadata"])
+        wait_until(lambda: "deletionTimestamp" in scene.pod("victim")["metadata"])
         conditions = scene.pod("victim")["status"]["conditions"]
         (found,) = [one for one in conditions if one["type"] == "DisruptionTarget"]
         assert (found["status"], found["reason"]) == ("True", "PreemptionByScheduler")
@@ -73,10 +74,10 @@ def test_replica_sets_of_rising_priority(scene: Scene) -> None:
     with scene.classes(p1=1, p2=2, p3=3, p4=4):
         for name, replicas, each in (("rs-pod1", 1, 2), ("rs-pod2", 2, 2), ("rs-pod3", 1, 3)):
             scene.apply(replica_set(name, replicas, share * each, f"p{name[-1]}", here))
-            eventually(partial(is_ready, scene, name, replicas))
+            wait_until(partial(is_ready, scene, name, replicas))
         scene.apply(replica_set("rs-pod4", 1, share * 4, "p4", here))
-        eventually(lambda: ready(scene, "rs-pod4") == 1)
-        eventually(lambda: [ready(scene, f"rs-pod{number}") for number in (1, 2, 3)] == [0, 1, 1])
+        wait_until(lambda: ready(scene, "rs-pod4") == 1)
+        wait_until(lambda: [ready(scene, f"rs-pod{number}") for number in (1, 2, 3)] == [0, 1, 1])
         victims = scene.kubectl.json("get", "events", "--field-selector", "reason=Preempted")["items"]
         assert {event["involvedObject"]["name"][:7] for event in victims} <= {"rs-pod1", "rs-pod2"}
 
