@@ -64,7 +64,7 @@ def bindings() -> list[ClusterRoleBinding]:
     certificates = Subject(kind="ServiceAccount", namespace="kube-system", name="certificate-controller")
     return [
         _binding(FLEET_USER, FLEET_USER, fleet),
-        _binding(POLICY_USER, POLICY_USER, Subject(apiGroup=_RBAC, kind="User", name=POLICY_USER), nodes),
+        _binding(POLICY_USER, POLICY_USER, Subject(apiGroup=_RBAC, kind="User", name=POLICY_USER)),
         _binding("sampan:kube-apiserver-kubelet-client", "system:kubelet-api-admin", server),
         _binding(_SELF_NODE_SERVER, _SELF_NODE_SERVER, nodes),
         _binding("sampan:approve-kubelet-serving", f"system:{_CSR}:kubelet-serving-approver", certificates),
