@@ -68,7 +68,11 @@ class Machine:
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": name, "annotations": spec.pop("annotations", {})},
+            "metadata": {
+                "name": name,
+                "labels": spec.pop("labels", {}),
+                "annotations": spec.pop("annotations", {}),
+            },
             "spec": {"nodeName": node, "terminationGracePeriodSeconds": 0, "containers": [container], **spec},
         }
         manifest = self.sampan.home / f"{name}.json"

@@ -1,0 +1,124 @@
+"""Load balancers and node ports of `sampan up`, as programs of the machine use them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from sampan.network.nodes import unsupported_reason
+from tests.cli.command import Sampan, get
+from tests.e2e.test_nodes_on_one_machine import PORT, Machine, wait_for
+from tests.ports import free_port
+
+pytestmark = pytest.mark.skipif(
+    bool(unsupported_reason()) or not (shutil.which("runc") or shutil.which("crun")),
+    reason=unsupported_reason() or "needs runc or crun",
+)
+
+UDP_SERVER = """
+import socket
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind(("", 5353))
+while True:
+    data, client = server.recvfrom(100)
+    server.sendto(data.upper(), client)
+"""
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    sampan = Sampan(tmp_path_factory.mktemp("balancers"))
+    sampan("up", "--detach", "--nodes", "2", "--runtime", "oci", "--secure-port", str(free_port()))
+    try:
+        machine = Machine(sampan)
+        machine.create("web", "node-0", labels={"app": "web"})
+        udp = {"command": ["python3", "-c", UDP_SERVER], "readinessProbe": None}
+        machine.create("dns", "node-1", labels={"app": "dns"}, container=udp)
+        yield machine
+    finally:
+        sampan("down")
+
+
+def expose(machine: Machine, name: str, app: str, port: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """Create a service of type LoadBalancer, and return it once it has an address."""
+    obj = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name},
+        "spec": {"type": "LoadBalancer", "selector": {"app": app}, "ports": [port], **spec},
+    }
+    manifest = machine.sampan.home / f"{name}-service.json"
+    manifest.write_text(json.dumps(obj))
+    machine.sampan("kubectl", "create", "-f", str(manifest))
+    wait_for(lambda: address_of(machine, name), lambda: machine.sampan("kubectl", "describe", "service", name))
+    return machine.api(f"service/{name}")
+
+
+def address_of(machine: Machine, name: str) -> str:
+    ingress = machine.api(f"service/{name}")["status"]["loadBalancer"].get("ingress", ())
+    return str(ingress[0]["ip"]) if ingress else ""
+
+
+def response(url: str) -> str:
+    try:
+        return get(url)[1]
+    except OSError:
+        return ""
+
+
+def test_two_services_with_the_same_port(machine: Machine) -> None:
+    machine.pod_ip("web")
+    services = [expose(machine, name, "web", {"port": 80, "targetPort": PORT}) for name in ("one", "two")]
+    addresses = [service["status"]["loadBalancer"]["ingress"][0]["ip"] for service in services]
+    assert addresses[0] != addresses[1]
+    for address in addresses:
+        assert wait_for(lambda address=address: response(f"http://{address}/")).startswith("web ")  # type: ignore[misc]
+    node_port = services[0]["spec"]["ports"][0]["nodePort"]
+    for host in ("127.0.0.1", "[::1]", machine.node_ip("node-1")):
+        assert wait_for(lambda host=host: response(f"http://{host}:{node_port}/")).startswith("web ")  # type: ignore[misc]
+
+
+def test_the_policy_local_keeps_the_address_of_the_client(machine: Machine) -> None:
+    """The address leads to the node with the endpoint, and the pod sees the machine's address."""
+    expose(machine, "local", "web", {"port": 80, "targetPort": PORT}, externalTrafficPolicy="Local")
+    address = address_of(machine, "local")
+    network = machine.node_ip("node-0").rpartition(".")[0]
+    assert wait_for(lambda: response(f"http://{address}/")) == f"web {network}.1"
+
+
+def test_udp(machine: Machine) -> None:
+    expose(machine, "dns", "dns", {"port": 53, "targetPort": 5353, "protocol": "UDP"})
+    address = address_of(machine, "dns")
+
+    def exchange() -> str:
+        with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as client:
+            client.settimeout(1)
+            client.connect((address, 53))
+            try:
+                client.send(b"hello")
+                return client.recv(100).decode()
+            except OSError:
+                return ""
+
+    assert wait_for(exchange) == "HELLO"
+
+
+def test_a_clash_becomes_an_event(machine: Machine) -> None:
+    address = address_of(machine, "dns")
+    obj = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "clash"},
+        "spec": {"type": "LoadBalancer", "loadBalancerIP": address, "ports": [{"port": 80}]},
+    }
+    manifest = machine.sampan.home / "clash.json"
+    manifest.write_text(json.dumps(obj))
+    machine.sampan("kubectl", "create", "-f", str(manifest))
+    message = f"loadBalancerIP {address} belongs to another service"
+    wait_for(lambda: message if message in machine.sampan("kubectl", "get", "events") else "")
