@@ -30,7 +30,9 @@ from sampan.network.proxy.configuration import (
     with_defaults,
 )
 from sampan.network.proxy.localhost_ports import LocalhostPorts
+from sampan.network.proxy.nfnetlink import TransactionFailed
 from sampan.network.proxy.node_proxy import COMPONENT, NodeProxy, NodeProxyConfig
+from sampan.network.proxy.table_sync import remove_tables
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +41,18 @@ HOST_LOCK = "kube-proxy"
 _LOCK_RETRY_S = 30.0
 _MIN_SYNC_PERIOD = "100ms"
 """Shorter than the default of kube-proxy: a sync takes a millisecond in a cluster of this size."""
+
+
+def remove_abandoned_rules() -> None:
+    """Remove the rules that a killed process has left in the network namespace of the machine. The call blocks."""
+    locks = HostLocks()
+    try:
+        if os.geteuid() == 0 and locks.acquire(HOST_LOCK):
+            remove_tables(only_temporary=True)
+    except (TransactionFailed, OSError) as error:
+        log.warning("cannot remove the rules of an earlier kube-proxy: %s", error)
+    finally:
+        locks.close()
 
 
 class NodeProxies:

@@ -90,7 +90,7 @@ class Model:
 
     def _apply(self, operation: Operation) -> None:
         match operation:
-            case AddTable():
+            case AddTable(_):
                 pass
             case DeleteTable():
                 self.chains.clear()

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from copy import deepcopy
 
 from sampan.network.proxy.compiler import ElementKey, ServiceCompiler
-from sampan.network.proxy.layout import BASE_CHAINS, NODEPORT_IPS, SETS, SETS_BY_NAME, base_rules, static_rules
+from sampan.network.proxy.layout import BASE_CHAINS, LASTING, NODEPORT_IPS, SETS, SETS_BY_NAME, base_rules, static_rules
 from sampan.network.proxy.operations import (
     AddBaseChain,
     AddChain,
@@ -53,7 +53,7 @@ def static_operations(compiler: ServiceCompiler) -> list[Operation]:
     rules = static_rules(compiler.family, compiler.config, compiler.facts)
     addresses = [(ElementKey(NODEPORT_IPS, (address,)), "") for address in compiler.facts.node_port_ips or ()]
     return [
-        AddTable(),
+        AddTable(LASTING),
         *(AddNamedSet(named) for named in SETS),
         *(AddBaseChain(chain) for chain in BASE_CHAINS),
         *(AddChain(name) for name in rules),

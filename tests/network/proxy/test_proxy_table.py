@@ -15,9 +15,10 @@ from sampan.network.proxy.compiler import ServiceCompiler
 from sampan.network.proxy.config import ProxyConfig
 from sampan.network.proxy.nfnetlink import NftSocket, TransactionFailed
 from sampan.network.proxy.operations import operation_text
-from sampan.network.proxy.proxy_table import Generation, ProxyTable
+from sampan.network.proxy.proxy_table import ForeignTable, Generation, ProxyTable
 from sampan.network.proxy.services import FAMILIES, IPV4, IPV6
 from sampan.network.proxy.table_state import Owned, ServiceStates
+from sampan.network.proxy.table_sync import remove_tables
 from sampan.network.proxy.tracker import ServiceTracker
 from tests.network.pods.lab import Lab, needs_network
 from tests.network.proxy.objects import NODE, endpoint, endpoint_slice, service
@@ -363,5 +364,30 @@ def test_a_service_with_very_many_endpoints(lab: Lab) -> None:
         assert writer.audit() == []
         assert run_nft("list", "ruleset").count(b"2999 : ") == 2
         writer.close()
+
+    in_network(lab.node, run)
+
+
+def test_a_temporary_proxy_leaves_the_tables_of_others_alone(lab: Lab) -> None:
+    def run() -> None:
+        temporary = compiler_of(IPV4, ProxyConfig(removes_rules=True))
+        for comment in ('{ comment "rules for kube-proxy" ; }', ""):
+            run_nft("-f", "-", text=f"add table ip kube-proxy {comment}\n")
+            before = run_nft("list", "ruleset")
+            table = RecordingTable(temporary)
+            with pytest.raises(ForeignTable, match="nft delete table ip kube-proxy"):
+                table.rebuild(temporary, {})
+            table.remove()
+            remove_tables(only_temporary=True)
+            assert run_nft("list", "ruleset") == before
+            remove_tables()
+            assert run_nft("list", "ruleset") == b""
+            table.rebuild(temporary, {})
+            table.close()
+            again = RecordingTable(temporary)  # after it was killed
+            again.rebuild(temporary, {})
+            again.close()
+            remove_tables(only_temporary=True)
+            assert run_nft("list", "ruleset") == b""
 
     in_network(lab.node, run)

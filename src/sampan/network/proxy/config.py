@@ -44,7 +44,8 @@ class ProxyConfig:
     """The time between two comparisons of every rule with what the kernel has."""
 
     removes_rules: bool = False
-    """Whether the rules are removed when the proxy stops, rather than left for the next one."""
+    """Whether the rules end with the proxy, rather than stay for the next one. Such a proxy leaves the tables of others
+    alone."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.masquerade_bit <= 31:

@@ -15,6 +15,8 @@ from sampan.network.proxy.families import IPFamily
 from sampan.network.proxy.services import ServicePortName
 
 TABLE = "kube-proxy"
+LASTING, TEMPORARY = "rules for kube-proxy", "rules for kube-proxy of sampan up"
+"""Comments of tables: that of the real proxy, and that of tables which end with their proxy."""
 
 CLUSTER_IPS = "cluster-ips"
 NODEPORT_IPS = "nodeport-ips"

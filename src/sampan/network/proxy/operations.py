@@ -25,7 +25,7 @@ _SET_KEY_ORDER = 0
 
 @dataclass(frozen=True, slots=True)
 class AddTable:
-    pass
+    comment: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +127,8 @@ def operation_text(operation: Operation, family: IPFamily) -> str:
     """Return the command for `nft` that does the same as the messages of an operation."""
     table = f"{family.nft} {TABLE}"
     match operation:
-        case AddTable():
-            return f"add table {table}"
+        case AddTable(comment):
+            return f'add table {table} {{ comment "{comment}" ; }}'
         case DeleteTable():
             return f"delete table {table}"
         case AddNamedSet(named):
@@ -176,8 +176,9 @@ class OperationEncoder:
     def encode(self, operation: Operation) -> list[NftMessage]:
         table = self._table
         match operation:
-            case AddTable():
-                return [NftMessage(nl.NEWTABLE, table + number(2, 0), nl.CREATE)]
+            case AddTable(comment):
+                data = attribute(6, struct.pack("BB", 0, len(comment) + 1) + comment.encode() + b"\0")
+                return [NftMessage(nl.NEWTABLE, table + number(2, 0) + data, nl.CREATE)]
             case DeleteTable():
                 return [NftMessage(nl.DELTABLE, table)]
             case AddNamedSet(named):

@@ -28,7 +28,7 @@ from sampan.network.proxy.health import ProxyHealth
 from sampan.network.proxy.metrics import ProxyMetrics
 from sampan.network.proxy.nfnetlink import TransactionFailed
 from sampan.network.proxy.observer import ServiceObserver
-from sampan.network.proxy.proxy_table import Generation, RefusedServices
+from sampan.network.proxy.proxy_table import ForeignTable, Generation, RefusedServices
 from sampan.network.proxy.services import HEADLESS, SERVICE_PROXY_NAME, ServicePortState
 from sampan.network.proxy.table_sync import TableSync
 from sampan.network.proxy.tracker import ServiceChange, ServiceTracker
@@ -93,6 +93,8 @@ class Proxy:
         """Changes that the observers do not know, as their sync has failed."""
         self._without_local_endpoints: dict[NamespacedName, tuple[ServicePortState, ...]] = {}
         self._refused: dict[tuple[str, NamespacedName], str] = {}
+        self._errors: dict[str, str] = {}
+        """The last error of each IP family whose rules cannot be written."""
         self.synced = asyncio.Event()
         """Set after the first successful sync of all IP families."""
 
@@ -204,11 +206,11 @@ class Proxy:
             start = self._clock.monotonic()
             try:
                 result = await self._in_thread(partial(table.sync, facts[table.family], services, changed))
-            except (TransactionFailed, OSError) as error:
+            except (TransactionFailed, ForeignTable, OSError) as error:
                 is_complete = False
-                self._metrics.on_failed(table.family)
-                log.error("cannot write the rules of %s services: %s; retrying", table.family, error)
+                self._on_failure(table.family, str(error))
                 continue
+            self._errors.pop(table.family, None)
             self._report(table.family, result.refused)
             duration_s = self._clock.monotonic() - start
             self._metrics.on_synced(
@@ -224,6 +226,12 @@ class Proxy:
             self._synced_facts = facts
             await self._notify_observers()
             self.synced.set()
+
+    def _on_failure(self, family: str, error: str) -> None:
+        self._metrics.on_failed(family)
+        if self._errors.get(family) != error:
+            self._errors[family] = error
+            log.error("cannot write the rules of %s services: %s; retrying", family, error)
 
     def _retry_s(self, is_complete: bool) -> float:
         return self._config.sync_period_s if is_complete else min(_RETRY_S, self._config.sync_period_s)

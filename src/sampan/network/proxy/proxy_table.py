@@ -19,10 +19,12 @@ from sampan.network.proxy.compiler import ElementKey, ServiceCompiler
 from sampan.network.proxy.layout import (
     AFFINITY_PREFIX,
     BASE_CHAINS,
+    LASTING,
     NODEPORT_IPS,
     SETS,
     SETS_BY_NAME,
     TABLE,
+    TEMPORARY,
     base_rules,
     is_service_chain,
     static_rules,
@@ -55,6 +57,11 @@ STALE_S = 1.0
 
 T = TypeVar("T")
 
+
+class ForeignTable(Exception):
+    """The table belongs to another kube-proxy, and must not be changed."""
+
+
 RefusedServices = dict[NamespacedName, str]
 """Services that the kernel refused, and the reasons."""
 
@@ -82,6 +89,7 @@ class ProxyTable:
         self._state = TableState(compiler)
         self._stale: dict[str, float] = {}
         """Chains to be deleted, and since when nothing refers to them."""
+        self._comment = TEMPORARY if compiler.config.removes_rules else LASTING
         self._identity: tuple[bytes, bytes] | None = None
         """The handle of the table and the number of its objects after the last commit."""
 
@@ -161,6 +169,11 @@ class ProxyTable:
         Chains are written in bounded transactions. The last transaction fills the maps, so that all services become
         effective at once. Rules of an earlier run stay effective until then.
         """
+        if self._is_foreign():
+            name = f"{compiler.family.nft} {TABLE}"
+            raise ForeignTable(
+                f"the table {name} is that of another kube-proxy; if that is gone, run: nft delete table {name}"
+            )
         try:
             return self._rebuild(compiler, states, is_replaced=False)
         except TransactionFailed as failure:
@@ -169,9 +182,10 @@ class ProxyTable:
 
     def _rebuild(self, compiler: ServiceCompiler, states: ServiceStates, *, is_replaced: bool) -> RefusedServices:
         self._state, self._stale = TableState(compiler), {}
-        replacement: list[Operation] = [DeleteTable(), AddTable()] if is_replaced else []
+        table = AddTable(self._comment)
+        replacement: list[Operation] = [DeleteTable(), table] if is_replaced else []
         sets = (AddNamedSet(named) for named in SETS)
-        self._commit([(None, operation) for operation in (AddTable(), *replacement, *sets)])
+        self._commit([(None, operation) for operation in (table, *replacement, *sets)])
         chains, affinity_sets = self._existing()
         refused: RefusedServices = {}
         for chunk in _chunks(states.items(), CHUNK):
@@ -260,8 +274,14 @@ class ProxyTable:
             raise
 
     def remove(self) -> None:
-        """Remove the table."""
-        self._commit([(None, AddTable()), (None, DeleteTable())])
+        """Remove the table, unless it is that of another kube-proxy."""
+        if self._socket.get(nl.GETTABLE, text(1, TABLE)) is not None and not self._is_foreign():
+            self._commit([(None, DeleteTable())])
+
+    def _is_foreign(self) -> bool:
+        """Return whether the table is one that a temporary proxy must not touch."""
+        table = self._socket.get(nl.GETTABLE, text(1, TABLE)) if self._comment == TEMPORARY else None
+        return table is not None and TEMPORARY.encode() not in table.get(6, b"")
 
     # -- checks ------------------------------------------------------------------------------------------------------
 

@@ -124,10 +124,12 @@ def _service_facts(facts: NodeFacts) -> NodeFacts:
     return replace(facts, node_port_ips=None, service_cidrs=())
 
 
-def remove_tables() -> None:
-    """Remove the tables of a proxy from the network namespace of this thread."""
+def remove_tables(*, only_temporary: bool = False) -> None:
+    """Remove the tables of kube-proxy from the network namespace of this thread: all of them, or only those that should
+    have ended with their proxy."""
+    config = ProxyConfig(removes_rules=only_temporary)
     for family in FAMILIES_BY_NAME:
-        sync = TableSync(family=family, config=ProxyConfig(), generation=Generation(), monotonic=lambda: 0.0)
+        sync = TableSync(family=family, config=config, generation=Generation(), monotonic=lambda: 0.0)
         try:
             sync.remove()
         finally:

@@ -1,0 +1,147 @@
+"""Services of a cluster with two nodes: kube-proxy beside the kubelets, with real packets."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sampan.machinery.network_namespace import in_network
+from sampan.network.nft import run_nft
+from tests.cli.command import Sampan, get
+from tests.e2e.test_nodes_on_one_machine import PORT, SERVER, Machine, pytestmark, wait_for
+from tests.ports import free_port
+
+__all__ = ["pytestmark"]
+
+NODE_PORT = 30987
+
+
+class ServiceMachine(Machine):
+    """A cluster with a deployment `web` behind a service, and a pod `client`."""
+
+    def apply(self, *objects: dict[str, Any]) -> None:
+        manifest = self.sampan.home / "objects.json"
+        manifest.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+        self.sampan("kubectl", "apply", "-f", str(manifest))
+
+    def deploy(self, replicas: int = 2) -> None:
+        """Create the deployment and its service, or scale them, and wait for the pods."""
+        container = {
+            "name": "server",
+            "image": "sampan.local/host",
+            "command": ["python3", "-c", SERVER.replace("NAME", "{socket.gethostname()}").replace("PORT", str(PORT))],
+            "readinessProbe": {"httpGet": {"port": PORT}, "periodSeconds": 1},
+        }
+        selector = {"matchLabels": {"app": "web"}}
+        spread = {
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": selector,
+        }
+        pod = {
+            "terminationGracePeriodSeconds": 0,
+            "containers": [container],
+            "topologySpreadConstraints": [spread],
+        }
+        template = {"metadata": {"labels": {"app": "web"}}, "spec": pod}
+        port = {"port": 80, "targetPort": PORT, "nodePort": NODE_PORT}
+        self.apply(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": "web"},
+                "spec": {"replicas": replicas, "selector": selector, "template": template},
+            },
+            {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": {"name": "web"},
+                "spec": {"type": "NodePort", "selector": {"app": "web"}, "ports": [port]},
+            },
+        )
+        wait_for(lambda: "ready" if self.api("deployment/web")["status"].get("readyReplicas", 0) == replicas else "")
+
+    @property
+    def cluster_ip(self) -> str:
+        return str(self.api("service/web")["spec"]["clusterIP"])
+
+    def backends(self) -> set[str]:
+        """Return the names of the pods that answer by the cluster IP."""
+        return {self.curl("client", self.cluster_ip).split()[0] for _ in range(12)}
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceMachine]:
+    sampan = Sampan(tmp_path_factory.mktemp("services"))
+    sampan("up", "--detach", "--nodes", "2", "--runtime", "oci", "--secure-port", str(free_port()))
+    machine = ServiceMachine(sampan)
+    try:
+        machine.deploy()
+        machine.create("client", "node-0")
+        yield machine
+    finally:
+        sampan("down")
+
+
+def test_pods_reach_a_service_on_all_nodes(machine: ServiceMachine) -> None:
+    client = machine.pod_ip("client")
+    wait_for(lambda: "both" if len(machine.backends()) == 2 else "")
+    assert machine.curl("client", machine.cluster_ip).split()[1] == client  # the address of the client is kept
+
+
+def test_node_ports_answer_on_every_node(machine: ServiceMachine) -> None:
+    for node in ("node-0", "node-1"):
+        assert get(f"http://{machine.node_ip(node)}:{NODE_PORT}/")[0] == 200
+
+
+def test_a_pod_reaches_the_api_server_by_its_service(machine: ServiceMachine) -> None:
+    directory = "/var/run/secrets/kubernetes.io/serviceaccount"
+    request = (
+        f'curl -sS -m 20 --cacert {directory}/ca.crt -H "Authorization: Bearer $(cat {directory}/token)" '
+        "https://$KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT/api"
+    )
+    response = json.loads(machine.sampan("kubectl", "exec", "client", "--", "sh", "-c", request))
+    assert response["kind"] == "APIVersions"
+
+
+def test_a_service_follows_its_endpoints(machine: ServiceMachine) -> None:
+    before = machine.backends()
+    machine.sampan("kubectl", "delete", "pod", "--selector", "app=web", "--wait=false")
+    wait_for(lambda: "new" if not machine.backends() & before else "")
+    machine.deploy(0)
+    assert wait_for(lambda: "refused" if is_refused(machine) else "") == "refused"
+    machine.deploy(2)
+    wait_for(lambda: "both" if len(machine.backends()) == 2 else "")
+
+
+def is_refused(machine: ServiceMachine) -> bool:
+    command = f"curl -sS -m 20 http://{machine.cluster_ip}/ 2>&1 || true"
+    return "refused" in machine.sampan("kubectl", "exec", "client", "--", "sh", "-c", command)
+
+
+def test_rules_survive_the_end_of_the_process_and_other_programs(machine: ServiceMachine) -> None:
+    namespace = machine.root / "node-0" / "netns"
+    listing = ("list", "map", "ip", "kube-proxy", "service-ips")
+    address = machine.cluster_ip
+    in_network(namespace, lambda: run_nft("delete", "table", "ip", "kube-proxy"))
+
+    def restored() -> str:
+        tables = in_network(namespace, lambda: run_nft("list", "tables"))
+        is_there = b"ip kube-proxy" in tables and address.encode() in in_network(namespace, lambda: run_nft(*listing))
+        return "restored" if is_there else ""
+
+    assert wait_for(restored) == "restored"
+    assert len(machine.backends()) == 2
+    os.kill(machine.sampan.note()["pid"], signal.SIGKILL)
+    assert address.encode() in in_network(namespace, lambda: run_nft(*listing))
+    assert get(f"http://{in_node(machine)}:{NODE_PORT}/")[0] == 200  # services outlive the process of the cluster
+
+
+def in_node(machine: ServiceMachine) -> str:
+    return (machine.root / "node-0" / "node-address").read_text().split()[0].partition("/")[0]
