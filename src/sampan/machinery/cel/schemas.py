@@ -29,7 +29,7 @@ from sampan.machinery.cel.checker.types import (
     sized,
 )
 from sampan.machinery.cel.escapes import escaped
-from sampan.machinery.cel.runtime.values import parse_duration, parse_timestamp
+from sampan.machinery.cel.runtime.values import UnorderedList, parse_duration, parse_timestamp
 
 _LONGEST_STRING = REQUEST_BODY_BYTES - 2
 _SCALARS: Final[Mapping[str, tuple[Type, int]]] = {"boolean": (BOOL, 4), "number": (DOUBLE, 1), "integer": (INT, 1)}
@@ -172,6 +172,8 @@ def value_adapter(schema: Schema) -> Adapter | None:
     if no value has to be converted."""
     if schema.type == "array":
         inner = value_adapter(schema.items) if schema.items is not None else None
+        if schema.list_type in ("set", "map"):
+            return _unordered_adapter(inner or _same, schema.list_keys if schema.list_type == "map" else ())
         return None if inner is None else _list_adapter(inner)
     if schema.type == "object":
         return _object_adapter(schema)
@@ -180,6 +182,13 @@ def value_adapter(schema: Schema) -> Adapter | None:
 
 def _list_adapter(inner: Adapter) -> Adapter:
     return lambda value: [inner(item) for item in value] if isinstance(value, list) else value
+
+
+def _unordered_adapter(inner: Adapter, keys: tuple[str, ...]) -> Adapter:
+    def convert(value: Any) -> Any:
+        return UnorderedList([inner(item) for item in value], keys) if isinstance(value, list) else value
+
+    return convert
 
 
 def _object_adapter(schema: Schema) -> Adapter | None:

@@ -92,3 +92,20 @@ def test_costly_rules_end_the_validation() -> None:
     }
     (message,) = _messages(schema, {"l": list(range(1, 300))})
     assert "no further validation rules will be run due to call cost exceeds limit" in message
+
+
+def test_sets_and_map_lists_are_equal_in_any_order() -> None:
+    tags = {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}
+    item = {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}, "v": {"type": "integer"}}}
+    ports = {"type": "array", "items": item, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}
+    rule = {"rule": "self.tags == oldSelf.tags && self.ports == oldSelf.ports", "message": "changed"}
+    schema = {
+        "type": "object",
+        "properties": {"tags": tags, "ports": ports},
+        "x-kubernetes-validations": [rule, {"rule": "size(self.tags + ['a']) == 2"}],
+    }
+    old = {"tags": ["a", "b"], "ports": [{"k": "x", "v": 1}, {"k": "y", "v": 2}]}
+    moved = {"tags": ["b", "a"], "ports": [{"k": "y", "v": 2}, {"k": "x", "v": 1}]}
+    assert _messages(schema, moved, old) == []
+    changed = {"tags": ["b", "a"], "ports": [{"k": "y", "v": 3}, {"k": "x", "v": 1}]}
+    assert _messages(schema, changed, old) == ["<nil>: Invalid value: changed"]

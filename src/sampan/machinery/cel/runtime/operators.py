@@ -18,6 +18,7 @@ from sampan.machinery.cel.runtime.values import (
     Timestamp,
     TypeValue,
     Uint,
+    UnorderedList,
     is_list,
     is_map,
 )
@@ -51,6 +52,8 @@ def equals(frame: Frame, left: Any, right: Any) -> bool:
 
 
 def _equal_structures(frame: Frame, left: Any, right: Any) -> bool:
+    if type(left) is UnorderedList:
+        return is_list(right) and len(left) == len(right) and _equal_entries(frame, left, right)
     if is_list(left):
         return is_list(right) and len(left) == len(right) and _equal_lists(frame, left, right)
     if is_map(left):
@@ -67,6 +70,17 @@ def _equal_structures(frame: Frame, left: Any, right: Any) -> bool:
     if isinstance(left, Opaque):
         return type(left) is type(right) and left == right
     return False
+
+
+def _equal_entries(frame: Frame, left: UnorderedList, right: Sequence[Any]) -> bool:
+    """Whether two lists of the same length have equal entries in any order."""
+    charge(frame, (len(left) + 9) // 10)
+    others = {left.identity(item): item for item in right}
+    for item in left:
+        identity = left.identity(item)
+        if identity not in others or not _equal_elements(frame, item, others[identity]):
+            return False
+    return True
 
 
 def _equal_lists(frame: Frame, left: Sequence[Any], right: Sequence[Any]) -> bool:
@@ -250,7 +264,7 @@ def add(frame: Frame, left: Any, right: Any) -> Any:
             return Duration(left.nanoseconds + right.nanoseconds)
     if is_list(left) and is_list(right):
         charge(frame, max(1, (len(left) + len(right)) // 10))
-        return [*left, *right]
+        return left.union(right) if left_type is UnorderedList else [*left, *right]
     frame[0] += 1
     if {left_type, right_type} == {Timestamp, Duration}:
         return Timestamp(left.nanoseconds + right.nanoseconds)

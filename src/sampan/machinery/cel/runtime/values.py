@@ -7,7 +7,7 @@ Lists may also be tuples, and maps any Mapping: the values of variables are not 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import total_ordering
 from typing import Any, ClassVar, Final
@@ -207,6 +207,31 @@ def parse_timestamp(text: str) -> Timestamp:
         raise ValueError(f'parsing time "{text}": out of range') from None
 
 
+class UnorderedList(list[Any]):
+    """A list of the type `set` or `map`: equality ignores the order of its entries, and a sum has each entry once.
+
+    `keys` are the fields that identify an entry of a map list; an entry of a set identifies itself.
+    """
+
+    __slots__ = ("keys",)
+
+    def __init__(self, items: Iterable[Any], keys: tuple[str, ...]) -> None:
+        super().__init__(items)
+        self.keys = keys
+
+    def identity(self, item: Any) -> Any:
+        """Return a hashable value by which entries are compared."""
+        if not isinstance(item, dict):
+            return repr(item)
+        return repr([item.get(key) for key in self.keys] if self.keys else sorted(item.items()))
+
+    def union(self, other: Iterable[Any]) -> UnorderedList:
+        """Return the entries of both lists; those of `other` replace entries with the same identity."""
+        entries = {self.identity(item): item for item in self}
+        entries.update({self.identity(item): item for item in other})
+        return UnorderedList(entries.values(), self.keys)
+
+
 _LISTS: Final = (list, tuple)
 _NO_MAPS: Final = frozenset((bool, int, float, str, bytes, list, tuple, type(None)))
 """Frequent types that need no slow check against the abstract Mapping."""
@@ -229,6 +254,7 @@ _TYPE_NAMES: Final[Mapping[type, str]] = {
     bytes: "bytes",
     type(None): "null_type",
     list: "list",
+    UnorderedList: "list",
     tuple: "list",
     dict: "map",
     DefaultMap: "map",
