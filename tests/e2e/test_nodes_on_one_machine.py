@@ -94,6 +94,11 @@ class Machine:
     def curl(self, pod: str, address: str) -> str:
         return self.sampan("kubectl", "exec", pod, "--", "curl", "-sS", "-m", "20", f"http://{address}/")
 
+    def is_blocked(self, pod: str, address: str) -> bool:
+        """Whether a pod gets no response in a short time."""
+        command = f"curl -sS -m 1 http://{address}/ || echo blocked"
+        return "blocked" in self.sampan("kubectl", "exec", pod, "--", "sh", "-c", command)
+
 
 def wait_for(value: Callable[[], str], describe: Callable[[], str] = str) -> str:
     deadline = time.monotonic() + TIMEOUT_S
@@ -142,6 +147,28 @@ def test_pods_of_all_nodes_reach_each_other(machine: Machine) -> None:
     assert machine.curl("a", f"{h}:{PORT + 1}") == f"h {a}"
     assert machine.curl("h", f"{a}:{PORT}") == f"a {h}"
     assert machine.curl("a", f"{nodes[1]}:{HOST_PORT}") == f"b {a}"
+
+
+def test_network_policies_apply_between_nodes_and_spare_probes(machine: Machine) -> None:
+    a, b = machine.pod_ip("a"), machine.pod_ip("b")
+    manifest = machine.sampan.home / "policy.json"
+    only_b = {"from": [{"ipBlock": {"cidr": f"{b}/32"}}]}
+    spec = {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [only_b]}
+    kind = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy"}
+    manifest.write_text(json.dumps({**kind, "metadata": {"name": "only-b"}, "spec": spec}))
+    machine.sampan("kubectl", "create", "-f", str(manifest))
+    try:
+        wait_for(lambda: "blocked" if machine.is_blocked("a", f"{b}:{PORT}") else "")
+        assert machine.curl("b", f"{a}:{PORT}") == f"a {b}"
+        machine.create("late", "node-0")
+        late = machine.pod_ip("late")
+        assert machine.is_blocked("a", f"{late}:{PORT}")
+        assert machine.curl("b", f"{late}:{PORT}") == f"late {b}"
+        assert get(f"http://{b}:{PORT}/")[1].startswith("b ")
+    finally:
+        machine.sampan("kubectl", "delete", "networkpolicy", "only-b")
+        machine.sampan("kubectl", "delete", "pod", "late", "--ignore-not-found")
+    wait_for(lambda: "" if machine.is_blocked("a", f"{b}:{PORT}") else "open")
 
 
 def test_processes_of_the_machine_reach_pods_and_kubelets(machine: Machine) -> None:
