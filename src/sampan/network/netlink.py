@@ -163,9 +163,9 @@ def unreachable_route(destination: str) -> NetlinkMessage:
     return NetlinkMessage(type=_NEW_ROUTE, body=body, flags=_CREATE | _REPLACE)
 
 
-def no_route(destination: str) -> NetlinkMessage:
-    """Delete the route to a pod CIDR."""
-    return NetlinkMessage(type=_DELETE_ROUTE, body=_pod_route(destination))
+def no_route(index: int, destination: str) -> NetlinkMessage:
+    """Delete the route to a pod CIDR through a link."""
+    return NetlinkMessage(type=_DELETE_ROUTE, body=_pod_route(destination) + number_attribute(_RTA_OIF, index))
 
 
 def address_route(index: int, address: str, gateway: str) -> NetlinkMessage:

@@ -12,6 +12,7 @@ from sampan.api.types.core_v1 import Node, NodeAddress, NodeSpec, NodeStatus
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.network_namespace import NetworkNamespace, in_network, is_network
+from sampan.network import netlink
 from sampan.network.nodes import NodeAttachment, NodeBridge, NodeBridgeConfig, bridge_of_nodes, remove_bridge
 from sampan.network.nodes.addresses import host_addresses, ipv6_cidr, node_addresses
 from sampan.network.nodes.host_bridge import NodeNetworkError
@@ -154,9 +155,16 @@ def test_what_a_killed_process_left_is_taken_over_and_removed(lab: Lab, tmp_path
 def test_two_clusters_do_not_touch_each_other(lab: Lab, tmp_path: Path) -> None:
     async def main() -> None:
         async with bridge(tmp_path / "b", ["172.30.4.0/22"]) as two:
+            second = await two.attach("node-0")
+            await two.route([node(second, "10.77.1.0/24")])
             async with bridge(tmp_path / "a") as one:
-                first, second = await one.attach("node-0"), await two.attach("node-0")
+                first = await one.attach("node-0")
+                await one.route([node(first, "10.77.0.0/24")])
+                await one.route([])
                 await one.detach("node-0")
+            with netlink.opened() as link:
+                routes = netlink.pod_routes(link, socket.if_nametoindex(bridge_of_nodes(tmp_path / "b")))
+            assert routes == {"10.77.1.0/24": second.addresses[0]}
             assert second.namespace.path is not None
             with listening(second.namespace.path, 8080) as listener:
                 assert source_seen(listener, lab.node, (second.addresses[0], 8080)) == "172.30.4.1"

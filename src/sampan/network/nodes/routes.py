@@ -67,7 +67,7 @@ class RouteTable:
 
     def _remove(self, destination: str) -> None:
         try:
-            netlink.say(self._link, [netlink.no_route(destination)])
+            netlink.say(self._link, [netlink.no_route(self._index, destination)])
         except OSError as error:
             if error.errno != errno.ESRCH:
                 raise
