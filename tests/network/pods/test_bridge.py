@@ -221,6 +221,7 @@ def test_without_bridge_filtering_redirected_connections_are_masqueraded(
 ) -> None:
     pod, other = lab.space("one"), lab.space("two")
     monkeypatch.setattr("sampan.network.pods.sysctls.show_bridged", lambda: False)
+    monkeypatch.setattr("sampan.network.pods.host_network.HostNetwork._route_frames", lambda self: False)
 
     def hide_bridged() -> None:
         for name in ("iptables", "ip6tables"):
