@@ -15,6 +15,7 @@ from sampan.apiserver.nonresource.openapi.components import Parameter
 from sampan.apiserver.nonresource.openapi.documents import INFO, OpenApiContents, extensions, hoisted, used
 from sampan.apiserver.nonresource.openapi.operations import TEXT, Operation, PathItem
 
+_KINDS = "x-kubernetes-group-version-kind"
 _V3_PREFIX, _PREFIX = "#/components/schemas/", "#/definitions/"
 _KEPT = frozenset({"description", "format", "properties", "required", "type", "items", "additionalProperties"})
 """The schema keywords of v2, besides extensions; like kube-apiserver, defaults and enums are omitted."""
@@ -47,12 +48,21 @@ def document(contents: OpenApiContents) -> dict[str, Any]:
         "info": INFO,
         "paths": paths,
         "definitions": {
-            name: schema_of(schema, is_custom=contents.definitions.is_custom(name)) for name, schema in schemas.items()
+            name: _custom_definition(schema) if contents.definitions.is_custom(name) else schema_of(schema)
+            for name, schema in schemas.items()
         },
         "parameters": dict(sorted(shared.items())),
         "securityDefinitions": _SECURITY,
         "security": [{"BearerToken": []}],
     }
+
+
+def _custom_definition(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the definition of a custom resource. If it preserves unknown fields, it has no properties, because kubectl
+    would reject all fields but those."""
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        return {"type": "object", _KINDS: schema[_KINDS]}
+    return schema_of(schema, is_custom=True)
 
 
 def schema_of(node: dict[str, Any], *, is_custom: bool = False) -> dict[str, Any]:
