@@ -16,7 +16,7 @@ import msgspec
 from sampan.api.codec import duplicates
 
 PIECE_BYTES: Final = 16 << 10
-SPLIT_VALUES: Final = 40_000
+SPLIT_VALUES: Final = 100_000
 """The number of values above which an object or list is not split by msgspec in one call, which holds the lock for
 about 0.3 microseconds for each of its members, but scanned, which takes up to five times as long and holds nothing."""
 
