@@ -14,10 +14,6 @@ import msgspec
 _SIG = re.compile(r"\[(sig-[a-z-]+)\]")
 _PLACE = re.compile(r" In \[\w+\] at: .*")
 """The place in the source of the suite that ginkgo adds to the text of a failure."""
-_WITHOUT_CHECKS = re.compile(
-    r"AdmissionWebhook .* custom resource|CustomResourceConversionWebhook|CustomResourceFieldSelectors"
-)
-"""Tests that end early, and pass, if the server cannot make a custom resource; such a success counts as not run."""
 _LONGEST_REASON = 300
 _FILE = "results.json"
 
@@ -113,9 +109,7 @@ def read(files: Iterable[Path]) -> tuple[list[Result], list[str]]:
                 names.add(name)
                 if case.find("skipped") is not None or case.get("status") == "interrupted":
                     continue
-                result = _result(name, case)
-                if result.failure or not _WITHOUT_CHECKS.search(name):
-                    results[name] = result
+                results[name] = _result(name, case)
     return sorted(results.values(), key=lambda result: result.name), sorted(names - set(results))
 
 
