@@ -22,7 +22,12 @@ USUAL_PORT = 6443
 NOTES = "/api/v1/namespaces/hello/configmaps"
 PODS = "/api/v1/namespaces/hello/pods"
 ROOT = Path(__file__).resolve().parents[1]
-EXAMPLE = "examples/hello.yaml"
+EXAMPLE, SERVICE_EXAMPLE = "examples/hello.yaml", "examples/service.yaml"
+PATHS = {
+    "Deployment": "/apis/apps/v1/namespaces/hello/deployments",
+    "Service": "/api/v1/namespaces/hello/services",
+    "Pod": PODS,
+}
 
 
 def main() -> None:
@@ -37,7 +42,8 @@ def main() -> None:
         raise SystemExit(f"the cluster has ended; see {where.log}")
     api = Api(where, note)
     _show(api)
-    _show_pods(api)
+    if _show_pods(api):
+        _show_service(api)
     print(
         f"\nWhat to type next:\n  export KUBECONFIG={note.kubeconfig or where.kubeconfig}\n  kubectl get pods -n hello"
     )
@@ -115,12 +121,12 @@ def _show(api: Api) -> None:
     print(f"  a watch received      {received}")
 
 
-def _show_pods(api: Api) -> None:
-    """Pods of the machine's own programs, and what they answer."""
+def _show_pods(api: Api) -> bool:
+    """Run pods of the machine's own programs and print their responses. Return whether pods have own addresses."""
     nodes = api.call("GET", "/api/v1/nodes")["items"]
     if not nodes:
         print("\nThere is no node to run pods.")
-        return
+        return False
     runtime = nodes[0]["status"]["nodeInfo"]["containerRuntimeVersion"]
     print(f"\nIts node {nodes[0]['metadata']['name']} runs pods with {runtime}. Those of {EXAMPLE}:\n")
     known = {pod["metadata"]["name"] for pod in api.call("GET", PODS)["items"]}
@@ -136,6 +142,45 @@ def _show_pods(api: Api) -> None:
     for pod in wanted:
         name, port = pod["metadata"]["name"], pod["spec"]["containers"][0]["ports"][0]["containerPort"]
         print(f"  GET {name}:{port}/    {_answer(api, name, port)}")
+    return not runtime.startswith(("process:", "hollow:"))
+
+
+def _show_service(api: Api) -> None:
+    """Run a deployment behind a service, and call it by name from a pod and by address from this machine."""
+    print(f"\nThe deployment of {SERVICE_EXAMPLE} is behind a service:\n")
+    objects = list(yaml.safe_load_all((ROOT / SERVICE_EXAMPLE).read_text()))
+    known = {kind: {row["metadata"]["name"] for row in api.call("GET", path)["items"]} for kind, path in PATHS.items()}
+    for obj in objects:
+        if obj["metadata"]["name"] not in known[obj["kind"]]:
+            api.call("POST", PATHS[obj["kind"]], obj)
+    if not _wait(lambda: api.call("GET", f"{PODS}/client")["status"].get("phase") == "Succeeded"):
+        raise SystemExit("the pod client did not succeed: kubectl describe pods -n hello tells more")
+    print(f"  GET http://hello/ by the pod client       {api.text(f'{PODS}/client/log')}")
+    address = _load_balancer(api)
+    if not address:
+        raise SystemExit("the service has no address: kubectl describe service hello -n hello tells more")
+    print(f"  GET http://{address}/ by this machine  {_get(address, 80)}")
+
+
+def _load_balancer(api: Api) -> str:
+    """Return the address of the service, once it has one."""
+    addresses: list[str] = []
+
+    def has_address() -> bool:
+        status = api.call("GET", f"{PATHS['Service']}/hello")["status"]
+        addresses.extend(row["ip"] for row in status["loadBalancer"].get("ingress", []) if "ip" in row)
+        return bool(addresses)
+
+    return addresses[0] if _wait(has_address) else ""
+
+
+def _wait(condition: Callable[[], bool]) -> bool:
+    """Wait up to a minute for a condition."""
+    for _ in range(600):
+        if condition():
+            return True
+        time.sleep(0.1)
+    return False
 
 
 def _answer(api: Api, name: str, port: int) -> str:
@@ -143,6 +188,10 @@ def _answer(api: Api, name: str, port: int) -> str:
     address = api.call("GET", f"{PODS}/{name}")["status"]["podIP"]
     if not address.startswith("127."):
         return api.text(f"{PODS}/{name}:{port}/proxy/")
+    return _get(address, port)
+
+
+def _get(address: str, port: int) -> str:
     link = http.client.HTTPConnection(address, port, timeout=10)
     link.request("GET", "/")
     answer = link.getresponse()
