@@ -133,7 +133,8 @@ def test_a_deleted_table_is_restored(policy_lab: PolicyLab) -> None:
     policy_lab.reset()
     policy_lab.policy("x/deny", NetworkPolicySpec(policyTypes=["Ingress"]))
     policy_lab.commit()
-    policy_lab.run(policy_lab.enforcer.audit())
+    in_network(policy_lab.lab.node, lambda: run_nft("delete", "table", "inet", "sampan-netpol"))
+    policy_lab.run(policy_lab.enforcer.audit())  # this also deletes the unused chains of other tests
     before = in_network(policy_lab.lab.node, lambda: run_nft("list", "table", "inet", "sampan-netpol"))
     for command in (
         ("delete", "table", "inet", "sampan-netpol"),
