@@ -1,5 +1,6 @@
 """Validation of CustomResourceDefinitions.
 
-`versions` validates versions, `validation` names, API approval, conversion and the root of the schema. Serving is not
-done here. The counterpart is `k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation`.
+`versions` validates versions, `validation` names, API approval and conversion, `schemas` the schemas with their
+defaults, `structural` their structure, `expressions` their rules. Serving is done by `sampan.apiserver.customresources`.
+The counterpart is `k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation`.
 """

@@ -1,4 +1,4 @@
-"""Validation of a CustomResourceDefinition's names, API approval, conversion and the root of its schema."""
+"""Validation of a CustomResourceDefinition's names, API approval and conversion, and formats that are unknown."""
 
 from collections.abc import Iterator
 from urllib.parse import urlsplit
