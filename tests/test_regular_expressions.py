@@ -84,8 +84,8 @@ def _methods_of_names(tree: ast.Module) -> dict[int, str]:
     names = {
         target.id: id(node.value)
         for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
-        for target in node.targets
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
         if isinstance(target, ast.Name)
     }
     found: dict[int, str] = {}

@@ -124,7 +124,19 @@ def _bracket(inner: str) -> Step:
 
 def _split(inner: str) -> list[str]:
     """Split a union at the commas that are not inside quotes."""
-    return [part.strip() for part in re.findall(r"(?:'(?:\\.|[^'])*'|\"(?:\\.|[^\"])*\"|[^,'\"])+", inner)]
+    parts, start, quote, at = [], 0, "", 0
+    while at < len(inner):
+        char = inner[at]
+        if quote:
+            at += char == "\\"
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote = char
+        elif char == ",":
+            parts.append(inner[start:at].strip())
+            start = at + 1
+        at += 1
+    return [*parts, inner[start:].strip()]
 
 
 def _literal(text: str) -> Any:
@@ -182,7 +194,7 @@ def _slice(inner: str) -> Step:
     return step
 
 
-_COMPARED: Final = re.compile(r"\((.*?)\s*(==|!=|<=|>=|<|>)\s*(.*)\)", re.DOTALL)
+_COMPARISON: Final = re.compile(r"[=!]=|[<>]=?")
 _OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "==": lambda left, right: bool(left == right),
     "!=": lambda left, right: bool(left != right),
@@ -194,13 +206,14 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 
 
 def _filter(inner: str) -> Step:
-    match = _COMPARED.fullmatch(inner)
-    if match is not None:
-        left, right, operator = _operand(match[1]), _operand(match[3]), _OPERATORS[match[2]]
-        return lambda value: (item for item in _children(value) if _holds(operator, left(item), right(item)))
     if not (inner.startswith("(") and inner.endswith(")")):
         raise JsonPathError(f"unterminated filter {inner}")
-    present = _operand(inner[1:-1].strip())
+    condition = inner[1:-1].strip()
+    if (match := _COMPARISON.search(condition)) is not None:
+        left, right = _operand(condition[: match.start()].rstrip()), _operand(condition[match.end() :].lstrip())
+        operator = _OPERATORS[match[0]]
+        return lambda value: (item for item in _children(value) if _holds(operator, left(item), right(item)))
+    present = _operand(condition)
     return lambda value: (item for item in _children(value) if present(item))
 
 

@@ -16,7 +16,7 @@ _UUID: Final = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?([0-9a-f])[0-9a-f]{3}-
 _UNIT = "(?:nano|micro|milli)?sec(?:ond)?s?|min(?:ute)?s?|hours?|hrs?|days?|d|weeks?|wks?|w"
 _LONG_DURATION: Final = re.compile(rf"(?i)(?:[0-9]+\s*(?:{_UNIT})\s*)+")
 """Durations with units that Go does not know, such as `3 days`."""
-_URI: Final = re.compile(r"(?:[a-zA-Z][a-zA-Z0-9+.-]*:(?://[^\s/?#\x00-\x1f\x7f]*)?|/)[^\x00-\x1f\x7f]*")
+_URI: Final = re.compile(r"(?:[a-zA-Z][a-zA-Z0-9+.-]*:|/)[^\x00-\x1f\x7f]*")
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9a-fA-F]{2})")
 _EMAIL: Final = re.compile(r"(?:[^<>]*<)?[^\s@<>,;:\"()]+@[^\s@<>,;\"()]+>?")
 _HOSTNAME: Final = re.compile(r"[^\W_](?:[\w-]{0,61}[^\W_])?(?:\.[^\W_](?:[\w-]{0,61}[^\W_])?)*\.?")
@@ -29,9 +29,8 @@ _MAC: Final = re.compile(
 _CHANNEL = r"(?:\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])"
 
 
-def _matches(pattern: str) -> Callable[[str], bool]:
-    compiled = re.compile(pattern)
-    return lambda text: compiled.fullmatch(text) is not None
+def _matches(pattern: re.Pattern[str]) -> Callable[[str], bool]:
+    return lambda text: pattern.fullmatch(text) is not None
 
 
 def _is_date(text: str) -> bool:
@@ -109,7 +108,7 @@ def _is_credit_card(text: str) -> bool:
 
 
 FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
-    "bsonobjectid": _matches("[0-9a-fA-F]{24}"),
+    "bsonobjectid": _matches(re.compile("[0-9a-fA-F]{24}")),
     "byte": _is_byte,
     "cidr": lambda text: addresses.parse_network(text) is not None or _is_host_cidr(text),
     "creditcard": _is_credit_card,
@@ -117,7 +116,7 @@ FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
     "datetime": _is_date_time,
     "duration": _is_duration,
     "email": lambda text: _EMAIL.fullmatch(text.strip()) is not None,
-    "hexcolor": _matches("#?(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})"),
+    "hexcolor": _matches(re.compile("#?(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})")),
     "hostname": _is_hostname,
     "ipv4": lambda text: "." in text and addresses.parse(text) is not None,
     "ipv6": lambda text: ":" in text and addresses.parse(text) is not None,
@@ -128,8 +127,8 @@ FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
     "k8sshortname": lambda text: not names.dns1123_label(text),
     "mac": lambda text: _MAC.fullmatch(text) is not None,
     "password": lambda text: True,
-    "rgbcolor": _matches(rf"rgb\(\s*{_CHANNEL}\s*,\s*{_CHANNEL}\s*,\s*{_CHANNEL}\s*\)"),
-    "ssn": _matches("[0-9]{3}[- ]?[0-9]{2}[- ]?[0-9]{4}"),
+    "rgbcolor": _matches(re.compile(rf"rgb\(\s*{_CHANNEL}\s*,\s*{_CHANNEL}\s*,\s*{_CHANNEL}\s*\)")),
+    "ssn": _matches(re.compile("[0-9]{3}[- ]?[0-9]{2}[- ]?[0-9]{4}")),
     "uri": _is_uri,
     "uuid": _is_uuid(),
     "uuid3": _is_uuid("3"),
