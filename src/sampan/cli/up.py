@@ -24,6 +24,7 @@ from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir, cluster_opt
 from sampan.cli.dns_flags import DNS_FLAGS, dns_config
 from sampan.cli.failures import CliError
 from sampan.cli.flag_table import add_flags, switch
+from sampan.cli.ingress_flags import INGRESS_FLAGS, ingress_config
 from sampan.cli.listen_addresses import (
     certificate_names,
     host_port,
@@ -75,6 +76,7 @@ _SERVICE_NAMES = tuple("kubernetes" + end for end in ("", ".default", ".default.
 @node_options
 @range_options
 @add_flags(DNS_FLAGS)
+@add_flags(INGRESS_FLAGS)
 @scheduler_options("--scheduler-config")
 @click.option(
     "--leader-elect",
@@ -207,6 +209,7 @@ def _config(where: ClusterDir, options: dict[str, Any]) -> ClusterConfig:
         scheduler=scheduler_settings("--scheduler-config", options),
         leader_election=_election(options, store),
         dns=dns_config(options),
+        ingress=ingress_config(options, components, nodes),
     )
 
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from sampan.controllers.manager import ControllerManager
     from sampan.kubelet.fleet import Fleet
     from sampan.machinery.informer import InformerFactory
+    from sampan.network.ingress.publication import IngressConfig
     from sampan.network.nodes import NodeAttachments
     from sampan.scheduler.config import SchedulerConfig
     from sampan.scheduler.scheduler import Scheduler
@@ -119,6 +120,8 @@ class ClusterConfig:
     """The address on which the kubelets of real nodes listen. The API server of this process calls them directly,
     without a connection."""
     dns: ClusterDnsConfig = field(default_factory=ClusterDnsConfig)
+    ingress: IngressConfig | None = None
+    """The Ingress controller of the real nodes; None if there is none."""
     leader_election: LeadershipConfig | None = None
     """Leader election of the controllers and the scheduler, for several processes that share a store."""
 
@@ -161,6 +164,10 @@ class Assembly:
                 from sampan.network.dns.publication import ensure_dns_service
 
                 await ensure_dns_service(self.client("up"), addresses)
+            if self.config.ingress is not None:
+                from sampan.network.ingress.publication import ensure_ingress_objects
+
+                await ensure_ingress_objects(self.client("up"), self.config.ingress)
             self._hold_clock_while_busy(running, self.transport.activity.idle)
             # etcd is another process, with a clock of its own
             if (idle := getattr(self.backend, "idle", None)) is not None:
@@ -370,6 +377,7 @@ class Assembly:
             has_policies=self.config.nodes.enforces_policies(),
             make_proxies=make_proxies if PROXY in self.config.components else None,
             dns=self.config.dns if DNS in self.config.components else None,
+            ingress=self.config.ingress,
         )
 
     def _make_ports(self) -> MakePorts | None:

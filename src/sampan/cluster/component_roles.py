@@ -31,10 +31,12 @@ log = logging.getLogger(__name__)
 FLEET_USER: Final = "system:sampan:fleet"
 POLICY_USER: Final = "system:sampan:network-policy"
 DNS_USER: Final = "system:kube-dns"
+INGRESS_USER: Final = "system:sampan:ingress"
 _REVIEWS, _REVIEW_PAUSE_S = 100, 0.005
 _RBAC: Final = "rbac.authorization.k8s.io"
 _CSR: Final = "certificates.k8s.io"
 _DISCOVERY: Final = "discovery.k8s.io"
+_NETWORKING: Final = "networking.k8s.io"
 _DNS_ROLE: Final = "system:sampan:dns"
 _SELF_NODE_SERVER: Final = f"system:{_CSR}:certificatesigningrequests:selfnodeserver"
 
@@ -46,15 +48,27 @@ def roles() -> list[ClusterRole]:
     taint = PolicyRule(apiGroups=[""], resources=["nodes"], verbs=["patch"])
     isolate = [
         PolicyRule(apiGroups=[group], resources=resources, verbs=["get", "list", "watch"])
-        for group, resources in (("", ["namespaces", "pods"]), ("networking.k8s.io", ["networkpolicies"]))
+        for group, resources in (("", ["namespaces", "pods"]), (_NETWORKING, ["networkpolicies"]))
     ]
     resolve = PolicyRule(apiGroups=[""], resources=["services", "namespaces", "nodes"], verbs=["list", "watch"])
     follow_slices = PolicyRule(apiGroups=[_DISCOVERY], resources=["endpointslices"], verbs=["list", "watch"])
     return [
         _role(POLICY_USER, *isolate),
+        _role(INGRESS_USER, *_ingress_rules(), follow_slices, report),
         _role(FLEET_USER, follow, report, taint),
         _role(_SELF_NODE_SERVER, serve),
         _role(_DNS_ROLE, resolve, follow_slices),
+    ]
+
+
+def _ingress_rules() -> list[PolicyRule]:
+    """Return what the Ingress controller may do beside following EndpointSlices. As every Ingress controller it reads
+    secrets of all namespaces."""
+    follow, resources = ["list", "watch"], ["ingresses", "ingressclasses"]
+    return [
+        PolicyRule(apiGroups=[_NETWORKING], resources=resources, verbs=follow),
+        PolicyRule(apiGroups=[_NETWORKING], resources=["ingresses/status"], verbs=["patch"]),
+        PolicyRule(apiGroups=[""], resources=["services", "secrets", "nodes"], verbs=follow),
     ]
 
 
@@ -64,7 +78,10 @@ def bindings() -> list[ClusterRoleBinding]:
     certificates = Subject(kind="ServiceAccount", namespace="kube-system", name="certificate-controller")
     return [
         _binding(FLEET_USER, FLEET_USER, fleet),
-        _binding(POLICY_USER, POLICY_USER, Subject(apiGroup=_RBAC, kind="User", name=POLICY_USER)),
+        *(
+            _binding(user, user, Subject(apiGroup=_RBAC, kind="User", name=user))
+            for user in (POLICY_USER, INGRESS_USER)
+        ),
         _binding("sampan:kube-apiserver-kubelet-client", "system:kubelet-api-admin", server),
         _binding(_SELF_NODE_SERVER, _SELF_NODE_SERVER, nodes),
         _binding("sampan:approve-kubelet-serving", f"system:{_CSR}:kubelet-serving-approver", certificates),
@@ -73,15 +90,20 @@ def bindings() -> list[ClusterRoleBinding]:
 
 
 def system_roles() -> list[Role | RoleBinding]:
-    """Return the role and binding in kube-system with which DNS servers publish themselves."""
-    metadata = ObjectMeta(name=_DNS_ROLE, namespace="kube-system")
+    """Return the roles and bindings in kube-system with which DNS servers and Ingress controllers publish
+    themselves."""
+    return [*_publishing_roles(_DNS_ROLE, DNS_USER), *_publishing_roles(INGRESS_USER, INGRESS_USER)]
+
+
+def _publishing_roles(name: str, user: str) -> list[Role | RoleBinding]:
+    metadata = ObjectMeta(name=name, namespace="kube-system")
     publish = PolicyRule(
         apiGroups=[_DISCOVERY], resources=["endpointslices"], verbs=["create", "update", "delete", "list", "watch"]
     )
     binding = RoleBinding(
         metadata=metadata,
-        roleRef=RoleRef(apiGroup=_RBAC, kind="Role", name=_DNS_ROLE),
-        subjects=[Subject(apiGroup=_RBAC, kind="User", name=DNS_USER)],
+        roleRef=RoleRef(apiGroup=_RBAC, kind="Role", name=name),
+        subjects=[Subject(apiGroup=_RBAC, kind="User", name=user)],
     )
     return [Role(metadata=metadata, rules=[publish]), binding]
 

@@ -1,4 +1,4 @@
-"""What runs beside the kubelet of each real node: service proxy, DNS server, network policies.
+"""What runs beside the kubelet of each real node: service proxy, DNS server, network policies, Ingress server.
 
 `NodeNetworks` is shared by the real nodes of the process. Each component that reads the API has a user of its own and
 one InformerFactory, which all nodes share. A component is connected in `NodeNetwork._workers`.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from sampan.api.types.core_v1 import Namespace, Pod
 from sampan.api.types.networking_v1 import NetworkPolicy
-from sampan.cluster.component_roles import DNS_USER, POLICY_USER
+from sampan.cluster.component_roles import DNS_USER, INGRESS_USER, POLICY_USER
 from sampan.cluster.node_proxies import NodeProxies
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
@@ -36,11 +36,13 @@ from sampan.runtimes.names import CRI, DOCKER, OCI
 
 if TYPE_CHECKING:
     from sampan.network.dns.cluster_dns import ClusterDns
+    from sampan.network.ingress.controller import IngressController
+    from sampan.network.ingress.publication import IngressConfig
 
 log = logging.getLogger(__name__)
 
 PROXY_USER = "system:kube-proxy"
-_USERS: Sequence[str] = (PROXY_USER, POLICY_USER, DNS_USER)
+_USERS: Sequence[str] = (PROXY_USER, POLICY_USER, DNS_USER, INGRESS_USER)
 """The users of the components, which need roles (`component_roles`)."""
 POLICY_TABLE = "sampan-netpol"
 _RESTART_S = 5.0
@@ -62,10 +64,11 @@ class NodeNetworks:
         has_policies: bool = False,
         make_proxies: Callable[[Client, InformerFactory], NodeProxies] | None = None,
         dns: ClusterDnsConfig | None = None,
+        ingress: IngressConfig | None = None,
     ) -> None:
         """`client_for` returns a client with the permissions of a user. `components` are those of the cluster.
         `has_policies` says whether the nodes enforce network policies. Without `make_proxies` the nodes have no service
-        proxies, without `dns` no DNS servers."""
+        proxies, without `dns` no DNS servers, without `ingress` no Ingress servers."""
         self._components, self._clock = components, clock
         self._policy_client = client_for(POLICY_USER) if has_policies else None
         self._informers = {user: InformerFactory(client=client_for(user), activity=activity) for user in _USERS}
@@ -78,6 +81,13 @@ class NodeNetworks:
             self._dns = ClusterDns(
                 config=dns, client=client_for(DNS_USER), informers=self._informers[DNS_USER], clock=clock
             )
+        self._ingress: IngressController | None = None
+        if ingress is not None:
+            from sampan.network.ingress.controller import IngressController
+
+            self._ingress = IngressController(
+                config=ingress, client=client_for(INGRESS_USER), informers=self._informers[INGRESS_USER], clock=clock
+            )
         self._running = AsyncExitStack()
 
     async def __aenter__(self) -> NodeNetworks:
@@ -87,6 +97,8 @@ class NodeNetworks:
             await self._running.enter_async_context(self._proxies)
         if self._dns is not None:
             await self._running.enter_async_context(self._dns)
+        if self._ingress is not None:
+            await self._running.enter_async_context(self._ingress)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -112,6 +124,7 @@ class NodeNetworks:
             policies=self._policies_of(attachment),
             proxies=self._proxies,
             dns=self._dns,
+            ingress=self._ingress,
         )
 
     def _policies_of(self, attachment: NodeAttachment) -> NetworkPolicyAgent | None:
@@ -139,8 +152,10 @@ class NodeNetwork:
         policies: NetworkPolicyAgent | None = None,
         proxies: NodeProxies | None = None,
         dns: ClusterDns | None = None,
+        ingress: IngressController | None = None,
     ) -> None:
-        self.attachment, self._policies, self._proxies, self._dns = attachment, policies, proxies, dns
+        self.attachment, self._policies, self._proxies = attachment, policies, proxies
+        self._dns, self._ingress = dns, ingress
         self._components, self._informers, self._clock = components, informers, clock
 
     @property
@@ -171,6 +186,12 @@ class NodeNetwork:
             workers["kube-proxy"] = partial(self._proxies.run, self.attachment)
         if self._dns is not None:
             workers["dns"] = self._dns.server_of(
+                node=self.attachment.node,
+                namespace=self.attachment.namespace,
+                addresses=self.attachment.addresses,
+            ).run
+        if self._ingress is not None:
+            workers["ingress"] = self._ingress.server_of(
                 node=self.attachment.node,
                 namespace=self.attachment.namespace,
                 addresses=self.attachment.addresses,

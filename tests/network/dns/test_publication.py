@@ -14,14 +14,8 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.client import Client
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
-from sampan.network.dns.publication import (
-    PublishedServer,
-    ServerPublication,
-    dns_addresses,
-    dns_service,
-    ensure_dns_service,
-    server_slices,
-)
+from sampan.network.dns.publication import dns_addresses, dns_service, ensure_dns_service, published_dns
+from sampan.network.server_publication import PublishedServer, ServerPublication, server_slices
 from tests.eventually import eventually
 from tests.serving import Server, serving
 
@@ -49,7 +43,7 @@ def node(name: str, status: str = "True") -> Node:
 
 
 def server(name: str) -> PublishedServer:
-    return PublishedServer(node=name, addresses=["192.0.2.1", "fd00::1"], dns_port=10053, metrics_port=9153)
+    return published_dns(node=name, addresses=["192.0.2.1", "fd00::1"], dns_port=10053, metrics_port=9153)
 
 
 def test_slices_of_a_server() -> None:

@@ -16,11 +16,12 @@ from sampan.machinery.process_metrics import export_process
 from sampan.network.dns.clients import KnownClients
 from sampan.network.dns.config import ClusterDnsConfig
 from sampan.network.dns.forwarder import Forwarder
-from sampan.network.dns.publication import PublishedServer, ServerPublication
+from sampan.network.dns.publication import published_dns
 from sampan.network.dns.record_table import RecordSource, RecordTable
 from sampan.network.dns.responder import Responder
 from sampan.network.dns.server import DnsServer
 from sampan.network.dns.status_port import duration_metric, export_dns, status_port
+from sampan.network.server_publication import PublishedServer, ServerPublication
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +130,7 @@ class NodeDns:
             await is_synced.wait()
             log.info("DNS of node %s listens on port %d of %s", self._node, server.port, ", ".join(self._addresses))
             await self._publish(
-                PublishedServer(
+                published_dns(
                     node=self._node, addresses=self._addresses, dns_port=server.port, metrics_port=metrics_port
                 )
             )

@@ -1,0 +1,93 @@
+"""The certificates of TLS connections: chosen by the server name that the client sends (SNI), from secrets of type
+kubernetes.io/tls. Connections for other names get a self-signed certificate."""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+from collections.abc import Callable
+
+from sampan.api.types.core_v1 import Secret
+from sampan.machinery.certificates import KeyPair, SigningRequest, issue, make_ca
+from sampan.machinery.object_key import NamespacedName, key_of
+
+log = logging.getLogger(__name__)
+
+CERTIFICATE, KEY = "tls.crt", "tls.key"
+_DEFAULT_NAME = "Sampan Ingress Controller Default Certificate"
+_DEFAULT_DAYS = 3650
+
+
+class UnusableSecret(Exception):
+    """A secret has no usable certificate. The message is shown to users."""
+
+
+class HostCertificates:
+    """`context` is the TLS context of the listeners."""
+
+    def __init__(
+        self,
+        *,
+        secret_of: Callable[[str], NamespacedName | None],
+        read_secret: Callable[[NamespacedName], Secret | None],
+        now: float,
+    ) -> None:
+        """`secret_of` returns the secret of a host, and `read_secret` its content."""
+        self._secret_of, self._read_secret = secret_of, read_secret
+        self._contexts: dict[NamespacedName, ssl.SSLContext] = {}
+        ca = make_ca(_DEFAULT_NAME, now=now, days=_DEFAULT_DAYS)
+        request = SigningRequest(common_name=_DEFAULT_NAME, dns_names=["ingress.local"], is_server=True)
+        self.context = _server_context(issue(ca, request, now=now, days=_DEFAULT_DAYS))
+        self.context.sni_callback = self._choose
+
+    def forget(self, secret: Secret) -> None:
+        """Read a secret again when it is needed. Open connections keep their certificate."""
+        self._contexts.pop(key_of(secret), None)
+
+    def context_of(self, key: NamespacedName) -> ssl.SSLContext:
+        """Return the TLS context with the certificate of a secret. Raise UnusableSecret."""
+        context = self._contexts.get(key)
+        if context is None:
+            context = self._contexts[key] = _server_context(self._key_pair(key))
+        return context
+
+    def _key_pair(self, key: NamespacedName) -> KeyPair:
+        secret = self._read_secret(key)
+        if secret is None:
+            raise UnusableSecret(f"secret {key} of type kubernetes.io/tls does not exist")
+        for name in (CERTIFICATE, KEY):
+            if not secret.data.get(name):
+                raise UnusableSecret(f"secret {key} has no {name}")
+        return KeyPair(secret.data[CERTIFICATE], secret.data[KEY])
+
+    def _choose(self, connection: ssl.SSLObject, server_name: str | None, context: ssl.SSLContext) -> None:
+        key = self._secret_of((server_name or "").lower().rstrip("."))
+        if key is None:
+            return
+        try:
+            connection.context = self.context_of(key)
+        except UnusableSecret as error:
+            log.debug("using the default certificate for %s: %s", server_name, error)
+
+
+def _server_context(pair: KeyPair) -> ssl.SSLContext:
+    """Return a context with a certificate. The ssl module reads files only; this one exists in memory. Raise
+    UnusableSecret."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_alpn_protocols(["http/1.1"])
+    file = os.memfd_create("certificate", os.MFD_CLOEXEC)
+    try:
+        with os.fdopen(os.dup(file), "wb") as writer:
+            writer.write(pair.certificate.rstrip() + b"\n" + pair.key)
+        context.load_cert_chain(f"/proc/self/fd/{file}", password=_no_password)
+    except (ssl.SSLError, ValueError) as error:
+        raise UnusableSecret(f"the certificate and its key cannot be used: {error}") from None
+    finally:
+        os.close(file)
+    return context
+
+
+def _no_password() -> str:
+    """Keep OpenSSL from prompting for the password of an encrypted key."""
+    raise ValueError("the key is encrypted")
