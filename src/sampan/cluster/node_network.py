@@ -35,8 +35,9 @@ from sampan.network.proxy import remove_tables
 from sampan.runtimes.names import CRI, DOCKER, OCI
 
 if TYPE_CHECKING:
-    from sampan.network.dns.cluster_dns import ClusterDns
+    from sampan.network.dns.cluster_dns import ClusterDns, NodeDns
     from sampan.network.ingress.controller import IngressController
+    from sampan.network.ingress.node_server import NodeIngress
     from sampan.network.ingress.publication import IngressConfig
 
 log = logging.getLogger(__name__)
@@ -105,15 +106,20 @@ class NodeNetworks:
         await self._running.aclose()
 
     async def ready(self) -> None:
-        """Wait until the DNS servers of the running nodes accept queries."""
-        for server in list(self._dns.servers.values()) if self._dns is not None else ():
+        """Wait until the DNS and Ingress servers of the running nodes accept connections."""
+        for server in self._servers():
             await server.listening.wait()
 
     @property
     def listen_addresses(self) -> list[tuple[str, int]]:
         """The addresses and ports on which components of the nodes accept connections."""
-        servers = self._dns.servers.values() if self._dns is not None else ()
-        return [address for server in servers for address in server.listen_addresses]
+        return [address for server in self._servers() for address in server.listen_addresses]
+
+    def _servers(self) -> list[NodeDns | NodeIngress]:
+        return [
+            *(self._dns.servers.values() if self._dns is not None else ()),
+            *(self._ingress.servers.values() if self._ingress is not None else ()),
+        ]
 
     def of(self, attachment: NodeAttachment) -> NodeNetwork:
         return NodeNetwork(

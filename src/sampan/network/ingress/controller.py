@@ -70,6 +70,8 @@ class IngressController:
         self._outdated: set[NamespacedName] = set()
         """The Ingresses whose status may have to be written."""
         self._has_outdated = asyncio.Event()
+        self.servers: dict[str, NodeIngress] = {}
+        """The servers by node."""
         self._group = asyncio.TaskGroup()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -89,7 +91,7 @@ class IngressController:
                 server=server, client=self._client, informers=self._informers, clock=self._clock
             ).run()
 
-        return NodeIngress(
+        self.servers[node] = server = NodeIngress(
             config=self.config,
             node=node,
             namespace=namespace,
@@ -99,6 +101,7 @@ class IngressController:
             is_synced=self.synced,
             publish=publish,
         )
+        return server
 
     # -- the routing table -------------------------------------------------------------------------------------------
 

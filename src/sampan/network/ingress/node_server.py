@@ -43,11 +43,15 @@ class NodeIngress:
     ) -> None:
         """`is_synced` is set once the routing table is complete. `publish` makes the server known until it is
         cancelled."""
+        self.listening = asyncio.Event()
+        self.listen_addresses: list[tuple[str, int]] = []
+        """The addresses and ports on which the server accepts connections."""
         self._config, self._node, self._namespace, self._addresses = config, node, namespace, addresses
         self._make_forwarder, self._tls, self._is_synced, self._publish = make_forwarder, tls, is_synced, publish
 
     async def run(self) -> None:
-        await self._is_synced.wait()
+        """Serve HTTP and HTTPS. The server is published once the routing table is complete."""
+        self.listening.clear()
         forwarder, limit = self._make_forwarder(), asyncio.Semaphore(MOST_CONNECTIONS)
         with ExitStack() as sockets:
             http_port, plain = await asyncio.to_thread(listen, self._namespace, self._addresses, _HTTP_PORT)
@@ -65,6 +69,11 @@ class NodeIngress:
                         for listener in listeners:
                             server = HttpListener(listener=listener, handler=handler, limit=limit, tls=tls)
                             group.create_task(server.run())
+                    self.listen_addresses = [
+                        (address, port) for port in (http_port, https_port) for address in self._addresses
+                    ]
+                    self.listening.set()
+                    await self._is_synced.wait()
                     log.info("Ingress server of node %s listens on ports %d and %d", self._node, http_port, https_port)
                     await self._publish(
                         published_ingress(

@@ -1,0 +1,51 @@
+"""The host and path of a request."""
+
+from __future__ import annotations
+
+import pytest
+
+from sampan.network.ingress.request_target import BadTarget, parse_target
+
+
+@pytest.mark.parametrize(
+    ("target", "hosts", "host", "path", "forwarded"),
+    [
+        ("/a?b=/c", ["Web.Example:8080"], "web.example", "/a", "/a?b=/c"),
+        ("/", ["web.example."], "web.example", "/", "/"),
+        ("/", [], "", "/", "/"),
+        ("/", ["[FD00::1]:80"], "fd00::1", "/", "/"),
+        ("/..//%2e%2e%2f", ["h"], "h", "/..//%2e%2e%2f", "/..//%2e%2e%2f"),
+        ("http://other:80/x?y", ["h"], "other", "/x", "/x?y"),
+        ("HTTPS://other", ["h"], "other", "/", "/"),
+        ("/http://other/", ["h"], "h", "/http://other/", "/http://other/"),
+    ],
+)
+def test_targets(target: str, hosts: list[str], host: str, path: str, forwarded: str) -> None:
+    parsed = parse_target(target, hosts)
+    assert (parsed.host, parsed.path, parsed.path_and_query) == (host, path, forwarded)
+
+
+@pytest.mark.parametrize(
+    ("target", "hosts"),
+    [
+        ("*", ["h"]),
+        ("h:443", ["h"]),
+        ("ftp://h/", ["h"]),
+        ("/a#b", ["h"]),
+        ("/a b", ["h"]),
+        ("/", ["a", "a"]),
+        ("/", ["a, b"]),
+        ("/", ["user@h"]),
+        ("/", ["h/x"]),
+        ("/", ["h:80:90"]),
+        ("/", ["h:x"]),
+        ("/", ["[fd00::1"]),
+        ("/", ["[fd00::1]x"]),
+        ("/", ["münchen"]),
+        ("http://user@h/", ["h"]),
+        ("http://h?x", ["h"]),
+    ],
+)
+def test_malformed_requests(target: str, hosts: list[str]) -> None:
+    with pytest.raises(BadTarget):
+        parse_target(target, hosts)
