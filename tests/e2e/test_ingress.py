@@ -158,9 +158,12 @@ def test_certificates_follow_their_secret(machine: IngressMachine) -> None:
 
 
 def test_the_address_moves_when_the_node_stops(machine: IngressMachine) -> None:
-    address = machine.address("web")
+    host = "moved.example"
+    machine.apply(ingress("moved", ("/", "Prefix", "web"), host=host))
+    address = machine.address("moved")
+    wait_for(lambda: "ok" if machine.fetch(f"http://{host}/", address)[0] == 200 else "")
     routes = subprocess.run(["ip", "route", "show", address], capture_output=True, text=True).stdout
     name = next(name for name in ("node-0", "node-1") if f"via {machine.node_ip(name)} " in routes)
     machine.sampan("node", "stop", name)
-    wait_for(lambda: "ok" if machine.fetch(f"http://{HOST}/", address)[0] == 200 else "")
+    wait_for(lambda: "ok" if machine.fetch(f"http://{host}/", address)[0] == 200 else "")
     machine.sampan("node", "start", name)
