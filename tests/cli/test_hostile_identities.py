@@ -196,7 +196,12 @@ def test_an_aggregated_api_does_not_leave_the_machine_for_a_hollow_pod(cluster: 
     until = time.monotonic() + 60
     while (reply := cluster.send("GET", "/apis/metrics.k8s.io/v1beta1/nodes")).code == 200 and time.monotonic() < until:
         time.sleep(0.02)  # the figures of this server's own kubelets, until the APIService is seen
-    assert (reply.code, reply.json["message"]) == (503, NO_PORT)
+    assert (reply.code, reply.body) == (503, b"service unavailable\n")
+    service = cluster.send("GET", f"{path}/v1beta1.metrics.k8s.io").json
+    while not service.get("status", {}).get("conditions") and time.monotonic() < until:
+        time.sleep(0.02)
+        service = cluster.send("GET", f"{path}/v1beta1.metrics.k8s.io").json
+    assert NO_PORT in service["status"]["conditions"][0]["message"]
 
 
 def test_nobody_is_called_at_the_address_of_a_hollow_node_of_another_process(cluster: HostileCluster) -> None:

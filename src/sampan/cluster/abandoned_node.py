@@ -6,6 +6,7 @@ import asyncio
 import os
 from pathlib import Path
 
+from sampan.cluster.node_network import remove_host_policies
 from sampan.cluster.node_proxies import remove_abandoned_rules
 from sampan.cluster.node_runtime import RuntimeConfig, RuntimeRecord, recorded_runtime, runtime_maker
 from sampan.kubelet.agent.housekeeping import remove_directory
@@ -46,6 +47,7 @@ async def stop_abandoned_node(directory: Path, record: RuntimeRecord, images: Pa
         pass
     if config.namespace.path is None:
         await asyncio.to_thread(remove_abandoned_rules)
+        await asyncio.to_thread(remove_host_policies, directory)
     await asyncio.to_thread(remove_directory, directory / "kubelet" / "pods")
     await asyncio.to_thread(Hierarchy().remove, root_cgroup_of(directory.parent, directory.name))
 

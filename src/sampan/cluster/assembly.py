@@ -375,6 +375,7 @@ class Assembly:
             clock=self.clock,
             activity=activity,
             has_policies=self.config.nodes.enforces_policies(),
+            stops_pods=True,
             make_proxies=make_proxies if PROXY in self.config.components else None,
             dns=self.config.dns if DNS in self.config.components else None,
             ingress=self.config.ingress,

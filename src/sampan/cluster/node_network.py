@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -63,14 +64,16 @@ class NodeNetworks:
         clock: Clock,
         activity: Activity,
         has_policies: bool = False,
+        stops_pods: bool = False,
         make_proxies: Callable[[Client, InformerFactory], NodeProxies] | None = None,
         dns: ClusterDnsConfig | None = None,
         ingress: IngressConfig | None = None,
     ) -> None:
         """`client_for` returns a client with the permissions of a user. `components` are those of the cluster.
-        `has_policies` says whether the nodes enforce network policies. Without `make_proxies` the nodes have no service
+        `has_policies` says whether the nodes enforce network policies, and `stops_pods` whether their pods stop with
+        them, so that policies need not stay in effect. Without `make_proxies` the nodes have no service
         proxies, without `dns` no DNS servers, without `ingress` no Ingress servers."""
-        self._components, self._clock = components, clock
+        self._components, self._clock, self._stops_pods = components, clock, stops_pods
         self._policy_client = client_for(POLICY_USER) if has_policies else None
         self._informers = {user: InformerFactory(client=client_for(user), activity=activity) for user in _USERS}
         user = PROXY_USER
@@ -113,7 +116,8 @@ class NodeNetworks:
     @property
     def listen_addresses(self) -> list[tuple[str, int]]:
         """The addresses and ports on which components of the nodes accept connections."""
-        return [address for server in self._servers() for address in server.listen_addresses]
+        of_proxies = self._proxies.listen_addresses if self._proxies is not None else []
+        return [*of_proxies, *(address for server in self._servers() for address in server.listen_addresses)]
 
     def _servers(self) -> list[NodeDns | NodeIngress]:
         return [
@@ -128,6 +132,7 @@ class NodeNetworks:
             informers=MappingProxyType(self._informers),
             clock=self._clock,
             policies=self._policies_of(attachment),
+            stops_pods=self._stops_pods,
             proxies=self._proxies,
             dns=self._dns,
             ingress=self._ingress,
@@ -156,12 +161,13 @@ class NodeNetwork:
         informers: Mapping[str, InformerFactory],
         clock: Clock,
         policies: NetworkPolicyAgent | None = None,
+        stops_pods: bool = False,
         proxies: NodeProxies | None = None,
         dns: ClusterDns | None = None,
         ingress: IngressController | None = None,
     ) -> None:
         self.attachment, self._policies, self._proxies = attachment, policies, proxies
-        self._dns, self._ingress = dns, ingress
+        self._dns, self._ingress, self._stops_pods = dns, ingress, stops_pods
         self._components, self._informers, self._clock = components, informers, clock
 
     @property
@@ -175,6 +181,8 @@ class NodeNetwork:
         async with AsyncExitStack() as stack:
             if self._policies is not None:
                 stack.callback(self._policies.close)
+                if self._stops_pods:
+                    stack.push_async_callback(self._policies.remove_all)
             group = await stack.enter_async_context(asyncio.TaskGroup())
             tasks = [group.create_task(self._keep(name, worker)) for name, worker in self._workers().items()]
             try:
@@ -217,10 +225,16 @@ class NodeNetwork:
 def remove_host_rules(directory: Path) -> None:
     """Remove the rules of a node that worked in the network namespace of this process: network policies and services.
     `directory` is that of the node."""
+    remove_host_policies(directory)
     if nft_program() is not None:
+        remove_tables()
+
+
+def remove_host_policies(directory: Path) -> None:
+    """Remove the rules of network policies of a node that worked in the network namespace of this process."""
+    if nft_program() is not None and os.geteuid() == 0:
         table = f"{POLICY_TABLE}-{bridge_for(str(directory))}"
         run_nft("-f", "-", text=f"add table inet {table}\ndelete table inet {table}\n")
-        remove_tables()
 
 
 def can_enforce_policies(runtime: str) -> bool:

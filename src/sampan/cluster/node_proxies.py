@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 
 HOST_LOCK = "kube-proxy"
 """The name of the lock on the network namespace of the machine."""
+HEALTH_PORT, METRICS_PORT = 10256, 10249
 _LOCK_RETRY_S = 30.0
 _MIN_SYNC_PERIOD = "100ms"
 """Shorter than the default of kube-proxy: a sync takes a millisecond in a cluster of this size."""
@@ -76,6 +77,7 @@ class NodeProxies:
         """Held by the node that runs the proxy in the network namespace of the machine."""
         self._events = EventRecorder(client=client, clock=clock, component=COMPONENT)
         self._ports = LocalhostPorts(namespace=NetworkNamespace(), events=self._events, where="the machine")
+        self._listen_addresses: dict[str, list[tuple[str, int]]] = {}
         self._running = AsyncExitStack()
 
     async def __aenter__(self) -> NodeProxies:
@@ -87,10 +89,19 @@ class NodeProxies:
     async def __aexit__(self, *exc: object) -> None:
         await self._running.aclose()
 
+    @property
+    def listen_addresses(self) -> list[tuple[str, int]]:
+        """The addresses and ports of the health checks and metrics of the proxies."""
+        return [address for addresses in self._listen_addresses.values() for address in addresses]
+
     async def run(self, attachment: NodeAttachment) -> None:
         """Run the proxy of a node until cancelled."""
         if attachment.namespace.path is not None:
-            await self._proxy_of(attachment).run()
+            self._listen_addresses[attachment.node] = _listen_addresses(attachment)
+            try:
+                await self._proxy_of(attachment).run()
+            finally:
+                del self._listen_addresses[attachment.node]
             return
         if self._host_turn.locked():
             log.info("node %s shares the network of the machine with a node that runs kube-proxy", attachment.node)
@@ -115,17 +126,21 @@ class NodeProxies:
 
     def _proxy_of(self, attachment: NodeAttachment) -> NodeProxy:
         is_on_host, is_in_user_space = attachment.namespace.path is None, is_proxied_in_user_space(attachment)
-        configuration = KubeProxyConfiguration(
-            hostnameOverride=attachment.node,
-            clusterCIDR=",".join(self._cluster_cidrs),
-            mode=USERSPACE if is_in_user_space else NFTABLES,
-            nftables=NftablesConfiguration(minSyncPeriod=_MIN_SYNC_PERIOD),
+        configuration = with_defaults(
+            KubeProxyConfiguration(
+                hostnameOverride=attachment.node,
+                clusterCIDR=",".join(self._cluster_cidrs),
+                mode=USERSPACE if is_in_user_space else NFTABLES,
+                nftables=NftablesConfiguration(minSyncPeriod=_MIN_SYNC_PERIOD),
+            )
         )
+        health, metrics = ("", "") if is_on_host else (_host_port(*row) for row in _listen_addresses(attachment))
+        configuration.healthzBindAddress, configuration.metricsBindAddress = health, metrics
         return NodeProxy(
             config=NodeProxyConfig(
                 node_name=attachment.node,
                 namespace=attachment.namespace,
-                configuration=with_defaults(configuration),
+                configuration=configuration,
                 loopback=loopback_services(self._locks) if is_in_user_space else LoopbackServices(),
                 removes_rules=is_on_host,
             ),
@@ -136,3 +151,13 @@ class NodeProxies:
             metrics=Metrics(),
             machine_ports=self._ports,
         )
+
+
+def _listen_addresses(attachment: NodeAttachment) -> list[tuple[str, int]]:
+    """Return the addresses and ports of health checks and of metrics of a node with its own network namespace. Proxies
+    in the network of the machine serve neither: their ports could be in use, and other machines would reach them."""
+    return [(attachment.addresses[0], HEALTH_PORT), ("127.0.0.1", METRICS_PORT)]
+
+
+def _host_port(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 _OWNED = re.compile(r"(?P<bridge>s[pn][0-9a-f]{6})([-~][0-9a-f]{6})?")
 """The bridge of the pods (sp) or nodes (sn) of a node or cluster, or a link of such a bridge."""
-_TABLE = re.compile(r"sampan-(pods|nodes)-(?P<bridge>s[pn][0-9a-f]{6})")
+_TABLE = re.compile(r"sampan-(pods|nodes|netpol)-(?P<bridge>s[pn][0-9a-f]{6})")
 _ALIAS = "sampan "
 _NAMED_NAMESPACES = Path("/run/netns")
 

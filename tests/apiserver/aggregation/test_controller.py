@@ -52,7 +52,7 @@ class There:
         self.ca, self.port = ca, 0
         self.asked: list[web.BaseRequest] = []
         self.peers: list[Any] = []
-        """The subjects of the callers' certificates."""
+        """The subjects of the callers' certificates, other than in requests for discovery."""
 
     def requests(self) -> list[web.BaseRequest]:
         """Return the requests other than those for discovery."""
@@ -60,7 +60,8 @@ class There:
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         self.asked.append(request)
-        self.peers.append((request.get_extra_info("peercert") or {}).get("subject"))
+        if request.path != METRICS:
+            self.peers.append((request.get_extra_info("peercert") or {}).get("subject"))
         if request.path == METRICS:
             return web.json_response({"kind": "APIResourceList", "resources": [_entry("nodes"), _entry("pods")]})
         if request.path == "/stats/summary":
@@ -237,7 +238,8 @@ async def _shows(controller: AggregationController, far: There, name: str) -> bo
     call = Call(method="GET", path=f"{METRICS}/nodes", query=Query(""), headers={}, user=UserInfo("ann"))
     if await controller.serve(call) is None:
         return False
-    shown: dict[str, str] = dict(pair for relative in far.peers[-1] or () for pair in relative)
+    subject = far.peers[-1] if far.peers else None
+    shown: dict[str, str] = dict(pair for relative in subject or () for pair in relative)
     return shown.get("commonName", "") == name
 
 
