@@ -30,7 +30,7 @@ from sampan.machinery.leader_election import ElectionConfig, LeaderElector, Lead
 from sampan.machinery.metrics import Metrics
 from sampan.machinery.process_metrics import export_process
 
-_FLAGS = (
+ACCESS_FLAGS = (
     Flag(
         name="--kubeconfig",
         help="Kubeconfig file with the address of the API server and the credentials to use. Default: in-cluster "
@@ -43,6 +43,18 @@ _FLAGS = (
         default="",
         metavar="URL",
     ),
+)
+"""How a component reaches the API server."""
+VERBOSITY_FLAG = Flag(
+    name="--v",
+    short="-v",
+    parameter="verbosity",
+    help="Log verbosity: 0 logs warnings and errors, 2 also normal operation, 4 everything.",
+    default=0,
+    type=int,
+)
+_FLAGS = (
+    *ACCESS_FLAGS,
     Flag(
         name="--bind-address",
         help="IP address on which health checks and metrics are served.",
@@ -91,14 +103,7 @@ _FLAGS = (
         default="kube-system",
         metavar="NS",
     ),
-    Flag(
-        name="--v",
-        short="-v",
-        parameter="verbosity",
-        help="Log verbosity: 0 logs warnings and errors, 2 also normal operation, 4 everything.",
-        default=0,
-        type=int,
-    ),
+    VERBOSITY_FLAG,
 )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sampan.cli import flags
-from sampan.cli.component import access_of
+from sampan.cli.component import ACCESS_FLAGS, VERBOSITY_FLAG, access_of
 from sampan.cli.dns_flags import DNS_FLAGS, dns_config
 from sampan.cli.failures import CliError
 from sampan.cli.flag_table import Flag, add_flags
@@ -28,18 +28,7 @@ if TYPE_CHECKING:
 NAME = "kube-dns"
 
 _FLAGS = (
-    Flag(
-        name="--kubeconfig",
-        help="Kubeconfig file with the address of the API server and the credentials to use. Default: in-cluster "
-        "configuration.",
-        metavar="F",
-    ),
-    Flag(
-        name="--master",
-        help="Address of the API server; overrides the server in the kubeconfig.",
-        default="",
-        metavar="URL",
-    ),
+    *ACCESS_FLAGS,
     Flag(
         name="--node-name",
         help="Name of the node that this server belongs to. Default: the name of this machine.",
@@ -61,14 +50,7 @@ _FLAGS = (
         metavar="CIDR,…",
     ),
     *DNS_FLAGS,
-    Flag(
-        name="--v",
-        short="-v",
-        parameter="verbosity",
-        help="Log verbosity: 0 logs warnings and errors, 2 also normal operation, 4 everything.",
-        default=0,
-        type=int,
-    ),
+    VERBOSITY_FLAG,
 )
 
 

@@ -9,7 +9,6 @@ idle for the longest time makes room for a new one.
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import socket
 import struct
@@ -17,15 +16,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from sampan.network.accept_loop import MOST_CONNECTIONS, accept_connections
+
 log = logging.getLogger(__name__)
 
-MOST_CONNECTIONS = 1024
 MOST_FLOWS = 1024
 IDLE_FLOW_S = 60.0
 _BUFFER_BYTES = 1 << 16
 """Bytes that wait to be written in each direction before the sender is stopped."""
 _MOST_WAITING_DATAGRAMS = 16
-_PAUSE_S = 0.1
 _RESET = struct.pack("ii", 1, 0)
 """SO_LINGER that resets a connection when it is closed."""
 
@@ -42,31 +41,10 @@ class StreamRelay:
         self._limit = limit or asyncio.Semaphore(MOST_CONNECTIONS)
 
     async def run(self) -> None:
-        loop = asyncio.get_running_loop()
         try:
-            async with asyncio.TaskGroup() as group:
-                while True:
-                    await self._limit.acquire()
-                    try:
-                        client, peer = await loop.sock_accept(self._listener)
-                    except OSError as error:
-                        self._limit.release()
-                        await self._wait_after(error)
-                    except BaseException:
-                        self._limit.release()
-                        raise
-                    else:
-                        group.create_task(self._serve(client, str(peer[0])))
+            await accept_connections(self._listener, self._limit, self._serve)
         finally:
             self._listener.close()
-
-    async def _wait_after(self, error: OSError) -> None:
-        """Wait before the next attempt, if connections cannot be accepted for lack of descriptors or memory."""
-        if error.errno == errno.EBADF:
-            raise error
-        if error.errno not in (errno.ECONNABORTED, errno.EINTR):
-            log.warning("cannot accept connections on %s: %s", self._listener.getsockname(), error.strerror)
-            await asyncio.sleep(_PAUSE_S)
 
     async def _serve(self, client: socket.socket, peer: str) -> None:
         try:
@@ -83,8 +61,6 @@ class StreamRelay:
                 await relay_streams(client, upstream)
         except Exception:
             log.exception("cannot relay a connection from %s", peer)
-        finally:
-            self._limit.release()
 
 
 async def relay_streams(first: socket.socket, second: socket.socket) -> None:

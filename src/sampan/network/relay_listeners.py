@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import NamedTuple
 
 from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.network.accept_loop import MOST_CONNECTIONS
 from sampan.network.http_port import bound_socket
-from sampan.network.relay import MOST_CONNECTIONS, DatagramRelay, StreamRelay
+from sampan.network.relay import DatagramRelay, StreamRelay
 
 TCP, UDP = "TCP", "UDP"
 PROTOCOLS = (TCP, UDP)

@@ -22,6 +22,8 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
 WebhookIdentity = tuple[str, str, int]
+"""The names of a configuration and of its webhook, and the number among webhooks of that name. The configuration of a
+policy is empty."""
 
 
 @dataclass(slots=True)
@@ -34,14 +36,14 @@ class Reinvocation:
     is_required: bool = False
     """Whether a second run is necessary."""
     called: set[WebhookIdentity] = field(default_factory=set)
-    """Webhooks that want to be called again if the object changes after their call."""
+    """Webhooks and policies that are to be called again if the object changes after their call."""
     required: set[WebhookIdentity] = field(default_factory=set)
-    """Webhooks to be called again."""
+    """Webhooks and policies to be called in the second run."""
     last_output: bytes = b""
     """The object after the last call of a webhook."""
 
-    def require_webhooks(self) -> None:
-        """Have all webhooks called again that were called before and want it."""
+    def require_called(self) -> None:
+        """Have all webhooks and policies of `called` called in the second run."""
         self.required |= self.called
         self.called.clear()
 

@@ -54,10 +54,9 @@ class RemoteGroupVersion:
     """The resources as of the last successful check."""
     check: asyncio.Task[None] | None = field(default=None, repr=False)
 
-    @property
-    def is_same(self) -> tuple[str, bytes]:
-        """The identity of the service as far as proxying depends on it."""
-        return self.service.metadata.uid, msgspec.json.encode(self.service.spec)
+    def is_for(self, service: APIService) -> bool:
+        """Whether requests are proxied in the same way for this state of the APIService."""
+        return self.service.metadata.uid == service.metadata.uid and self.service.spec == service.spec
 
 
 class AggregationController:
@@ -129,15 +128,13 @@ class AggregationController:
             self._forget(key)
         for key, service in remote_services.items():
             known = self._remotes.get(key)
-            candidate = RemoteGroupVersion(service, known.api if known is not None else self._make_api(service))
-            if known is not None and known.is_same == candidate.is_same:
+            if known is not None and known.is_for(service):
                 known.service = service
                 continue
             if known is not None:
                 self._forget(key)
-                candidate.api = self._make_api(service)
-            candidate.check = group.create_task(self._keep_checking(candidate))
-            self._remotes[key] = candidate
+            remote = self._remotes[key] = RemoteGroupVersion(service, self._make_api(service))
+            remote.check = group.create_task(self._keep_checking(remote))
             self.generation += 1
 
     def _forget(self, key: tuple[str, str]) -> None:

@@ -6,13 +6,13 @@ import logging
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 from sampan.api.types.apiregistration_v1 import APIService
 from sampan.apiserver.proxy.kubelets import unverified_context
-from sampan.apiserver.proxy.locations import Location, ProxyTarget, service_locations, service_port_name, unreachable
-from sampan.apiserver.proxy.proxied import choose_location
+from sampan.apiserver.proxy.locations import Location, unreachable
+from sampan.apiserver.proxy.proxied import locate_service
 from sampan.apiserver.response.responses import ApiResponse, RawResponse, StreamedResponse
 from sampan.machinery import errors
 
@@ -86,18 +86,12 @@ class RemoteApi:
         return StreamedResponse(serve)
 
     async def _location(self) -> Location:
-        text = f"https:{self._name}:{self._port}"
-        target = ProxyTarget(scheme="https", name=self._name, port=str(self._port), text=text)
         try:
-            port = service_port_name(await self._object("Service"), target)
-            locations = service_locations(await self._object("Endpoints"), port, target)
-            return await choose_location(self._registry, self._upstream.kubelets, locations)
+            return await locate_service(
+                self._registry, self._upstream.kubelets, namespace=self._namespace, name=self._name, port=self._port
+            )
         except errors.NotFound as error:  # it is the service that is missing, not the requested object
             raise errors.service_unavailable(str(error)) from None
-
-    async def _object(self, kind: str) -> Any:
-        store = self._registry.open_store_of("", "v1", kind)
-        return (await store.get(self._namespace, self._name)).object(store.codec.decode)
 
 
 def _is_upgrade(call: Call) -> bool:

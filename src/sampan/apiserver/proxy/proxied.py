@@ -10,6 +10,7 @@ from sampan.api.integers import parse_port
 from sampan.api.types.core_v1 import NodeProxyOptions, PodProxyOptions, ServiceProxyOptions
 from sampan.apiserver.proxy.locations import (
     Location,
+    ProxyTarget,
     pod_location,
     service_locations,
     service_port_name,
@@ -76,6 +77,18 @@ async def proxy_to_service(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
     return _to(upstream, location)
 
 
+async def locate_service(registry: Registry, kubelets: Kubelets, *, namespace: str, name: str, port: int) -> Location:
+    """Return an endpoint of a port of a service, for requests of this server over TLS. Raise NotFound for a missing
+    service or ServiceUnavailable for one without such a port or endpoint."""
+    target = ProxyTarget(scheme="https", name=name, port=str(port), text=f"https:{name}:{port}")
+    service = await _stored_object(registry, "Service", namespace, name)
+    if service.spec.type == "ExternalName":
+        return Location(host=service.spec.externalName, port=port, is_tls=True)
+    port_name = service_port_name(service, target)
+    endpoints = await _stored_object(registry, "Endpoints", namespace, name)
+    return await choose_location(registry, kubelets, service_locations(endpoints, port_name, target))
+
+
 async def choose_location(registry: Registry, kubelets: Kubelets, locations: Sequence[Location]) -> Location:
     """Choose one of a service's locations at random. Raise ServiceUnavailable if all are pods of hollow nodes."""
     store = registry.open_store_of("", "v1", "Pod")
@@ -139,7 +152,11 @@ async def _node_name(endpoints: ApiEndpoints, text: str) -> str:
 
 
 async def _object(endpoints: ApiEndpoints, kind: str, namespace: str, name: str) -> Any:
-    store = endpoints.registry.open_store_of("", "v1", kind)
+    return await _stored_object(endpoints.registry, kind, namespace, name)
+
+
+async def _stored_object(registry: Registry, kind: str, namespace: str, name: str) -> Any:
+    store = registry.open_store_of("", "v1", kind)
     return (await store.get(namespace, name)).object(store.codec.decode)
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from yarl import URL
 
 from sampan.api import limits
-from sampan.apiserver.proxy.locations import Location, ProxyTarget, service_locations, service_port_name
+from sampan.apiserver.proxy.locations import Location
 from sampan.apiserver.webhooks.client_config import CallableWebhook, WebhookService
 from sampan.machinery import errors
 from sampan.machinery.lean_aiohttp import aiohttp
@@ -73,26 +73,18 @@ class WebhookClients:
         return Location(host=host, port=parts.port or _HTTPS, is_tls=True), host
 
     async def _service_location(self, reference: WebhookService) -> Location:
-        from sampan.apiserver.proxy.proxied import choose_location
+        from sampan.apiserver.proxy.proxied import locate_service
 
-        port = reference.port or _HTTPS
-        service = await self._object("Service", reference)
-        if service is None:
-            raise errors.ApiError(f'service "{reference.name}" not found')
-        if service.spec.type == "ExternalName":
-            return Location(host=service.spec.externalName, port=port, is_tls=True)
-        target = ProxyTarget(scheme="https", name=reference.name, port=str(port), text=reference.name)
-        port_name = service_port_name(service, target)
-        endpoints = await self._object("Endpoints", reference)
-        if endpoints is None:
-            raise errors.service_unavailable(f'no endpoints available for service "{reference.name}"')
-        locations = service_locations(endpoints, port_name, target)
-        return await choose_location(self._registry, self._kubelets, locations)
-
-    async def _object(self, kind: str, reference: WebhookService) -> Any | None:
-        store = self._registry.open_store_of("", "v1", kind)
-        item = await store.cacher.get(reference.namespace, reference.name)
-        return item.object(store.codec.decode) if item is not None else None
+        try:
+            return await locate_service(
+                self._registry,
+                self._kubelets,
+                namespace=reference.namespace,
+                name=reference.name,
+                port=reference.port or _HTTPS,
+            )
+        except errors.NotFound:
+            raise errors.ApiError(f'service "{reference.name}" not found') from None
 
     async def _post(
         self, url: str, location: Location, server_name: str, context: ssl.SSLContext, body: bytes

@@ -129,8 +129,9 @@ def response_message(question: bytes, upstream: UpstreamResponse) -> bytes:
 
 
 def with_aliases(query: DnsQuery, aliases: tuple[bytes, ...], ttl_s: int, upstream: UpstreamResponse | None) -> bytes:
-    """Encode a response with CNAME records of the cluster, followed by what the upstream resolver said about the last
-    of them. Without a response of an upstream resolver it is a failure that has only the aliases."""
+    """Encode a response with CNAME records of the cluster, followed by the records of the upstream resolver for the
+    last of these names. Without a response of an upstream resolver, the response has only the CNAME records and an
+    error code."""
     import dns.exception
     import dns.flags
     import dns.message

@@ -1,27 +1,27 @@
-"""Accepts HTTP connections of clients, at most so many at a time: the others wait in the backlog of the kernel."""
+"""Serves the HTTP connections of clients, with limits for their heads and idle times."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from sampan.network.accept_loop import accept_connections
+
 log = logging.getLogger(__name__)
 
-MOST_CONNECTIONS = 1024
 _HANDSHAKE_S = 10.0
 _IDLE_S = 60.0
 """How long a client may take to send the head of a request, and how long its connection may be idle."""
 _HEADER_BYTES, _HEADERS = 8190, 100
 _LINGER_S = 5.0
 _SHUTDOWN_S = 1.0
-_PAUSE_S = 0.1
 
 RequestFunction = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -41,35 +41,14 @@ class HttpListener:
         self._listener, self._handler, self._limit, self._tls = listener, handler, limit, tls
 
     async def run(self) -> None:
-        loop = asyncio.get_running_loop()
         server = web.Server(self._handler, handler_cancellation=True)
         try:
-            async with asyncio.TaskGroup() as group:
-                while True:
-                    await self._limit.acquire()
-                    try:
-                        client, _ = await loop.sock_accept(self._listener)
-                    except OSError as error:
-                        self._limit.release()
-                        await self._wait_after(error)
-                    except BaseException:
-                        self._limit.release()
-                        raise
-                    else:
-                        group.create_task(self._serve(server, client))
+            await accept_connections(self._listener, self._limit, partial(self._serve, server))
         finally:
             self._listener.close()
             await server.shutdown(_SHUTDOWN_S)
 
-    async def _wait_after(self, error: OSError) -> None:
-        """Wait before the next attempt, if connections cannot be accepted for lack of descriptors or memory."""
-        if error.errno == errno.EBADF:
-            raise error
-        if error.errno not in (errno.ECONNABORTED, errno.EINTR):
-            log.warning("cannot accept connections on %s: %s", self._listener.getsockname(), error.strerror)
-            await asyncio.sleep(_PAUSE_S)
-
-    async def _serve(self, server: web.Server, client: socket.socket) -> None:
+    async def _serve(self, server: web.Server, client: socket.socket, peer: str) -> None:
         """Serve a connection until it ends."""
         loop = asyncio.get_running_loop()
         connection = _Connection(server, loop)
@@ -83,9 +62,7 @@ class HttpListener:
             await connection.is_lost.wait()
         except (OSError, ssl.SSLError) as error:  # a failed handshake, or one that takes too long
             client.close()
-            log.debug("a client connection failed: %s", error)
-        finally:
-            self._limit.release()
+            log.debug("the connection of the client %s failed: %s", peer, error)
 
 
 class _Connection(RequestHandler):

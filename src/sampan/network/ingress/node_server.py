@@ -13,9 +13,10 @@ from contextlib import ExitStack
 from aiohttp import web
 
 from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.network.accept_loop import MOST_CONNECTIONS
 from sampan.network.http_port import bound_socket
 from sampan.network.ingress.forwarder import ClientSide, IngressForwarder
-from sampan.network.ingress.listener import MOST_CONNECTIONS, HttpListener, RequestFunction
+from sampan.network.ingress.listener import HttpListener, RequestFunction
 from sampan.network.ingress.publication import HTTP, HTTPS, IngressConfig, published_ingress
 from sampan.network.server_publication import PublishedServer
 

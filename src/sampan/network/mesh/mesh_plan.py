@@ -280,7 +280,7 @@ def link_name(backend: str, identity: str) -> str:
 
 
 def route_metric(identity: str) -> int:
-    """Return the metric of the routes of a cluster, by which they are told apart from those of others."""
+    """Return the metric of the routes of a cluster, which differs from that of other clusters on the machine."""
     return 20_000 + _mark(identity) % 10_000
 
 

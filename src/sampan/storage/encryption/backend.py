@@ -6,20 +6,13 @@ from collections.abc import AsyncIterator
 
 from sampan.storage.backend import Backend, Batch, KeyValue, OnBatch, StoreConflict, StoreEvent, StorePage, StoreWatch
 from sampan.storage.encryption.values import Values
+from sampan.storage.wrapped_backend import WrappedBackend
 
 
-class EncryptingBackend:
-    """Encrypts values; keys, revisions and the order of events are those of the inner backend."""
-
+class EncryptingBackend(WrappedBackend):
     def __init__(self, *, inner: Backend, values: Values) -> None:
-        self._inner, self._values = inner, values
-
-    async def __aenter__(self) -> EncryptingBackend:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self._inner.__aexit__(*exc)
+        super().__init__(inner)
+        self._values = values
 
     async def get(self, key: str, *, revision: int = 0) -> tuple[KeyValue | None, int]:
         entry, shown = await self._inner.get(key, revision=revision)
@@ -28,9 +21,6 @@ class EncryptingBackend:
     async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> StorePage:
         page = await self._inner.range(prefix, start=start, limit=limit, revision=revision)
         return StorePage([self._entry(entry) for entry in page.entries], page.revision, page.remaining)
-
-    async def count(self, prefix: str) -> int:
-        return await self._inner.count(prefix)
 
     async def put(self, key: str, value: bytes, *, expected: int | None = None, ttl_s: float | None = None) -> int:
         try:
@@ -48,26 +38,6 @@ class EncryptingBackend:
         if on_batch is None:
             return _DecryptingWatch(self._inner.watch(prefix, after=after), self)
         return self._inner.watch(prefix, after=after, on_batch=lambda batch: on_batch(self.opened(batch)))
-
-    async def current_revision(self) -> int:
-        return await self._inner.current_revision()
-
-    async def replay_start(self, revisions: int) -> int:
-        return await self._inner.replay_start(revisions)
-
-    async def compact(self, revision: int) -> None:
-        await self._inner.compact(revision)
-
-    @property
-    def compacted_revision(self) -> int:
-        return self._inner.compacted_revision
-
-    async def size(self) -> int:
-        return await self._inner.size()
-
-    @property
-    def write_failure(self) -> str:
-        return self._inner.write_failure
 
     async def is_stale(self, key: str) -> bool:
         """Whether the value should be rewritten without a change, because it is not encrypted with the first key."""

@@ -91,7 +91,7 @@ class MutatingAdmissionPolicyPlugin:
             if reinvocation.is_repeated and identity not in reinvocation.required:
                 continue
             if await _mutate(policy, PolicyRequest(attributes)):
-                reinvocation.require_webhooks()
+                reinvocation.require_called()
                 reinvocation.is_required = True
             if policy.policy.spec.reinvocationPolicy == "IfNeeded":
                 reinvocation.called.add(identity)
@@ -123,9 +123,9 @@ async def _mutate_for_binding(
         parameters = await params_of(bound.policy.spec.paramKind, binding.spec.paramRef, attributes)
     except ParamsError as error:
         raise ParamsError(f"failed to configure binding: {error}") from None
+    base, atom = await request.variables(resource), _atom(resource, attributes)
     for params in parameters or ():
         for patch_type, program in bound.compiled.mutations:
-            base = await request.variables(resource)  # each mutation sees the result of the previous one
             evaluation = PolicyEvaluation(request, base, params=params, variables=bound.compiled.variables)
             is_match, failures = await evaluation.conditions_match(bound.compiled.conditions)
             if not is_match:
@@ -133,10 +133,10 @@ async def _mutate_for_binding(
             if failures:
                 raise CelError(str(failures[0]))
             before = base["object"]
-            after = _patched(before, await evaluation.evaluate(program), patch_type, _atom(resource, attributes))
+            after = _patched(before, await evaluation.evaluate(program), patch_type, atom)
             if after != before:
                 objects.replace(attributes.obj, after)
-                is_changed = True
+                base, is_changed = await request.variables(resource), True  # for the next mutation
     return is_changed
 
 

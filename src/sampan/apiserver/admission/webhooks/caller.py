@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-from sampan.api.resource import Resource
+from sampan.api.resource import GroupVersionKind, Resource
 from sampan.apiserver.admission.contract import AdmissionAttributes
 from sampan.apiserver.admission.expressions import RequestExpressions, conditions_match
 from sampan.apiserver.admission.predicates import matched_version
@@ -30,12 +30,21 @@ _SAFE_FOR_DRY_RUN = ("None", "NoneOnDryRun")
 
 
 @dataclass(frozen=True, slots=True)
+class RequestView:
+    """A request with its objects in the version that a webhook sees."""
+
+    objects: VersionedObjects
+    request: dict[str, Any]
+    obj: dict[str, Any] | None
+    old: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Invocation:
     """A webhook that applies to a request, and the version of the objects that it sees."""
 
     webhook: CompiledWebhook
     resource: Resource
-    objects: VersionedObjects
 
 
 class WebhookCaller:
@@ -44,6 +53,27 @@ class WebhookCaller:
     def __init__(self, attributes: AdmissionAttributes) -> None:
         self._attributes = attributes
         self._expressions = RequestExpressions(attributes)
+        self._views: dict[GroupVersionKind, RequestView] = {}
+        """The views that webhooks of the request have used, until the object changes."""
+
+    def view(self, resource: Resource) -> RequestView:
+        """Return the request with its objects in the version of a resource. The values must not be changed."""
+        view = self._views.get(resource.gvk)
+        if view is None:
+            attributes = self._attributes
+            objects = VersionedObjects(attributes.registry, resource)
+            view = self._views[resource.gvk] = RequestView(
+                objects=objects,
+                request=request_variables(attributes, resource, objects),
+                obj=objects.value(attributes.obj),
+                old=objects.value(attributes.old),
+            )
+        return view
+
+    def replace_object(self, resource: Resource, value: dict[str, Any]) -> None:
+        """Change the object of the request to a value in the version of a resource. Raise DecodeError."""
+        self.view(resource).objects.replace(self._attributes.obj, value)
+        self._views.clear()
 
     async def invocation(self, webhook: CompiledWebhook) -> Invocation | None:
         """Return how to call a webhook, or None if it does not apply to the request. Raise an ApiError if that cannot
@@ -52,7 +82,7 @@ class WebhookCaller:
         resource = matched_version(hook.rules, hook.matchPolicy, attributes)
         if resource is None or not await webhook.selectors.match(attributes):
             return None
-        invocation = Invocation(webhook, resource, VersionedObjects(attributes.registry, resource))
+        invocation = Invocation(webhook, resource)
         if webhook.conditions and not await self._conditions_match(invocation):
             return None
         return invocation
@@ -61,10 +91,11 @@ class WebhookCaller:
         attributes, webhook = self._attributes, invocation.webhook
 
         def variables() -> dict[str, Any]:
+            view = self.view(invocation.resource)
             return {
-                "object": invocation.objects.value(attributes.obj),
-                "oldObject": invocation.objects.value(attributes.old),
-                "request": complete_request(request_variables(attributes, invocation.resource, invocation.objects)),
+                "object": view.obj,
+                "oldObject": view.old,
+                "request": complete_request(view.request),
                 **self._expressions.authorizer_variables(),
             }
 
@@ -87,12 +118,8 @@ class WebhookCaller:
         clients = attributes.registry.webhooks
         if version is None or clients is None:
             raise WebhookFailed("webhook does not accept known AdmissionReview versions (v1, v1beta1)")
-        uid, body = review_of(
-            version,
-            request_variables(attributes, invocation.resource, invocation.objects),
-            obj=invocation.objects.value(attributes.obj),
-            old=invocation.objects.value(attributes.old),
-        )
+        view = self.view(invocation.resource)
+        uid, body = review_of(version, view.request, obj=view.obj, old=view.old)
         try:
             body = await clients.call(hook.clientConfig, body, timeout_s=invocation.webhook.timeout_s)
         except WebhookFailed as error:

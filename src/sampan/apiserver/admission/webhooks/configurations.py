@@ -40,6 +40,11 @@ class CompiledWebhook:
         return float(self.hook.timeoutSeconds or 10)
 
     @property
+    def is_reinvoked(self) -> bool:
+        """Whether the webhook is called again if the object changes after its call."""
+        return isinstance(self.hook, MutatingWebhook) and self.hook.reinvocationPolicy == "IfNeeded"
+
+    @property
     def ignores_failures(self) -> bool:
         return self.hook.failurePolicy == "Ignore"
 

@@ -13,6 +13,7 @@ import msgspec
 
 from sampan.api.codec import json
 from sampan.api.resource import Resource
+from sampan.api.unstructured import Unstructured
 from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 from sampan.apiserver.admission.predicates import is_exempt
 from sampan.apiserver.admission.webhooks.caller import Invocation, WebhookCaller, failure_error, rejection_error
@@ -43,8 +44,8 @@ class MutatingAdmissionWebhook:
             return
         caller, reinvocation = WebhookCaller(attributes), attributes.reinvocation
         round_number = int(reinvocation.is_repeated)
-        if reinvocation.is_repeated and reinvocation.last_output != _encoded(attributes):
-            reinvocation.require_webhooks()
+        if reinvocation.is_repeated and reinvocation.called and reinvocation.last_output != _encoded(attributes.obj):
+            reinvocation.require_called()
         for index, hook in enumerate(hooks):
             invocation = await caller.invocation(hook)
             if invocation is None:
@@ -53,19 +54,19 @@ class MutatingAdmissionWebhook:
                 continue
             is_changed = await _call(caller, attributes, invocation, round_number, index)
             if is_changed:
-                reinvocation.require_webhooks()
+                reinvocation.require_called()
                 reinvocation.is_required = True
-            if getattr(hook.hook, "reinvocationPolicy", None) == "IfNeeded":
+            if hook.is_reinvoked:
                 reinvocation.called.add(hook.identity)
-        reinvocation.last_output = _encoded(attributes)
+        if reinvocation.called:  # otherwise no webhook would be called again
+            reinvocation.last_output = _encoded(attributes.obj)
 
 
-def _encoded(attributes: AdmissionAttributes) -> bytes:
-    return msgspec.json.encode(_plain(attributes.obj)) if attributes.obj is not None else b""
-
-
-def _plain(obj: Any) -> Any:
-    return obj.to_value() if hasattr(obj, "to_value") else obj
+def _encoded(obj: Any) -> bytes:
+    """Return the object as JSON, to notice whether plug-ins have changed it; empty if there is none."""
+    if obj is None:
+        return b""
+    return msgspec.json.encode(obj.to_value() if isinstance(obj, Unstructured) else obj)
 
 
 async def _call(
@@ -78,7 +79,7 @@ async def _call(
         response = await caller.call(invocation, is_mutating=True)
         if not response.is_allowed:
             raise rejection_error(webhook, response)
-        is_changed = _apply(attributes, invocation, response)
+        is_changed = _apply(caller, attributes, invocation, response)
     except WebhookFailed as failure:
         if not webhook.ignores_failures:
             raise failure_error(webhook, failure) from None
@@ -90,14 +91,16 @@ async def _call(
     return is_changed
 
 
-def _apply(attributes: AdmissionAttributes, invocation: Invocation, response: WebhookResponse) -> bool:
+def _apply(
+    caller: WebhookCaller, attributes: AdmissionAttributes, invocation: Invocation, response: WebhookResponse
+) -> bool:
     if not response.patch:
         return False
     name = invocation.webhook.name
     if attributes.obj is None:
         text = f'admission webhook "{name}" attempted to modify the object, which is not supported for this operation'
         raise errors.internal_error(text)
-    before = invocation.objects.value(attributes.obj)
+    before = caller.view(invocation.resource).obj
     try:
         operations = check_json_patch(json.read_any(response.patch))
         after = apply_json_patch(before, operations)
@@ -106,7 +109,7 @@ def _apply(attributes: AdmissionAttributes, invocation: Invocation, response: We
     if after == before:
         return False
     try:
-        invocation.objects.replace(attributes.obj, after)
+        caller.replace_object(invocation.resource, after)
     except (json.DecodeError, ValueError) as error:
         raise errors.internal_error(str(error)) from None
     return True

@@ -16,6 +16,7 @@ from sampan.api.codec import fields
 from sampan.api.codec import json as json_codec
 from sampan.api.schema import SchemaSource
 from sampan.storage.backend import Backend, Batch, KeyValue, OnBatch, StoreConflict, StoreEvent, StorePage, StoreWatch
+from sampan.storage.wrapped_backend import WrappedBackend
 
 Value = dict[str, Any]
 
@@ -125,19 +126,12 @@ def _in_order(value: Value) -> Value:
     return {**title, **value}
 
 
-class ConvertingBackend:
-    """Shows the values of one custom resource in one version; keys, revisions and the order of events are those of the
-    inner backend."""
+class ConvertingBackend(WrappedBackend):
+    """Shows the values of one custom resource in one version."""
 
     def __init__(self, *, inner: Backend, version: StoredVersion) -> None:
-        self._inner, self._version = inner, version
-
-    async def __aenter__(self) -> ConvertingBackend:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self._inner.__aexit__(*exc)
+        super().__init__(inner)
+        self._version = version
 
     async def get(self, key: str, *, revision: int = 0) -> tuple[KeyValue | None, int]:
         entry, shown = await self._inner.get(key, revision=revision)
@@ -146,9 +140,6 @@ class ConvertingBackend:
     async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> StorePage:
         page = await self._inner.range(prefix, start=start, limit=limit, revision=revision)
         return StorePage(await self._entries(page.entries), page.revision, page.remaining)
-
-    async def count(self, prefix: str) -> int:
-        return await self._inner.count(prefix)
 
     async def put(self, key: str, value: bytes, *, expected: int | None = None, ttl_s: float | None = None) -> int:
         stored = await self._version.to_storage(value)
@@ -167,26 +158,6 @@ class ConvertingBackend:
         if on_batch is None or self._version.conversion.needs_request:
             return _ConvertingWatch(self._inner.watch(prefix, after=after), self, on_batch)
         return self._inner.watch(prefix, after=after, on_batch=lambda batch: on_batch(self._batch(batch)))
-
-    async def current_revision(self) -> int:
-        return await self._inner.current_revision()
-
-    async def replay_start(self, revisions: int) -> int:
-        return await self._inner.replay_start(revisions)
-
-    async def compact(self, revision: int) -> None:
-        await self._inner.compact(revision)
-
-    @property
-    def compacted_revision(self) -> int:
-        return self._inner.compacted_revision
-
-    async def size(self) -> int:
-        return await self._inner.size()
-
-    @property
-    def write_failure(self) -> str:
-        return self._inner.write_failure
 
     async def is_stale(self, key: str) -> bool:
         """Whether the value should be rewritten without a change, because it is not in the storage version."""
