@@ -202,3 +202,25 @@ def test_definitions_of_a_group_can_be_deleted_together(port: int) -> None:
             await server.create(box())
 
     asyncio.run(main())
+
+
+def test_objects_written_before_a_schema_change_are_shown_with_the_new_defaults(port: int) -> None:
+    """Each round leaves history that the cacher of the changed kind replays."""
+
+    async def main() -> None:
+        async with custom_server(port) as server:
+            await server.define(definition(version(schema=schema_of({"size": {"type": "string"}}))))
+            for count in range(5):
+                await server.create(box(f"box-{count}", spec={"size": "s"}))
+            for count in range(1, 11):
+                colour = {"type": "string", "default": f"colour-{count}"}
+                changed = version(schema=schema_of({"size": {"type": "string"}, "colour": colour}))
+                patch = {"spec": {"versions": [changed]}}
+                assert (await server.ask("PATCH", f"{DEFINITIONS}/{NAME}", patch, MERGE)).code == 200
+                while (await server.ask("GET", f"{BOXES}/box-0")).json["spec"].get("colour") != f"colour-{count}":  # noqa: ASYNC110
+                    await asyncio.sleep(0.005)
+                for _ in range(3):
+                    listed = (await server.ask("GET", BOXES)).json["items"]
+                    assert {item["spec"].get("colour") for item in listed} == {f"colour-{count}"}
+
+    asyncio.run(main())

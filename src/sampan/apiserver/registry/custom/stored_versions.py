@@ -9,6 +9,7 @@ nothing about versions of custom resources. The counterpart is
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Protocol
 
@@ -132,6 +133,8 @@ class ConvertingBackend(WrappedBackend):
     def __init__(self, *, inner: Backend, version: StoredVersion) -> None:
         super().__init__(inner)
         self._version = version
+        self._replayed_revision = sys.maxsize
+        """The last revision that may have been written with an earlier schema; unknown until history is replayed."""
 
     async def get(self, key: str, *, revision: int = 0) -> tuple[KeyValue | None, int]:
         entry, shown = await self._inner.get(key, revision=revision)
@@ -158,6 +161,11 @@ class ConvertingBackend(WrappedBackend):
         if on_batch is None or self._version.conversion.needs_request:
             return _ConvertingWatch(self._inner.watch(prefix, after=after), self, on_batch)
         return self._inner.watch(prefix, after=after, on_batch=lambda batch: on_batch(self._batch(batch)))
+
+    async def replay_start(self, revisions: int) -> int:
+        """Note that everything written so far has to be converted, since it is replayed from history."""
+        self._replayed_revision = await self._inner.current_revision()
+        return await super().replay_start(revisions)
 
     async def is_stale(self, key: str) -> bool:
         """Whether the value should be rewritten without a change, because it is not in the storage version."""
@@ -187,7 +195,9 @@ class ConvertingBackend(WrappedBackend):
         return _with_value(event, converted)
 
     def _is_ready(self, event: StoreEvent) -> bool:
-        return event.value is not None and self._version.is_shown_as_stored(event.value)
+        if event.value is None or event.revision <= self._replayed_revision:
+            return False
+        return self._version.is_shown_as_stored(event.value)
 
     async def _entries(self, entries: Sequence[KeyValue]) -> list[KeyValue]:
         values = await self._version.convert([entry.value for entry in entries])
