@@ -8,6 +8,7 @@ HTTP requests enter at `serve`; the loopback transport, whose user is known, ent
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
@@ -126,12 +127,18 @@ class Pipeline:
 
     async def _recorded(self, call: Call, recorder: FlightRecorder) -> ApiResponse:
         """Serve a write and record its outcome in the flight recorder."""
+        began = time.perf_counter()
         try:
             await self._admit(call)
             response = await self._dispatch(call)
         except errors.ApiError as error:
             recorder.note(
-                "apiserver", call.verb, _subject(call), actor=call.user.name, outcome=f"{error.code} {error.reason}"
+                "apiserver",
+                call.verb,
+                _subject(call),
+                actor=call.user.name,
+                outcome=f"{error.code} {error.reason}",
+                took_s=time.perf_counter() - began,
             )
             raise
         metadata = getattr(getattr(response, "obj", None), "metadata", None)
@@ -143,6 +150,7 @@ class Pipeline:
             uid=metadata.uid if metadata is not None else "",
             revision=metadata.resourceVersion if metadata is not None else "",
             outcome=str(getattr(response, "code", 200)),
+            took_s=time.perf_counter() - began,
         )
         return response
 

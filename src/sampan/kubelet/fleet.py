@@ -18,7 +18,7 @@ from sampan.kubelet.config import KubeletConfig
 from sampan.kubelet.heartbeat import Heartbeat
 from sampan.kubelet.hollow_pod_lifecycle import HollowPodLifecycle
 from sampan.kubelet.node_status import NodeMachine
-from sampan.kubelet.pod_events import PodEvents
+from sampan.kubelet.pod_events import PodEvents, PodTrace
 from sampan.kubelet.pod_queue import PodQueue
 from sampan.kubelet.records import NodeRecord, Records
 from sampan.kubelet.status_manager import StatusManager
@@ -76,7 +76,10 @@ class Fleet:
         """Started with the first node, so that a fleet without nodes costs next to nothing."""
         self._recorder = self._make_recorder(client)
         events, records, workers = PodEvents(self._recorder), Records(), self._config.workers
-        self.statuses = StatusManager(records=records, clock=clock, activity=self.activity, workers=workers)
+        trace = PodTrace(recorder=None, node="")
+        self.statuses = StatusManager(
+            records=records, clock=clock, activity=self.activity, workers=workers, trace=trace
+        )
         self.sync_loop = SyncLoop(
             lifecycle=HollowPodLifecycle(events=events, clock=clock),
             records=records,

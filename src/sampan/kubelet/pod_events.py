@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from sampan.api.go_compat import gotext
@@ -12,6 +15,7 @@ from sampan.kubelet.records import NodeRecord
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.events.recorder import reference
 from sampan.machinery.flight_recorder import FlightRecorder
+from sampan.runtimes.contract import RuntimeFailure
 
 
 class PodEvents:
@@ -105,14 +109,34 @@ def full_name(pod: Pod) -> str:
     return f"{meta.name}_{meta.namespace}({meta.uid})"
 
 
+@dataclass(slots=True)
+class TraceStep:
+    """A step of a pod that is in progress."""
+
+    outcome: str = ""
+
+
 class PodTrace:
-    """Records the steps of pods in the flight recorder, if there is one."""
+    """Records the steps of pods and their durations in the flight recorder, if there is one."""
 
     def __init__(self, *, recorder: FlightRecorder | None, node: str) -> None:
         self._recorder, self._component = recorder, f"kubelet/{node}"
 
-    def note(self, pod: Pod, action: str, outcome: object = "") -> None:
+    def note(self, pod: Pod, action: str, outcome: str = "", *, took_s: float = 0.0) -> None:
         if self._recorder is not None:
             meta = pod.metadata
             subject = f"pods/{meta.namespace}/{meta.name}"
-            self._recorder.note(self._component, action, subject, uid=meta.uid, outcome=str(outcome or ""))
+            self._recorder.note(self._component, action, subject, uid=meta.uid, outcome=outcome, took_s=took_s)
+
+    @contextmanager
+    def step(self, pod: Pod, action: str, outcome: str = "") -> Iterator[TraceStep]:
+        """Record the block as one step. A step that raises RuntimeFailure has failed, with its reason as outcome; one
+        that is cancelled is not recorded."""
+        step, began = TraceStep(outcome), time.perf_counter()
+        try:
+            yield step
+        except RuntimeFailure as failure:
+            text = " ".join(part for part in (step.outcome, f"failed: {failure.reason}") if part)
+            self.note(pod, action, text, took_s=time.perf_counter() - began)
+            raise
+        self.note(pod, action, step.outcome, took_s=time.perf_counter() - began)

@@ -13,6 +13,7 @@ import msgspec
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod, PodCondition, PodStatus
 from sampan.kubelet.pod_conditions import PASSING
+from sampan.kubelet.pod_events import PodTrace
 from sampan.kubelet.pod_status import merge_statuses
 from sampan.kubelet.records import PodRecord, PodSyncState, Records
 from sampan.machinery import errors
@@ -25,8 +26,8 @@ log = logging.getLogger(__name__)
 
 
 class StatusManager:
-    def __init__(self, *, records: Records, clock: Clock, activity: Activity, workers: int) -> None:
-        self._records, self._workers = records, workers
+    def __init__(self, *, records: Records, clock: Clock, activity: Activity, workers: int, trace: PodTrace) -> None:
+        self._records, self._workers, self._trace = records, workers, trace
         self._queue: WorkQueue[str] = WorkQueue(clock=clock, backoff=Backoff(0.1, 10), activity=activity)
 
     def set_pod_status(self, record: PodRecord, status: PodStatus, *, may_run: bool = False) -> None:
@@ -95,7 +96,8 @@ class StatusManager:
             record.published.pending = status if record.spec.is_static else record.published.written
             return
         body = {"metadata": {"uid": meta.uid}, "status": patch}
-        patched = await record.node.client.of(Pod).patch(meta.name, body, meta.namespace, subresource="status")
+        with self._trace.step(pod, "report status", _summary(status)):
+            patched = await record.node.client.of(Pod).patch(meta.name, body, meta.namespace, subresource="status")
         version = int(patched.metadata.resourceVersion)
         if record.spec.is_static:
             record.published.written = status
@@ -108,6 +110,11 @@ class StatusManager:
         meta = record.pod.metadata
         options = Delete(grace_period_s=0, uid=meta.uid)
         await record.node.client.of(Pod).delete(meta.name, meta.namespace, options=options)
+
+
+def _summary(status: PodStatus) -> str:
+    is_ready = any(condition.type == "Ready" and condition.status == "True" for condition in status.conditions)
+    return f"{status.phase}, ready" if is_ready else status.phase
 
 
 _FIELDS = msgspec.structs.fields(PodStatus)

@@ -33,6 +33,8 @@ class Record(msgspec.Struct, omit_defaults=True, gc=False, frozen=True):
     """The resource version that resulted from the action."""
     outcome: str = ""
     """The result of the action: a status code, a reason, or the name of a node."""
+    took: float = 0.0
+    """The duration of the action in seconds, which ended at `time`."""
 
 
 class FlightRecorder:
@@ -51,10 +53,11 @@ class FlightRecorder:
         uid: str = "",
         revision: str = "",
         outcome: str = "",
+        took_s: float = 0.0,
     ) -> None:
         self._count += 1
         now = self._clock.now()
-        self._ring.append(Record(self._count, now, component, action, subject, actor, uid, revision, outcome))
+        self._ring.append(Record(self._count, now, component, action, subject, actor, uid, revision, outcome, took_s))
 
     def __len__(self) -> int:
         return len(self._ring)
@@ -63,10 +66,6 @@ class FlightRecorder:
         """Return the records after the given sequence number, oldest first."""
         return (record for record in list(self._ring) if record.number > number)
 
-    def about(self, *, uid: str = "", subject: str = "") -> Iterator[Record]:
-        """Return the records of one object, identified by its UID or by its subject."""
-        return (
-            record
-            for record in list(self._ring)
-            if (uid and record.uid == uid) or (subject and record.subject == subject)
-        )
+    def about(self, uid: str, *, after: int = 0) -> Iterator[Record]:
+        """Return the records of the object with this UID, oldest first; `after` is a sequence number."""
+        return (record for record in list(self._ring) if record.uid == uid and record.number > after)

@@ -58,7 +58,7 @@ def test_a_pod_that_waits(cluster: Cluster) -> None:
     assert "node-0 and 1 more   NodeResourcesFit   Insufficient cpu" in found
     value = json.loads(printed(cluster, "why", "big", "-o", "json"))
     assert (value["state"], value["scheduling"]["count"]) == ("Pending", 2)
-    assert "kube-scheduler   schedule" in printed(cluster, "trace", "pod/big")
+    assert "   schedule        kube-scheduler" in printed(cluster, "trace", "pod/big")
 
 
 def test_a_pod_that_is_somewhere_and_a_workload(cluster: Cluster) -> None:
@@ -149,3 +149,15 @@ def test_not_everybody_may_ask(cluster: Cluster) -> None:
     )
     assert done.exit_code != 0
     assert "Forbidden" in done.output
+
+
+def test_a_trace_as_json_and_svg(cluster: Cluster) -> None:
+    make(cluster, "traced")
+    value = json.loads(printed(cluster, "trace", "pod/traced", "-o", "json"))
+    assert [step["name"] for step in value["steps"]][:1] == ["store the pod"]
+    assert value["records"][0]["took"] > 0
+    assert printed(cluster, "trace", "pod/traced", "-o", "svg").startswith("<svg")
+    assert "0.0ms" in printed(cluster, "trace", "namespace/default")
+    assert sampan(cluster, "trace", "namespace/default", "-o", "svg").exit_code == 1
+    assert sampan(cluster, "trace", "pods").exit_code == 1
+    assert "choose a node" in printed(cluster, "trace", "pod/traced", "--follow")

@@ -13,13 +13,14 @@ from tests.e2e.chaos.line import Line
 from tests.eventually import eventually
 from tests.kubelet.agent.real_node import NAME, manifest, phase, real_node
 
-BEFORE = ["check permissions", "create cgroups", "create data directories", "mount volumes"]
+BEFORE = ["admit", "create cgroups", "create data directories", "mount volumes"]
 OWN = f"own-{NAME}"
 
 
 def steps(kubelet: Kubelet, name: str) -> list[tuple[str, str]]:
     assert kubelet.recorder is not None
-    return [(found.action, found.outcome) for found in kubelet.recorder.about(subject=f"pods/default/{name}")]
+    records = [record for record in kubelet.recorder.since() if record.subject == f"pods/default/{name}"]
+    return [(record.action, record.outcome) for record in records if record.action != "report status"]
 
 
 def actions(kubelet: Kubelet, name: str) -> list[str]:
@@ -41,7 +42,7 @@ async def scenario(cluster: Cluster, kubelet: Kubelet) -> None:
     secrets = [{"name": "key"}, {"name": "none"}]
     await client.of(Pod).create(pod("web", initContainers=[first], imagePullSecrets=secrets))
     await eventually(lambda: "post-start hook" in actions(kubelet, "web"))
-    container = ["pull", "configure", "create", "start"]
+    container = ["pull image", "configure container", "start container"]
     assert actions(kubelet, "web") == [
         *BEFORE,
         "read image pull secrets",
@@ -50,7 +51,7 @@ async def scenario(cluster: Cluster, kubelet: Kubelet) -> None:
         "post-start hook",
     ]
     found = steps(kubelet, "web")
-    assert ("check permissions", "host networking") in found
+    assert ("admit", "host networking") in found
     assert ("read image pull secrets", "key") in found
     order = [(action, outcome.split()[0]) for action, outcome in found if action in container]
     assert order == [(step, name) for name in ("first", "c") for step in container]
@@ -74,17 +75,21 @@ async def failures(cluster: Cluster, kubelet: Kubelet) -> None:
             lost,
             "RunContainerError",
             ["Pulling", "Pulled", "Created", "Failed"],
-            [("create", "c"), ("start", "c: RunContainerError")],
+            ("start container", "c failed: RunContainerError"),
         ),
-        (locked, "CreateContainerError", ["Pulling", "Pulled", "Failed"], [("create", "c: CreateContainerError")]),
+        (
+            locked,
+            "CreateContainerError",
+            ["Pulling", "Pulled", "Failed"],
+            ("start container", "c failed: CreateContainerError"),
+        ),
     )
     for made, reason, told, noted in cases:
         name = made.metadata.name
         await client.of(Pod).create(made)
         await eventually(lambda name=name, reason=reason: waits(kubelet, name) == reason)  # type: ignore[misc]
         found = steps(kubelet, name)
-        begun = found.index(("configure", "c")) + 1
-        assert found[begun : begun + len(noted)] == noted
+        assert found[found.index(("configure container", "c")) + 1] == noted
         reasons = list[str]()
         while "Failed" not in reasons:  # events are told by and by
             await asyncio.sleep(0.02)
@@ -102,7 +107,7 @@ def waits(kubelet: Kubelet, name: str) -> str:
 async def own_pod(kubelet: Kubelet) -> None:
     await eventually(lambda: phase(kubelet, OWN) == "Running")
     assert actions(kubelet, OWN)[:4] == [
-        "check permissions",
+        "admit",
         "create cgroups",
         "create mirror pod",
         "create data directories",

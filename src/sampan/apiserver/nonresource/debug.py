@@ -51,7 +51,7 @@ class FlightRecorderHandler:
         if number is None or number < 0:
             raise errors.bad_request(f"after: {after!r} is not the number of a record")
         uid = call.query.get("uid")
-        records = self._recorder.about(uid=uid) if uid else self._recorder.since(number)
+        records = self._recorder.about(uid, after=number) if uid else self._recorder.since(number)
         lines = b"".join(msgspec.json.encode(record) + b"\n" for record in records)
         return RawResponse(lines, "application/x-ndjson")
 

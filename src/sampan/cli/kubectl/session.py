@@ -119,6 +119,7 @@ class Session:
             raise ServerError(_failure(response.status, response.read()))
         while line := response.readline():
             yield msgspec.json.decode(line)
+        response.read()  # the end of the body, without which the connection cannot take another request
 
     def pieces(self, path: str, query: Mapping[str, str], *, is_lines: bool = False) -> Iterator[bytes]:
         """Yield the data of a log as it arrives, without a timeout; in complete lines if `is_lines` is set."""

@@ -82,7 +82,8 @@ class Components:
 def build_components(services: Services) -> Components:
     config, clock, records, node = services.config, services.clock, services.records, services.node
     workers = config.kubelet.workers
-    statuses = StatusManager(records=records, clock=clock, activity=services.activity, workers=workers)
+    trace = PodTrace(recorder=services.recorder, node=config.name)
+    statuses = StatusManager(records=records, clock=clock, activity=services.activity, workers=workers, trace=trace)
     evictor = PodEvictor(node=node, records=records, queue=services.queue, events=services.events, clock=clock)
     volumes = _build_volumes(services, evictor)
     plugins = _build_plugins(services, volumes)
@@ -100,7 +101,7 @@ def build_components(services: Services) -> Components:
     mirrors = MirrorPods(node=node, records=records, statuses=statuses, clock=clock)
     probe_metrics = Metrics()
     probes = _build_probes(services, probe_metrics)
-    trace, hooks = PodTrace(recorder=services.recorder, node=config.name), Hooks(runtime=services.runtime, clock=clock)
+    hooks = Hooks(runtime=services.runtime, clock=clock)
     killer = ContainerKiller(runtime=services.runtime, hooks=hooks, events=services.events, trace=trace, clock=clock)
     container_configs = _build_container_configs(services)
     lifecycle = RealPodLifecycle(

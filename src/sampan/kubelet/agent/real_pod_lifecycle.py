@@ -23,7 +23,7 @@ from sampan.kubelet.agent.static_pods import MirrorPods
 from sampan.kubelet.agent.termination_messages import TerminationMessages
 from sampan.kubelet.cancellation import Cancelled, run_until
 from sampan.kubelet.cgroups import PodCgroups
-from sampan.kubelet.container_config.builder import CONFIG_ERROR, ContainerConfigBuilder, ContainerInputs
+from sampan.kubelet.container_config.builder import ContainerConfigBuilder, ContainerInputs
 from sampan.kubelet.container_starter import RUN_ERROR
 from sampan.kubelet.hooks import HookFailed, Hooks
 from sampan.kubelet.objects import PodObjects
@@ -36,7 +36,8 @@ from sampan.kubelet.records import PodRecord
 from sampan.kubelet.volumes import LimitExceeded, StillWaiting, VolumeManager
 from sampan.machinery.events import NORMAL, WARNING
 from sampan.runtimes import contract
-from sampan.runtimes.contract import ContainerReport, PodReport, Runtime, RuntimeFailure
+from sampan.runtimes.config import ContainerConfig
+from sampan.runtimes.contract import ContainerReport, ImageInfo, PodReport, Runtime, RuntimeFailure
 
 log = logging.getLogger(__name__)
 
@@ -80,12 +81,16 @@ class RealPodLifecycle:
         return True
 
     def admission_failure(self, pod: Pod) -> PodFailure | None:
-        return self._parts.admission.admission_failure(pod)
+        with self._parts.trace.step(pod, "admit", ", ".join(host_privileges(pod))) as step:
+            failure = self._parts.admission.admission_failure(pod)
+            if failure is not None:
+                step.outcome = f"rejected: {failure.reason}"
+        return failure
 
     def permission_failure(self, pod: Pod) -> PodFailure | None:
         failure = self._parts.admission.permission_failure(pod)
         if failure is not None:
-            self._parts.trace.note(pod, "check permissions", failure.message)
+            self._parts.trace.note(pod, "check permissions", f"rejected: {failure.reason}")
         return failure
 
     async def allocate_devices(self, record: PodRecord) -> PodFailure | None:
@@ -137,22 +142,32 @@ class RealPodLifecycle:
 
     async def prepare(self, record: PodRecord) -> None:
         pod, parts = record.pod, self._parts
-        self._parts.trace.note(pod, "check permissions", ", ".join(host_privileges(pod)))
-        try:
-            await asyncio.to_thread(parts.cgroups.ensure, pod)
-        except OSError as error:
-            text = f"unable to ensure pod container exists: {error}"
-            raise RuntimeFailure("FailedCreatePodContainer", text) from None
-        self._parts.trace.note(pod, "create cgroups")
+        with parts.trace.step(pod, "create cgroups"):
+            try:
+                await asyncio.to_thread(parts.cgroups.ensure, pod)
+            except OSError as error:
+                text = f"unable to ensure pod container exists: {error}"
+                raise RuntimeFailure("FailedCreatePodContainer", text) from None
         if record.spec.is_static:
-            self._parts.trace.note(pod, "create mirror pod", await parts.mirrors.ensure_mirror(pod))
-        try:
-            await asyncio.to_thread(self._make_directories, pod)
-        except OSError as error:
-            text = f"error making pod data directories: {error}"
-            raise RuntimeFailure("FailedToMakePodDataDirectories", text) from None
-        self._parts.trace.note(pod, "create data directories")
+            with parts.trace.step(pod, "create mirror pod") as step:
+                step.outcome = await parts.mirrors.ensure_mirror(pod)
+        with parts.trace.step(pod, "create data directories"):
+            try:
+                await asyncio.to_thread(self._make_directories, pod)
+            except OSError as error:
+                text = f"error making pod data directories: {error}"
+                raise RuntimeFailure("FailedToMakePodDataDirectories", text) from None
         parts.objects.follow(pod)
+        with parts.trace.step(pod, "mount volumes", " ".join(volume.name for volume in pod.spec.volumes)):
+            await self._mount_volumes(record)
+        if pod.spec.imagePullSecrets:
+            with parts.trace.step(pod, "read image pull secrets") as step:
+                secrets = await self._unless_terminating(record, parts.images.check_pull_secrets(record))
+                step.outcome = " ".join(secrets)
+        await self._unless_terminating(record, self._prepare_claims(pod))
+
+    async def _mount_volumes(self, record: PodRecord) -> None:
+        pod, parts = record.pod, self._parts
         try:
             await self._unless_terminating(record, parts.volumes.mount(pod))
         except StillWaiting as failure:
@@ -161,16 +176,13 @@ class RealPodLifecycle:
             parts.events.pod(record.node, pod, WARNING, failure.reason, failure.message)
             record.spec.failure = PodFailure(reason=failure.reason, message=f"Pod was rejected: {failure.message}")
             raise ReportedFailure(failure.reason, failure.message) from None
-        self._parts.trace.note(pod, "mount volumes", " ".join(volume.name for volume in pod.spec.volumes))
-        if pod.spec.imagePullSecrets:
-            secrets = await self._unless_terminating(record, parts.images.check_pull_secrets(record))
-            self._parts.trace.note(pod, "read image pull secrets", " ".join(secrets))
-        await self._unless_terminating(record, self._prepare_claims(pod))
 
     async def _prepare_claims(self, pod: Pod) -> None:
-        await self._parts.plugins.prepare(pod)
-        if pod.spec.resourceClaims:
-            self._parts.trace.note(pod, "prepare claims", " ".join(claim.name for claim in pod.spec.resourceClaims))
+        if not pod.spec.resourceClaims:
+            await self._parts.plugins.prepare(pod)
+            return
+        with self._parts.trace.step(pod, "prepare claims", " ".join(claim.name for claim in pod.spec.resourceClaims)):
+            await self._parts.plugins.prepare(pod)
 
     def _make_directories(self, pod: Pod) -> None:
         directory = self._parts.container_configs.pod_directory(pod)
@@ -184,57 +196,52 @@ class RealPodLifecycle:
         if report.sandboxes and record.published.pending is not None:
             text = "Pod sandbox changed, it will be killed and re-created."
             parts.events.pod(record.node, pod, NORMAL, "SandboxChanged", text)
-        config = await parts.container_configs.sandbox(pod, report.sandboxes)
-        await parts.runtime.run_sandbox(pod, config)
-        self._parts.trace.note(pod, "run sandbox", str(report.sandboxes))
+        with parts.trace.step(pod, "run sandbox", f"restart {report.sandboxes}" if report.sandboxes else ""):
+            config = await parts.container_configs.sandbox(pod, report.sandboxes)
+            await parts.runtime.run_sandbox(pod, config)
 
     # -- containers --------------------------------------------------------------------------------------------------
 
     async def start_container(self, record: PodRecord, container: AnyContainer, attempt: int) -> None:
         pod, node, parts = record.pod, record.node, self._parts
-        image = await self._unless_terminating(record, parts.images.ensure(record, container))
-        self._parts.trace.note(pod, "pull", f"{container.name} {image.id}")
+        with parts.trace.step(pod, "pull image", container.name) as step:
+            image = await self._unless_terminating(record, parts.images.ensure(record, container))
+            step.outcome = f"{container.name} {image.id}"
         before = parts.runtime.pod_report(pod)
         try:
-            config = await parts.container_configs.container(
-                pod,
-                container,
-                attempt,
-                ContainerInputs(
-                    image=image,
-                    mounts=partial(parts.volumes.mounts, pod, container),
-                    devices=parts.volumes.devices(pod, container),
-                    device_options=await parts.plugins.run_options(pod, container),
-                    extra_groups=parts.volumes.extra_groups(pod),
-                    file_key=partial(parts.volumes.file_key, pod),
-                    pod_ips=before.ips,
-                    target=_target(container, before),
-                ),
-            )
-            self._parts.trace.note(pod, "configure", container.name)
-            await asyncio.to_thread(_make_log_directory, config.log_path)
-            id = await parts.runtime.start_container(pod, as_container(container), attempt, config)
+            with parts.trace.step(pod, "configure container", container.name):
+                config = await self._container_config(pod, container, attempt, image, before)
+            with parts.trace.step(pod, "start container", container.name) as step:
+                await asyncio.to_thread(_make_log_directory, config.log_path)
+                id = await parts.runtime.start_container(pod, as_container(container), attempt, config)
+                step.outcome = f"{container.name} {id}"
         except RuntimeFailure as failure:
-            self._record_failure(record, container, failure)
+            if failure.reason == RUN_ERROR:  # A container that could not be started had still been created.
+                parts.events.created(node, pod, container)
+            parts.events.failed(node, pod, container, failure.message)
             raise
         if isinstance(container, Container):
             parts.resizer.started(record, container)
-        self._parts.trace.note(pod, "create", f"{container.name} {id}")
         parts.events.created(node, pod, container)
-        self._parts.trace.note(pod, "start", f"{container.name} {attempt}")
         parts.events.started(node, pod, container)
         await self._forget_older(pod, container.name, before)
         await self._after_start(record, container)
 
-    def _record_failure(self, record: PodRecord, container: AnyContainer, failure: RuntimeFailure) -> None:
-        """Record the failed step and its event. A container that could not be started had still been created."""
-        pod, node, parts = record.pod, record.node, self._parts
-        if failure.reason == RUN_ERROR:
-            parts.trace.note(pod, "create", container.name)
-            parts.events.created(node, pod, container)
-        step = {CONFIG_ERROR: "configure", RUN_ERROR: "start"}.get(failure.reason, "create")
-        parts.trace.note(pod, step, f"{container.name}: {failure.reason}")
-        parts.events.failed(node, pod, container, failure.message)
+    async def _container_config(
+        self, pod: Pod, container: AnyContainer, attempt: int, image: ImageInfo, before: PodReport
+    ) -> ContainerConfig:
+        parts = self._parts
+        inputs = ContainerInputs(
+            image=image,
+            mounts=partial(parts.volumes.mounts, pod, container),
+            devices=parts.volumes.devices(pod, container),
+            device_options=await parts.plugins.run_options(pod, container),
+            extra_groups=parts.volumes.extra_groups(pod),
+            file_key=partial(parts.volumes.file_key, pod),
+            pod_ips=before.ips,
+            target=_target(container, before),
+        )
+        return await parts.container_configs.container(pod, container, attempt, inputs)
 
     async def _forget_older(self, pod: Pod, name: str, before: PodReport) -> None:
         """Keep only the current and the previous instance of a container."""
@@ -248,14 +255,14 @@ class RealPodLifecycle:
             return
         pod, parts = record.pod, self._parts
         try:
-            await parts.hooks.run(pod, container, hook)
+            with parts.trace.step(pod, "post-start hook", container.name):
+                await parts.hooks.run(pod, container, hook)
         except HookFailed as failure:
             text = "PostStartHook failed"
             parts.events.container(record.node, pod, container, WARNING, "FailedPostStartHook", text)
             parts.events.killing(record.node, pod, container, "FailedPostStartHook")
             await self.stop_container(record, container.name, grace_period_s(pod.spec))
             raise RuntimeFailure(POST_START_FAILED, str(failure)) from None
-        self._parts.trace.note(pod, "post-start hook", container.name)
 
     async def stop_container(self, record: PodRecord, name: str, grace_s: float) -> None:
         await self._parts.killer.stop(record, name, grace_s)

@@ -79,6 +79,7 @@ class Binder:
             self._activity.step()
             if status is None and has_pre_bind:
                 status = await self._pre_bind(framework, cycle, node, is_nominated=waiting is not None)
+            began = time.perf_counter()
             status = status or await self._bind_pod(framework, cycle, node)
         finally:
             self._activity.step()
@@ -87,6 +88,7 @@ class Binder:
         if status is not None:
             await self._handle_failure(queued, framework, cycle, node, status)
             return
+        self._decisions.bound(queued.info, node, took_s=time.perf_counter() - began)
         self._finish(queued, framework, cycle, node)
 
     async def _wait_on_permit(self, waiting: WaitingPod) -> Status | None:
@@ -128,7 +130,6 @@ class Binder:
         return await framework.binding_cycle.bind(cycle, node)
 
     def _finish(self, queued: QueuedPodInfo, framework: Framework, cycle: CycleState, node: str) -> None:
-        self._decisions.bound(queued.info, node)
         self._metrics.attempt_finished(SCHEDULED, framework.name, time.perf_counter() - queued.began)
         self._metrics.pod_scheduled(queued, self._clock.monotonic())
         framework.binding_cycle.post_bind(cycle, node)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import Any
@@ -146,7 +147,7 @@ class DecisionRecorder:
                 score=node_selected.score,
             )
         )
-        self._record_flight(info, node)
+        self._record_flight(info, "schedule", node, took_s=time.perf_counter() - queued.began)
 
     def unschedulable(
         self, queued: QueuedPodInfo, diagnosis: Diagnosis, names: tuple[str, ...], nominated: str
@@ -167,18 +168,20 @@ class DecisionRecorder:
 
     def failed(self, info: PodInfo, message: str) -> None:
         self.publish_event(info, WARNING, "FailedScheduling", "Scheduling", message)
-        self._record_flight(info, message)
+        self._record_flight(info, "schedule", message)
 
     def skipped(self, info: PodInfo) -> None:
         note = f"skip schedule deleting pod: {info.full_name}"
         self.publish_event(info, WARNING, "FailedScheduling", "Scheduling", note)
 
-    def bound(self, info: PodInfo, node: str) -> None:
+    def bound(self, info: PodInfo, node: str, *, took_s: float) -> None:
+        self._record_flight(info, "bind", node, took_s=took_s)
         self.publish_event(info, NORMAL, "Scheduled", "Binding", f"Successfully assigned {info.full_name} to {node}")
 
-    def _record_flight(self, info: PodInfo, outcome: str) -> None:
+    def _record_flight(self, info: PodInfo, action: str, outcome: str, *, took_s: float = 0.0) -> None:
         if self._recorder is not None:
-            self._recorder.note(COMPONENT, "schedule", f"pods/{info.full_name}", uid=info.uid, outcome=outcome)
+            subject = f"pods/{info.full_name}"
+            self._recorder.note(COMPONENT, action, subject, uid=info.uid, outcome=outcome, took_s=took_s)
 
     def publish_event(self, info: PodInfo, type: str, reason: str, action: str, note: str) -> None:
         self._events.record(

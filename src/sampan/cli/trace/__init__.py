@@ -1,0 +1,187 @@
+"""`sampan trace`: show what happened to an object, from the records of the flight recorder.
+
+For a pod this is a timeline of the eleven steps from the request to Running, with durations and the critical path. For
+other objects it is the list of their records.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from sampan.cli.failures import CliError
+from sampan.cli.kubectl.connection_options import connection_options
+from sampan.cli.kubectl.kinds import ResourceType, ResourceTypes
+from sampan.cli.kubectl.output import as_json, table_lines
+from sampan.cli.kubectl.session import ServerError, Session, open_session
+from sampan.cli.kubectl.targets import targets
+from sampan.cli.trace.timeline import Timeline, timeline
+from sampan.cli.trace.timeline_svg import timeline_svg
+from sampan.cli.trace.timeline_text import duration, timeline_text, timeline_value
+
+_RECORDS = "/debug/flightrecorder"
+_POLL_S = 0.2
+_OUTPUTS = ("", "wide", "json", "svg")
+_MOST_OWNERS = 8
+
+Record = dict[str, Any]
+
+
+@click.command("trace")
+@click.argument("words", nargs=-1, required=True, metavar="KIND/NAME")
+@click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the object.")
+@click.option(
+    "-o",
+    "--output",
+    default="",
+    metavar="FORMAT",
+    help="Output format: wide adds details, json prints all fields, svg draws the timeline of a pod.",
+)
+@click.option(
+    "-f", "--follow", is_flag=True, help="Print steps as they happen until the pod is ready, then the timeline."
+)
+@connection_options
+def command(words: tuple[str, ...], output: str, follow: bool, **options: Any) -> None:
+    """Show what happened to an object.
+
+    For a pod it shows the steps from the request to Running: which component did what, when, how long it took, and
+    which steps determined how long the pod took to start. The API server remembers the last 20,000 actions.
+
+    \b
+    Examples:
+      sampan trace pod/web
+      sampan trace pod/web --follow
+      sampan trace pod/web -o svg > web.svg
+      sampan trace deployment/web
+    """
+    if output not in _OUTPUTS:
+        raise CliError(f"-o: there is no {output!r}; supported: wide, json, svg")
+    session = open_session(options)
+    for target in targets(ResourceTypes(session), words):
+        if not target.names:
+            raise CliError(f"name the object, for example {target.kind.singular}/NAME")
+        for name in target.names:
+            trace = ObjectTrace(session, target.kind, name)
+            if follow:
+                trace.follow()
+            click.echo(trace.text(output))
+
+
+class ObjectTrace:
+    """The records of one object and, for a pod, those of the objects that own it."""
+
+    def __init__(self, session: Session, kind: ResourceType, name: str) -> None:
+        self._session, self._kind, self._name = session, kind, name
+
+    @property
+    def is_pod(self) -> bool:
+        return self._kind.plural == "pods" and not self._kind.group
+
+    def text(self, output: str) -> str:
+        value = self._session.get(self._kind.object(self._session.namespace, self._name))
+        records = self._records(value["metadata"]["uid"])
+        if not self.is_pod:
+            if output == "svg":
+                raise CliError("-o: svg draws the timeline of a pod; other objects have a list of records")
+            return as_json(records) if output == "json" else "\n".join(_record_lines(records))
+        line = timeline(records, self._owner_records(value))
+        if output == "json":
+            return as_json({**timeline_value(line), "records": records})
+        title = _title(value)
+        return timeline_svg(title, line) if output == "svg" else timeline_text(title, line, is_wide=output == "wide")
+
+    def follow(self) -> None:
+        """Print the steps of a pod as they happen, until it is ready or has ended. A pod that does not exist yet is
+        waited for."""
+        if not self.is_pod:
+            raise CliError("--follow: only the steps of a pod can be followed")
+        value = self._wait_until_created()
+        records: list[Record] = []
+        first = 0.0
+        while True:
+            new = self._records(value["metadata"]["uid"], after=records[-1]["number"] if records else 0)
+            records += new
+            line = timeline(records)
+            first = first or line.start
+            for step in timeline(new).steps:
+                text = f"{duration(step.start - first):>8}  {step.name} ({duration(step.took_s)}, {step.component})"
+                click.echo(f"{text} {step.detail}".rstrip())
+            if _has_settled(line):
+                click.echo()
+                return
+            time.sleep(_POLL_S)
+
+    def _wait_until_created(self) -> Any:
+        is_waiting = False
+        while True:
+            try:
+                return self._session.get(self._kind.object(self._session.namespace, self._name))
+            except ServerError as error:
+                if error.error.reason != "NotFound":
+                    raise
+            if not is_waiting:
+                click.echo(f"waiting for pod {self._session.namespace}/{self._name} to be created", err=True)
+                is_waiting = True
+            time.sleep(_POLL_S)
+
+    def _records(self, uid: str, *, after: int = 0) -> list[Record]:
+        return list(self._session.lines(_RECORDS, {"uid": uid, "after": str(after)}))
+
+    def _owner_records(self, value: Record) -> list[Record]:
+        """Return the records of the controllers that own the object, directly and indirectly."""
+        records: list[Record] = []
+        kinds, namespace = ResourceTypes(self._session), value["metadata"].get("namespace", "")
+        for _ in range(_MOST_OWNERS):
+            references = value["metadata"].get("ownerReferences") or ()
+            owner = next((reference for reference in references if reference.get("controller")), None)
+            if owner is None:
+                break
+            records += self._records(owner["uid"])
+            try:
+                kind = kinds.of(owner["apiVersion"], owner["kind"])
+                value = self._session.get(kind.object(namespace, owner["name"]))
+            except (ServerError, CliError):
+                break
+        return records
+
+
+def _has_settled(line: Timeline) -> bool:
+    """Whether the pod is ready, or has ended without becoming ready."""
+    if line.ready is not None:
+        return True
+    return any(step.number == 11 and step.detail.startswith(("Succeeded", "Failed")) for step in line.steps)
+
+
+def _title(pod: Record) -> str:
+    node = pod.get("spec", {}).get("nodeName")
+    return f"pod {pod['metadata']['namespace']}/{pod['metadata']['name']}" + (f" on node {node}" if node else "")
+
+
+def _record_lines(records: Sequence[Record]) -> list[str]:
+    if not records:
+        return ["there are no records of this object"]
+    rows = [["AT", "TOOK", "COMPONENT", "ACTION", "USER", "RESULT"]]
+    start = records[0]["time"] - records[0].get("took", 0.0)
+    rows += [
+        [
+            duration(record["time"] - record.get("took", 0.0) - start),
+            duration(record.get("took", 0.0)),
+            record["component"],
+            record["action"],
+            record.get("actor", ""),
+            _result(record),
+        ]
+        for record in records
+    ]
+    return [line.rstrip() for line in table_lines(rows)]
+
+
+def _result(record: Record) -> str:
+    revision = record.get("revision")
+    return str(record.get("outcome", "")) + (f" (resource version {revision})" if revision else "")
+
+
+__all__ = ["command"]

@@ -1,0 +1,196 @@
+"""The timeline of a pod from the request that created it to Running, computed from records of the flight recorder.
+
+Eleven steps have a number, which is the same for every pod. Other records appear between them without a number. The
+critical path is the chain of steps and waits without which the pod would have been Running earlier; a step that ran
+beside it is not part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+STEPS = (
+    "store the pod",
+    "choose a node",
+    "bind to the node",
+    "admit",
+    "create cgroups",
+    "create data directories",
+    "mount volumes",
+    "run sandbox",
+    "pull image",
+    "start container",
+    "report status",
+)
+_NUMBERS = {name: number for number, name in enumerate(STEPS, start=1)}
+_SHORTEST_WAIT_S = 0.001
+"""Shorter gaps between two steps are not shown as waits."""
+_ACCOUNT = "system:serviceaccount:kube-system:"
+_DONE = ("Running", "Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Something that a component did to the pod, or the wait before it."""
+
+    name: str
+    component: str
+    start: float
+    """Seconds since the Unix epoch."""
+    end: float
+    detail: str = ""
+    is_wait: bool = False
+
+    @property
+    def number(self) -> int:
+        """The number of the step among the eleven, 0 for any other."""
+        return _NUMBERS.get(self.name, 0)
+
+    @property
+    def took_s(self) -> float:
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    steps: Sequence[Step]
+    """All steps in the order of their starts, and the waits on the critical path."""
+    path: Mapping[Step, float] = field(default_factory=dict)
+    """The critical path to Running, in the order of time: the seconds by which each step delayed it. It is empty unless
+    the pod has reached Running."""
+    running: float | None = None
+    """When the API server knew that the containers run, or had ended."""
+    ready: float | None = None
+
+    @property
+    def start(self) -> float:
+        return self.steps[0].start if self.steps else 0.0
+
+    @property
+    def end(self) -> float:
+        return max((step.end for step in self.steps), default=0.0)
+
+    @property
+    def started(self) -> Timeline:
+        """The timeline without the steps after the pod became ready, or Running if it never became ready."""
+        end = self.ready or self.running
+        if end is None:
+            return self
+        steps = [step for step in self.steps if step.start < end]
+        return Timeline(steps=steps, path=self.path, running=self.running, ready=self.ready)
+
+    def share(self, step: Step) -> float:
+        """Return the part of the time to Running that the step accounts for, from 0 to 1."""
+        if self.running is None or self.running <= self.start:
+            return 0.0
+        return self.path.get(step, 0.0) / (self.running - self.start)
+
+
+def timeline(records: Sequence[Mapping[str, Any]], owners: Sequence[Mapping[str, Any]] = ()) -> Timeline:
+    """Return the timeline of a pod. `owners` are the records of the objects that own it, such as a Deployment; of these
+    only the creation counts, and only if nothing else was done to the pod before."""
+    steps = [_step(record) for record in records]
+    created = next((step for step in steps if step.number == 1), None)
+    if created is not None:
+        requests = [_step(record) for record in owners if record["action"] == "create"]
+        steps += [step for step in requests if step.end <= created.end]
+    steps = sorted(_without_covered(steps), key=lambda step: (step.start, step.end))
+    last = next((step for step in steps if _has_reached(step, *_DONE)), None)
+    ready = next((step.end for step in steps if _has_reached(step, "Running, ready")), None)
+    if last is None:
+        return Timeline(steps=steps, ready=ready)
+    path = _critical_path(steps, last)
+    waits = [step for step in path if step.is_wait]
+    shown = sorted([*steps, *waits], key=lambda step: (step.start, step.end))
+    return Timeline(steps=shown, path=path, running=last.end, ready=ready)
+
+
+def _step(record: Mapping[str, Any]) -> Step:
+    return Step(
+        name=_name(record),
+        component=str(record["component"]),
+        start=record["time"] - record.get("took", 0.0),
+        end=record["time"],
+        detail=_detail(record),
+    )
+
+
+def _name(record: Mapping[str, Any]) -> str:
+    component, action, subject = record["component"], record["action"], str(record.get("subject", ""))
+    parts = subject.split("/")
+    if component == "kube-scheduler":
+        if action == "bind":
+            return STEPS[2]
+        return STEPS[1] if action == "schedule" and " " not in record.get("outcome", "") else str(action)
+    if component != "apiserver":
+        return str(action)
+    if parts[0] != "pods" or len(parts) > 4:
+        return f"{action} {parts[0].partition('.')[0]}"
+    if action == "create" and len(parts) == 3:
+        return STEPS[0]
+    if action == "patch" and parts[3:] == ["status"] and str(record.get("actor", "")).startswith("system:node:"):
+        return STEPS[10]
+    return " ".join([str(action), *parts[3:]])
+
+
+def _detail(record: Mapping[str, Any]) -> str:
+    actor, outcome = str(record.get("actor", "")).removeprefix(_ACCOUNT), str(record.get("outcome", ""))
+    if record["component"] == "apiserver":
+        outcome = "" if outcome.startswith("2") and " " not in outcome else outcome
+    return " ".join(part for part in (outcome, f"by {actor}" if actor else "") if part)
+
+
+def _without_covered(steps: Sequence[Step]) -> list[Step]:
+    """Leave out a write of the API server that a step of the kubelet of the same name contains."""
+    outer = [step for step in steps if step.component.startswith("kubelet/")]
+
+    def is_covered(step: Step) -> bool:
+        return step.component == "apiserver" and any(
+            other.name == step.name and other.start <= step.end <= other.end + _SHORTEST_WAIT_S for other in outer
+        )
+
+    return [step for step in steps if not is_covered(step)]
+
+
+def _has_reached(step: Step, *phases: str) -> bool:
+    """Whether the step reported one of the phases. The status that a hollow node writes has no phase in its record."""
+    if step.number != 11:
+        return False
+    return step.component == "apiserver" or step.detail.startswith(phases)
+
+
+def _critical_path(steps: Sequence[Step], last: Step) -> dict[Step, float]:
+    """Walk back from the last step: what ended latest before a step started is what the step had to wait for.
+
+    A step may start when the previous one of the eleven has had its effect and has not ended yet: the kubelet sees a
+    bound pod before the scheduler has the response. Then only the time until that start counts.
+    """
+    path, current = {last: last.took_s}, last
+    while (before := _predecessor(steps, current)) is not None:
+        end = min(before.end, current.start)
+        if current.start - end > _SHORTEST_WAIT_S:
+            wait = Step(name="wait", component=current.component, start=end, end=current.start, is_wait=True)
+            path[wait] = wait.took_s
+        path[before] = end - before.start
+        current = before
+    return dict(reversed(path.items()))
+
+
+def _predecessor(steps: Sequence[Step], current: Step) -> Step | None:
+    """Return what the step followed: the latest step of the same component, or else of another one. A report of the
+    status runs beside the other steps, which never wait for it."""
+    latest = current.start + _SHORTEST_WAIT_S
+    earlier = [
+        step
+        for step in steps
+        if step.start < current.start
+        and step.number != len(STEPS)
+        and (step.end <= latest or 0 < step.number < current.number)
+    ]
+
+    def rank(step: Step) -> tuple[bool, float, int]:
+        return step.component == current.component, min(step.end, current.start), step.number
+
+    return max(earlier, key=rank, default=None)

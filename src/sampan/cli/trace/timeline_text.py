@@ -1,0 +1,101 @@
+"""A timeline as text for a terminal of 80 columns, and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sampan.cli.kubectl.output import table_lines
+from sampan.cli.trace.timeline import Step, Timeline
+
+_BAR_WIDTH = 16
+_LARGEST_SHARES = 3
+
+
+def timeline_text(title: str, line: Timeline, *, is_wide: bool) -> str:
+    """Return a heading, one row per step, and the steps that took the largest part of the time to Running. Details, and
+    the steps after the pod was ready, are left out unless the output is wide."""
+    if not line.steps:
+        return f"{title}: there are no records of this object"
+    later = 0
+    if not is_wide:
+        later, line = len(line.steps), line.started
+        later -= len(line.steps)
+    header = ["STEP", "COMPONENT", "AT", "TOOK", "TIMELINE", *(["DETAIL"] if is_wide else [])]
+    rows = [header, *(_row(line, step, is_wide) for step in line.steps)]
+    lines = [row.rstrip() for row in table_lines(rows)]
+    more = [f"later steps: {later} (-o wide shows them)"] if later else []
+    return "\n".join([f"{title}: {summary(line)}", *lines, *_largest(line), *more])
+
+
+def summary(line: Timeline) -> str:
+    if line.running is None:
+        return "not running yet"
+    text = f"running after {duration(line.running - line.start)}"
+    return text if line.ready is None else f"{text}, ready after {duration(line.ready - line.start)}"
+
+
+def duration(seconds: float) -> str:
+    if seconds < 0.01:
+        return f"{seconds * 1000:.1f}ms"
+    return f"{seconds * 1000:.0f}ms" if seconds < 1 else f"{seconds:.2f}s"
+
+
+def timeline_value(line: Timeline) -> dict[str, Any]:
+    """Return the timeline as a value for JSON. Times are seconds since the first step."""
+    value: dict[str, Any] = {"start": line.start, "steps": [_step_value(line, step) for step in line.steps]}
+    if line.running is not None:
+        value["runningAfterSeconds"] = line.running - line.start
+    if line.ready is not None:
+        value["readyAfterSeconds"] = line.ready - line.start
+    return value
+
+
+def _step_value(line: Timeline, step: Step) -> dict[str, Any]:
+    value: dict[str, Any] = {
+        "name": step.name,
+        "component": step.component,
+        "startSeconds": step.start - line.start,
+        "durationSeconds": step.took_s,
+        "isOnCriticalPath": step in line.path,
+    }
+    if step.number:
+        value["number"] = step.number
+    if step.detail:
+        value["detail"] = step.detail
+    return value
+
+
+def step_name(step: Step) -> str:
+    return f"{step.number:>2} {step.name}" if step.number else f"   {step.name}"
+
+
+def _row(line: Timeline, step: Step, is_wide: bool) -> list[str]:
+    cells = [
+        step_name(step),
+        step.component,
+        duration(step.start - line.start),
+        duration(step.took_s),
+        _bar(line, step),
+    ]
+    return [*cells, step.detail] if is_wide else cells
+
+
+def _bar(line: Timeline, step: Step) -> str:
+    """Return the time of the step as a bar; steps on the critical path are drawn with a full block."""
+    total = max(line.end - line.start, 1e-9)
+    first = min(int((step.start - line.start) / total * _BAR_WIDTH), _BAR_WIDTH - 1)
+    width = max(1, round(step.took_s / total * _BAR_WIDTH))
+    mark = "·" if step.is_wait else "█" if step in line.path else "░"
+    return (" " * first + mark * width)[:_BAR_WIDTH]
+
+
+def _largest(line: Timeline) -> list[str]:
+    if not line.path:
+        return []
+    largest = sorted(line.path, key=line.share, reverse=True)[:_LARGEST_SHARES]
+    names = [_path_name(step) + f" {line.share(step):.0%}" for step in largest]
+    return ["", f"critical path: {', '.join(names)}"]
+
+
+def _path_name(step: Step) -> str:
+    return f"wait for {step.component}" if step.is_wait else step.name
