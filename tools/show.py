@@ -159,8 +159,6 @@ def _show_service(api: Api) -> None:
     address = _load_balancer(api)
     if not address:
         raise SystemExit("the service has no address: kubectl describe service hello -n hello tells more")
-    if not _wait(lambda: _accepts(address, 80)):
-        raise SystemExit(f"{address} accepts no connection: kubectl describe service hello -n hello tells more")
     print(f"  GET http://{address}/ by this machine  {_get(address, 80)}")
 
 
@@ -174,14 +172,6 @@ def _load_balancer(api: Api) -> str:
         return bool(addresses)
 
     return addresses[0] if _wait(has_address) else ""
-
-
-def _accepts(address: str, port: int) -> bool:
-    try:
-        socket.create_connection((address, port), timeout=1).close()
-    except OSError:
-        return False
-    return True
 
 
 def _wait(condition: Callable[[], bool]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -21,6 +22,8 @@ pytestmark = pytest.mark.skipif(
     reason=unsupported_reason() or "needs runc or crun",
 )
 
+MOVE_S = 10.0
+"""Less than the node controller needs to notice that a node is gone."""
 UDP_SERVER = """
 import socket
 server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -107,6 +110,34 @@ def test_udp(machine: Machine) -> None:
                 return ""
 
     assert wait_for(exchange) == "HELLO"
+
+
+def test_the_first_connection_succeeds_however_early_it_is(machine: Machine) -> None:
+    """The address has a route before it is in the status of the service."""
+    machine.pod_ip("web")
+    for number in range(5):
+        ingress = expose(machine, f"early-{number}", "web", {"port": 80, "targetPort": PORT})
+        address = ingress["status"]["loadBalancer"]["ingress"][0]["ip"]
+        assert get(f"http://{address}/")[1].startswith("web ")
+
+
+def test_an_address_moves_at_once_when_its_node_stops(machine: Machine) -> None:
+    machine.create("web-1", "node-1", labels={"app": "local-web"})
+    machine.create("web-0", "node-0", labels={"app": "local-web"})
+    for pod in ("web-0", "web-1"):
+        machine.pod_ip(pod)
+    port = {"port": 80, "targetPort": PORT}
+    expose(machine, "moving", "local-web", port, externalTrafficPolicy="Local")
+    address = address_of(machine, "moving")
+    name = wait_for(lambda: response(f"http://{address}/")).split()[0]
+    machine.sampan("node", "stop", f"node-{name[-1]}")
+    try:
+        began = time.monotonic()
+        other = {"web-0": "web-1", "web-1": "web-0"}[name]
+        wait_for(lambda: other if response(f"http://{address}/").startswith(other) else "")
+        assert time.monotonic() - began < MOVE_S
+    finally:
+        machine.sampan("node", "start", f"node-{name[-1]}")
 
 
 def test_a_clash_becomes_an_event(machine: Machine) -> None:

@@ -332,6 +332,7 @@ class Assembly:
 
     def _make_attachments(self) -> NodeAttachments:
         from sampan.kubelet.agent.machine import own_addresses
+        from sampan.network.load_balancer.addresses import pool_cidr
         from sampan.network.nodes import HostAttachments, NodeBridge, NodeBridgeConfig, bridge_of_nodes
 
         nodes = self.config.nodes
@@ -339,7 +340,12 @@ class Assembly:
         if not nodes.node_cidrs:
             return HostAttachments(root=nodes.root, addresses=own_addresses())
         self._locks.acquire_bridge(bridge_of_nodes(nodes.root))
-        config = NodeBridgeConfig(root=nodes.root, node_cidrs=nodes.node_cidrs, cluster_cidrs=nodes.cluster_cidrs)
+        config = NodeBridgeConfig(
+            root=nodes.root,
+            node_cidrs=nodes.node_cidrs,
+            cluster_cidrs=nodes.cluster_cidrs,
+            load_balancer_cidrs=[pool_cidr(cidr) for cidr in nodes.node_cidrs],
+        )
         return NodeBridge(config=config, clock=self.clock)
 
     async def _run_mesh(self, running: AsyncExitStack, client: Client) -> None:

@@ -8,11 +8,13 @@ from collections.abc import Iterable
 from sampan.api.types.core_v1 import Service
 from sampan.cluster.nodes_config import NodesConfig
 from sampan.kubelet.agent.machine import own_addresses
+from sampan.kubelet.hollow_nodes import is_on
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
 from sampan.machinery.informer import InformerFactory
-from sampan.network.load_balancer import EmbeddedLoadBalancers, EmbeddedProvider, LoadBalancerRoutes
+from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.network.load_balancer import EmbeddedLoadBalancers, EmbeddedProvider, LoadBalancerRoutes, NoRoutes
 from sampan.network.nodes import bridge_of_nodes
 
 
@@ -21,13 +23,23 @@ class ClusterLoadBalancers:
 
     def __init__(self, *, client: Client, nodes: NodesConfig, clock: Clock, activity: Activity) -> None:
         """`client` reads services, nodes and endpoint slices."""
-        self._nodes, self._clock = nodes, clock
         self._informers = InformerFactory(client=client, activity=activity)
+        self._routes: LoadBalancerRoutes | None = None
+        if nodes.node_cidrs and nodes.root is not None:
+            self._routes = LoadBalancerRoutes(
+                bridge=bridge_of_nodes(nodes.root),
+                node_cidrs=nodes.node_cidrs,
+                is_on=is_on,
+                informers=self._informers,
+                clock=clock,
+                namespace=NetworkNamespace(),
+            )
         self.provider = EmbeddedProvider(
             EmbeddedLoadBalancers(
                 services=self._list_services,
                 node_cidrs=nodes.node_cidrs,
                 machine_addresses=own_addresses(),
+                routes=self._routes or NoRoutes(),
             )
         )
 
@@ -38,12 +50,4 @@ class ClusterLoadBalancers:
 
     async def run(self) -> None:
         async with self._informers:
-            if not self._nodes.node_cidrs or self._nodes.root is None:
-                await asyncio.Event().wait()
-                return
-            await LoadBalancerRoutes(
-                bridge=bridge_of_nodes(self._nodes.root),
-                node_cidrs=self._nodes.node_cidrs,
-                informers=self._informers,
-                clock=self._clock,
-            ).run()
+            await (self._routes.run() if self._routes is not None else asyncio.Event().wait())

@@ -18,7 +18,7 @@ _REQUEST, _ACK, _DUMP = 0x1, 0x4, 0x300
 _REPLACE, _EXCLUSIVE, _CREATE = 0x100, 0x200, 0x400
 _ERROR, _DONE = 2, 3
 _NEW_LINK, _DELETE_LINK, _GET_LINK, _NEW_ADDRESS = 16, 17, 18, 20
-_NEW_ROUTE, _DELETE_ROUTE, _GET_ROUTE = 24, 25, 26
+_NEW_ROUTE, _DELETE_ROUTE, _GET_ROUTE, _NEW_RULE = 24, 25, 26, 32
 _HEADER, _CODE = struct.Struct("=IHHII"), struct.Struct("=i")
 _LINK = struct.Struct("=BxHiII")
 """struct ifinfomsg: family, type, index, flags, mask of changed flags."""
@@ -35,8 +35,10 @@ _INFO_KIND, _INFO_DATA, _INFO_SLAVE_KIND, _INFO_SLAVE_DATA = 1, 2, 4, 5
 _VETH_INFO_PEER, _BRPORT_MODE = 1, 4
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _RTA_DST, _RTA_OIF, _RTA_PRIORITY, _RTA_GATEWAY = 1, 4, 6, 5
+_FRA_DST, _FRA_IIFNAME, _FRA_PRIORITY = 1, 3, 6
 _UP = 1
-_MAIN_TABLE, _STATIC, _UNICAST, _UNREACHABLE = 254, 4, 1, 7
+_MAIN_TABLE, _STATIC, _UNICAST, _BLACKHOLE, _UNREACHABLE = 254, 4, 1, 6, 7
+_DROP_RULE_PRIORITY = 83
 _LAST_METRIC = 0xFFFFFFFE
 _NO_DUPLICATE_CHECK = 0x02
 """IFA_F_NODAD: skip duplicate address detection for IPv6, as only this node assigns addresses from its pod CIDRs."""
@@ -161,6 +163,16 @@ def unreachable_route(destination: str) -> NetlinkMessage:
     """Reject packets to the destination for which there is no other route."""
     body = _pod_route(destination, _UNREACHABLE) + number_attribute(_RTA_PRIORITY, _LAST_METRIC)
     return NetlinkMessage(type=_NEW_ROUTE, body=body, flags=_CREATE | _REPLACE)
+
+
+def drop_rule(link_name: str, destination: str) -> NetlinkMessage:
+    """Drop packets to the destination that arrive on a link and would be routed. The kernel refuses a second equal rule
+    with EEXIST."""
+    network: IPv4Network | IPv6Network = ip_network(destination)
+    head = _ROUTE.pack(family_of(destination), network.prefixlen, 0, 0, 0, 0, 0, _BLACKHOLE, 0)
+    attributes = attribute(_FRA_DST, network.network_address.packed) + text_attribute(_FRA_IIFNAME, link_name)
+    attributes += number_attribute(_FRA_PRIORITY, _DROP_RULE_PRIORITY)
+    return NetlinkMessage(type=_NEW_RULE, body=head + attributes, flags=_CREATE | _EXCLUSIVE)
 
 
 def no_route(index: int, destination: str) -> NetlinkMessage:

@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 import pytest
 
-from sampan.api.types.core_v1 import Node, NodeAddress, NodeCondition, NodeStatus, Service
+from sampan.api.types.core_v1 import (
+    LoadBalancerIngress,
+    LoadBalancerStatus,
+    Node,
+    NodeAddress,
+    NodeCondition,
+    NodeStatus,
+    Service,
+    ServicePort,
+    ServiceSpec,
+    ServiceStatus,
+)
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.machinery.informer import InformerFactory
 from sampan.machinery.network_namespace import NetworkNamespace, in_network
 from sampan.machinery.object_key import NamespacedName
 from sampan.network import netlink
 from sampan.network.http_port import bound_socket
 from sampan.network.load_balancer.addresses import (
     NoLoadBalancerAddress,
+    addresses_in,
     is_in_pool,
     own_addresses_for,
+    pool_cidr,
     pool_of,
     shared_addresses_for,
 )
 from sampan.network.load_balancer.placement import gateways
-from sampan.network.load_balancer.provider import EmbeddedLoadBalancers, LoadBalancerError
-from sampan.network.load_balancer.routes import route_addresses
+from sampan.network.load_balancer.provider import AddressRoutes, EmbeddedLoadBalancers, LoadBalancerError, NoRoutes
+from sampan.network.load_balancer.routes import LoadBalancerRoutes, route_addresses
+from tests.controllers.cluster import cluster
+from tests.eventually import eventually
 from tests.network.pods.lab import OUTSIDE_IP, Lab, needs_network
 from tests.network.proxy.objects import endpoint, endpoint_slice, port, service
 from tests.ports import free_port
@@ -71,6 +89,7 @@ class TestAddresses:
         pool = list(pool_of(CIDR))
         assert len(pool) == 127
         assert all(is_in_pool(address, CIDR) for address in pool)
+        assert (pool_cidr(CIDR), pool_cidr(CIDR6)) == ("10.89.0.128/25", "fd00:1::ffff:ffff:ffff:f000/116")
         others = [balanced(f"s{number}", address) for number, address in enumerate(pool)]
         with pytest.raises(NoLoadBalancerAddress, match=r"all addresses of 10\.89\.0\.0/24 are in use"):
             own_addresses_for(balanced("a"), others, [CIDR])
@@ -112,12 +131,32 @@ class TestPlacement:
         assert gateways([dual], self.NODES, {}, [CIDR, CIDR6]) == {"fd00:1::ffff:ffff:ffff:fffe": "fd00:1::2"}
 
 
+class KeptRoutes:
+    def __init__(self) -> None:
+        self.addresses: list[str] = []
+
+    async def ensure(self, service: Service) -> None:
+        self.addresses += addresses_in(service)
+
+
 class TestProvider:
-    def provider(self, *services: Service, cidrs: Sequence[str] = ()) -> EmbeddedLoadBalancers:
+    def provider(
+        self, *services: Service, cidrs: Sequence[str] = (), routes: AddressRoutes | None = None
+    ) -> EmbeddedLoadBalancers:
         async def list_services() -> list[Service]:
             return list(services)
 
-        return EmbeddedLoadBalancers(services=list_services, node_cidrs=cidrs, machine_addresses=["127.0.0.1"])
+        return EmbeddedLoadBalancers(
+            services=list_services,
+            node_cidrs=cidrs,
+            machine_addresses=["127.0.0.1"],
+            routes=routes or NoRoutes(),
+        )
+
+    async def test_an_address_has_a_route_before_anybody_sees_it(self) -> None:
+        routes = KeptRoutes()
+        status = await self.provider(cidrs=[CIDR], routes=routes).ensure(balanced("a"), [])
+        assert routes.addresses == [ingress.ip for ingress in status.ingress] == ["10.89.0.254"]
 
     async def test_services_made_at_the_same_time(self) -> None:
         first, second = balanced("a"), balanced("b")
@@ -138,15 +177,64 @@ class TestProvider:
         assert [ingress.ip for ingress in status.ingress] == ["127.0.0.1"]
 
 
-@needs_network
-def test_routes(lab: Lab) -> None:
-    """An address leads to a node, then to another one, then nowhere; other routes stay."""
-
+def routes_of(space: Path) -> dict[str, str]:
     def current() -> dict[str, str]:
         with netlink.opened() as link:
             return netlink.address_routes(link, socket.if_nametoindex("up0"))
 
+    return in_network(space, current)
+
+
+@needs_network
+def test_routes(lab: Lab) -> None:
+    """An address leads to a node, then to another one, then nowhere; other routes stay."""
+
     apply = partial(route_addresses, "up0")
     for desired in ({"203.0.113.1": OUTSIDE_IP}, {"203.0.113.1": "192.0.2.3", "203.0.113.2": OUTSIDE_IP}, {}):
         in_network(lab.node, partial(apply, desired))
-        assert in_network(lab.node, current) == desired
+        assert routes_of(lab.node) == desired
+
+
+@needs_network
+async def test_routes_follow_services_and_nodes(lab: Lab) -> None:
+    """The route of a service exists before its status is written. It leads to another node as soon as its node stops,
+    though the Ready condition of the node is still true, and is removed with the service."""
+    stopped: set[str] = set()
+    async with cluster() as api:
+        for name, address in (("a", "192.0.2.3"), ("b", "192.0.2.4")):
+            created = await api.client.of(Node).create(Node(metadata=ObjectMeta(name=name)))
+            created.status = node(name, address).status
+            await api.client.of(Node).update_status(created)
+        web = Service(
+            metadata=ObjectMeta(name="web", namespace="default"),
+            spec=ServiceSpec(type="LoadBalancer", ports=[ServicePort(port=80)]),
+        )
+        web = await api.client.of(Service).create(web)
+        async with InformerFactory(client=api.client) as informers, asyncio.TaskGroup() as group:
+            routes = LoadBalancerRoutes(
+                bridge="up0",
+                node_cidrs=["192.0.2.0/24"],
+                is_on=lambda node: node.metadata.name not in stopped,
+                informers=informers,
+                clock=api.clock,
+                namespace=NetworkNamespace(lab.node),
+            )
+            task = group.create_task(routes.run())
+
+            async def leads_to(gateway: str | None) -> None:
+                async def does() -> bool:
+                    return (await asyncio.to_thread(routes_of, lab.node)).get("192.0.2.200") == gateway
+
+                await eventually(does, step=lambda: api.clock.advance(0.1))
+
+            status = LoadBalancerStatus(ingress=[LoadBalancerIngress(ip="192.0.2.200", ipMode="VIP")])
+            web.status = ServiceStatus(loadBalancer=status)
+            await routes.ensure(web)
+            first = (await asyncio.to_thread(routes_of, lab.node))["192.0.2.200"]
+            await api.client.of(Service).update_status(web)
+            stopped.add("a" if first == "192.0.2.3" else "b")
+            await api.client.of(Node).patch(next(iter(stopped)), {"metadata": {"labels": {"stopped": "true"}}})
+            await leads_to("192.0.2.4" if first == "192.0.2.3" else "192.0.2.3")
+            await api.client.of(Service).delete("web", "default")
+            await leads_to(None)
+            task.cancel()

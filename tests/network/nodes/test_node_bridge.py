@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import Sequence
 from pathlib import Path
+from select import select
 
 import pytest
 
@@ -109,6 +111,40 @@ def test_pods_of_two_nodes_reach_each_other_without_translation(lab: Lab, tmp_pa
                     source_seen(listener, pods[0], (ips[1][0], 8080), wait_s=2)
             for attachment in attachments:
                 await nodes.detach(attachment.node)
+
+    lab.run(main)
+
+
+def test_a_client_reaches_a_load_balancer_whose_rules_come_after_its_first_packet(lab: Lab, tmp_path: Path) -> None:
+    """The node drops what it does not translate, so that the client sends it again; then there are rules."""
+    address = "172.30.3.254"
+    rule = f"""table ip test {{
+        chain prerouting {{
+            type nat hook prerouting priority dstnat
+            ip daddr {address} tcp dport 80 dnat to 172.30.0.2:8080
+        }}
+    }}"""
+
+    def connect() -> socket.socket:
+        with netlink.opened() as link:
+            bridge_index = socket.if_nametoindex(bridge_of_nodes(tmp_path))
+            netlink.say(link, [netlink.address_route(bridge_index, address, "172.30.0.2")])
+        client = socket.socket()
+        client.setblocking(False)
+        assert client.connect_ex((address, 80)) == errno.EINPROGRESS
+        return client
+
+    async def main() -> None:
+        config = NodeBridgeConfig(root=tmp_path, node_cidrs=CIDRS, load_balancer_cidrs=["172.30.2.0/23"])
+        async with NodeBridge(config=config, clock=VirtualClock()) as nodes:
+            node = await nodes.attach("node-0")
+            space = node.namespace.path or tmp_path
+            with listening(space, 8080), in_network(lab.node, connect) as client:
+                assert select([], [client], [], 0.2)[1] == []
+                in_network(space, lambda: run_nft("-f", "-", text=rule))
+                assert select([], [client], [], 20)[1] == [client]
+                assert client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
+            await nodes.detach("node-0")
 
     lab.run(main)
 

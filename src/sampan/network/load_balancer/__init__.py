@@ -6,7 +6,7 @@ is what the service-lb-controller calls. `routes` directs each address to a node
 kube-proxy of that node does the rest.
 """
 
-from sampan.network.load_balancer.provider import EmbeddedLoadBalancers, EmbeddedProvider, LoadBalancerError
+from sampan.network.load_balancer.provider import EmbeddedLoadBalancers, EmbeddedProvider, LoadBalancerError, NoRoutes
 from sampan.network.load_balancer.routes import LoadBalancerRoutes
 
-__all__ = ["EmbeddedLoadBalancers", "EmbeddedProvider", "LoadBalancerError", "LoadBalancerRoutes"]
+__all__ = ["EmbeddedLoadBalancers", "EmbeddedProvider", "LoadBalancerError", "LoadBalancerRoutes", "NoRoutes"]

@@ -35,6 +35,13 @@ def pool_of(cidr: str) -> Iterator[str]:
         yield str(network[-number])
 
 
+def pool_cidr(cidr: str) -> str:
+    """Return the CIDR with the addresses of load balancers, which is the end of a node CIDR."""
+    network = ip_network(cidr)
+    count = min(network.num_addresses // _SHARE_OF_NODES, _MOST_ADDRESSES)
+    return f"{network[-count]}/{network.max_prefixlen - count.bit_length() + 1}"
+
+
 def is_in_pool(address: str, cidr: str) -> bool:
     network, candidate = ip_network(cidr), ip_address(address)
     if candidate not in network:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -26,6 +27,18 @@ class LoadBalancerError(Exception):
     """A load balancer cannot be provided. The message is shown to users."""
 
 
+class AddressRoutes(Protocol):
+    async def ensure(self, service: Service) -> None:
+        """Direct the addresses in the status of a service to a node, before the status is published."""
+
+
+class NoRoutes:
+    """For the addresses of the machine itself, which need no routes."""
+
+    async def ensure(self, service: Service) -> None:
+        return
+
+
 class EmbeddedLoadBalancers:
     """Gives services addresses: of the node CIDRs, if there are any, or else those of the machine."""
 
@@ -35,9 +48,11 @@ class EmbeddedLoadBalancers:
         services: Callable[[], Awaitable[Iterable[Service]]],
         node_cidrs: Sequence[str],
         machine_addresses: Sequence[str],
+        routes: AddressRoutes,
     ) -> None:
-        """`services` returns all services of the cluster."""
+        """`services` returns all services of the cluster. `routes` are those to the node CIDRs."""
         self._services, self._node_cidrs, self._machine_addresses = services, node_cidrs, machine_addresses
+        self._routes = routes
         self._assigned: dict[NamespacedName, LoadBalancerStatus] = {}
         """What was assigned in this process, as the objects of `services` may be older."""
 
@@ -45,13 +60,15 @@ class EmbeddedLoadBalancers:
         return self._assigned.get(key_of(service)) or (service.status.loadBalancer if addresses_in(service) else None)
 
     async def ensure(self, service: Service, nodes: Sequence[Node]) -> LoadBalancerStatus:
-        """Return the addresses of a service. Raise LoadBalancerError."""
+        """Return the addresses of a service. The routes to them exist before anybody sees the addresses: a client that
+        is faster than its route would wait for a reply to ARP in vain. Raise LoadBalancerError."""
         try:
             addresses = self._addresses_for(service, await self._services())
         except NoLoadBalancerAddress as error:
             raise LoadBalancerError(str(error)) from None
         ingress = [LoadBalancerIngress(ip=address, ipMode="VIP") for address in addresses]
         status = self._assigned[key_of(service)] = LoadBalancerStatus(ingress=ingress)
+        await self._routes.ensure(self._with_status(service))
         return status
 
     async def update(self, service: Service, nodes: Sequence[Node]) -> None:

@@ -7,19 +7,20 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from sampan.api.types.core_v1 import Node, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.machinery.clock import Clock
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import NamespacedName
+from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.network import netlink
 from sampan.network.load_balancer.placement import gateways
 
 log = logging.getLogger(__name__)
 
 _SERVICE_NAME = "kubernetes.io/service-name"
+_TYPE = "LoadBalancer"
 _PAUSE_S = 0.1
 _RETRY_S = 5.0
 
@@ -28,53 +29,84 @@ class LoadBalancerRoutes:
     """`run()` keeps the routes in step with services and nodes until it is cancelled. The routes vanish with the
     bridge."""
 
-    def __init__(self, *, bridge: str, node_cidrs: Sequence[str], informers: InformerFactory, clock: Clock) -> None:
-        self._bridge, self._node_cidrs, self._clock = bridge, node_cidrs, clock
+    def __init__(
+        self,
+        *,
+        bridge: str,
+        node_cidrs: Sequence[str],
+        is_on: Callable[[Node], bool],
+        informers: InformerFactory,
+        clock: Clock,
+        namespace: NetworkNamespace,
+    ) -> None:
+        """`is_on` says whether a node runs. A stopped node is ready until the node controller misses its heartbeats."""
+        self._bridge, self._node_cidrs, self._is_on, self._clock = bridge, node_cidrs, is_on, clock
         self._services, self._nodes = informers.of(Service), informers.of(Node)
         self._slices = informers.of(EndpointSlice)
-        self._changed = asyncio.Event()
+        self._thread = namespace.executor("load-balancer-routes")
+        self._changed, self._lock = asyncio.Event(), asyncio.Lock()
+        self._unpublished: dict[NamespacedName, Service] = {}
+        """Services with addresses that the objects of the informer do not have yet."""
         self._applied: dict[str, str] | None = None
-        """None until the first sync, which removes what an earlier process has left."""
+        """None until the first sync, which removes what an earlier process has left, and after an error."""
 
     async def run(self) -> None:
-        informers = (self._services, self._nodes, self._slices)
-        stops: list[Callable[[], None]] = [informer.subscribe(self._on_change) for informer in informers]
-        executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="load-balancer-routes")
+        stops: list[Callable[[], None]] = [
+            self._services.subscribe(self._on_service),
+            self._nodes.subscribe(self._on_change),
+            self._slices.subscribe(self._on_change),
+        ]
         try:
-            for informer in informers:
-                await informer.synced.wait()
             while True:
                 self._changed.clear()
-                await self._sync(executor)
-                await self._clock.sleep(_PAUSE_S)
-                await self._changed.wait()
+                await self._sync()
+                await self._clock.sleep(_PAUSE_S if self._applied is not None else _RETRY_S)
+                if self._applied is not None:
+                    await self._changed.wait()
         finally:
             for stop in stops:
                 stop()
-            executor.shutdown(wait=False)
+            self._thread.shutdown(wait=False)
+
+    async def ensure(self, service: Service) -> None:
+        """Route the addresses in the status of a service, which may be newer than the object in the store. If no node
+        can receive them, or the kernel refuses the route, `run()` does it later."""
+        self._unpublished[key_of(service)] = service
+        await self._sync()
+
+    def _on_service(self, old: Service | None, new: Service | None) -> None:
+        service = new or old
+        if service is not None and (new is None or new.spec.type != _TYPE or new.status.loadBalancer.ingress):
+            self._unpublished.pop(key_of(service), None)
+        self._changed.set()
 
     def _on_change(self, old: object, new: object) -> None:
         self._changed.set()
 
-    async def _sync(self, executor: ThreadPoolExecutor) -> None:
-        desired = self._desired()
-        if desired == self._applied:
-            return
-        try:
-            await asyncio.get_running_loop().run_in_executor(executor, route_addresses, self._bridge, desired)
-        except OSError as error:
-            log.warning("cannot route load balancer addresses to nodes: %s; retrying", error)
-            self._applied = None
-            self._changed.set()
-            await self._clock.sleep(_RETRY_S)
-            return
-        for address, gateway in desired.items():
-            if (self._applied or {}).get(address) != gateway:
-                log.info("load balancer address %s leads to the node with address %s", address, gateway)
-        self._applied = desired
+    async def _sync(self) -> None:
+        for informer in (self._services, self._nodes, self._slices):
+            await informer.synced.wait()
+        async with self._lock:
+            desired = self._desired()
+            if desired == self._applied:
+                return
+            try:
+                loop = asyncio.get_running_loop()
+                await loop.run_in_executor(self._thread, route_addresses, self._bridge, desired)
+            except OSError as error:
+                log.warning("cannot route load balancer addresses to nodes: %s; retrying", error)
+                self._applied = None
+                return
+            for address, gateway in desired.items():
+                if (self._applied or {}).get(address) != gateway:
+                    log.info("load balancer address %s leads to the node with address %s", address, gateway)
+            self._applied = desired
 
     def _desired(self) -> dict[str, str]:
-        services = [service for service in self._services.lister if service.status.loadBalancer.ingress]
+        published = {key_of(service): service for service in self._services.lister}
+        services = [
+            service for service in (published | self._unpublished).values() if service.status.loadBalancer.ingress
+        ]
         if not services:
             return {}
         slices: dict[NamespacedName, list[EndpointSlice]] = {}
@@ -82,7 +114,8 @@ class LoadBalancerRoutes:
             name = slice.metadata.labels.get(_SERVICE_NAME)
             if name:
                 slices.setdefault(NamespacedName(slice.metadata.namespace, name), []).append(slice)
-        return gateways(services, self._nodes.lister, slices, self._node_cidrs)
+        nodes = [node for node in self._nodes.lister if self._is_on(node)]
+        return gateways(services, nodes, slices, self._node_cidrs)
 
 
 def route_addresses(bridge: str, desired: Mapping[str, str]) -> None:

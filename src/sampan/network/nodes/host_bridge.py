@@ -64,6 +64,10 @@ class NodeBridgeConfig:
     """The node CIDRs, at most one per IP family, the primary one first. The first addresses are the machine's."""
     cluster_cidrs: Sequence[str] = ()
     """The pod CIDRs of the cluster, to which traffic is not masqueraded."""
+    load_balancer_cidrs: Sequence[str] = ()
+    """The parts of the node CIDRs with the addresses of load balancers. A node drops packets to an address that its
+    kube-proxy does not translate yet, so that clients send them again; otherwise the node would look for the address on
+    the bridge, and clients would give up after its error."""
     mtu: int = 0
     """The MTU; 0 means that of the link of the default route."""
 
@@ -155,6 +159,9 @@ class HostBridge:
         messages += [netlink.unreachable_route(cidr) for cidr in self._config.cluster_cidrs if self._has_family(cidr)]
         with netlink.opened() as link:
             netlink.say(link, messages)
+            for cidr in self._config.load_balancer_cidrs:
+                with _present_rules():
+                    netlink.say(link, [netlink.drop_rule(NODE_LINK, cidr)])
 
     def _has_family(self, cidr: str) -> bool:
         return ip_interface(cidr).version in self._versions
@@ -282,6 +289,16 @@ def _remove_namespace(root: Path, node: str) -> None:
 
 def _merged(routes: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     return {destination: gateway for gateways in routes.values() for destination, gateway in gateways.items()}
+
+
+@contextlib.contextmanager
+def _present_rules() -> Iterator[None]:
+    """Ignore that a rule exists, and kernels without rules."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.EOPNOTSUPP):
+            raise
 
 
 @contextlib.contextmanager

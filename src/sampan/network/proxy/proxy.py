@@ -79,6 +79,8 @@ class Proxy:
         self._wake = asyncio.Event()
         self._is_check_due = False
         self._audit_due = clock.monotonic() + config.audit_period_s
+        self._syncs_paid_until = 0.0
+        """The end of the periods that the syncs so far have used up."""
         self._retry_due: float | None = None
         """When a failed sync is tried again."""
         self._node: Node | None = None
@@ -160,8 +162,15 @@ class Proxy:
         while True:
             self._wake.clear()
             if await self._step():
-                await self._clock.sleep(self._config.min_sync_period_s)
+                await self._clock.sleep(self._pause_s())
             await self._wake.wait()
+
+    def _pause_s(self) -> float:
+        """Return how long the next sync must wait. Two syncs may follow each other at once, as a new service and then
+        its load balancer address do; on average there is one in each period."""
+        now, period_s = self._clock.monotonic(), self._config.min_sync_period_s
+        self._syncs_paid_until = max(self._syncs_paid_until, now) + period_s
+        return max(0.0, self._syncs_paid_until - now - period_s)
 
     async def _step(self) -> bool:
         """Do what is due, and return whether it was a sync."""
