@@ -24,6 +24,8 @@ class WebhookServer:
         self.port, self.bundle = port, bundle
         self.requests: list[tuple[str, dict[str, Any]]] = []
         """The path and request of every review that was received."""
+        self.hangs_up = False
+        """Whether the next request is not answered and its connection closed."""
 
     def client_config(self, path: str = "/review", host: str = "127.0.0.1") -> dict[str, Any]:
         return {"url": f"https://{host}:{self.port}{path}", "caBundle": base64.b64encode(self.bundle).decode()}
@@ -45,6 +47,10 @@ async def webhook_server(
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         review = msgspec.json.decode(await request.read())
+        if server.hangs_up and request.transport is not None:
+            server.hangs_up = False
+            request.transport.abort()
+            return web.Response()
         content = review["request"]
         server.requests.append((request.path, content))
         response = respond(request.path, content)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import OrderedDict
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -36,6 +38,13 @@ _ERROR_TEXT_BYTES = 2048
 
 class WebhookFailed(Exception):
     """The webhook did not return a response with status 200; the message is that of kube-apiserver."""
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One try to send a review."""
+
+    uses_kept_connection: bool = False
 
 
 class WebhookClients:
@@ -94,26 +103,41 @@ class WebhookClients:
         parts = URL(url, encoded=True)
         target = URL(f"https://{location.authority}{parts.raw_path_qs}", encoded=True)
         headers = {**_JSON, "Host": parts.raw_authority}
-        try:
-            async with self._open().post(
-                target, data=body, headers=headers, ssl=context, server_hostname=server_name
-            ) as response:
-                return await _checked_body(response)
-        except aiohttp.ClientConnectorError as error:
-            raise WebhookFailed(f'Post "{url}": {dial_error(error.os_error, location)}') from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise WebhookFailed(f'Post "{url}": {str(error) or "EOF"}') from None
+        while True:
+            attempt = _Attempt()
+            try:
+                async with self._open().post(
+                    target,
+                    data=body,
+                    headers=headers,
+                    ssl=context,
+                    server_hostname=server_name,
+                    trace_request_ctx=attempt,
+                ) as response:
+                    return await _checked_body(response)
+            except aiohttp.ClientConnectorError as error:
+                raise WebhookFailed(f'Post "{url}": {dial_error(error.os_error, location)}') from None
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                if not attempt.uses_kept_connection:
+                    raise WebhookFailed(f'Post "{url}": EOF') from None
+                # The server may have closed the idle connection when the review was sent. The failed connection is no
+                # longer kept, so that a new one is opened at the latest when all kept ones have failed.
+            except (aiohttp.ClientError, OSError) as error:
+                raise WebhookFailed(f'Post "{url}": {str(error) or "EOF"}') from None
 
     def _open(self) -> HttpSession:
         from sampan.machinery.http_session import HttpSession
 
         if self._session is None:
+            trace = aiohttp.TraceConfig()
+            trace.on_connection_reuseconn.append(_note_kept_connection)
             self._session = HttpSession(
                 connector=aiohttp.TCPConnector(
                     limit=0, limit_per_host=_CONNECTIONS_PER_HOST, keepalive_timeout=_KEPT_S
                 ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None),
+                trace_configs=[trace],
             )
         return self._session
 
@@ -125,6 +149,12 @@ class WebhookClients:
                 self._contexts.popitem(last=False)
         self._contexts.move_to_end(bundle)
         return context
+
+
+async def _note_kept_connection(
+    session: aiohttp.ClientSession, context: SimpleNamespace, parameters: aiohttp.TraceConnectionReuseconnParams
+) -> None:
+    context.trace_request_ctx.uses_kept_connection = True
 
 
 def _tls_context(bundle: bytes) -> ssl.SSLContext:

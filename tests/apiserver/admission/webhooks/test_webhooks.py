@@ -332,3 +332,30 @@ def test_a_connection_to_a_pod_is_reviewed(tmp_path: Path) -> None:
             assert request["object"]["stdin"] is True
 
     run(work())
+
+
+def test_a_review_is_sent_again_if_the_server_has_closed_a_kept_connection(tmp_path: Path) -> None:
+    """Servers close idle connections, maybe just when the next review is sent."""
+
+    async def work() -> None:
+        async with webhooks(tmp_path, allow) as hooks:
+            await hooks.register("ValidatingWebhookConfiguration", {"name": "a.example.com"})
+            assert (await hooks.create("first")).code == 201
+            hooks.server.hangs_up = True
+            assert (await hooks.create("second")).code == 201
+            assert [request["name"] for _, request in hooks.server.requests] == ["first", "second"]
+
+    run(work())
+
+
+def test_a_server_that_closes_new_connections_fails_the_request(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with webhooks(tmp_path, allow) as hooks:
+            await hooks.register("ValidatingWebhookConfiguration", {"name": "a.example.com"})
+            hooks.server.hangs_up = True
+            reply = await hooks.create()
+            assert reply.code == 500
+            url = f"https://127.0.0.1:{hooks.server.port}/review?timeout=10s"
+            assert reply.json["message"].endswith(f'failed to call webhook: Post "{url}": EOF')
+
+    run(work())
