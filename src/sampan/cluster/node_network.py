@@ -30,10 +30,10 @@ from sampan.network.dns.config import ClusterDnsConfig
 from sampan.network.nft import nft_program, run_nft
 from sampan.network.nodes import NodeAttachment
 from sampan.network.pods import bridge_for, unsupported_reason
-from sampan.network.pods.isolation import NoIsolation, PodIsolation
 from sampan.network.policy import NetworkPolicyAgent, PolicyConfig
 from sampan.network.proxy import remove_tables
 from sampan.runtimes.names import CRI, DOCKER, OCI
+from sampan.runtimes.network import NoIsolation, PodIsolation
 
 if TYPE_CHECKING:
     from sampan.network.dns.cluster_dns import ClusterDns, NodeDns

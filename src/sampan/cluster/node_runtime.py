@@ -14,12 +14,11 @@ from sampan.cluster.host_locks import HostLocks
 from sampan.kubelet.agent.kubelet import MakeRuntime
 from sampan.machinery.clock import Clock
 from sampan.machinery.network_namespace import NetworkNamespace
-from sampan.network.pods.isolation import NoIsolation, PodIsolation
 from sampan.runtimes.background import Background
 from sampan.runtimes.contract import PodCallback, Runtime, RuntimeFailure
 from sampan.runtimes.images.supply import ImageSupply
 from sampan.runtimes.names import CRI, DOCKER, OCI, PROCESS
-from sampan.runtimes.network import EngineNetwork, NoNetwork, PodNetwork
+from sampan.runtimes.network import EngineNetwork, NoIsolation, NoNetwork, PodIsolation, PodNetwork
 
 log = logging.getLogger(__name__)
 
@@ -126,6 +125,7 @@ async def _cri(config: RuntimeConfig, clock: Clock, on_pod_change: PodCallback) 
         on_pod_change=on_pod_change,
         supply=_supply(config),
         network=network,
+        isolation=config.isolation,
     )
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(_held_bridge(bridge))

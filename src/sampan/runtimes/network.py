@@ -1,7 +1,9 @@
 """Interfaces between runtimes and the pod network.
 
 `PodNetwork` serves runtimes that create sandboxes themselves: addresses and host ports. `EngineNetwork` serves runtimes
-whose engine connects pods through CNI plug-ins: it configures the engine.
+whose engine connects pods through CNI plug-ins: it configures the engine. `PodIsolation` puts network policies into
+effect: a pod network calls it before it connects a pod, a runtime whose engine connects pods before it starts the first
+container of the pod.
 """
 
 from __future__ import annotations
@@ -44,6 +46,38 @@ class EngineNetwork(Protocol):
     async def remove_all(self) -> None:
         """Remove the configuration, for a node that is removed from the cluster. The pods of the engine are gone by
         then."""
+
+
+class PodIsolation(Protocol):
+    """The network policies of one node. Operations raise RuntimeFailure."""
+
+    def adopt(self, uid: str, addresses: Sequence[str]) -> None:
+        """Record a pod that an earlier process has connected, and whose policies are still in effect."""
+
+    async def isolate(self, uid: str, addresses: Sequence[str]) -> None:
+        """Return when the policies of a pod are in effect for its addresses."""
+
+    async def release(self, uid: str) -> None:
+        """Forget a pod that is disconnected."""
+
+    async def remove_all(self) -> None:
+        """Remove everything, for a node that is removed and has no pods any more."""
+
+
+class NoIsolation:
+    """A network without network policies."""
+
+    def adopt(self, uid: str, addresses: Sequence[str]) -> None:
+        return
+
+    async def isolate(self, uid: str, addresses: Sequence[str]) -> None:
+        return
+
+    async def release(self, uid: str) -> None:
+        return
+
+    async def remove_all(self) -> None:
+        return
 
 
 class NoNetwork:

@@ -197,14 +197,15 @@ def test_an_earlier_process_stays_in_effect_until_the_informers_are_synced(lab: 
                 first.network.use_pod_cidrs(["10.78.0.0/24"])
                 await first.create_policy("deny")
                 async with following(first):
-                    for name in ("server", "other"):
-                        uid = await first.create_pod(name, app=name)
+                    uids = {name: await first.create_pod(name, app=name) for name in ("server", "other")}
+                    for name, uid in uids.items():
                         await first.network.attach(uid, lab.space(name), [])
             first.agent.close()
             before = in_network(lab.node, lambda: run_nft("list", "table", "inet", "sampan-netpol"))
             second = Node(lab, server.client())
             async with second.network:
                 second.network.use_pod_cidrs(["10.78.0.0/24"])
+                await second.network.detach(uids["other"])
                 assert in_network(lab.node, lambda: run_nft("list", "table", "inet", "sampan-netpol")) == before
                 async with following(second):
                     await asyncio.sleep(0.3)

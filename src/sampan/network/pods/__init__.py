@@ -4,7 +4,7 @@ It does what the CNI plug-ins bridge, host-local and portmap do for containerd. 
 and unused CIDRs), `names` (of links, tables and hardware addresses), `ports` (host ports), `rules` and `frames`
 (nftables text). Effects are in `records` (files), `netlink` and `links`, `sysctls` (/proc/sys), `nft` (the program),
 `firewall` (rules in other firewalls) and `conntrack`; `host_network` orders them. `bridge` combines them behind the
-interface `sampan.runtimes.network.PodNetwork`; network policies take effect through the interface `isolation`. `cni`
+interface `sampan.runtimes.network.PodNetwork`; network policies take effect through `PodIsolation` beside it. `cni`
 configures the same network for runtimes that use CNI plug-ins.
 """
 

@@ -18,7 +18,6 @@ from sampan.network.pods import rules
 from sampan.network.pods.addresses import AddressPool, Network, NoAddressLeft, parse_cidrs
 from sampan.network.pods.config import BridgeConfig, failed, not_ready
 from sampan.network.pods.host_network import HostNetwork
-from sampan.network.pods.isolation import IsolationError, NoIsolation, PodIsolation
 from sampan.network.pods.names import link_for
 from sampan.network.pods.nft import NftChange
 from sampan.network.pods.ports import Element
@@ -26,6 +25,7 @@ from sampan.network.pods.records import PodNetworkRecord, PodNetworkRecords, hos
 from sampan.runtimes.bandwidth import UNLIMITED, Bandwidth
 from sampan.runtimes.config import PortMapping
 from sampan.runtimes.contract import RuntimeFailure
+from sampan.runtimes.network import NoIsolation, PodIsolation
 
 log = logging.getLogger(__name__)
 
@@ -117,18 +117,12 @@ class BridgeNetwork:
             self._records.save(record)
             self._pods[uid] = record
         try:
-            await self._isolate(uid)
+            await self._isolation.isolate(uid, self.addresses(uid))
             await self._do(self._machine.connect, record, self._port_change(before, record))
         except RuntimeFailure:
             await self._undo(before, record)
             raise
         return self.addresses(uid)
-
-    async def _isolate(self, uid: str) -> None:
-        try:
-            await self._isolation.isolate(uid, self.addresses(uid))
-        except IsolationError as error:
-            raise failed(str(error)) from None
 
     async def _undo(self, before: PodNetworkRecord | None, record: PodNetworkRecord) -> None:
         """Undo a failed attach. A pod that was attached before keeps its previous state."""
@@ -147,14 +141,8 @@ class BridgeNetwork:
         self._machine.leave(before.link)
         await self._do(self._machine.disconnect, before, self._port_change(before, detached))
         if self._pods.get(uid) is detached:  # Unless it was attached again meanwhile.
-            await self._release(uid)
-            self._forget(uid)
-
-    async def _release(self, uid: str) -> None:
-        try:
             await self._isolation.release(uid)
-        except IsolationError as error:
-            raise failed(str(error)) from None
+            self._forget(uid)
 
     def known(self) -> Sequence[str]:
         return list(self._pods)

@@ -18,7 +18,7 @@ from sampan.machinery.informer import InformerFactory
 from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.network.nft import NftError
-from sampan.network.pods.isolation import IsolationError
+from sampan.network.pods.config import failed
 from sampan.network.policy.compiler import PolicyConfig
 from sampan.network.policy.enforcer import PolicyEnforcer
 from sampan.network.policy.pods import endpoint_of
@@ -76,15 +76,14 @@ class NetworkPolicyAgent:
                 await self._list_policies(pod.namespace)
                 await self._enforcer.isolate(uid, addresses)
         except NftError as error:
-            raise IsolationError(f"network policies: {error}") from None
+            raise failed(f"network policies: {error}") from None
 
     async def release(self, uid: str) -> None:
         """The elements of the addresses are deleted before another pod can have the addresses."""
-        self._compiler.detach(uid)
         try:
-            await self._enforcer.commit()
+            await self._enforcer.release(uid)
         except NftError as error:
-            raise IsolationError(f"network policies: {error}") from None
+            raise failed(f"network policies: {error}") from None
 
     async def remove_all(self) -> None:
         try:

@@ -57,6 +57,12 @@ class PolicyEnforcer:
                 return await self._write(single.table.additions())
         await self.commit()
 
+    async def release(self, uid: str) -> None:
+        """Delete the elements of a sandbox. Until `start` the table of an earlier process keeps them."""
+        self.compiler.detach(uid)
+        if self._is_started:
+            await self.commit()
+
     async def commit(self) -> None:
         """Return when all changes up to now are effective. Raise NftError; the next call tries again."""
         async with self._lock:

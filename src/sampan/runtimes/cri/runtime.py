@@ -25,7 +25,7 @@ from sampan.runtimes.cri.runtime_status import PodCidrUpdater
 from sampan.runtimes.cri.view import CriUsage, CriView
 from sampan.runtimes.engine import EngineRuntime
 from sampan.runtimes.images.supply import ImageSupply
-from sampan.runtimes.network import EngineNetwork
+from sampan.runtimes.network import EngineNetwork, NoIsolation, PodIsolation
 from sampan.runtimes.pod_table import ObservedContainer, ObservedPod, PodTable
 from sampan.runtimes.streams import ProcessStream
 
@@ -40,7 +40,8 @@ _NO_PAUSE = re.compile(r'failed to get sandbox image "([^"]+)"')
 
 class CriRuntime(EngineRuntime):
     """Runs pods on the runtime at `endpoint`, a socket. With a `network` Sampan configures how the runtime connects
-    pods; otherwise its existing configuration is used."""
+    pods; otherwise its existing configuration is used. The runtime connects a sandbox when it creates it; `isolation`
+    puts network policies into effect before the first container of the sandbox starts."""
 
     _view: CriView
     _images: CriImages
@@ -55,10 +56,12 @@ class CriRuntime(EngineRuntime):
         on_pod_change: PodCallback,
         supply: ImageSupply | None = None,
         network: EngineNetwork | None = None,
+        isolation: PodIsolation | None = None,
         relist_s: float = _RELIST_S,
     ) -> None:
         super().__init__(directory=directory, node=node, clock=clock, on_pod_change=on_pod_change, supply=supply)
         self._endpoint, self._network, self._relist_s = endpoint, network, relist_s
+        self._isolation = isolation or NoIsolation()
         self.name, self.version = "cri", ""
         self._setting = runtime_status.CriSettings()
         self._client: CriClient  # this and the following attributes are set by _open()
@@ -88,6 +91,9 @@ class CriRuntime(EngineRuntime):
         )
         self._commands = CriCommands(client=client, view=self._view, background=self._background)
         await self._view.relist()
+        for uid in self._table.uids():
+            if addresses := self._addresses(uid):
+                self._isolation.adopt(uid, addresses)
         self._background.start(self._view.follow())
 
     async def _close(self) -> None:
@@ -138,7 +144,22 @@ class CriRuntime(EngineRuntime):
             await self._make_sandbox(config)
         finally:
             await self._view.refresh(uid)
+        await self._isolate(uid)
         await self._drop_empty(uid)
+
+    async def _isolate(self, uid: str) -> None:
+        """Put network policies into effect. If that fails, stop the sandbox, so that no container is started in it."""
+        try:
+            if addresses := self._addresses(uid):
+                await self._isolation.isolate(uid, addresses)
+        except BaseException:
+            await self._stop_sandboxes(uid)
+            raise
+
+    def _addresses(self, uid: str) -> Sequence[str]:
+        """Return the addresses of a pod. A pod in the network of the node has none of its own."""
+        pod = self._table.get(uid)
+        return pod.sandbox.ips if pod is not None and pod.sandbox is not None and pod.sandbox.is_ready else ()
 
     async def _make_sandbox(self, config: SandboxConfig) -> None:
         message = messages.sandbox_message(config, config.attempt, self._node)
@@ -156,15 +177,20 @@ class CriRuntime(EngineRuntime):
         uid = pod.metadata.uid
         seen_pod = self._table.get(uid)
         if seen_pod is not None and any(candidate.is_ready for candidate in seen_pod.sandboxes):
-            for sandbox in seen_pod.sandboxes:
-                await self._client.runtime("StopPodSandbox", self._sandbox_request(sandbox.id))
-            await self._view.refresh(uid)
+            await self._stop_sandboxes(uid)
+
+    async def _stop_sandboxes(self, uid: str) -> None:
+        for sandbox in (self._table.get(uid) or ObservedPod()).sandboxes:
+            await self._client.runtime("StopPodSandbox", self._sandbox_request(sandbox.id))
+        await self._isolation.release(uid)
+        await self._view.refresh(uid)
 
     async def remove_pod(self, uid: str) -> None:
         await self._view.refresh(uid)
         pod = self._table.get(uid) or ObservedPod()
         for sandbox in pod.sandboxes:
             await self._remove_sandbox(sandbox.id)
+        await self._isolation.release(uid)
         for container in pod.containers:
             self._forget_files(container)
         self._configs.forget(uid)
