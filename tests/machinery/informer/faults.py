@@ -10,10 +10,11 @@ from sampan.machinery.client.codecs import ObjectCodec
 
 
 class FaultyTransport:
-    def __init__(self, inner: Transport, random: Random, *, streams: bool = True) -> None:
+    def __init__(self, inner: Transport, random: Random, *, stream_error: errors.ApiError | None = None) -> None:
         self._inner, self._random = inner, random
-        self._streams = streams
-        """Whether the server can stream lists."""
+        self._stream_error = stream_error
+        """The response to a streaming list, for a server without them."""
+        self.streaming_lists = 0
         self.is_calm = False
         self.cuts = 0
         self.expired = 0
@@ -29,8 +30,10 @@ class FaultyTransport:
     @asynccontextmanager
     async def _watch(self, request: Request, codec: ObjectCodec) -> AsyncIterator[Events]:
         query = dict(request.query)
-        if "sendInitialEvents" in query and not self._streams:
-            raise errors.invalid("ListOptions", "", [])
+        if "sendInitialEvents" in query:
+            self.streaming_lists += 1
+            if self._stream_error is not None:
+                raise self._stream_error
         if query.get("resourceVersion") and self._strikes(0.3):
             self.expired += 1
             raise errors.expired("too old resource version")

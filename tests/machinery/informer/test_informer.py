@@ -286,7 +286,11 @@ def test_nothing_missed_repeated_or_out_of_order_in_a_storm(transport: str, stre
 
     async def body(server: Server) -> None:
         random = Random(seed)
-        faulty = FaultyTransport(server.transport(transport), Random(seed + 1), streams=streams)
+        faulty = FaultyTransport(
+            server.transport(transport),
+            Random(seed + 1),
+            stream_error=None if streams else errors.invalid("ListOptions", "", []),
+        )
         watching = Client(transport=faulty, clock=server.clock, component="test")
         maps, log = server.client().of(ConfigMap), Log()
         async with InformerFactory(client=watching, config=HASTY) as factory:
@@ -361,6 +365,31 @@ def test_many_objects_arrive_whole(transport: str) -> None:
             found.subscribe(log)
             await found.synced.wait()
             assert len(found.lister) == len(log.told) == 1200
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.invalid("ListOptions", "", []),
+        errors.BadRequest("unknown parameter"),
+        errors.InternalError("the required storage feature RequestWatchProgress is disabled"),
+        errors.Forbidden("cannot watch"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_rejected_streaming_list_is_replaced_by_a_list(error: errors.ApiError) -> None:
+    async def body(server: Server) -> None:
+        await server.client().of(ConfigMap).create(config_map("x"))
+        transport = FaultyTransport(server.transport("loopback"), Random(0), stream_error=error)
+        transport.is_calm = True
+        client = Client(transport=transport, clock=server.clock, component="test")
+        async with asyncio.timeout(5), InformerFactory(client=client, config=HASTY) as factory:
+            informer = factory.of(ConfigMap)
+            await informer.synced.wait()
+            assert [obj.metadata.name for obj in informer.lister] == ["x"]
+            assert transport.streaming_lists == 1
 
     run(body)
 

@@ -86,17 +86,24 @@ class Reflector:
             await self._pause()
 
     async def _fill(self) -> None:
-        """List all objects into the sink, and remove those that no longer exist."""
-        if not self._streams:
-            return await self._fill_by_list()
-        try:
-            async with self._watch(initial_events=True) as events:
-                await self._fill_by_stream(events)
-        except (errors.Invalid, errors.BadRequest) as error:
-            if self._version:
+        """List all objects into the sink, and remove those that no longer exist.
+
+        If the server rejects the streaming list, for whatever reason, the objects are listed in pages instead, as
+        client-go does: a server may announce streaming lists although its etcd is too old for them. Only errors that
+        concern every request are not a rejection.
+        """
+        if self._streams:
+            try:
+                async with self._watch(initial_events=True) as events:
+                    return await self._fill_by_stream(events)
+            except (errors.Expired, errors.Gone, errors.TooManyRequests):
                 raise
-            log.debug("%s: streaming lists are not available, using paginated lists: %s", self._name, error)
-            self._streams = False
+            except errors.ApiError as error:
+                if self._version:
+                    raise
+                log.debug("%s: the streaming list failed, using a paginated list: %s", self._name, error)
+                self._streams = not isinstance(error, errors.Invalid | errors.BadRequest)
+        await self._fill_by_list()
 
     async def _fill_by_stream(self, events: Events) -> None:
         keys: set[NamespacedName] = set()
