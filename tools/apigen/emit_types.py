@@ -16,7 +16,7 @@ SCALAR_NAMES = {
     f"{model.META}.Time": "Time",
     f"{model.META}.MicroTime": "MicroTime",
     f"{model.META}.FieldsV1": "FieldsV1",
-    "io.k8s.apimachinery.pkg.runtime.RawExtension": "Any",
+    "io.k8s.apimachinery.pkg.runtime.RawExtension": "RawJSON",
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON": "Any",
 }
 UNIONS = {
@@ -34,9 +34,9 @@ TELLS_EMPTY = {("HPAScalingRules", "policies")}
 ALIASES = {"bool": "Bool", "str": "Str", "int": "Int64"}
 """For classes with a field named like a built-in type."""
 
-SCALAR_IMPORTS = {"FieldsV1", "Int32", "Int64", "IntOrString", "MicroTime", "Quantity", "Time"}
+SCALAR_IMPORTS = {"FieldsV1", "Int32", "Int64", "IntOrString", "MicroTime", "Quantity", "RawJSON", "Time"}
 BASE_IMPORTS = {
-    *("DICT", "FALSE", "LIST", "NO_FIELDS", "NULL", "TEXT", "ZERO", "ZERO_QUANTITY"),
+    *("DICT", "FALSE", "LIST", "NO_JSON", "NULL", "NULL_JSON", "TEXT", "ZERO", "ZERO_QUANTITY"),
     *("Bool", "Object", "Str", "Struct", "always"),
 }
 
@@ -129,6 +129,8 @@ class _Module:
             return f"{plain} | None", "None" if go_field.omit_zero else "NULL"
         if plain == "Any":
             return "Any", "NULL"
+        if plain == "RawJSON":
+            return "RawJSON", "NULL_JSON"
         if plain == "IntOrString":
             return plain, "ZERO"
         if plain in LOUD_ZERO and (go_field.printed or plain == "Quantity"):
@@ -138,8 +140,8 @@ class _Module:
         return plain, f"field(default_factory={plain})"
 
     def _default_free(self, plain: str) -> tuple[str, str]:
-        if plain == "FieldsV1":  # msgspec's Raw cannot be joined with None
-            return plain, "NO_FIELDS"
+        if plain in ("FieldsV1", "RawJSON"):  # msgspec's Raw cannot be joined with None
+            return plain, "NO_JSON"
         return self._optional(plain), "None"
 
     def _optional(self, plain: str) -> str:

@@ -16,6 +16,9 @@ Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 IntOrString = Int32 | str
 FieldsV1: TypeAlias = Raw
 """The fields that a manager owns, as JSON bytes, because most readers only pass them on."""
+RawJSON: TypeAlias = Raw
+"""Content that the API does not interpret (RawExtension), as JSON bytes, because clients compare it byte by byte. An
+optional field that is not set is the object `base.NO_JSON` itself, which msgspec then omits."""
 
 if TYPE_CHECKING:
     Quantity: TypeAlias = str

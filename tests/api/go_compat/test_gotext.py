@@ -102,3 +102,17 @@ class Port(msgspec.Struct):
 
 def test_structs_keep_the_order_of_their_fields() -> None:
     assert gotext.json_text([Port(port=80, name="b<c")]) == '[{"port":80,"name":"b\\u003cc"}]'
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (b'{ "a" :\n[ 1.0, 1e3 ] }', b'{"a":[1.0,1e3]}'),
+        (b'{"b":1,"a":"x && y > z < w"}', b'{"b":1,"a":"x \\u0026\\u0026 y \\u003e z \\u003c w"}'),
+        (b'"\\u003c\\/\\u00e9\xc3\xa9"', b'"\\u003c\\/\\u00e9\xc3\xa9"'),
+        ('"\u2028\u2029\u2027"'.encode(), '"\\u2028\\u2029\u2027"'.encode()),
+        (b"123456789012345678901234567890", b"123456789012345678901234567890"),
+    ],
+)
+def test_compact_json(raw: bytes, expected: bytes) -> None:
+    assert gotext.compact_json(raw) == expected

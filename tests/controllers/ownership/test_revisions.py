@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api.codec import json
+from sampan.api.scalars import RawJSON
 from sampan.api.types.apps_v1 import ControllerRevision
 from sampan.api.types.core_v1 import PodTemplateSpec
 from sampan.api.types.meta_v1 import ObjectMeta
@@ -42,9 +43,9 @@ def template(image: str = "one") -> PodTemplateSpec:
     return made
 
 
-def revision(number: int, name: str = "", created: str = "", data: Any = None) -> ControllerRevision:
+def revision(number: int, name: str = "", created: str = "", data: bytes = b"null") -> ControllerRevision:
     meta = ObjectMeta(name=name or f"web-{number}", creationTimestamp=created or None)
-    return ControllerRevision(metadata=meta, revision=number, data=data)
+    return ControllerRevision(metadata=meta, revision=number, data=RawJSON(data))
 
 
 def test_the_hash_is_the_one_that_kubernetes_computes() -> None:
@@ -54,9 +55,17 @@ def test_the_hash_is_the_one_that_kubernetes_computes() -> None:
 
 
 def test_the_patch_has_its_keys_in_order() -> None:
-    text = json.encode(revisions.template_patch(template())).decode()
+    text = bytes(revisions.template_patch(template())).decode()
     assert text.startswith('{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"app":"web"}},"spec":{"cont')
     assert '"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName"' in text
+
+
+def test_the_patch_is_encoded_as_go_encodes_it() -> None:
+    patch = revisions.template_patch(template("a<b>&\u2028\u2029é"))
+    assert b'"image":"a\\u003cb\\u003e\\u0026\\u2028\\u2029\xc3\xa9"' in bytes(patch)
+    unescaped = json.encode(json.read_any(patch))
+    assert unescaped != bytes(patch)
+    assert revisions.is_equal(revision(1, data=unescaped), patch)
 
 
 def test_a_revision_restores_its_template() -> None:
@@ -71,13 +80,13 @@ def test_a_revision_restores_its_template() -> None:
 
 
 def test_what_means_the_same_is_alike() -> None:
-    data = revisions.template_patch(template())
+    data = json.read_any(revisions.template_patch(template()))
     data["spec"]["template"]["metadata"]["creationTimestamp"] = None
-    made = revision(1, data=data)
+    made = revision(1, data=json.encode(data))
     assert not revisions.is_equal(made, revisions.template_patch(template()))
     assert revisions.is_alike(made, template())
     assert not revisions.is_alike(made, template("two"))
-    assert not revisions.is_alike(revision(1, data={"x": 1}), template())
+    assert not revisions.is_alike(revision(1, data=b'{"x":1}'), template())
 
 
 def test_order_is_by_number_then_age_then_name() -> None:
@@ -115,7 +124,7 @@ def test_long_names_are_cut() -> None:
 @given(st.text(), st.integers(0, 2**31 - 1))
 def test_hashes_are_fit_for_names(image: str, collisions: int) -> None:
     for hash in (
-        revisions.data_hash({"image": image}, collisions),
+        revisions.data_hash(RawJSON(json.encode({"image": image})), collisions),
         revisions.template_hash(template(image), collisions),
     ):
         assert 1 <= len(hash) <= 10

@@ -18,7 +18,8 @@ from sampan.api.codec.parsed import Decimal, Pairs, plain, spelled, text
 from sampan.api.go_compat import base64_errors, gotext, gotypes
 from sampan.api.schema import Schema
 
-FIELDS_V1 = "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1"
+_RAW = ("io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1", "io.k8s.apimachinery.pkg.runtime.RawExtension")
+"""The definitions whose values are kept as JSON bytes."""
 INT32 = range(-(2**31), 2**31)
 INT64 = range(-(2**63), 2**63)
 ZEROS: dict[str, Any] = {"string": "", "integer": 0, "number": 0.0, "boolean": False}
@@ -146,7 +147,7 @@ class _Reader:
         if value is None:
             return _NOTHING
         content = plain(value)
-        return Raw(json.encode(content)) if schema.name == FIELDS_V1 else content
+        return Raw(json.encode(content)) if schema.name in _RAW else content
 
     def _self_written(self, value: Any, schema: Schema) -> Any:
         """Decode a type with an unmarshaller of its own; its errors abort the whole decoding."""

@@ -4,12 +4,14 @@
 import re
 from typing import Any
 
+import msgspec
 from msgspec import Raw, Struct, to_builtins
 
 _NAMED = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
 _NAMED |= {'"': '\\"', "\\": "\\\\"}
 _PLAIN = re.compile(r"[ !#-\[\]-~]*")
 _JSON_NAMED = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_GO_ESCAPED = re.compile(rb"[<>&]|\xe2\x80[\xa8\xa9]")
 _JSON_ESCAPED = re.compile(r'[\x00-\x1f"\\<>&\u2028\u2029]')
 
 
@@ -123,6 +125,17 @@ def json_text(json: Any) -> str:
     if isinstance(json, Raw):
         return bytes(json).decode()
     return _json_scalar(json)
+
+
+def compact_json(raw: bytes) -> bytes:
+    """Return JSON in the form in which Go's encoder prints a `RawMessage`: without whitespace between tokens; <, >, &,
+    U+2028 and U+2029 escaped. Everything else keeps its spelling."""
+    compact: bytes = msgspec.json.format(raw, indent=-1)
+    return _GO_ESCAPED.sub(_go_escape, compact)
+
+
+def _go_escape(match: re.Match[bytes]) -> bytes:
+    return b"\\u%04x" % ord(match[0].decode())
 
 
 def _json_object(items: list[tuple[str, Any]]) -> str:

@@ -30,6 +30,10 @@ def _zero_quantity() -> str:
     return "0"
 
 
+def _null_json() -> Raw:
+    return Raw(b"null")
+
+
 LIST: Any = field(default_factory=list)
 DICT: Any = field(default_factory=dict)
 TEXT: Any = field(default_factory=str)
@@ -37,7 +41,8 @@ ZERO: Any = field(default_factory=int)
 FALSE: Any = field(default_factory=bool)
 ZERO_QUANTITY: Any = field(default_factory=_zero_quantity)
 NULL: Any = field(default_factory=type(None))
-NO_FIELDS: Any = Raw()
+NO_JSON: Any = Raw()
+NULL_JSON: Any = field(default_factory=_null_json)
 
 Bool = bool
 Str = str

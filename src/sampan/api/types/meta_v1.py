@@ -4,8 +4,8 @@ from typing import Any
 
 from msgspec import field
 
-from sampan.api.scalars import FieldsV1, Int32, Int64, Time
-from sampan.api.types.base import DICT, FALSE, LIST, NO_FIELDS, NULL, TEXT, ZERO, Object, Struct, always
+from sampan.api.scalars import FieldsV1, Int32, Int64, RawJSON, Time
+from sampan.api.types.base import DICT, FALSE, LIST, NO_JSON, NULL, NULL_JSON, TEXT, ZERO, Object, Struct, always
 
 PACKAGE = "io.k8s.apimachinery.pkg.apis.meta.v1"
 
@@ -164,7 +164,7 @@ class List(Object, kw_only=True):
     kind: str = always("List")
     apiVersion: str = always("v1")
     metadata: ListMeta = field(default_factory=ListMeta)
-    items: list[Any] | None = NULL
+    items: list[RawJSON] | None = NULL
 
 
 class ListOptions(Struct, kw_only=True):
@@ -189,7 +189,7 @@ class ManagedFieldsEntry(Struct, kw_only=True):
     apiVersion: str = ""
     time: Time | None = None
     fieldsType: str = ""
-    fieldsV1: FieldsV1 = NO_FIELDS
+    fieldsV1: FieldsV1 = NO_JSON
     subresource: str = ""
 
 
@@ -290,7 +290,7 @@ class TableRowCondition(Struct, kw_only=True):
 class TableRow(Struct, kw_only=True):
     cells: list[Any] | None = NULL
     conditions: list[TableRowCondition] = LIST
-    object: Any = NULL
+    object: RawJSON = NULL_JSON
 
 
 class Table(Object, kw_only=True):
@@ -322,4 +322,4 @@ class UpdateOptions(Struct, kw_only=True):
 
 class WatchEvent(Struct, kw_only=True):
     type: str = TEXT
-    object: Any = NULL
+    object: RawJSON = NULL_JSON

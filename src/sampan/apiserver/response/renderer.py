@@ -282,7 +282,7 @@ class ProtobufBodies:
         key = (resource.gvk.api_version, item.key, item.revision)
         body = self._kept.pop(key, None)
         if body is None:
-            value = json_codec.read_any(shown(resource, item))
+            value = protobuf.read_json(shown(resource, item))
             body = protobuf.encode_body(resource.gvk.api_version, resource.kind, value)
             self._size += len(body)
             while self._size > self._most and self._kept:
@@ -346,8 +346,7 @@ def _yaml(raw: bytes) -> bytes:
 def _protobuf(raw: bytes) -> bytes:
     from sampan.api.codec import protobuf as protobuf_codec
 
-    value: dict[str, Any] = json_codec.read_any(raw)
-    return protobuf_codec.encode(value)
+    return protobuf_codec.encode(protobuf_codec.read_json(raw))
 
 
 GZIP_THRESHOLD = 128 << 10

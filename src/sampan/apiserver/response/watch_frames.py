@@ -76,7 +76,7 @@ def _frame(media: str, type: str, raw: bytes) -> bytes:
         return b'{"type":"%b","object":%b}\n' % (type.encode(), raw)
     from sampan.api.codec import protobuf
 
-    return protobuf.frame({"type": type, "object": json_codec.read_any(raw)})
+    return protobuf.frame({"type": type, "object": protobuf.read_json(raw)})
 
 
 def frames(renderer: Renderer, call: Call, resource: Resource) -> WatchFrames:

@@ -1,6 +1,7 @@
 """ControllerRevisions: the history of pod templates that StatefulSets and DaemonSets keep for rollbacks.
 
-The data of a revision is the patch that restores a template. Higher numbers are more recent: a rollback gives the
+The data of a revision is the patch that restores a template, encoded as Go encodes it: the controllers of
+kube-controller-manager compare revisions byte by byte. Higher numbers are more recent: a rollback gives the
 revision of the old template the highest number. Decisions are pure; `RevisionHistory` reads and writes.
 """
 
@@ -10,7 +11,9 @@ from typing import Any
 import msgspec
 
 from sampan.api.codec import json
+from sampan.api.go_compat import gotext
 from sampan.api.labels import Selector
+from sampan.api.scalars import RawJSON
 from sampan.api.semantics.owners import new_controller_ref
 from sampan.api.types.apps_v1 import ControllerRevision
 from sampan.api.types.core_v1 import PodTemplateSpec
@@ -29,18 +32,19 @@ _FNV_START, _FNV_PRIME, _32_BITS = 2166136261, 16777619, 0xFFFFFFFF
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
-def template_patch(template: PodTemplateSpec) -> dict[str, Any]:
-    """Return the strategic merge patch that restores the template, with sorted keys as clients compare it bytewise."""
-    return {"spec": {"template": {"$patch": "replace", **json.read_any(_encode_sorted(template))}}}
+def template_patch(template: PodTemplateSpec) -> RawJSON:
+    """Return the strategic merge patch that restores the template."""
+    patch = {"spec": {"template": {"$patch": "replace", **json.read_any(_encode_sorted(template))}}}
+    return RawJSON(gotext.json_text(patch).encode())
 
 
 def template_of(revision: ControllerRevision) -> PodTemplateSpec:
-    stored = revision.data["spec"]["template"]
+    stored = json.read_any(revision.data)["spec"]["template"]
     return json.from_value({key: value for key, value in stored.items() if key != "$patch"}, PodTemplateSpec)
 
 
-def is_equal(revision: ControllerRevision, patch: dict[str, Any]) -> bool:
-    return bool(revision.data == patch)
+def is_equal(revision: ControllerRevision, patch: RawJSON) -> bool:
+    return revision.data == patch or gotext.compact_json(revision.data) == bytes(patch)
 
 
 def is_alike(revision: ControllerRevision, template: PodTemplateSpec) -> bool:
@@ -73,11 +77,11 @@ def safe_text(number: int) -> str:
     return "".join(_ALPHABET[ord(digit) % len(_ALPHABET)] for digit in str(number))
 
 
-def data_hash(data: Any, probe: int | None) -> str:
+def data_hash(data: RawJSON, probe: int | None) -> str:
     """Return the hash of a revision's data; a different `probe` yields a different hash."""
     suffix = b"" if probe is None else str(probe).encode()
     value = _FNV_START
-    for byte in _encode_sorted(data) + suffix:
+    for byte in bytes(data) + suffix:
         value = value * _FNV_PRIME & _32_BITS ^ byte
     return safe_text(value)
 
@@ -96,7 +100,7 @@ def revision_name(owner: str, hash: str) -> str:
 
 
 def new_revision(
-    owner: Any, template: PodTemplateSpec, number: int, *, hash: str, hash_label: str, patch: dict[str, Any]
+    owner: Any, template: PodTemplateSpec, number: int, *, hash: str, hash_label: str, patch: RawJSON
 ) -> ControllerRevision:
     meta = owner.metadata
     return ControllerRevision(

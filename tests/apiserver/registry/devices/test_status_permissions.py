@@ -137,7 +137,6 @@ ANY, NEAR = "arbitrary-node:update", "associated-node:update"
     ("user", "rights", "change", "faults"),
     [
         (JOE, NOTHING, "nothing", []),
-        (JOE, NOTHING, "other order", []),
         *[(JOE, NOTHING, change, [unbound(JOE)]) for change in ("allocate", "deallocate", "reserve", "release")],
         *[
             (JOE, ("update binding",), change, [])
@@ -148,7 +147,14 @@ ANY, NEAR = "arbitrary-node:update", "associated-node:update"
         (JOE, ("update binding c",), "allocate", [unbound(JOE)]),
         *[
             (JOE, ("update binding",), change, [unspoken(JOE, A, ANY)])
-            for change in ("tell of A", "tell more of A", "number for truth", "other share", "no more of A")
+            for change in (
+                "tell of A",
+                "tell more of A",
+                "number for truth",
+                "other order",
+                "other share",
+                "no more of A",
+            )
         ],
         (JOE, (f"{ANY} driver {A}",), "tell of A", []),
         (JOE, (f"ns/{ANY} driver",), "tell of A", []),

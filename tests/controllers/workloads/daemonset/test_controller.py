@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sampan.api.codec import json
+from sampan.api.scalars import RawJSON
 from sampan.api.types.apps_v1 import ControllerRevision, DaemonSet
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.controllers.workloads.daemonset.controller import BURST, DaemonSetController
@@ -327,7 +328,7 @@ def test_a_collision_of_names_is_counted() -> None:
         revisions = s.cluster.client.of(ControllerRevision)
         await revisions.delete(first.metadata.name, NAMESPACE)
         taken = copy_of(first)
-        taken.data, taken.metadata.labels, taken.metadata.ownerReferences = {"x": 1}, {}, []
+        taken.data, taken.metadata.labels, taken.metadata.ownerReferences = RawJSON(b'{"x":1}'), {}, []
         taken.metadata.resourceVersion = taken.metadata.uid = ""
         await revisions.create(taken)
         for name in await s.stage.pods():

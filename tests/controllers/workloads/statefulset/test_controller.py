@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+from sampan.api.scalars import RawJSON
 from sampan.api.types.apps_v1 import ControllerRevision, StatefulSet
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
 from sampan.controllers.workloads.statefulset.controller import StatefulSetController
@@ -351,7 +352,7 @@ def test_a_collision_of_names_is_counted() -> None:
         revisions = s.cluster.client.of(ControllerRevision)
         await revisions.delete(first.metadata.name, NAMESPACE)
         taken = copy_of(first)
-        taken.data = {"x": 1}
+        taken.data = RawJSON(b'{"x":1}')
         taken.metadata.resourceVersion = taken.metadata.uid = ""
         taken.metadata.ownerReferences = []
         taken.metadata.labels = {}

@@ -2,8 +2,9 @@
 `apimachinery/pkg/runtime/serializer/protobuf`.
 
 It is driven by a generated table of fields (`sampan/api/data/protobuf.json`), loaded on first use; there are no
-generated classes. A decoded object equals `json.loads` of kube-apiserver's JSON for the same object. `ProtobufError` is
-raised for bytes that are not a message of the kind, and for an object that the message cannot represent.
+generated classes. A decoded object equals `json.loads` of kube-apiserver's JSON for the same object, except that raw
+JSON (RawExtension) keeps its bytes, as `msgspec.Raw`. `ProtobufError` is raised for bytes that are not a message of the
+kind, and for an object that the message cannot represent.
 """
 
 from sampan.api.codec.protobuf.envelope import (
@@ -16,6 +17,7 @@ from sampan.api.codec.protobuf.envelope import (
     frame,
     frame_bytes,
     join_list,
+    read_json,
     supports,
     unframe,
     unwrap,
@@ -36,6 +38,7 @@ __all__ = [
     "frame",
     "frame_bytes",
     "join_list",
+    "read_json",
     "supports",
     "unframe",
     "unwrap",

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from sampan.api.codec.protobuf import stores
-from sampan.api.codec.protobuf.leaves import LEAVES, RAW_EXTENSION, json_value, raw_json
+from sampan.api.codec.protobuf.leaves import LEAVES, RAW_EXTENSION, checked_json, raw_json
 from sampan.api.codec.protobuf.stores import Budget, JsonObject, Read, Store
 from sampan.api.codec.protobuf.table import MAX_DEPTH, Field, Table
 from sampan.api.codec.protobuf.unions import union_of
@@ -190,7 +190,7 @@ class Decoder:
     def _read_raw_extension(self, buf: bytes, pos: int, stop: int, depth: int, budget: Budget) -> Any:
         raw = raw_json(buf[pos:stop])
         if not raw.startswith(PREFIX):
-            return json_value(raw)
+            return checked_json(raw)
         return self._open_envelope(raw, depth + _ENVELOPE_DEPTH)
 
     def _single(self, field: Field) -> Store:

@@ -4,6 +4,9 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any, Final
 
+import msgspec
+
+from sampan.api.codec import json
 from sampan.api.codec.protobuf.decoder import Decoder
 from sampan.api.codec.protobuf.encoder import Encoder
 from sampan.api.codec.protobuf.leaves import ONE
@@ -73,6 +76,22 @@ def encode(obj: JsonObject) -> bytes:
     if not isinstance(api_version, str) or not isinstance(kind, str):
         raise ProtobufError("an object without apiVersion and kind has no protobuf form")
     return wrap(api_version, kind, encode_body(api_version, kind, obj))
+
+
+def read_json(raw: bytes) -> JsonObject:
+    """Return the value to encode for an object in JSON; its raw JSON fields keep their bytes."""
+    value: JsonObject = json.read_any(raw)
+    decoder = _json_decoder(str(value.get("apiVersion")), str(value.get("kind")))
+    return value if decoder is None else decoder.decode(raw)
+
+
+@cache
+def _json_decoder(api_version: str, kind: str) -> "msgspec.json.Decoder[JsonObject] | None":
+    """Return the decoder of a kind that has raw JSON fields."""
+    if not supports(api_version, kind):
+        return None
+    type = table().json_type(table().message_of(api_version, kind))
+    return None if type is Any else msgspec.json.Decoder(type)
 
 
 def encode_body(api_version: str, kind: str, obj: JsonObject) -> bytes:

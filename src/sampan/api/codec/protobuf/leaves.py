@@ -180,6 +180,23 @@ def write_json(value: Any) -> bytes:
         raise ProtobufError(f"raw JSON: {error}") from error
 
 
+def checked_json(raw: bytes) -> msgspec.Raw | None:
+    """Return valid JSON as it is, None if there is none."""
+    json_value(raw)
+    return msgspec.Raw(raw) if raw else None
+
+
+def read_raw_json(data: bytes) -> msgspec.Raw | None:
+    return checked_json(raw_json(data))
+
+
+def write_raw_json(value: Any) -> bytes:
+    """Return a message with JSON bytes or with the encoding of a value."""
+    if isinstance(value, msgspec.Raw):
+        return delimited(ONE, bytes(value)) if bytes(value) != b"null" else b""
+    return write_json(value)
+
+
 RAW_EXTENSION: Final = "runtime.RawExtension"
 LEAVES: Final = {
     "meta.v1.Time": Leaf(read_time, write_time, None),
@@ -188,5 +205,5 @@ LEAVES: Final = {
     "quantity.Quantity": Leaf(read_quantity, write_quantity, "0"),
     "intstr.IntOrString": Leaf(read_int_or_string, write_int_or_string, 0),
     "apiextensions.v1.JSON": Leaf(read_json, write_json, None),
-    RAW_EXTENSION: Leaf(read_json, write_json, None),
+    RAW_EXTENSION: Leaf(read_raw_json, write_raw_json, None),
 }

@@ -1,16 +1,17 @@
 """Validation of the spec of a resource claim: device requests, constraints, CEL selectors and driver parameters."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
-
-import msgspec
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat import gotext
 from sampan.api.limits import DEVICE_SELECTOR_BYTES
+from sampan.api.scalars import RawJSON
 from sampan.api.types.resource_v1 import (
+    DeviceAllocationConfiguration,
     DeviceClaim,
     DeviceClaimConfiguration,
+    DeviceClassConfiguration,
     DeviceConstraint,
     DeviceRequest,
     DeviceSelector,
@@ -70,13 +71,14 @@ def validate_opaque_configuration(configuration: OpaqueDeviceConfiguration | Non
     yield from validate_raw_object(configuration.parameters, f"{at}.opaque.parameters")
 
 
-def validate_raw_object(value: Any, at: str) -> FieldErrors:
+def validate_raw_object(value: RawJSON, at: str) -> FieldErrors:
     """Yield errors unless the value is a JSON object of limited size."""
-    if value is None:
+    raw = bytes(value)
+    if raw == b"null":
         yield FieldError.required(at)
-    elif len(msgspec.json.encode(value)) > _LONGEST_PARAMETERS:
+    elif len(raw) > _LONGEST_PARAMETERS:
         yield FieldError.too_long(at, _LONGEST_PARAMETERS)
-    elif not isinstance(value, dict):
+    elif not raw.startswith(b"{"):
         yield FieldError.invalid(at, "<value omitted>", "must be a valid JSON object")
 
 
@@ -87,7 +89,17 @@ _ONE_OF = "exactly one of `exactly` or `firstAvailable` is required"
 _NO_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 
 
+def default_configurations(
+    configurations: Iterable[DeviceClaimConfiguration | DeviceClassConfiguration | DeviceAllocationConfiguration],
+) -> None:
+    """Bring the parameters of drivers into the form in which Go prints JSON."""
+    for configuration in configurations:
+        if configuration.opaque is not None:
+            configuration.opaque.parameters = RawJSON(gotext.compact_json(configuration.opaque.parameters))
+
+
 def default_claim(claim: DeviceClaim) -> None:
+    default_configurations(claim.config)
     claim.requests = claim.requests or None
     for request in claim.requests or ():
         for part in _parts(request):

@@ -169,7 +169,7 @@ def _validate_allocated_device(device: AllocatedDeviceStatus, allocated: set[Dev
     if len(conditions) > _MOST_DEVICE_CONDITIONS:
         yield FieldError.too_many(f"{at}.conditions", len(conditions), _MOST_DEVICE_CONDITIONS)
     yield from validate_conditions(conditions, f"{at}.conditions")
-    if device.data is not None:
+    if bytes(device.data):
         yield from validate_raw_object(device.data, f"{at}.data")
     if device.networkData is not None:
         yield from _validate_network_data(device.networkData, f"{at}.networkData")

@@ -3,10 +3,12 @@
 from collections.abc import Iterable
 
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat import gotext
+from sampan.api.scalars import RawJSON
 from sampan.api.types.apps_v1 import ControllerRevision
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
-from sampan.apiserver.registry.validation import is_same, validate_non_negative
+from sampan.apiserver.registry.validation import validate_non_negative
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -14,16 +16,19 @@ from sampan.apiserver.tables.columns import AGE, NAME
 class ControllerRevisionStrategy(Strategy):
     validates_whole = True
 
+    def default(self, obj: ControllerRevision) -> None:
+        obj.data = RawJSON(gotext.compact_json(obj.data))
+
     def validate_create(self, ctx: Context, obj: ControllerRevision) -> Iterable[FieldError]:
         yield from validate_non_negative(obj.revision, "revision")
-        if obj.data is None:
+        if bytes(obj.data) == b"null":
             yield FieldError.required("data", "data is mandatory")
-        elif not isinstance(obj.data, dict):
+        elif not bytes(obj.data).startswith(b"{"):
             yield FieldError.required("data", "data must be a valid JSON object")
 
     def validate_update(self, ctx: Context, obj: ControllerRevision, old: ControllerRevision) -> Iterable[FieldError]:
         yield from validate_non_negative(obj.revision, "revision")
-        if not is_same(obj.data, old.data):
+        if bytes(obj.data) != gotext.compact_json(old.data):
             yield FieldError.invalid("data", obj.data, "field is immutable")
 
 

@@ -8,6 +8,7 @@ from sampan.api.types.resource_v1 import DeviceClass, DeviceClassConfiguration
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.devices.claim_spec import (
     MOST_CONFIGURATIONS,
+    default_configurations,
     validate_opaque_configuration,
     validate_selectors,
 )
@@ -23,6 +24,9 @@ class DeviceClassStrategy(Strategy):
     validates_whole = True
     has_expressions = True
     columns = (NAME, AGE)
+
+    def default(self, obj: DeviceClass) -> None:
+        default_configurations(obj.spec.config)
 
     def validate_create(self, ctx: Context, obj: DeviceClass) -> Iterable[FieldError]:
         spec = obj.spec

@@ -3,10 +3,13 @@
 from collections.abc import Iterable, Sequence
 
 from sampan.api.field_errors import FieldError
+from sampan.api.go_compat import gotext
+from sampan.api.scalars import RawJSON
+from sampan.api.types.base import NO_JSON
 from sampan.api.types.resource_v1 import DeviceRequest, ResourceClaim, ResourceClaimStatus
 from sampan.apiserver.authz.authorizer import Attributes
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.devices.claim_spec import default_claim, validate_claim_spec
+from sampan.apiserver.registry.devices.claim_spec import default_claim, default_configurations, validate_claim_spec
 from sampan.apiserver.registry.devices.claim_status import drop_deallocated, validate_claim_status
 from sampan.apiserver.registry.devices.status_permissions import needs_of, validate_status_permissions
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
@@ -25,6 +28,11 @@ class ResourceClaimStrategy(Strategy):
         default_claim(obj.spec.devices)
         for device in obj.status.devices:
             device.conditions = device.conditions or None
+            if bytes(device.data):
+                raw = gotext.compact_json(device.data)
+                device.data = NO_JSON if raw == b"null" else RawJSON(raw)
+        if obj.status.allocation is not None:
+            default_configurations(obj.status.allocation.devices.config)
         for result in obj.status.allocation.devices.results if obj.status.allocation is not None else ():
             for toleration in result.tolerations:
                 toleration.operator = toleration.operator or "Equal"
