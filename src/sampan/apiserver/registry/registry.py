@@ -21,6 +21,7 @@ from sampan.apiserver.registry.custom.stored_versions import ConvertingBackend
 from sampan.apiserver.registry.kinds import find_behaviour
 from sampan.apiserver.registry.store import IsStale, Store
 from sampan.apiserver.registry.stored_object import StoredObjects
+from sampan.apiserver.registry.strategy import Strategy
 from sampan.machinery.clock import Clock
 from sampan.machinery.memory import MemoryTrimmer
 from sampan.storage.backend import Backend
@@ -169,23 +170,25 @@ class Registry:
         codec = self.codec(stored, resource)
         shape = _shape(resource, stored, self.scheme.same_objects(resource), bookmark_rest(codec))
         convert = None if resource.is_custom else partial(_converted, stored)
+        strategy = self.behaviour(resource).strategy
+        decode_value = _plain_value if resource.is_custom else partial(_defaulted, codec, strategy)
         backend, is_stale = self._converting(resource, *self._encrypted(resource))
         cacher = Cacher(
             backend=backend,
             shape=shape,
             decode=codec.decode_to_keep,
-            decode_value=_json_of_protobuf,
+            decode_value=decode_value,
             convert_value=convert,
             current_revision=self._current_revision,
             history_budget=self._history_budget,
             watch_budget=self.watch_budget,
         )
         self._cacher_tasks[key] = self._start_task(cacher.run())
-        items = ItemMaker(shape=shape, decode_value=_json_of_protobuf, convert_value=convert)
+        items = ItemMaker(shape=shape, decode_value=decode_value, convert_value=convert)
         is_event = resource.storage_prefix == "/registry/events"
         return Store(
             resource=resource,
-            strategy=self.behaviour(resource).strategy,
+            strategy=strategy,
             backend=backend,
             cacher=cacher,
             stored_objects=StoredObjects(backend=backend, cacher=cacher, items=items, codec=codec),
@@ -238,10 +241,26 @@ def _make_behaviour(resource: Resource) -> ResourceBehaviour:
     return find_behaviour(resource.group, resource.plural) or generic.make_behaviour(resource)
 
 
-def _json_of_protobuf(value: bytes) -> bytes:
+def _plain_value(value: bytes) -> bytes:
+    """Return a custom resource that kube-apiserver stored; it is always JSON."""
+    return value.rstrip()
+
+
+def _defaulted(codec: ResourceCodec, strategy: Strategy, value: bytes) -> bytes:
+    """Return an object that kube-apiserver stored as Sampan would have stored it.
+
+    kube-apiserver applies conversions and defaults whenever it decodes an object. Some are never stored, because
+    protobuf has no field for them or because they are newer than the object.
+    """
+    from sampan.api import conversion
     from sampan.api.codec import json, protobuf
 
-    return json.encode(protobuf.decode(value))
+    raw = json.encode(protobuf.decode(value)) if value.startswith(protobuf.PREFIX) else value
+    if json.read_kind(raw)[0] != codec.kind.api_version:
+        raw = json.encode(conversion.convert(json.read_any(raw), codec.kind))
+    obj = codec.decode(raw)
+    strategy.default(obj)
+    return codec.encode(obj)
 
 
 def _converted(stored: GroupVersionKind, value: bytes) -> bytes:

@@ -80,10 +80,10 @@ class Cacher:
     ) -> None:
         """Create the cache of one resource.
 
-        `decode` makes the object from the bytes of an item, for `object`; `decode_value` converts stored protobuf
-        values to JSON; `convert_value` converts JSON of another kind or version, as stored by older servers, to that of
-        the shape. `current_revision` lets the cachers of one backend share their requests (`SharedRevision`); the
-        budgets let those of one server share their limits.
+        `decode` makes the object from the bytes of an item, for `object`; `decode_value` converts what kube-apiserver
+        stored, protobuf or JSON with a newline, to JSON; `convert_value` converts JSON of another kind or version, as
+        stored by older servers, to that of the shape. `current_revision` lets the cachers of one backend share their
+        requests (`SharedRevision`); the budgets let those of one server share their limits.
         """
         self.shape = shape
         self._backend = backend

@@ -62,6 +62,9 @@ def _rearranged(value: bytes, revision: int, head: bytes) -> tuple[bytes, bytes]
 
 _PROTOBUF = b"k8s\x00"
 _ENCRYPTED = b"k8s:enc:"
+_NEWLINE = b"\n"
+"""The end of the JSON that kube-apiserver stores. JSON of Sampan has none, so that its values are recognized at no
+cost."""
 
 
 _REPLACED = object()
@@ -128,7 +131,7 @@ class ItemMaker:
     def make(self, key: str, value: bytes, revision: int, like: Item | None = None) -> Item:
         """Create an item; it shares equal parts with `like`, the previous item of the key. Raise `CorruptValue`."""
         try:
-            if value.startswith(_PROTOBUF):
+            if value.startswith(_PROTOBUF) or value.endswith(_NEWLINE):
                 value = self._decode_value(value)
             elif value.startswith(_ENCRYPTED):
                 raise Undecipherable(key, f"it is encrypted with {_key_of(value)}, which no configured key can decrypt")

@@ -225,5 +225,7 @@ DecodeValue = Callable[[bytes], bytes]
 
 
 def no_decoder(value: bytes) -> bytes:
-    """The `decode_value` of a server that reads JSON only."""
+    """The `decode_value` of a server that reads JSON only, and leaves the JSON of other servers as it is."""
+    if value.startswith(b"{"):
+        return value
     raise msgspec.DecodeError(f"no decoder for values that begin with {cast(object, value[:4])!r}")

@@ -24,9 +24,10 @@ from sampan.api.codec.protobuf.envelope import (
     wrap,
 )
 from sampan.api.codec.protobuf.table import UnknownKindError
-from sampan.api.codec.protobuf.wire import ProtobufError
+from sampan.api.codec.protobuf.wire import PREFIX, ProtobufError
 
 __all__ = [
+    "PREFIX",
     "ProtobufError",
     "Unframer",
     "UnknownKindError",
