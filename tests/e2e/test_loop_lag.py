@@ -183,6 +183,45 @@ def _device_class(selectors: int) -> dict[str, Any]:
     return {"metadata": {"name": "slow"}, "spec": {"selectors": selector}}
 
 
+def _definition(plural: str, sections: int) -> dict[str, Any]:
+    """A definition of about 19 KB a section, with the keywords of generated schemas."""
+    text = "A description of a field with as many words as the descriptions of most fields have. " * 2
+    leaves: list[dict[str, Any]] = [
+        {"type": "string", "description": text, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63},
+        {"type": "integer", "description": text, "default": 1, "minimum": 0},
+        {"type": "array", "description": text, "maxItems": 9, "items": {"type": "string", "enum": ["a", "b"]}},
+        {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True, "description": text},
+    ]
+    fields = {f"field{number}": leaves[number % len(leaves)] for number in range(12)}
+    rules = [{"rule": "!has(self.field1) || self.field1 < 10", "message": "field1 must be below 10"}]
+    entry = {"type": "object", "properties": fields, "x-kubernetes-validations": rules}
+    section = {"type": "object", "properties": {f"entry{number}": entry for number in range(6)}}
+    spec = {"type": "object", "properties": {f"section{number}": section for number in range(sections)}}
+    schema = {"type": "object", "properties": {"spec": spec}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": plural, "kind": plural.capitalize()}
+    declared = {"group": "lag.example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+    return {"metadata": {"name": f"{plural}.lag.example.com"}, "spec": declared}
+
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+DISCOVERY = ("/openapi/v3", "/openapi/v3/apis/lag.example.com/v1", "/openapi/v2", "/apis", "/apis/lag.example.com/v1")
+
+
+def _definition_requests(plural: str, sections: int) -> list[tuple[str, str, Any, str]]:
+    """Define a resource, look at what describes it, write an object, remove all of it."""
+    custom = {"apiVersion": "lag.example.com/v1", "kind": plural.capitalize(), "metadata": {"name": "a"}}
+    objects = f"/apis/lag.example.com/v1/namespaces/default/{plural}"
+    return [
+        ("POST", DEFINITIONS, _definition(plural, sections), JSON),
+        ("PATCH", f"{DEFINITIONS}/{plural}.lag.example.com", {"metadata": {"labels": {"a": "b"}}}, MERGE),
+        *(("GET", path, b"", JSON) for path in DISCOVERY),
+        ("POST", objects, {**custom, "spec": {"section0": {"entry0": {"field1": 3}}}}, JSON),
+        ("GET", objects, b"", JSON),
+        ("DELETE", f"{DEFINITIONS}/{plural}.lag.example.com", b"", JSON),
+    ]
+
+
 LARGE: dict[str, list[tuple[str, str, Any, str]]] = {
     "YAML with repeated keys": [("POST", REVIEWS, _repeated(REVIEW, b"a: 1\n"), YAML)],
     "a long list in YAML": [("POST", REVIEWS, _repeated(REVIEW + b"x: [a", b",aaaa", b"]"), YAML)],
@@ -230,6 +269,8 @@ LARGE: dict[str, list[tuple[str, str, Any, str]]] = {
         ("PUT", f"{DEVICE_CLASSES}/slow", _device_class(7), JSON),
         ("DELETE", f"{DEVICE_CLASSES}/slow", b"", JSON),
     ],
+    "a large definition": _definition_requests("large", 10),
+    "a definition of the largest size": _definition_requests("largest", 60),
     "server-side apply": [
         ("PATCH", f"{MAPS}/applied?fieldManager=a", _map("applied", 20_000), APPLY),
         ("PATCH", f"{MAPS}/applied?fieldManager=b&force=1", _map("applied", 20_000), APPLY),

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _RETRY_S = 0.2
+_INLINE_SCHEMA_BYTES = 64 << 10
+"""Schemas above this size are compressed in a thread."""
 _DELETE_BATCH = 64
 """How many objects of a deleted definition are deleted concurrently."""
 
@@ -115,7 +117,7 @@ class DefinitionController:
         name, spec = definition.name, definition.spec
         self._names[name] = spec.group, definition.status.acceptedNames
         if definition.is_terminating:
-            self._serve(definition)
+            await self._serve(definition)
             if CLEANUP_FINALIZER in definition.metadata.finalizers and name not in self._finalizations:
                 self._finalizations[name] = group.create_task(self._finalize(name))
             return
@@ -124,7 +126,7 @@ class DefinitionController:
         is_changed = status != definition.status
         definition.status = status
         self._names[name] = spec.group, status.acceptedNames
-        self._serve(definition)
+        await self._serve(definition)
         if is_changed:
             await self._write_status(definition, item.revision)
 
@@ -135,7 +137,7 @@ class DefinitionController:
 
     # -- serving -----------------------------------------------------------------------------------------------------
 
-    def _serve(self, definition: ResourceDefinition) -> None:
+    async def _serve(self, definition: ResourceDefinition) -> None:
         """Serve the resources of an established definition; stop serving those of any other."""
         name, served = definition.name, self._served.get(definition.name)
         if not definition.has(ESTABLISHED):
@@ -147,16 +149,13 @@ class DefinitionController:
             if served.is_terminating != definition.is_terminating:
                 self._served[name] = self._with_new_behaviour(definition, served)
             return
-        schemas = {part.resource.version: part.resource.schema for part in served.resources} if served else {}
+        schemas = await self._schemas(definition, served)
         self._withdraw(name)
         conversion, resources = self._conversion(definition), []
         for version in definition.spec.versions:
-            if not version.served:
+            if version.name not in schemas:
                 continue
-            schema, kept = CustomSchema(version.schema_json), schemas.get(version.name)
-            if isinstance(kept, CustomSchema) and kept.digest == schema.digest:
-                schema = kept
-            custom = declare_resource(definition, version, schema, conversion)
+            custom = declare_resource(definition, version, schemas[version.name], conversion)
             if self._is_builtin(custom):
                 log.warning("custom resource definition %s is not served: the resource is built in", name)
                 continue
@@ -164,6 +163,24 @@ class DefinitionController:
             self._registry.set_behaviour(custom.resource, custom.behaviour)
             self._scheme.add(custom.resource)
         self._served[name] = _ServedDefinition(identity, definition.is_terminating, resources)
+
+    async def _schemas(
+        self, definition: ResourceDefinition, served: _ServedDefinition | None
+    ) -> dict[str, CustomSchema]:
+        """Return the schemas of the served versions. Those that have not changed stay the same objects, with all that
+        has been compiled; large ones are compressed in a thread."""
+        present = {part.resource.version: part.resource.schema for part in served.resources} if served else {}
+        schemas: dict[str, CustomSchema] = {}
+        for version in definition.spec.versions:
+            if not version.served:
+                continue
+            source, kept = version.schema_json, present.get(version.name)
+            is_large = len(source) > _INLINE_SCHEMA_BYTES
+            schema = await asyncio.to_thread(CustomSchema, source) if is_large else CustomSchema(source)
+            if isinstance(kept, CustomSchema) and kept.digest == schema.digest:
+                schema = kept
+            schemas[version.name] = schema
+        return schemas
 
     def _is_builtin(self, custom: CustomResource) -> bool:
         resource = custom.resource

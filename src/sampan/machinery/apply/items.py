@@ -4,12 +4,16 @@ Equality of JSON values in structured merge: 1 and 1.0 are equal, 1 and true are
 
 from typing import Any
 
+import msgspec
+
 from sampan.machinery.apply import elements
 from sampan.machinery.apply.atoms import MISSING, Atom
 
+_encode = msgspec.json.Encoder().encode
+
 
 def equal(left: Any, right: Any) -> bool:
-    return left is right or (left == right and _agree(left, right))
+    return left is right or (left == right and (_encode(left) == _encode(right) or _agree(left, right)))
 
 
 def _agree(left: Any, right: Any) -> bool:

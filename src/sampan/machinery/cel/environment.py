@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from sampan.api.limits import CEL_CACHED_CHARACTERS, CEL_COST
@@ -20,6 +21,8 @@ from sampan.machinery.cel.runtime.operators import NO_OVERLOAD, BoolKey, key_val
 from sampan.machinery.cel.syntax.ast import ExpressionNode
 from sampan.machinery.cel.syntax.parser import parse
 
+_TOO_DEEP = "expression recursion limit exceeded"
+
 
 class Result(NamedTuple):
     value: Any
@@ -27,7 +30,7 @@ class Result(NamedTuple):
 
 
 class Program:
-    """A compiled expression."""
+    """An expression that has been checked. It is compiled with its first evaluation at the latest."""
 
     __slots__ = (
         "_has_bool_keys",
@@ -45,18 +48,30 @@ class Program:
         self,
         text: str,
         tree: ExpressionNode,
-        run: Run,
         *,
         names: Sequence[str],
-        local_slots: int,
         result_type: Type,
         estimated_cost: Range,
         cost_limit: int,
-        has_bool_keys: bool,
     ) -> None:
         self.text, self.tree, self.result_type, self.estimated_cost = text, tree, result_type, estimated_cost
-        self._run, self._names, self._limit, self._has_bool_keys = run, tuple(names), cost_limit, has_bool_keys
-        self._locals: list[Any] = [None] * local_slots
+        self._names, self._limit, self._has_bool_keys = tuple(names), cost_limit, False
+        self._run: Run | None = None
+        self._locals: list[Any] = []
+
+    def compile(self) -> Run:
+        """Compile the expression, if it is not compiled yet, and return the function that evaluates it. Raise
+        CompileError."""
+        if self._run is None:
+            compiler = Compiler(self._names)
+            try:
+                run = compiler.compile(self.tree)
+            except RecursionError:
+                raise CompileError(format_issues(self.text, [Issue(0, _TOO_DEEP)])) from None
+            self._locals = [None] * (compiler.slots - 2 - len(self._names))
+            self._has_bool_keys = compiler.has_bool_keys
+            self._run = run
+        return self._run
 
     def evaluate(self, variables: Mapping[str, Any], cost_limit: int | None = None) -> Any:
         """Return the value as plain Python objects. Raise CelError. `cost_limit` overrides the limit of the
@@ -66,17 +81,18 @@ class Program:
     def run(self, variables: Mapping[str, Any], cost_limit: int | None = None) -> Result:
         """Return the value and the cost of the evaluation. Raise CelError."""
         limit = self._limit if cost_limit is None else cost_limit
+        evaluate = self._run or self.compile()
         try:
             frame: list[Any] = [0, limit, *[variables[name] for name in self._names], *self._locals]
         except KeyError as error:
             raise EvaluationError(f"no such attribute(s): {error.args[0]}") from None
         try:
-            value = self._run(frame)
+            value = evaluate(frame)
         except (TypeError, AttributeError):
             # The value of a variable does not have its declared type.
             raise EvaluationError(NO_OVERLOAD) from None
         except RecursionError:
-            raise EvaluationError("expression recursion limit exceeded") from None
+            raise EvaluationError(_TOO_DEEP) from None
         if frame[0] > limit:
             raise CostLimitExceeded
         return Result(_plain(value) if self._has_bool_keys else value, frame[0])
@@ -126,43 +142,50 @@ class Environment:
         """`libraries` are added to those of Kubernetes."""
         objects = [type_ for type_ in variables.values() if isinstance(type_, ObjectType)]
         self._variables = dict(variables)
-        self._library = merge((*kubernetes(), *libraries, Library(types=(*types, *objects))))
+        self._library = _merged(tuple(libraries)).with_types((*types, *objects))
         self._cost_limit, self._is_homogeneous = cost_limit, is_homogeneous
         self._programs = _ProgramCache(CEL_CACHED_CHARACTERS)
 
     def compile(self, source: str) -> Program:
-        """Return the program of a source, cached by source. Raise CompileError.
+        """Return the compiled program of a source, cached by source. Raise CompileError.
 
         It takes up to 15 microseconds for each character of the source.
         """
+        program = self.check(source)
+        program.compile()
+        return program
+
+    def check(self, source: str) -> Program:
+        """Return the program of a source with its type and estimated cost, as `compile` does, but do not compile it:
+        most rules of stored schemas are never evaluated."""
         program = self._programs.get(source)
         if program is None:
             try:
-                program = self._compile(source)
+                program = self._check(source)
             except RecursionError:
-                message = "expression recursion limit exceeded"
-                raise CompileError(format_issues(source, [Issue(0, message)])) from None
+                raise CompileError(format_issues(source, [Issue(0, _TOO_DEEP)])) from None
             self._programs.add(source, program)
         return program
 
-    def _compile(self, source: str) -> Program:
+    def _check(self, source: str) -> Program:
         tree = parse(source, self._library.macros)
         checker = Checker(source, self._variables, self._library, is_homogeneous=self._is_homogeneous)
         result_type = checker.check(tree)
         check_literals(source, tree)
-        compiler = Compiler(tuple(self._variables))
-        run = compiler.compile(tree)
         return Program(
             source,
             tree,
-            run,
             names=tuple(self._variables),
-            local_slots=compiler.slots - 2 - len(self._variables),
             result_type=result_type,
             estimated_cost=Estimator(self._variables).cost(tree),
             cost_limit=self._cost_limit,
-            has_bool_keys=compiler.has_bool_keys,
         )
+
+
+@cache
+def _merged(libraries: tuple[Library, ...]) -> Library:
+    """Return the libraries of Kubernetes together with others."""
+    return merge((*kubernetes(), *libraries))
 
 
 def _plain(value: Any) -> Any:

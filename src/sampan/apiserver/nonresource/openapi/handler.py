@@ -43,8 +43,8 @@ class OpenApiHandler:
         self._registry = registry
         self._generation = -1
         self._contents: OpenApiContents | None = None
-        self._kept: dict[str, bytes] = {}
-        """Generated documents, compressed; the most recently used last."""
+        self._kept: dict[str, tuple[str, bytes]] = {}
+        """Hash and compressed text of generated documents; the most recently used last."""
         self._hashes: dict[str, str] = {}
 
     async def handle(self, call: Call) -> ApiResponse:
@@ -75,7 +75,7 @@ class OpenApiHandler:
             headers |= {"Cache-Control": "public, immutable", "Expires": _next_year(self._registry.clock.now())}
         if _is_current(call, headers):
             return RawResponse(b"", JSON, 304, headers)
-        packed = await self._document(f"v3 {name}", lambda: _v3_document(contents, name))
+        packed = await self._document(f"v3 {name}", hash, lambda: _v3_document(contents, name))
         return _packed(call, packed, JSON, headers)
 
     async def _v2(self, call: Call) -> ApiResponse:
@@ -93,18 +93,17 @@ class OpenApiHandler:
             return RawResponse(b"", code=406, headers={"Vary": "Accept"})
         if _is_current(call, headers):
             return RawResponse(b"", content_type, 304, headers)
-        packed = await self._document(f"v2 {content_type}", lambda: make(contents))
+        packed = await self._document(f"v2 {content_type}", hash, lambda: make(contents))
         return _packed(call, packed, content_type, headers)
 
     # -- caches ------------------------------------------------------------------------------------------------------
 
     def _now(self) -> OpenApiContents:
-        """Return the current contents; the caches are cleared if resources were added or removed."""
+        """Return the current contents; hashes are computed again if resources were added or removed."""
         from sampan.apiserver.nonresource.openapi.documents import OpenApiContents
 
         if self._contents is None or self._generation != self._registry.scheme.generation:
             self._contents, self._generation = OpenApiContents(self._registry), self._registry.scheme.generation
-            self._kept.clear()
             self._hashes.clear()
         return self._contents
 
@@ -117,13 +116,14 @@ class OpenApiHandler:
         self._hashes[name] = _digest("\n".join(parts).encode())
         return self._hashes[name]
 
-    async def _document(self, key: str, make: Callable[[], bytes]) -> bytes:
-        packed = self._kept.pop(key, None)
-        if packed is None:
+    async def _document(self, key: str, hash: str, make: Callable[[], bytes]) -> bytes:
+        """Return the document, which is generated only if the hash of its content has changed."""
+        kept_hash, packed = self._kept.pop(key, ("", b""))
+        if kept_hash != hash:
             packed = await asyncio.to_thread(lambda: zlib.compress(make(), 1, 16 + zlib.MAX_WBITS))
             if len(self._kept) >= _MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
-        self._kept[key] = packed
+        self._kept[key] = hash, packed
         return packed
 
 

@@ -11,7 +11,7 @@ from sampan.api.go_compat.internal_view import shown
 from sampan.api.limits import CUSTOM_RULE_ESTIMATE, CUSTOM_SCHEMA_ESTIMATE, REQUEST_BODY_BYTES
 from sampan.api.schema import from_openapi
 from sampan.api.types.apiextensions_v1 import ValidationRule
-from sampan.apiserver.registry.custom.rules import CompiledRule, RuleScope
+from sampan.apiserver.registry.custom.rules import CheckedRule, RuleScope
 from sampan.apiserver.registry.validation import FieldErrors
 
 Source = Mapping[str, Any]
@@ -117,12 +117,12 @@ def validate_expressions(
     count = REQUEST_BODY_BYTES // (scope.min_size + 1) if cardinality is None else cardinality
     for index, rule in enumerate(source[RULES]):
         if rule.get("rule", "").strip():
-            compiled = CompiledRule(rule, scope)
-            yield from _validate_costs(compiled, f"{at}.{RULES}[{index}]", count, costs)
-            yield from _validate_rule(compiled, f"{at}.{RULES}[{index}]", uncorrelated_at)
+            checked = CheckedRule(rule, scope)
+            yield from _validate_costs(checked, f"{at}.{RULES}[{index}]", count, costs)
+            yield from _validate_rule(checked, f"{at}.{RULES}[{index}]", uncorrelated_at)
 
 
-def _validate_costs(rule: CompiledRule, at: str, count: int, costs: RuleCosts) -> FieldErrors:
+def _validate_costs(rule: CheckedRule, at: str, count: int, costs: RuleCosts) -> FieldErrors:
     for field, name, program, times in (
         ("rule", "estimated rule cost", rule.program, count),
         ("messageExpression", "estimated messageExpression cost", rule.message_program, 1),
@@ -135,7 +135,7 @@ def _validate_costs(rule: CompiledRule, at: str, count: int, costs: RuleCosts) -
         costs.add(f"{at}.{field}", cost)
 
 
-def _validate_rule(rule: CompiledRule, at: str, uncorrelated_at: str) -> FieldErrors:
+def _validate_rule(rule: CheckedRule, at: str, uncorrelated_at: str) -> FieldErrors:
     if rule.error:
         yield FieldError.invalid(f"{at}.rule", _shown_rule(rule.source), rule.error)
     if rule.message_error:

@@ -84,10 +84,11 @@ def _validate_defaults(source: Source, at: str) -> FieldErrors:
     """Yield the errors of default values, which must be valid, and must not have fields that the schema lacks."""
     if source.get("default") is not None:
         yield from _validate_default(source, f"{at}.default")
-    if isinstance(source.get("items"), Mapping):
+    if isinstance(source.get("items"), dict):
         yield from _validate_defaults(source["items"], f"{at}.items")
     for name, child in (source.get("properties") or {}).items():
-        yield from _validate_defaults(child, f"{at}.properties[{name}]")
+        if not is_plain_scalar(child):
+            yield from _validate_defaults(child, f"{at}.properties[{name}]")
 
 
 def _validate_default(source: Source, at: str) -> FieldErrors:
@@ -143,8 +144,6 @@ class _SchemaWalk:
         self._evaluates_rules, self.costs = evaluates_rules, RuleCosts()
 
     def validate(self, source: Source, at: str, place: _SchemaPosition) -> FieldErrors:
-        if is_plain_scalar(source):
-            return
         field_errors = list(self._validate_schema(source, at, place))
         yield from field_errors
         yield from validate_rule_fields(source, at)
@@ -163,14 +162,15 @@ class _SchemaWalk:
         if source.get("uniqueItems"):
             text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
             yield FieldError.forbidden(f"{at}.uniqueItems", text)
-        below = replace(place, is_root=False)
+        below = replace(place, is_root=False) if place.is_root else place
         yield from self._validate_members(source, at, place, below)
-        if isinstance(source.get("not"), Mapping):
+        if isinstance(source.get("not"), dict):
             yield from self.validate(source["not"], f"{at}.not", below)
         for key in ("allOf", "oneOf", "anyOf"):
             for index, child in enumerate(source.get(key) or ()):
-                yield from self.validate(child, f"{at}.{key}[{index}]", below)
-        if isinstance(source.get("items"), Mapping):
+                if not is_plain_scalar(child):
+                    yield from self.validate(child, f"{at}.{key}[{index}]", below)
+        if isinstance(source.get("items"), dict) and not is_plain_scalar(source["items"]):
             is_correlated = source.get("x-kubernetes-list-type") == "map"
             inner = replace(
                 below,
@@ -190,13 +190,15 @@ class _SchemaWalk:
         if additional is not None and additional is not True and source.get("properties"):
             text = "additionalProperties and properties are mutual exclusive"
             yield FieldError.forbidden(f"{at}.additionalProperties", text)
-        if isinstance(additional, Mapping):
+        if isinstance(additional, dict) and not is_plain_scalar(additional):
             inner = replace(below, cardinality=place.inside(source.get("maxProperties")))
             if place.is_inside_metadata:
                 inner = replace(inner, forbids_defaults="inside additionalProperties applying to object metadata")
             yield from self.validate(additional, f"{at}.additionalProperties", inner)
         is_object = place.is_root or bool(source.get("x-kubernetes-embedded-resource"))
         for name, child in (source.get("properties") or {}).items():
+            if is_plain_scalar(child):
+                continue
             inner = below
             if is_object and name in _OBJECT_FIELDS:
                 reason = f"in top-level {name}" if place.is_root else below.forbids_defaults
@@ -255,9 +257,9 @@ def _validate_list_type(source: Source, at: str) -> FieldErrors:
             yield FieldError.required(key_at, "must not be empty if x-kubernetes-list-type is map")
         if items is None:
             yield FieldError.required(f"{at}.items", "must have a schema if x-kubernetes-list-type is map")
-        if isinstance(items, Mapping):
+        if isinstance(items, dict):
             yield from _validate_map_keys(items, keys, key_at, f"{at}.items")
-    elif list_type == "set" and isinstance(items, Mapping):
+    elif list_type == "set" and isinstance(items, dict):
         yield from _validate_set_items(items, f"{at}.items")
 
 

@@ -33,6 +33,11 @@ _FORBIDDEN_BELOW: Final = {
 }
 """Keywords that no schema inside of a combination may have."""
 _COMBINATIONS: Final = ("anyOf", "allOf", "oneOf")
+_COMBINED: Final = frozenset(_COMBINATIONS)
+_SINGLE: Final = ("items", "additionalProperties", "not")
+"""Keywords whose value is one schema."""
+_NOT_STRUCTURAL: Final = frozenset([*_UNSUPPORTED, "items", "x-kubernetes-preserve-unknown-fields"])
+"""Keywords that can keep a schema from being structural."""
 _INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
 
 
@@ -57,19 +62,38 @@ def depth_of(source: Source) -> int:
     depth, level = 0, [source]
     while level:
         depth += 1
-        level = [child for parent in level for _, child in _children(parent)]
+        level = [child for parent in level if not is_plain_scalar(parent) for child in _subschemas(parent)]
     return depth
 
 
 def is_convertible(source: Source) -> bool:
     """Whether the schema has none of the keywords that structural schemas lack, which other checks report."""
-    if is_plain_scalar(source):
-        return True
-    if any(source.get(key) for key in _UNSUPPORTED) or isinstance(source.get("items"), list):
-        return False
-    if source.get("x-kubernetes-preserve-unknown-fields") is False:
-        return False
-    return all(is_convertible(child) for _, child in _children(source))
+    pending = [source]
+    while pending:
+        schema = pending.pop()
+        if is_plain_scalar(schema):
+            continue
+        if not _NOT_STRUCTURAL.isdisjoint(schema) and _is_not_structural(schema):
+            return False
+        pending += _subschemas(schema)
+    return True
+
+
+def _is_not_structural(source: Source) -> bool:
+    return (
+        any(source.get(key) for key in _UNSUPPORTED)
+        or isinstance(source.get("items"), list)
+        or source.get("x-kubernetes-preserve-unknown-fields") is False
+    )
+
+
+def _subschemas(source: Source) -> list[Source]:
+    """Return the schemas directly below a schema, including those of combinations."""
+    children = [*(source.get("properties") or {}).values()]
+    children += [child for key in _SINGLE if isinstance(child := source.get(key), dict)]
+    if not _COMBINED.isdisjoint(source):
+        children += [child for key in _COMBINATIONS for child in source.get(key) or ()]
+    return children
 
 
 def _children(source: Source) -> Iterator[tuple[str, Source]]:
@@ -78,16 +102,16 @@ def _children(source: Source) -> Iterator[tuple[str, Source]]:
     for key in _COMBINATIONS:
         for index, child in enumerate(source.get(key) or ()):
             yield f"{key}[{index}]", child
-    if isinstance(source.get("not"), Mapping):
+    if isinstance(source.get("not"), dict):
         yield "not", source["not"]
 
 
 def _parts(source: Source) -> Iterator[tuple[str, Source]]:
-    if isinstance(source.get("items"), Mapping):
+    if isinstance(source.get("items"), dict):
         yield "items", source["items"]
     for name, child in (source.get("properties") or {}).items():
         yield f"properties[{name}]", child
-    if isinstance(source.get("additionalProperties"), Mapping):
+    if isinstance(source.get("additionalProperties"), dict):
         yield "additionalProperties", source["additionalProperties"]
 
 
@@ -98,18 +122,16 @@ def validate_structural(source: Source, at: str) -> list[FieldError]:
 
 
 def _validate_invariants(source: Source, level: str, at: str) -> FieldErrors:
-    if level != ROOT and is_plain_scalar(source):
-        return
     if source.get("type") == "array" and source.get("items") is None:
         yield FieldError.required(f"{at}.items", "must be specified")
     for step, child in _parts(source):
-        if step != "additionalProperties":
+        if step != "additionalProperties" and not is_plain_scalar(child):
             yield from _validate_invariants(child, ITEM if step == "items" else FIELD, f"{at}.{step}")
     additional = source.get("additionalProperties")
     if additional is not None:
         if level == ROOT:
             yield FieldError.forbidden(f"{at}.additionalProperties", "must not be used at the root")
-        if isinstance(additional, Mapping):
+        if isinstance(additional, dict) and not is_plain_scalar(additional):
             yield from _validate_invariants(additional, FIELD, f"{at}.additionalProperties")
     yield from _validate_extensions(source, at)
     yield from _validate_values(source, at, *_int_or_string_exceptions(source))
@@ -185,7 +207,7 @@ def _validate_values(source: Source, at: str, skips_any_of: bool, skips_first: b
                 continue
             is_exception = key == "allOf" and index == 0 and skips_first
             yield from _validate_nested(child, f"{at}.{key}[{index}]", skips_any_of=is_exception)
-    if isinstance(source.get("not"), Mapping):
+    if isinstance(source.get("not"), dict):
         yield from _validate_nested(source["not"], f"{at}.not")
     if pattern := source.get("pattern"):
         try:

@@ -151,14 +151,14 @@ def _is_known(kind: str, name: str) -> bool:
 
 
 def _parts(schema: JSONSchemaProps) -> Iterator[JSONSchemaProps]:
-    """Yield the schema and all schemas nested in it."""
-    yield schema
-    for group in (schema.allOf, schema.oneOf, schema.anyOf, schema.properties.values(), schema.definitions.values()):
-        for part in group:
-            yield from _parts(part)
-    items = schema.items if isinstance(schema.items, list) else [schema.items]
-    for single in (*items, schema.not_, schema.additionalProperties, schema.additionalItems):
-        if isinstance(single, JSONSchemaProps):
-            yield from _parts(single)
-    for part in schema.patternProperties.values():
-        yield from _parts(part)
+    """Yield the schema and all schemas nested in it, in order."""
+    pending = [schema]
+    while pending:
+        part = pending.pop()
+        yield part
+        items = part.items if isinstance(part.items, list) else [part.items]
+        children: list[JSONSchemaProps | bool | None] = [
+            *(*part.allOf, *part.oneOf, *part.anyOf, *part.properties.values(), *part.definitions.values()),
+            *(*items, part.not_, part.additionalProperties, part.additionalItems, *part.patternProperties.values()),
+        ]
+        pending += [child for child in reversed(children) if isinstance(child, JSONSchemaProps)]

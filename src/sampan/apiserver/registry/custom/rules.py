@@ -37,12 +37,12 @@ class RuleScope:
         """The size of the smallest value in JSON, in bytes, from which the number of values in a request follows."""
         self._environments: dict[bool, Environment] = {}
 
-    def compile(self, source: str, *, has_optional_old: bool) -> Program:
-        """Compile an expression. Raise CompileError."""
+    def check(self, source: str, *, has_optional_old: bool) -> Program:
+        """Check an expression. Raise CompileError."""
         environment = self._environments.get(has_optional_old)
         if environment is None:
             environment = self._environments[has_optional_old] = self._environment(has_optional_old)
-        return environment.compile(source)
+        return environment.check(source)
 
     def _environment(self, has_optional_old: bool) -> Environment:
         from sampan.machinery.cel.checker.types import optional_of
@@ -54,7 +54,7 @@ class RuleScope:
         return Environment({"self": self._type, "oldSelf": old_type})
 
 
-class CompiledRule:
+class CheckedRule:
     """One rule. `error` and `message_error` say why an expression cannot be used."""
 
     def __init__(self, source: Mapping[str, Any], scope: RuleScope) -> None:
@@ -65,22 +65,28 @@ class CompiledRule:
         self.program: Program | None = None
         self.message_program: Program | None = None
         try:
-            self.program = scope.compile(self.rule, has_optional_old=self.has_optional_old)
+            self.program = scope.check(self.rule, has_optional_old=self.has_optional_old)
             if self.program.result_type.kind != "bool":
                 self.error = "cel expression must evaluate to a bool"
         except CompileError as error:
             self.error = f"compilation failed: {error}"
         if message := source.get("messageExpression", "").strip():
-            self._compile_message(message, scope)
+            self._check_message(message, scope)
         self.uses_old = self.program is not None and _names_old_value(self.program)
 
-    def _compile_message(self, source: str, scope: RuleScope) -> None:
+    def _check_message(self, source: str, scope: RuleScope) -> None:
         try:
-            self.message_program = scope.compile(source, has_optional_old=self.has_optional_old)
+            self.message_program = scope.check(source, has_optional_old=self.has_optional_old)
             if self.message_program.result_type.kind != "string":
                 self.message_error = "messageExpression must evaluate to a string"
         except CompileError as error:
             self.message_error = f"messageExpression compilation failed: {error}"
+
+    def compile(self) -> None:
+        """Compile the expressions, so that evaluations need not."""
+        for program in (self.program, self.message_program):
+            if program is not None:
+                program.compile()
 
     @property
     def message(self) -> str:
@@ -213,7 +219,9 @@ def _compile_rules(schema: Schema, *, is_resource: bool) -> Validate | None:
     from sampan.machinery.cel.schemas import value_adapter
 
     scope = RuleScope(schema, is_resource=is_resource)
-    rules = [CompiledRule(source, scope) for source in sources]
+    rules = [CheckedRule(source, scope) for source in sources]
+    for rule in rules:
+        rule.compile()
     adapt = value_adapter(schema) or _unchanged
     shown_type = schema.type or "object"
 
@@ -250,12 +258,12 @@ class _Variables:
         self.plain = {"self": value, "oldSelf": None if old is UNCORRELATED else old}
         self.optional = {"self": value, "oldSelf": NONE if old is UNCORRELATED else OptionalValue(old)}
 
-    def of(self, rule: CompiledRule) -> dict[str, Any]:
+    def of(self, rule: CheckedRule) -> dict[str, Any]:
         return self.optional if rule.has_optional_old else self.plain
 
 
 def _evaluate(
-    rule: CompiledRule, value: Any, variables: _Variables, path: str, shown_type: str, evaluation: _Evaluation
+    rule: CheckedRule, value: Any, variables: _Variables, path: str, shown_type: str, evaluation: _Evaluation
 ) -> Iterator[FieldError]:
     """Yield the error of a rule that does not hold, or cannot be evaluated."""
     at = path or _ROOT
@@ -297,7 +305,7 @@ def _joined(path: str, field_path: str) -> str:
     return path + relative if relative.startswith("[") else f"{path}.{relative}"
 
 
-def _failure(rule: CompiledRule, at: str, value: Any, variables: _Variables, evaluation: _Evaluation) -> FieldError:
+def _failure(rule: CheckedRule, at: str, value: Any, variables: _Variables, evaluation: _Evaluation) -> FieldError:
     message = _message(rule, variables, evaluation) or rule.message
     match rule.source.get("reason"):
         case "FieldValueForbidden":
@@ -309,7 +317,7 @@ def _failure(rule: CompiledRule, at: str, value: Any, variables: _Variables, eva
     return FieldError.invalid(at, value, message)
 
 
-def _message(rule: CompiledRule, variables: _Variables, evaluation: _Evaluation) -> str:
+def _message(rule: CheckedRule, variables: _Variables, evaluation: _Evaluation) -> str:
     """Return the text of the rule's messageExpression; empty if it has none, or if that fails."""
     if rule.message_program is None:
         return ""

@@ -35,13 +35,17 @@ class Overload:
     """Whether `run` checks the types of its arguments itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Library:
     """The contribution of a library to the language: functions by name, macros, and type names."""
 
     functions: Mapping[str, Sequence[Overload]] = field(default_factory=dict)
     macros: Mapping[Key, Macro] = field(default_factory=dict)
     types: Sequence[Type] = ()
+
+    def with_types(self, types: Sequence[Type]) -> Library:
+        """Return the library with further types."""
+        return Library(self.functions, self.macros, (*self.types, *types))
 
 
 def function(
