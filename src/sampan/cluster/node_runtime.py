@@ -115,7 +115,7 @@ async def _cri(config: RuntimeConfig, clock: Clock, on_pod_change: PodCallback) 
     from sampan.network.pods import bridge_for
     from sampan.runtimes.cri import CriRuntime
 
-    network = await _engine_network(config) if config.makes_network else None
+    network = await _engine_network(config, clock) if config.makes_network else None
     bridge = bridge_for(str(config.directory))
     runtime = CriRuntime(
         endpoint=config.endpoint,
@@ -129,8 +129,12 @@ async def _cri(config: RuntimeConfig, clock: Clock, on_pod_change: PodCallback) 
     )
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(_held_bridge(bridge))
-        if config.stops_pods and network is not None:
-            stack.push_async_callback(network.remove_all)
+        if network is not None:
+            if config.stops_pods:
+                stack.push_async_callback(network.remove_all)
+            checks = Background()
+            checks.start(network.run())
+            stack.push_async_callback(checks.stop)
         await stack.enter_async_context(runtime)
         if config.stops_pods:
             stack.push_async_callback(runtime.shut_down)
@@ -189,7 +193,7 @@ def _supply(config: RuntimeConfig) -> ImageSupply:
     return ImageSupply(directory=config.directory, store=ImageStore(config.images))
 
 
-async def _engine_network(config: RuntimeConfig) -> EngineNetwork:
+async def _engine_network(config: RuntimeConfig, clock: Clock) -> EngineNetwork:
     """Return a network that is configured in the CNI directory of the engine."""
     from sampan.network.pods import BridgeConfig, CniNetwork, bridge_for
     from sampan.runtimes.cri import settings_of
@@ -200,6 +204,7 @@ async def _engine_network(config: RuntimeConfig) -> EngineNetwork:
             bridge=bridge_for(str(config.directory)), cluster_cidrs=config.cluster_cidrs, mtu=config.mtu
         ),
         state=config.directory / "network",
+        clock=clock,
         directory=settings.network_directory,
         plugin_directories=settings.plugin_directories,
     )

@@ -35,8 +35,8 @@ def vanished_bridges(
     """Return the names of bridges whose links and tables have no owner. Pure.
 
     `held` are the bridges of running processes. A bridge whose alias names an existing directory belongs to a cluster
-    that will remove it, and a bridge without an alias to a CNI plug-in. Links and tables without a bridge are left from
-    an interrupted removal. The tables must be listed before the links: a bridge is created before its table.
+    that will remove it, and a bridge without an alias to another program. Links and tables without a bridge are left
+    from an interrupted removal. The tables must be listed before the links: a bridge is created before its table.
     """
     by_name = {link.name: link for link in links}
     vanished = set()

@@ -43,6 +43,9 @@ class EngineNetwork(Protocol):
     async def apply(self, cidrs: Sequence[str]) -> None:
         """Configure the engine to allocate the addresses of new pods from these pod CIDRs."""
 
+    async def run(self) -> None:
+        """Restore the configuration periodically, if other programs change it, until cancelled."""
+
     async def remove_all(self) -> None:
         """Remove the configuration, for a node that is removed from the cluster. The pods of the engine are gone by
         then."""

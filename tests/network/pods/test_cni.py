@@ -12,13 +12,16 @@ from typing import Any
 
 import pytest
 
+from sampan.machinery.clock import RealClock, VirtualClock
 from sampan.network.pods import BridgeConfig, CniNetwork
 from sampan.network.pods.cni import PLUGIN_DIRECTORIES, conflist, missing_plugins, portmap_removal
 from sampan.network.pods.nft import run_nft
 from sampan.runtimes.contract import RuntimeFailure
+from tests.eventually import eventually
 from tests.network.pods.lab import NODE_IP, OUTSIDE_IP, OUTSIDE_IP6, Lab, listening, needs_network, source_seen
 
 CONFIG = BridgeConfig(bridge="tst0")
+_DROP = "table ip filter { chain FORWARD { type filter hook forward priority 0; policy drop; }; }"
 
 
 def test_the_file() -> None:
@@ -38,7 +41,13 @@ def test_the_file() -> None:
 @needs_network
 def test_missing_plugins_are_named(lab: Lab, tmp_path: Path) -> None:
     async def main() -> None:
-        made = CniNetwork(config=CONFIG, state=tmp_path / "state", directory=tmp_path, plugin_directories=[tmp_path])
+        made = CniNetwork(
+            config=CONFIG,
+            state=tmp_path / "state",
+            clock=RealClock(),
+            directory=tmp_path,
+            plugin_directories=[tmp_path],
+        )
         with pytest.raises(
             RuntimeFailure, match=r"install containernetworking-plugins|set bin_dir in its configuration"
         ):
@@ -49,7 +58,7 @@ def test_missing_plugins_are_named(lab: Lab, tmp_path: Path) -> None:
 
 
 def test_a_network_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
-    made = CniNetwork(config=CONFIG, state=tmp_path / "state", directory=tmp_path / "net.d")
+    made = CniNetwork(config=CONFIG, state=tmp_path / "state", clock=RealClock(), directory=tmp_path / "net.d")
     (tmp_path / "net.d").mkdir()
     (tmp_path / "net.d" / "87-other.conflist").write_text("{}")
     asyncio.run(made.apply(["10.77.0.0/24"]))
@@ -59,7 +68,11 @@ def test_a_network_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
 def test_an_engine_serves_one_node(tmp_path: Path) -> None:
     """But a file whose node is gone is nobody's."""
     made = CniNetwork(
-        config=CONFIG, state=tmp_path / "mine" / "state", directory=tmp_path, plugin_directories=[tmp_path]
+        config=CONFIG,
+        state=tmp_path / "mine" / "state",
+        clock=RealClock(),
+        directory=tmp_path,
+        plugin_directories=[tmp_path],
     )
     other = tmp_path / "10-sampan-tst1.conflist"
     (tmp_path / "theirs").mkdir()
@@ -94,7 +107,7 @@ def test_what_portmap_leaves_is_taken_away() -> None:
 @pytest.mark.skipif(bool(missing_plugins()), reason="the standard CNI plug-ins are not here")
 def test_a_pod_by_plugins(lab: Lab, tmp_path: Path) -> None:
     pod, before = lab.space("pod"), lab.links()
-    made = CniNetwork(config=CONFIG, state=tmp_path / "state", directory=tmp_path / "net.d")
+    made = CniNetwork(config=CONFIG, state=tmp_path / "state", clock=RealClock(), directory=tmp_path / "net.d")
 
     async def main() -> None:
         await made.apply(["10.77.0.0/24", "fd77::/64"])
@@ -115,6 +128,32 @@ def test_a_pod_by_plugins(lab: Lab, tmp_path: Path) -> None:
     lab.run(main)
     assert lab.links() == before
     assert not list(made.file.parent.iterdir())
+
+
+@needs_network
+@pytest.mark.skipif(bool(missing_plugins()), reason="the standard CNI plug-ins are not here")
+def test_rules_and_file_are_restored(lab: Lab, tmp_path: Path) -> None:
+    """Another program flushes all tables, and adds a chain that drops, as Docker does when it starts."""
+    clock = VirtualClock()
+    made = CniNetwork(config=CONFIG, state=tmp_path / "state", clock=clock, directory=tmp_path / "net.d")
+
+    async def main() -> None:
+        await made.apply(["10.77.0.0/24"])
+        run_nft("flush", "ruleset")
+        run_nft("-f", "-", text=_DROP)
+        made.file.unlink()
+        async with asyncio.TaskGroup() as group:
+            checks = group.create_task(made.run())
+            await clock.advance(60)
+            await eventually(made.file.exists)
+            checks.cancel()
+        rules = run_nft("list", "ruleset").decode()
+        assert "table inet sampan-pods-tst0" in rules
+        assert rules.count('comment "sampan: pods of tst0"') == 2
+        await made.remove_all()
+        assert b"sampan" not in run_nft("list", "ruleset")
+
+    lab.run(main)
 
 
 def _call_all(file: Path, command: str, namespace: Path) -> dict[str, Any]:

@@ -35,7 +35,10 @@ def test_a_pod_of_containerd(lab: Lab, tmp_path: Path) -> None:
     async def main() -> None:
         with engines.containerd() as engine:
             made = CniNetwork(
-                config=BridgeConfig(bridge="tst0"), state=tmp_path / "addresses", directory=engine.directory / "cni"
+                config=BridgeConfig(bridge="tst0"),
+                state=tmp_path / "addresses",
+                clock=RealClock(),
+                directory=engine.directory / "cni",
             )
             (engine.directory / "cni" / "10-tests.conflist").unlink()
             await made.apply(["10.77.0.0/24"])

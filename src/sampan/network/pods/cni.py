@@ -1,8 +1,9 @@
 """The pod network for runtimes that use CNI plug-ins (containerd, CRI-O): a CNI configuration file.
 
-The standard plug-ins create the bridge, allocate addresses and map host ports; runtimes call `loopback` on their own.
-Traffic that leaves the cluster is masqueraded by Sampan's own nftables table, as the bridge plug-in would also
-masquerade traffic to pods on other nodes.
+The standard plug-ins connect pods to the bridge, allocate addresses and map host ports; runtimes call `loopback` on
+their own. Bridge and rules are those of `host_network`, as on nodes whose runtime creates its own sandboxes. Traffic
+that leaves the cluster is masqueraded by these rules, as the bridge plug-in would also masquerade traffic to pods on
+other nodes.
 """
 
 from __future__ import annotations
@@ -15,20 +16,18 @@ import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
-from contextlib import closing
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from sampan.network.pods import rules, sysctls
+from sampan.machinery.clock import Clock
 from sampan.network.pods.addresses import Network, gateway, parse_cidrs
 from sampan.network.pods.config import BridgeConfig, failed
-from sampan.network.pods.firewall import ForwardRules
-from sampan.network.pods.host_network import networks_of, unsupported_reason
-from sampan.network.pods.links import Links
-from sampan.network.pods.nft import list_rules, run_nft
+from sampan.network.pods.host_network import HostNetwork, default_route_mtu, unsupported_reason
+from sampan.runtimes.contract import RuntimeFailure
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +41,7 @@ _PREFIX = "10-sampan-"
 _ENDINGS = (".conf", ".conflist", ".json")
 """Extensions of the configuration files that runtimes read."""
 _EVERYWHERE = {4: "0.0.0.0/0", 6: "::/0"}
+_CHECK_S = 60.0
 
 
 def conflist(
@@ -89,10 +89,18 @@ class CniNetwork:
         *,
         config: BridgeConfig,
         state: Path,
+        clock: Clock,
         directory: Path | None = None,
         plugin_directories: Sequence[Path] = (),
     ) -> None:
-        self._config, self._state = config, state
+        self._config, self._state, self._clock = config, state, clock
+        self._networks: Sequence[Network] = ()
+        """The pod CIDRs that the runtime uses; none if another network connects the pods."""
+        self._machine = HostNetwork(
+            config=config, owner=f"sampan {state}", networks=lambda: self._networks, elements=lambda: ()
+        )
+        self._lock = threading.Lock()
+        """Held by the thread that changes the machine."""
         self._directory, self._plugins = directory or CONFIG_DIRECTORY, list(plugin_directories) or PLUGIN_DIRECTORIES
 
     @property
@@ -105,11 +113,28 @@ class CniNetwork:
             networks = parse_cidrs(cidrs)
         except ValueError as error:
             raise failed(f"podCIDRs: {error}") from None
-        await asyncio.to_thread(self._apply, networks)
+        await self._do(lambda: self._apply(networks))
+
+    async def run(self) -> None:
+        """Restore bridge, rules and configuration file periodically, as other programs may remove them, or add rules
+        that drop the packets of pods: Docker does so when it starts."""
+        while True:
+            await self._clock.sleep(_CHECK_S)
+            try:
+                await self._do(self._check)
+            except RuntimeFailure as error:
+                log.warning("cannot repair the pod network: %s", error)
 
     async def remove_all(self) -> None:
         """Remove the whole network of a node that is being removed; its pods must be gone."""
-        await asyncio.to_thread(self._remove_all)
+        await self._do(self._remove_all)
+
+    async def _do(self, call: Callable[[], None]) -> None:
+        def work() -> None:
+            with self._lock, contextlib.closing(self._machine):
+                call()
+
+        await asyncio.to_thread(work)
 
     def _apply(self, networks: Sequence[Network]) -> None:
         if (other := self._others()) is not None:
@@ -117,19 +142,15 @@ class CniNetwork:
             return
         if missing := missing_plugins(self._plugins):
             raise failed(_missing_plugins_text(missing, self._plugins))
-        if error := unsupported_reason():
-            raise failed(error)
-        sysctls.forward({network.version for network in networks})
-        ruleset = rules.Rules(
-            bridge=self._config.bridge,
-            pods=networks,
-            cluster=networks_of(self._config.cluster_cidrs),
-            sees_bridged=sysctls.show_bridged(),
-        )
-        run_nft("-f", "-", text=rules.table_text(ruleset, ()))
-        ForwardRules(self._config.bridge).ensure(list_rules("chains"))
-        mtu, limits_bandwidth = self._config.mtu or self._way_out_mtu(), _has_plugin(BANDWIDTH, self._plugins)
-        self._write(conflist(self._config, networks, self._state, mtu, limits_bandwidth=limits_bandwidth))
+        self._state.mkdir(parents=True, exist_ok=True)
+        self._networks = networks
+        self._machine.set_up()
+        self._write_file()
+
+    def _check(self) -> None:
+        if self._networks and self._others() is None:
+            self._machine.check()
+            self._write_file()
 
     def _others(self) -> Path | None:
         """Return a CNI configuration that Sampan did not write.
@@ -147,11 +168,9 @@ class CniNetwork:
             file.unlink(missing_ok=True)
         return None
 
-    def _way_out_mtu(self) -> int:
-        with closing(Links(self._config.bridge, "")) as links:
-            return links.way_out_mtu()
-
-    def _write(self, value: dict[str, Any]) -> None:
+    def _write_file(self) -> None:
+        mtu, limits_bandwidth = self._config.mtu or default_route_mtu(), _has_plugin(BANDWIDTH, self._plugins)
+        value = conflist(self._config, self._networks, self._state, mtu, limits_bandwidth=limits_bandwidth)
         text = msgspec.json.format(msgspec.json.encode(value), indent=2)
         if self.file.exists() and self.file.read_bytes() == text:
             return
@@ -161,13 +180,11 @@ class CniNetwork:
         os.replace(new, self.file)
 
     def _remove_all(self) -> None:
+        self._networks = ()
         self.file.unlink(missing_ok=True)
         shutil.rmtree(self._state, ignore_errors=True)
         if not unsupported_reason():
-            with closing(Links(self._config.bridge, "")) as links:
-                links.delete(self._config.bridge)
-            run_nft("-f", "-", text=rules.removal(self._config.bridge))
-            ForwardRules(self._config.bridge).remove()
+            self._machine.remove_all()
             clear_portmap()
 
 
