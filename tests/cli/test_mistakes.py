@@ -90,7 +90,6 @@ def test_in_one_line(run: Run, words: str, told: str) -> None:
         ("up --store tape", "Invalid value for '--store'"),
         ("up surplus", "Got unexpected extra argument (surplus)"),
         ("down --nonsense", "No such option '--nonsense'."),
-        ("kubectl nonsense", "No such command 'nonsense'."),
     ],
 )
 def test_with_how_it_is_used(run: Run, words: str, told: str) -> None:
@@ -98,6 +97,18 @@ def test_with_how_it_is_used(run: Run, words: str, told: str) -> None:
     assert done.exit_code == 2
     assert "Usage: " in done.stderr
     assert told in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("kubectl nonsense", 'error: unknown command "nonsense" for "kubectl"\n'),
+        ("kubectl get --nonsense", "error: unknown flag: --nonsense\nSee 'kubectl get --help' for usage.\n"),
+    ],
+)
+def test_as_kubectl_reports_it(run: Run, words: str, told: str) -> None:
+    done = run(*words.split())
+    assert (done.exit_code, done.stdout, done.stderr) == (1, "", told)
 
 
 @pytest.mark.parametrize("content", ["one,two", "\xff"], ids=["short", "bytes"])

@@ -1,56 +1,100 @@
-"""`sampan kubectl`: the most common commands of kubectl with the same output, for machines without it.
+"""`sampan kubectl`: the commands of kubectl with the same flags and output, for machines without it.
 
-There is one module per command (`staging/src/k8s.io/kubectl/pkg/cmd`). Commands are short-lived, so they use the HTTP
-client of the standard library and untyped values: importing aiohttp and the API types would take longer than most
-commands.
+There is one module per command (`staging/src/k8s.io/kubectl/pkg/cmd`), with the attribute `command`. Commands are
+short-lived, so they use the HTTP client of the standard library and untyped values: importing aiohttp and the API types
+would take longer than most commands. What commands share is in `command` (flags), `options` (shared flags), `factory`
+(connection and resource types), `targets` (which objects), `printers` (output) and `errors`.
 """
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import Any
 
 import click
 
-from sampan.cli.failures import CliError, guarded
-from sampan.cli.kubectl.connection_options import connection_options
+from sampan.cli.kubectl.command import KubectlGroup
+from sampan.cli.kubectl.errors import KubectlError
 
-COMMANDS = {
-    "get": "List objects or show one.",
-    "describe": "Show the details of objects and their events.",
-    "create": "Create objects from files.",
-    "apply": "Apply the configuration in files to objects.",
-    "delete": "Delete objects by name, label or file.",
-    "logs": "Print the logs of a container.",
-    "exec": "Run a command in a container.",
-    "attach": "Attach to the main process of a container.",
-    "port-forward": "Forward local ports to a pod.",
-    "cp": "Copy files to and from a container.",
-    "top": "Show resource usage of nodes or pods.",
+GROUPS = {
+    "Basic Commands (Beginner)": {
+        "create": "Create objects from files, or by their properties.",
+        "expose": "Expose pods, a deployment or a service as a new service.",
+        "run": "Run an image in a pod.",
+        "set": "Set properties of objects, such as images and environment variables.",
+    },
+    "Basic Commands (Intermediate)": {
+        "explain": "Show the documentation of a resource type.",
+        "get": "List objects or show one.",
+        "edit": "Edit objects in an editor.",
+        "delete": "Delete objects by name, label or file.",
+    },
+    "Deploy Commands": {
+        "rollout": "Manage the rollout of a deployment, daemon set or stateful set.",
+        "rolling-update": "Replace a replication controller step by step.",
+        "scale": "Set the number of replicas.",
+        "autoscale": "Create a horizontal pod autoscaler.",
+    },
+    "Cluster Management Commands": {
+        "certificate": "Approve or deny certificate signing requests.",
+        "cluster-info": "Show the addresses of the control plane and its services.",
+        "top": "Show resource usage of nodes or pods.",
+        "cordon": "Mark nodes as unschedulable.",
+        "uncordon": "Mark nodes as schedulable.",
+        "drain": "Evict the pods of nodes before maintenance.",
+        "taint": "Update the taints of nodes.",
+    },
+    "Troubleshooting and Debugging Commands": {
+        "describe": "Show the details of objects and their events.",
+        "logs": "Print the logs of a container.",
+        "attach": "Attach to the main process of a container.",
+        "exec": "Run a command in a container.",
+        "port-forward": "Forward local ports to a pod.",
+        "proxy": "Run a proxy to the API server.",
+        "cp": "Copy files to and from a container.",
+        "auth": "Inspect authorization.",
+        "debug": "Debug pods and nodes with additional containers.",
+        "events": "List events.",
+    },
+    "Advanced Commands": {
+        "diff": "Show what apply would change.",
+        "apply": "Apply the configuration in files to objects.",
+        "patch": "Change fields of objects.",
+        "replace": "Replace objects by those in files.",
+        "wait": "Wait for a condition of objects.",
+        "kustomize": "Print the objects of a kustomization.",
+    },
+    "Settings Commands": {
+        "label": "Update the labels of objects.",
+        "annotate": "Update the annotations of objects.",
+        "completion": "Print the completion script for a shell.",
+    },
+    "Other Commands": {
+        "api-resources": "Print the resource types of the server.",
+        "api-versions": "Print the API versions of the server.",
+        "config": "Change kubeconfig files.",
+        "kuberc": "Manage preferences in kuberc files.",
+        "options": "List the global flags.",
+        "plugin": "List plug-ins.",
+        "version": "Print the versions of client and server.",
+    },
 }
+"""The commands with their help texts, grouped as in the help of kubectl."""
+
+_DIRECTORY = os.path.dirname(__file__)
 
 
-class Failure(CliError):
-    """An error on the client side, printed in the format of kubectl."""
-
-    def show(self, file: Any = None) -> None:
-        click.echo(f"error: {self.message}", err=True)
+def _has_module(name: str) -> bool:
+    path = os.path.join(_DIRECTORY, name.replace("-", "_"))
+    return os.path.exists(f"{path}.py") or os.path.isdir(path)
 
 
-class Commands(click.Group):
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return guarded(lambda: click.Group.invoke(self, ctx))
-        except CliError as error:
-            if type(error).show is not CliError.show:
-                raise
-            raise Failure(error.message) from None
+COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items() if _has_module(name)}
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name, subcommand, rest = super().resolve_command(ctx, args)
-        return name, subcommand, _as_click_reads(subcommand, rest) if subcommand is not None else rest
+
+class RootGroup(KubectlGroup):
+    """The group of all commands, which are imported when they are used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -58,37 +102,32 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        subcommand: click.Command = import_module(f"sampan.cli.kubectl.{name.replace('-', '_')}").command
+        subcommand: click.Command = import_module(f"{__name__}.{name.replace('-', '_')}").command
         return subcommand
 
+    def report_missing_command(self, ctx: click.Context) -> None:
+        if ctx.args:
+            raise KubectlError(f'unknown command "{ctx.args[0]}" for "kubectl"' + suggestions(ctx.args[0]))
+        super().report_missing_command(ctx)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        for title, commands in GROUPS.items():
+            if present := [(name, text) for name, text in commands.items() if name in COMMANDS]:
+                with formatter.section(title):
+                    formatter.write_dl(present)
 
 
-def _as_click_reads(command: click.Command, words: list[str]) -> list[str]:
-    """Rewrite arguments that kubectl accepts and click does not: `-o=yaml`, and `--wait=false` for boolean flags."""
-    switches = {name: param for param in command.params if getattr(param, "is_flag", False) for name in param.opts}
-    end = words.index("--") if "--" in words else len(words)
-    read: list[str] = []
-    for word in words[:end]:
-        name, equals, value = word.partition("=")
-        if name == "-o" and equals:
-            read += ["-o", value]
-        elif equals and name in switches and value.lower() in ("true", "false"):
-            read += [name] if value.lower() == "true" else switches[name].secondary_opts[:1]
-        else:
-            read.append(word)
-    return read + words[end:]
+def suggestions(word: str) -> str:
+    """Return a list of commands with similar names, or nothing."""
+    import difflib
+
+    names = difflib.get_close_matches(word, COMMANDS, n=3, cutoff=0.7)
+    return "\n\nDid you mean this?\n" + "\n".join(f"\t{name}" for name in names) if names else ""
 
 
-@click.group("kubectl", cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@connection_options
-@click.option("-n", "--namespace", metavar="NS", default="", help="Namespace of the objects.")
-@click.pass_context
-def command(ctx: click.Context, /, **options: Any) -> None:
-    """Control a cluster with commands of kubectl."""
-    ctx.obj = options
+@click.group("kubectl", cls=RootGroup, context_settings={"help_option_names": ["-h", "--help"]})
+def command(**options: Any) -> None:
+    """Control a cluster with the commands of kubectl."""
 
 
-__all__ = ["COMMANDS", "command"]
+__all__ = ["COMMANDS", "GROUPS", "command"]

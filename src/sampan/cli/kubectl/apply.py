@@ -7,11 +7,14 @@ from typing import Any
 import click
 import msgspec
 
-from sampan.cli.kubectl.kinds import ResourceType, ResourceTypes
-from sampan.cli.kubectl.manifest_options import manifest_options
-from sampan.cli.kubectl.manifest_targets import kind_for, namespace_for
-from sampan.cli.kubectl.manifests import ManifestObject, read_manifests
-from sampan.cli.kubectl.session import Refusals, ServerError, Session, open_session
+from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
+from sampan.cli.kubectl.factory import Factory
+from sampan.cli.kubectl.kinds import ResourceType
+from sampan.cli.kubectl.options import dry_run_of, dry_run_option, filename_flags, filename_options
+from sampan.cli.kubectl.printers import print_result
+from sampan.cli.kubectl.session import ServerError, Session
+from sampan.cli.kubectl.targets import ResourceInfo
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _NO_NOTE = (
@@ -23,47 +26,45 @@ _MASK = "***"
 _STRATEGIC, _MERGE = "application/strategic-merge-patch+json", "application/merge-patch+json"
 
 
-@click.command("apply")
-@manifest_options("apply")
+@click.command("apply", cls=KubectlCommand)
+@filename_options("to apply")
+@dry_run_option()
 @click.pass_obj
-def command(flags: dict[str, Any], files: tuple[str, ...], recursive: bool, namespace: str, dry_run: str) -> None:
+def command(factory: Factory, /, **options: Any) -> None:
     """Apply the configuration in files to objects.
 
     Objects that do not exist are created.
     """
-    session = open_session(flags | ({"namespace": namespace} if namespace else {}))
-    manifests = read_manifests(files, action="apply", recursive=recursive)
-    kinds, refusals = ResourceTypes(session), Refusals()
-    targets = [(manifest, kind_for(kinds, manifest)) for manifest in manifests]
+    files, dry_run = filename_flags(options), dry_run_of(options)
+    if not files:
+        raise KubectlError("must specify one of -f and -k")
+    errors = ErrorAggregate()
+    infos = list(factory.resources(files=files, validates=True).infos(errors))
     query = {"fieldManager": "kubectl-client-side-apply", "fieldValidation": "Strict"}
     query |= {"dryRun": "All"} if dry_run == "server" else {}
-    for manifest, kind in targets:
-        try:
-            verb = _apply(session, kind, manifest, namespace_for(kind, manifest, session, namespace), query)
-        except ServerError as error:
-            refusals.add(error)
-            continue
-        suffix = " (server dry run)" if dry_run == "server" else ""
-        click.echo(f"{kind.qualified}/{manifest.name} {verb}{suffix}")
-    refusals.end()
+    for info in infos:
+        with errors.collect():
+            print_result(info, _apply(factory.session, info, query), dry_run=dry_run)
+    errors.raise_any()
+    if not infos:
+        raise KubectlError("no objects passed to apply")
 
 
-def _apply(
-    session: Session, kind: ResourceType, manifest: ManifestObject, namespace: str, query: dict[str, str]
-) -> str:
-    desired = annotated(manifest.value, namespace)
-    current = _current(session, kind.object(namespace, manifest.name))
+def _apply(session: Session, info: ResourceInfo, query: dict[str, str]) -> str:
+    kind, namespace = info.kind, info.namespace
+    desired = annotated(info.value, namespace)
+    current = _current(session, info.path)
     if current is None:
-        return _create(session, kind, manifest, namespace, query, desired)
+        return _create(session, info, query, desired)
     if LAST_APPLIED not in (current["metadata"].get("annotations") or {}):
-        click.echo(_NO_NOTE.format(f"{kind.plural}/{manifest.name}"), err=True)
+        click.echo(_NO_NOTE.format(f"{kind.plural}/{info.name}"), err=True)
     patch, media = difference(desired, current)
     if not patch:
         return "unchanged"
     try:
-        changed = session.send("PATCH", kind.object(namespace, manifest.name), query, body=patch, content_type=media)
+        changed = session.send("PATCH", info.path, query, body=patch, content_type=media)
     except ServerError as error:
-        raise error.about(_applying(kind, manifest, namespace, patch)) from None
+        raise error.about(_applying(info, patch)) from None
     same = changed["metadata"].get("resourceVersion") == current["metadata"].get("resourceVersion")
     return "unchanged" if same and "dryRun" not in query else "configured"
 
@@ -78,28 +79,22 @@ def _current(session: Session, path: str) -> dict[str, Any] | None:
     return live
 
 
-def _create(
-    session: Session,
-    kind: ResourceType,
-    manifest: ManifestObject,
-    namespace: str,
-    query: dict[str, str],
-    desired: dict[str, Any],
-) -> str:
+def _create(session: Session, info: ResourceInfo, query: dict[str, str], desired: dict[str, Any]) -> str:
     try:
-        session.send("POST", kind.collection(namespace), query, body=desired)
+        session.send("POST", info.collection, query, body=desired)
     except ServerError as error:
-        raise error.about(f'error when creating "{manifest.source}"') from None
+        raise error.about(f'error when creating "{info.source}"') from None
     return "created"
 
 
-def _applying(kind: ResourceType, manifest: ManifestObject, namespace: str, patch: dict[str, Any]) -> str:
+def _applying(info: ResourceInfo, patch: dict[str, Any]) -> str:
+    kind = info.kind
     group = f"{kind.group}/{kind.version}, " if kind.group else f"/{kind.version}, "
     return (
         f"error when applying patch:\n{msgspec.json.encode(_shown(kind, patch)).decode()}\nto:\n"
         f'Resource: "{group}Resource={kind.plural}", GroupVersionKind: "{group}Kind={kind.kind}"\n'
-        f'Name: "{manifest.name}", Namespace: "{namespace}"\nfor: "{manifest.source}": error when patching '
-        f'"{manifest.source}"'
+        f'Name: "{info.name}", Namespace: "{info.namespace}"\nfor: "{info.source}": error when patching '
+        f'"{info.source}"'
     )
 
 

@@ -7,11 +7,12 @@ from typing import Any
 import click
 
 from sampan.cli.kubectl.chosen_pods import chosen_container, chosen_pod, pod_and_rest
+from sampan.cli.kubectl.command import KubectlCommand
 from sampan.cli.kubectl.container_terminal import run
-from sampan.cli.kubectl.session import open_session
+from sampan.cli.kubectl.factory import Factory
 
 
-@click.command("attach")
+@click.command("attach", cls=KubectlCommand)
 @click.argument("words", nargs=-1)
 @click.option(
     "-c", "--container", default="", metavar="C", help="Container name. Default: the first container of the pod."
@@ -19,9 +20,8 @@ from sampan.cli.kubectl.session import open_session
 @click.option("-i", "--stdin", is_flag=True, help="Pass standard input to the container.")
 @click.option("-t", "--tty", is_flag=True, help="Standard input is a terminal: forward it as one.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only output of the container.")
-@click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
-def command(flags: dict[str, Any], /, words: tuple[str, ...], **options: Any) -> None:
+def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
     """Attach to the main process of a running container.
 
     \b
@@ -30,7 +30,7 @@ def command(flags: dict[str, Any], /, words: tuple[str, ...], **options: Any) ->
       sampan kubectl attach POD -c CONTAINER -i -t
     """
     name, _ = pod_and_rest(words)
-    session = open_session(flags | ({"namespace": options["namespace"]} if options["namespace"] else {}))
+    session = factory.session
     pod = chosen_pod(session, name)
     container = chosen_container(pod, options["container"], is_quiet=options["quiet"])
     if options["stdin"] and not options["quiet"]:

@@ -16,8 +16,10 @@ import click
 
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.chosen_pods import chosen_container, pod
+from sampan.cli.kubectl.command import KubectlCommand
 from sampan.cli.kubectl.container_terminal import finish
-from sampan.cli.kubectl.session import Session, open_session
+from sampan.cli.kubectl.factory import Factory
+from sampan.cli.kubectl.session import Session
 from sampan.cli.kubectl.sockets import open_socket
 from sampan.machinery.multiplex import remote_command as client
 
@@ -31,7 +33,7 @@ class CopyTarget:
     namespace: str = ""
 
 
-@click.command("cp")
+@click.command("cp", cls=KubectlCommand)
 @click.argument("source")
 @click.argument("target")
 @click.option(
@@ -40,9 +42,8 @@ class CopyTarget:
 @click.option(
     "--no-preserve", is_flag=True, help="Do not preserve owner and permissions of the copied files in the container."
 )
-@click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
-def command(flags: dict[str, Any], /, source: str, target: str, **options: Any) -> None:
+def command(factory: Factory, /, source: str, target: str, **options: Any) -> None:
     """Copy files to or from a container.
 
     The container must have a tar program.
@@ -56,8 +57,8 @@ def command(flags: dict[str, Any], /, source: str, target: str, **options: Any) 
     if bool(origin.pod) == bool(destination.pod):
         raise CliError("one of src or dest must be a local file specification")
     remote = origin if origin.pod else destination
-    namespace = remote.namespace or options["namespace"]
-    session = open_session(flags | ({"namespace": namespace} if namespace else {}))
+    session = factory.session
+    session.namespace = remote.namespace or session.namespace
     pod_object = pod(session, remote.pod)
     container = chosen_container(pod_object, options["container"])
     if origin.pod:

@@ -6,32 +6,47 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.kinds import ResourceTypes
-from sampan.cli.kubectl.manifest_options import manifest_options
-from sampan.cli.kubectl.manifest_targets import kind_for, namespace_for
-from sampan.cli.kubectl.manifests import read_manifests
-from sampan.cli.kubectl.session import Refusals, ServerError, open_session
+from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
+from sampan.cli.kubectl.factory import Factory
+from sampan.cli.kubectl.options import (
+    dry_run_of,
+    dry_run_option,
+    field_manager_option,
+    filename_flags,
+    filename_options,
+    validate_option,
+    validation_of,
+)
+from sampan.cli.kubectl.printers import print_result
+from sampan.cli.kubectl.session import ServerError
 
 
-@click.command("create")
-@manifest_options("create")
+@click.command("create", cls=KubectlCommand)
+@filename_options("to create")
+@dry_run_option()
+@field_manager_option("kubectl-create")
+@validate_option()
 @click.pass_obj
-def command(flags: dict[str, Any], files: tuple[str, ...], recursive: bool, namespace: str, dry_run: str) -> None:
+def command(factory: Factory, /, **options: Any) -> None:
     """Create objects from files or standard input."""
-    session = open_session(flags | ({"namespace": namespace} if namespace else {}))
-    manifests = read_manifests(files, action="create", recursive=recursive)
-    kinds = ResourceTypes(session)
-    targets = [(manifest, kind_for(kinds, manifest)) for manifest in manifests]
-    query = {"fieldManager": "kubectl-create", "fieldValidation": "Strict"}
+    files = filename_flags(options)
+    if not files:
+        raise KubectlError("must specify one of -f and -k")
+    dry_run = dry_run_of(options)
+    query = {"fieldManager": options["field_manager"], "fieldValidation": validation_of(options)}
     query |= {"dryRun": "All"} if dry_run == "server" else {}
-    refusals = Refusals()
-    for manifest, kind in targets:
-        path = kind.collection(namespace_for(kind, manifest, session, namespace))
+    errors, count = ErrorAggregate(), 0
+    for info in factory.resources(files=files, validates=True).infos(errors):
+        count += 1
         try:
-            created = session.send("POST", path, query, body=manifest.value)
+            if dry_run != "client":
+                info.value = factory.session.send("POST", info.collection, query, body=info.value)
         except ServerError as error:
-            refusals.add(error.about(f'error when creating "{manifest.source}"'))
+            errors.add(error.about(f'error when creating "{info.source}"'))
             continue
-        suffix = " (server dry run)" if dry_run == "server" else ""
-        click.echo(f"{kind.qualified}/{created['metadata']['name']} created{suffix}")
-    refusals.end()
+        info.name = (info.value.get("metadata") or {}).get("name", "")
+        print_result(info, "created", dry_run=dry_run)
+    errors.raise_any()
+    if not count:
+        raise KubectlError("no objects passed to create")

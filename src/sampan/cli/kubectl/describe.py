@@ -10,23 +10,21 @@ import click
 
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.columns import aligned
+from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.describe_events import events_of
 from sampan.cli.kubectl.describe_kinds import form_of, heading
-from sampan.cli.kubectl.events import events_of
-from sampan.cli.kubectl.kinds import ResourceType, ResourceTypes
-from sampan.cli.kubectl.session import Session, open_session
-from sampan.cli.kubectl.targets import listed, targets
+from sampan.cli.kubectl.factory import Factory
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|-")
 _ACRONYMS = frozenset({"API", "URL", "UID", "OSB", "GUID"})
 _SHOWN_ABOVE = frozenset({"name", "namespace", "labels", "annotations", "managedFields"})
 
 
-@click.command("describe")
+@click.command("describe", cls=KubectlCommand)
 @click.argument("words", nargs=-1)
 @click.option("-l", "--selector", default="", help="Label selector of the objects to describe.")
-@click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
-def command(flags: dict[str, Any], words: tuple[str, ...], selector: str, namespace: str) -> None:
+def command(factory: Factory, words: tuple[str, ...], selector: str) -> None:
     """Show details of objects.
 
     The events of an object are included if it is the only one.
@@ -41,11 +39,9 @@ def command(flags: dict[str, Any], words: tuple[str, ...], selector: str, namesp
             'You must specify the type of resource to describe. Use "kubectl api-resources" for a complete list of '
             "supported resources."
         )
-    session = open_session(flags | ({"namespace": namespace} if namespace else {}))
-    objects = []
-    for target in targets(ResourceTypes(session), words):
-        inside = session.namespace if target.kind.is_namespaced else ""
-        objects += _objects(session, target.kind, inside, target.names, selector)
+    session = factory.session
+    builder = factory.resources(words=words, selector=selector, allows_all=True, chunk_size=500)
+    objects = [info.value for info in builder.infos()]
     for at, obj in enumerate(objects):
         if at:
             click.echo("\n")
@@ -55,16 +51,6 @@ def command(flags: dict[str, Any], words: tuple[str, ...], selector: str, namesp
         click.echo("\n".join(aligned([*lines, *(events_of(session, obj) if has_events else [])])))
     if not objects:
         click.echo(f"No resources found in {session.namespace} namespace.", err=True)
-
-
-def _objects(
-    session: Session, kind: ResourceType, namespace: str, names: list[str], selector: str
-) -> list[dict[str, Any]]:
-    if names:
-        return [session.get(kind.object(namespace, name)) for name in names]
-    query = {"labelSelector": selector} if selector else {}
-    response = listed(session, kind, namespace, query)
-    return [{"apiVersion": response["apiVersion"], "kind": kind.kind, **item} for item in response["items"] or []]
 
 
 def describe(obj: dict[str, Any]) -> Iterator[str]:

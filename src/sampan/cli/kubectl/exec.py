@@ -8,11 +8,12 @@ import click
 
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.chosen_pods import chosen_container, chosen_pod, pod_and_rest
+from sampan.cli.kubectl.command import KubectlCommand
 from sampan.cli.kubectl.container_terminal import run
-from sampan.cli.kubectl.session import open_session
+from sampan.cli.kubectl.factory import Factory
 
 
-@click.command("exec", context_settings={"allow_interspersed_args": True})
+@click.command("exec", cls=KubectlCommand, is_interspersed=False)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "-c", "--container", default="", metavar="C", help="Container name. Default: the first container of the pod."
@@ -20,9 +21,8 @@ from sampan.cli.kubectl.session import open_session
 @click.option("-i", "--stdin", is_flag=True, help="Pass standard input to the container.")
 @click.option("-t", "--tty", is_flag=True, help="Standard input is a terminal: allocate one for the command.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only output of the command.")
-@click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
-def command(flags: dict[str, Any], /, words: tuple[str, ...], **options: Any) -> None:
+def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
     """Run a command in a container.
 
     \b
@@ -33,7 +33,7 @@ def command(flags: dict[str, Any], /, words: tuple[str, ...], **options: Any) ->
     name, command_words = pod_and_rest(words)
     if not command_words:
         raise CliError("you must specify at least one command for the container")
-    session = open_session(flags | ({"namespace": options["namespace"]} if options["namespace"] else {}))
+    session = factory.session
     pod = chosen_pod(session, name)
     if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
         message = f"cannot exec into a container in a completed pod; current phase is {pod['status']['phase']}"

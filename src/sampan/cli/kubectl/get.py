@@ -1,53 +1,68 @@
-"""`kubectl get`: list objects in tables or in other formats."""
+"""`kubectl get`: list objects in tables or in other formats, and watch them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import click
 
-from sampan.cli.failures import CliError
-from sampan.cli.kubectl.kinds import ResourceType, ResourceTypes
-from sampan.cli.kubectl.manifest_targets import kind_for
-from sampan.cli.kubectl.manifests import read_manifests
-from sampan.cli.kubectl.output import as_json, as_yaml, cell_text, table_lines, without_managed_fields
-from sampan.cli.kubectl.session import JSON, Refusals, ServerError, Session, open_session
-from sampan.cli.kubectl.targets import ResourceTarget, listed, targets
-
-TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
-_OUTPUTS = ("", "wide", "yaml", "json", "name")
-_NO_TYPE = """\
-You must specify the type of resource to get. Use "kubectl api-resources" for a complete list of supported resources.
-
-error: Required resource not specified.
-Use "kubectl explain <resource>" for a detailed description of that resource (e.g. kubectl explain pods).
-See 'kubectl get -h' for help and examples"""
-
-
-@click.command("get")
-@click.argument("words", nargs=-1)
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    metavar="F",
-    help="File, directory or - (standard input) that names the objects to get.",
+from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError, UsageError
+from sampan.cli.kubectl.factory import Factory
+from sampan.cli.kubectl.flag_parser import STRING_SLICE
+from sampan.cli.kubectl.kinds import ResourceType
+from sampan.cli.kubectl.options import (
+    all_namespaces_option,
+    chunk_size_option,
+    field_selector_option,
+    filename_flags,
+    filename_options,
+    output_options,
+    selector_option,
+    subresource_option,
 )
-@click.option("-o", "--output", default="", metavar="FORM", help="Output format: wide, yaml, json or name.")
-@click.option("-l", "--selector", default="", help="Label selector to filter by, for example app=web,tier!=cache.")
-@click.option("--field-selector", default="", help="Field selector to filter by, for example status.phase=Running.")
-@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="List objects in all namespaces.")
-@click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
+from sampan.cli.kubectl.printers import GET_FORMATS, Printer, printer_for
+from sampan.cli.kubectl.printers.table import TablePrinter
+from sampan.cli.kubectl.session import JSON, ServerError
+from sampan.cli.kubectl.targets import ResourceBuilder, ResourceInfo
+
+TABLE = (
+    "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
+)
+_SUGGESTION = 'Use "kubectl api-resources" for a complete list of supported resources.'
+_NO_TYPE = """\
+Required resource not specified.
+Use "kubectl explain <resource>" for a detailed description of that resource (e.g. kubectl explain pods)."""
+
+
+@click.command("get", cls=KubectlCommand)
+@click.argument("words", nargs=-1)
+@output_options(formats=GET_FORMATS)
+@selector_option()
+@field_selector_option()
+@all_namespaces_option()
+@filename_options("to get")
 @click.option("-w", "--watch", is_flag=True, help="Watch for changes after listing the objects.")
+@click.option("--watch-only", is_flag=True, help="Watch for changes without listing the objects first.")
+@click.option("--output-watch-events", is_flag=True, help="Print the type of each event of a watch.")
 @click.option("--no-headers", is_flag=True, help="Print the table without the header line.")
 @click.option("--show-labels", is_flag=True, help="Add a column with all labels.")
-@click.option("--show-managed-fields", is_flag=True, help="Keep managedFields in yaml and json output.")
+@click.option("--show-kind", is_flag=True, help="Print the resource type before each name.")
+@click.option(
+    "-L", "--label-columns", multiple=True, type=STRING_SLICE, metavar="LABEL,…", help="Labels to show as columns."
+)
+@click.option("--sort-by", default="", metavar="PATH", help="Field to sort by, as a JSONPath expression.")
+@click.option("--server-print", is_flag=True, default=True, help="Let the server choose the columns. True by default.")
 @click.option("--ignore-not-found", is_flag=True, help="Treat an object that does not exist as success.")
+@click.option(
+    "--raw", default="", metavar="PATH", help="Path to request from the server; the response is printed as is."
+)
+@chunk_size_option()
+@subresource_option("Subresource of the objects to get.")
 @click.pass_obj
-def command(flags: dict[str, Any], /, words: tuple[str, ...], files: tuple[str, ...], **options: Any) -> None:
+def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
     """List objects.
 
     \b
@@ -56,147 +71,186 @@ def command(flags: dict[str, Any], /, words: tuple[str, ...], files: tuple[str, 
       sampan kubectl get pod/a svc/b -o yaml
       sampan kubectl get deploy -A -l app=web
     """
-    if options["output"] not in _OUTPUTS:
-        raise CliError(f'unable to match a printer suitable for the output format "{options["output"]}"')
-    session = open_session(flags | ({"namespace": options["namespace"]} if options["namespace"] else {}))
-    if not (words or files):
-        raise NoType
-    kinds = ResourceTypes(session)
-    if files:
-        chosen = [
-            ResourceTarget(kind_for(kinds, manifest), [manifest.name])
-            for manifest in read_manifests(files, action="get")
-        ]
+    _check(words, options)
+    if options["raw"]:
+        click.echo(factory.session.read(options["raw"]), nl=False)
+        return
+    if options["watch"] or options["watch_only"]:
+        from sampan.cli.kubectl.get_watch import watch
+
+        watch(factory, words, options)
+        return
+    builder = resource_builder(factory, words, options)
+    if is_table(options):
+        _print_tables(factory, builder, options)
     else:
-        chosen = targets(kinds, words)
-    view = GetPrinter(session, options)
-    if options["output"] in ("yaml", "json"):
-        view.print_objects(chosen)
-    elif options["output"] == "name":
-        view.print_names(chosen)
+        _print_objects(builder, options)
+
+
+def _check(words: Sequence[str], options: Mapping[str, Any]) -> None:
+    is_watch = options["watch"] or options["watch_only"]
+    if options["raw"]:
+        _check_raw(words, options)
+        return
+    if options["sort_by"] and is_watch:
+        text = (
+            "--watch requested, --sort-by will be ignored for watch events received"
+            if options["watch"]
+            else "--watch-only requested, --sort-by will be ignored"
+        )
+        click.echo(f"warning: {text}", err=True)
+    if not (words or options["files"] or options["kustomize"] or is_watch):
+        click.echo(f"You must specify the type of resource to get. {_SUGGESTION}\n", err=True)
+        raise UsageError(_NO_TYPE)
+    if options["show_labels"] and options["output"] not in ("", "wide"):
+        raise KubectlError(f"--show-labels option cannot be used with {options['output']} printer")
+    if options["output_watch_events"] and not is_watch:
+        raise KubectlError("--output-watch-events option can only be used with --watch or --watch-only")
+
+
+def _check_raw(words: Sequence[str], options: Mapping[str, Any]) -> None:
+    if words:
+        raise KubectlError("arguments may not be passed when --raw is specified")
+    if options["watch"] or options["watch_only"] or options["selector"]:
+        raise KubectlError(
+            "--raw may not be specified with other flags that filter the server request or alter the output"
+        )
+    if options["output"]:
+        raise KubectlError("--raw and --output are mutually exclusive")
+    if not options["raw"].startswith("/"):
+        from sampan.cli.kubectl.flag_parser import quoted
+
+        raise KubectlError(f"--raw must be a valid URL path: parse {quoted(options['raw'])}: invalid URI for request")
+
+
+def is_table(options: Mapping[str, Any]) -> bool:
+    return options["output"] == "wide" or not (options["output"] or options["template"])
+
+
+def resource_builder(
+    factory: Factory, words: Sequence[str], options: Mapping[str, Any], **selection: Any
+) -> ResourceBuilder:
+    """Return the resources of the command line, as Tables where the server prints the columns."""
+    uses_tables = is_table(options) and options["server_print"]
+    query = {"includeObject": "Object" if options["sort_by"] else "Metadata"} if uses_tables else {}
+    return factory.resources(
+        words=words,
+        files=filename_flags(options),
+        selector=options["selector"],
+        field_selector=options["field_selector"],
+        all_namespaces=options["all_namespaces"],
+        allows_all=True,
+        chunk_size=0 if options["sort_by"] else options["chunk_size"],
+        subresource=options["subresource"],
+        fetches_latest=True,
+        requires_namespace=factory.has_namespace_flag and not options["all_namespaces"],
+        query=query,
+        accept=TABLE if uses_tables else JSON,
+        **selection,
+    )
+
+
+def object_printer(options: Mapping[str, Any]) -> Printer:
+    return printer_for(
+        options["output"],
+        template=options["template"],
+        allows_missing_keys=options["allow_missing_template_keys"],
+        shows_managed_fields=options["show_managed_fields"],
+        has_headers=not options["no_headers"],
+        formats=GET_FORMATS,
+    )
+
+
+def _print_objects(builder: ResourceBuilder, options: Mapping[str, Any]) -> None:
+    errors = _errors(options)
+    objects = [info.value for info in builder.infos(errors)]
+    is_single = builder.is_single_item
+    if errors and is_single:
+        errors.raise_any()
+    if not objects and options["ignore_not_found"]:
+        errors.raise_any()
+        return
+    printer = object_printer(options)
+    if is_single and len(objects) == 1:
+        value = objects[0]
     else:
-        view.print_tables(chosen)
-    view.refusals.end()
+        if options["sort_by"] and objects:
+            from sampan.cli.kubectl.printers.sorter import sort_by_field
+
+            objects = sort_by_field(objects, options["sort_by"], lambda obj: obj)
+        value = {"apiVersion": "v1", "items": objects, "kind": "List", "metadata": {"resourceVersion": ""}}
+    with errors.collect():
+        printer.print(value)
+    errors.raise_any()
 
 
-class NoType(CliError):
-    """The command line names no resource type."""
-
-    def __init__(self) -> None:
-        super().__init__("Required resource not specified.")
-
-    def show(self, file: Any = None) -> None:
-        click.echo(_NO_TYPE, err=True)
+def _errors(options: Mapping[str, Any]) -> ErrorAggregate:
+    return FoundErrors() if options["ignore_not_found"] else ErrorAggregate()
 
 
-@dataclass(slots=True)
-class GetPrinter:
-    session: Session
-    options: Mapping[str, Any]
-    refusals: Refusals = field(default_factory=Refusals)
+class FoundErrors(ErrorAggregate):
+    """Errors other than that an object does not exist."""
 
-    def query(self) -> dict[str, str]:
-        query = {"labelSelector": self.options["selector"], "fieldSelector": self.options["field_selector"]}
-        return {key: value for key, value in query.items() if value}
-
-    def namespace(self, kind: ResourceType) -> str:
-        return "" if self.options["everywhere"] or not kind.is_namespaced else self.session.namespace
-
-    def print_objects(self, targets: Sequence[ResourceTarget]) -> None:
-        objects = [obj for target in targets for obj in self._objects(target)]
-        if not self.options["show_managed_fields"]:
-            objects = [without_managed_fields(obj) for obj in objects]
-        if not objects and self.refusals:
-            return
-        is_one = len(targets) == 1 and len(targets[0].names) == 1 and len(objects) == 1
-        value: Any = objects[0] if is_one else _list_of(objects)
-        click.echo(as_yaml(value) if self.options["output"] == "yaml" else as_json(value))
-
-    def print_names(self, targets: Sequence[ResourceTarget]) -> None:
-        for target in targets:
-            for obj in self._objects(target):
-                click.echo(f"{target.kind.qualified}/{obj['metadata']['name']}")
-
-    def _objects(self, target: ResourceTarget) -> list[dict[str, Any]]:
-        kind, namespace = target.kind, self.namespace(target.kind)
-        if target.names:
-            return self._responses(target, {}, JSON)
-        response = listed(self.session, kind, namespace, self.query())
-        title = {"apiVersion": response["apiVersion"], "kind": kind.kind}
-        return [{**title, **item} for item in response["items"] or []]
-
-    def print_tables(self, targets: Sequence[ResourceTarget]) -> None:
-        is_mixed = len(targets) > 1
-        printed = 0
-        for target in targets:
-            tables = self._tables(target)
-            rows = [row for table in tables for row in self._rows(target, table, is_mixed)]
-            if not rows:
-                continue
-            if printed:
-                click.echo()
-            printed += 1
-            head = [] if self.options["no_headers"] else [self._head(target, tables[0])]
-            widths: list[int] = []
-            for line in table_lines([*head, *rows], widths):
-                click.echo(line)
-            if self.options["watch"]:
-                self._follow(target, tables[0], widths)
-        if not (printed or self.refusals or self.options["watch"] or self.options["ignore_not_found"]):
-            where = "" if self.options["everywhere"] or not targets[0].kind.is_namespaced else self.session.namespace
-            click.echo(f"No resources found in {where} namespace." if where else "No resources found", err=True)
-
-    def _tables(self, target: ResourceTarget) -> list[dict[str, Any]]:
-        with_metadata = {"includeObject": "Metadata"}
-        if target.names:
-            return self._responses(target, with_metadata, TABLE)
-        namespace = self.namespace(target.kind)
-        return [listed(self.session, target.kind, namespace, self.query() | with_metadata, accept=TABLE)]
-
-    def _responses(self, target: ResourceTarget, query: dict[str, str], accept: str) -> list[dict[str, Any]]:
-        """Return the named objects that exist; errors for the others are reported at the end."""
-        objects = []
-        for name in target.names:
-            path = target.kind.object(self.namespace(target.kind), name)
-            try:
-                objects.append(self.session.get(path, query, accept=accept))
-            except ServerError as error:
-                if not (self.options["ignore_not_found"] and error.error.reason == "NotFound"):
-                    self.refusals.add(error)
-        return objects
-
-    def _columns(self, table: dict[str, Any]) -> list[int]:
-        is_wide = self.options["output"] == "wide"
-        return [at for at, column in enumerate(table["columnDefinitions"]) if is_wide or not column.get("priority")]
-
-    def _head(self, target: ResourceTarget, table: dict[str, Any]) -> list[str]:
-        names = [table["columnDefinitions"][at]["name"].upper() for at in self._columns(table)]
-        first = ["NAMESPACE"] if self.options["everywhere"] and target.kind.is_namespaced else []
-        return [*first, *names, *(["LABELS"] if self.options["show_labels"] else [])]
-
-    def _rows(self, target: ResourceTarget, table: dict[str, Any], is_mixed: bool) -> list[list[str]]:
-        columns = self._columns(table)
-        return [self._row(target, row, columns, is_mixed) for row in table.get("rows") or []]
-
-    def _row(self, target: ResourceTarget, row: dict[str, Any], columns: list[int], is_mixed: bool) -> list[str]:
-        cells = [cell_text(row["cells"][at]) for at in columns]
-        if is_mixed:
-            cells[0] = f"{target.kind.qualified}/{cells[0]}"
-        metadata = row["object"]["metadata"]
-        first = [metadata["namespace"]] if self.options["everywhere"] and target.kind.is_namespaced else []
-        labels = [",".join(f"{k}={v}" for k, v in sorted(metadata.get("labels", {}).items())) or "<none>"]
-        return [*first, *cells, *(labels if self.options["show_labels"] else [])]
-
-    def _follow(self, target: ResourceTarget, table: dict[str, Any], widths: list[int]) -> None:
-        query = self.query() | {"watch": "true", "resourceVersion": table["metadata"]["resourceVersion"]}
-        if target.names:
-            query["fieldSelector"] = f"metadata.name={target.names[0]}"
-        path, columns = target.kind.collection(self.namespace(target.kind)), self._columns(table)
-        for event in self.session.lines(path, query | {"includeObject": "Metadata"}, accept=TABLE):
-            rows = [self._row(target, row, columns, False) for row in event["object"].get("rows") or []]
-            for line in table_lines(rows, widths):
-                click.echo(line)
+    def add(self, error: click.ClickException) -> None:
+        if not (isinstance(error, ServerError) and error.is_not_found):
+            super().add(error)
 
 
-def _list_of(objects: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"apiVersion": "v1", "items": objects, "kind": "List", "metadata": {"resourceVersion": ""}}
+def _print_tables(factory: Factory, builder: ResourceBuilder, options: Mapping[str, Any]) -> None:
+    errors = _errors(options)
+    infos = list(builder.infos(errors))
+    if options["sort_by"]:
+        infos = _sorted(infos, options["sort_by"])
+    has_kinds = options["show_kind"] or len({info.kind for info in infos}) > 1
+    has_output = False
+    for _, group in groupby(infos, key=lambda info: (info.kind.group, info.kind.plural)):
+        of_type = list(group)
+        printer = table_printer(of_type[0].kind, options, has_kind=has_kinds)
+        lines = printer.lines(as_table(info.value) for info in of_type)
+        if lines and has_output and not options["no_headers"]:
+            click.echo()
+        has_output |= bool(lines)
+        click.echo("".join(f"{line}\n" for line in lines), nl=False)
+    if not (has_output or errors or options["ignore_not_found"]):
+        is_namespaced = not options["all_namespaces"] and all(info.kind.is_namespaced for info in infos)
+        where = f" in {factory.namespace} namespace." if is_namespaced else ""
+        click.echo(f"No resources found{where}", err=True)
+    errors.raise_any()
+
+
+def _sorted(infos: list[ResourceInfo], path: str) -> list[ResourceInfo]:
+    """Sort the rows of each Table, and objects among each other."""
+    from sampan.cli.kubectl.printers.sorter import sort_by_field
+
+    tables = [info for info in infos if info.value.get("kind") == "Table"]
+    for info in tables:
+        info.value["rows"] = sort_by_field(info.value.get("rows") or [], path, lambda row: row.get("object"))
+    if tables or len(infos) < 2:
+        return infos
+    return sort_by_field(infos, path, lambda info: info.value)
+
+
+def table_printer(kind: ResourceType, options: Mapping[str, Any], *, has_kind: bool) -> TablePrinter:
+    return TablePrinter(
+        kind_prefix=kind.qualified if has_kind else "",
+        has_namespace=options["all_namespaces"] and kind.is_namespaced,
+        is_wide=options["output"] == "wide",
+        has_headers=not options["no_headers"],
+        has_labels=options["show_labels"],
+        label_columns=options["label_columns"],
+    )
+
+
+def as_table(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a Table as it is, and any other object as a Table with its name and age."""
+    if value.get("kind") == "Table":
+        return value
+    import time
+
+    from sampan.api.ages import age
+
+    metadata = value.get("metadata") or {}
+    created = metadata.get("creationTimestamp")
+    columns = [{"name": "Name", "type": "string", "format": "name"}, {"name": "Age", "type": "string"}]
+    cells = [metadata.get("name", ""), age(created, time.time()) if created else "<unknown>"]
+    return {"kind": "Table", "columnDefinitions": columns, "rows": [{"cells": cells, "object": value}]}

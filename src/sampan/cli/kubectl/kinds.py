@@ -1,13 +1,23 @@
-"""Resolve resource types on the command line, such as po, pods, deployment.v1.apps or svc."""
+"""Resolve resource types on the command line, such as po, pods, deployment.v1.apps or svc, by API discovery.
+
+The counterparts are client-go's `restmapper` package with its shortcut and category expanders.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sampan.api.resources import SERVED
-from sampan.cli.failures import CliError
-from sampan.cli.kubectl.session import Session
+import click
+
+from sampan.cli.kubectl.errors import KubectlError
+from sampan.cli.kubectl.session import ServerError, Session
+
+_AGGREGATED = (
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
+    "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,15 +28,29 @@ class ResourceType:
     singular: str
     kind: str
     is_namespaced: bool
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()
+    subresources: tuple[str, ...] = ()
 
     @property
     def path(self) -> str:
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
     @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
     def qualified(self) -> str:
         """The form that kubectl prints before a name: pod, deployment.apps."""
-        return f"{self.singular}.{self.group}" if self.group else self.singular
+        name = self.kind.lower()
+        return f"{name}.{self.group}" if self.group else name
+
+    @property
+    def group_resource(self) -> str:
+        """The plural name with its group: pods, deployments.apps."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def collection(self, namespace: str) -> str:
         """Return the path of the collection, in a namespace if one is given."""
@@ -36,73 +60,165 @@ class ResourceType:
     def object(self, namespace: str, name: str) -> str:
         return f"{self.collection(namespace)}/{name}"
 
+    def __str__(self) -> str:
+        """Return the type as Go prints a GroupVersionResource."""
+        return f"{self.group}/{self.version}, Resource={self.plural}"
 
-class UnknownResourceType(CliError):
+
+class UnknownResourceType(KubectlError):
     """The API server does not serve this kind."""
 
 
 class ResourceTypes:
-    """The known resource types: the built-in ones and, after the first lookup of an unknown type, those of API
-    discovery."""
+    """The resource types that the API server serves. They are discovered when the first one is needed."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._resolved: list[tuple[ResourceType, frozenset[str]]] = [
-            (
-                ResourceType(r.group, r.version, r.plural, r.singular, r.kind, r.namespaced),
-                frozenset({r.plural, r.singular, r.kind.lower(), *r.short_names}),
-            )
-            for served in SERVED
-            for r in served.resources
-        ]
-        self._has_asked = False
+        self._types: list[ResourceType] | None = None
+        self.failed_groups: dict[str, str] = {}
+        """The group versions that discovery could not load, with the reasons."""
+        self._warnings: set[str] = set()
+
+    def all(self) -> list[ResourceType]:
+        """Return every type in all its versions, in the order of discovery."""
+        if self._types is None:
+            self._types = list(self._discover())
+        return self._types
+
+    def preferred(self) -> list[ResourceType]:
+        """Return every type once, in the preferred version of its group that has it."""
+        first: dict[tuple[str, str], ResourceType] = {}
+        for kind in self.all():
+            first.setdefault((kind.group, kind.plural), kind)
+        return list(first.values())
 
     def named(self, word: str) -> ResourceType:
-        """Return the resource type of a name, which may end in .GROUP or .VERSION.GROUP. Raise CliError if there is
+        """Return the resource type of a name, which may end in .GROUP or .VERSION.GROUP. Raise KubectlError if there is
         none."""
-        name, _, rest = word.lower().partition(".")
-        resource = self._look(lambda kind, names: name in names and _fits(kind, rest))
+        resource = self._resource(word.lower()) or self._kind(word)
         if resource is None:
-            raise CliError(f'the server doesn\'t have a resource type "{word}"')
+            raise KubectlError(f'the server doesn\'t have a resource type "{word.partition(".")[0]}"')
         return resource
 
     def of(self, api_version: str, kind: str) -> ResourceType:
-        """Return the resource type of an object's apiVersion and kind. Raise NoSuchKind if there is none."""
+        """Return the resource type of an object's apiVersion and kind. Raise UnknownResourceType if there is none."""
         group, _, version = api_version.rpartition("/")
-        resource = self._look(lambda k, _: (k.group, k.version, k.kind) == (group, version, kind))
-        if resource is None:
-            raise UnknownResourceType(f'no matches for kind "{kind}" in version "{api_version}"')
-        return resource
+        for resource in self.all():
+            if (resource.group, resource.version, resource.kind) == (group, version, kind):
+                return resource
+        raise UnknownResourceType(f'no matches for kind "{kind}" in version "{api_version}"')
 
-    def _look(self, test: Any) -> ResourceType | None:
-        while True:
-            for kind, names in self._resolved:
-                if test(kind, names):
-                    return kind
-            if self._has_asked:
-                return None
-            self._ask()
+    def in_category(self, name: str) -> list[ResourceType]:
+        """Return the types of a category such as `all`; none if there is no such category."""
+        return [kind for kind in self.preferred() if name in kind.categories]
 
-    def _ask(self) -> None:
-        self._has_asked = True
-        groups = self._session.get("/apis")["groups"]
-        versions = [("", "v1")] + [
-            tuple(version["groupVersion"].split("/")) for group in groups for version in group["versions"]
-        ]
-        for group, version in versions:
-            path = f"/apis/{group}/{version}" if group else f"/api/{version}"
-            for entry in self._session.get(path)["resources"]:
-                if "/" in entry["name"]:
+    def _resource(self, word: str) -> ResourceType | None:
+        """Look up a plural, singular or short name. VERSION.GROUP is tried before GROUP."""
+        name, _, rest = word.partition(".")
+        version, dot, group = rest.partition(".")
+        if dot and (resource := self._first(name, group, version)) is not None:
+            return resource
+        return self._first(name, rest, "")
+
+    def _first(self, name: str, group: str, version: str) -> ResourceType | None:
+        of_version = [kind for kind in self.all() if version in ("", kind.version)]
+        for groups in ({group}, {kind.group for kind in of_version if kind.group.startswith(group)}):
+            types = [kind for kind in of_version if not group or kind.group in groups]
+            matches = [kind for kind in types if name in (kind.plural, kind.singular)]
+            if matches:
+                return matches[0]
+            if shortened := [kind for kind in types if name in kind.short_names]:
+                self._warn_if_ambiguous(name, shortened)
+                return shortened[0]
+        return None
+
+    def _warn_if_ambiguous(self, name: str, types: list[ResourceType]) -> None:
+        for other in types[1:]:
+            text = f'short name "{name}" could also match lower priority resource {other.group_resource}'
+            if other.group_resource != types[0].group_resource and text not in self._warnings:
+                self._warnings.add(text)
+                click.echo(f"Warning: {text}", err=True)
+
+    def _kind(self, word: str) -> ResourceType | None:
+        name, _, rest = word.partition(".")
+        version, _, group = rest.partition(".")
+        for resource in self.all():
+            is_exact = rest and (resource.version, resource.group) == (version, group)
+            if resource.kind == name and (is_exact or resource.group == rest):
+                return resource
+        return None
+
+    def _discover(self) -> Iterator[ResourceType]:
+        for path in ("/api", "/apis"):
+            try:
+                document = self._session.get(path, accept=_AGGREGATED)
+            except ServerError as error:
+                if path == "/api" and error.error.code == 404:
                     continue
-                singular = entry.get("singularName") or entry["kind"].lower()
-                names = {entry["name"], singular, entry["kind"].lower(), *entry.get("shortNames", ())}
-                kind = ResourceType(group, version, entry["name"], singular, entry["kind"], entry["namespaced"])
-                self._resolved.append((kind, frozenset(names)))
+                raise
+            if document.get("kind") == "APIGroupDiscoveryList":
+                yield from self._aggregated(document)
+            else:
+                yield from self._one_by_one(document)
+
+    def _aggregated(self, document: Mapping[str, Any]) -> Iterator[ResourceType]:
+        for group in document.get("items") or ():
+            name = (group.get("metadata") or {}).get("name", "")
+            for version in group.get("versions") or ():
+                if version.get("freshness", "Current") not in ("", "Current"):
+                    self.failed_groups[f"{name}/{version['version']}".lstrip("/")] = "stale GroupVersion discovery"
+                for row in version.get("resources") or ():
+                    yield _aggregated_type(name, version["version"], row)
+
+    def _one_by_one(self, document: Mapping[str, Any]) -> Iterator[ResourceType]:
+        """Discover with one request per version, for servers without aggregated discovery."""
+        for version in document.get("versions") or ():
+            yield from self._of_version("", version)
+        for group in document.get("groups") or ():
+            preferred = (group.get("preferredVersion") or {}).get("version", "")
+            versions = [entry["version"] for entry in group.get("versions") or ()]
+            for version in sorted(versions, key=lambda name: name != preferred):
+                yield from self._of_version(group["name"], version)
+
+    def _of_version(self, group: str, version: str) -> Iterator[ResourceType]:
+        path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+        try:
+            rows = self._session.get(path).get("resources") or ()
+        except ServerError as error:
+            self.failed_groups[f"{group}/{version}".lstrip("/")] = error.text_in_list
+            return
+        for row in rows:
+            if "/" not in row["name"]:
+                yield _listed_type(group, version, row, rows)
 
 
-def _fits(kind: ResourceType, rest: str) -> bool:
-    """Whether the suffix of a resource name (GROUP or VERSION.GROUP) matches this type."""
-    if not rest:
-        return True
-    version, _, group = rest.partition(".")
-    return kind.group == rest or (kind.version == version and kind.group == group)
+def _aggregated_type(group: str, version: str, row: Mapping[str, Any]) -> ResourceType:
+    kind = (row.get("responseKind") or {}).get("kind", "")
+    return ResourceType(
+        group,
+        version,
+        row["resource"],
+        row.get("singularResource") or kind.lower(),
+        kind,
+        row.get("scope") == "Namespaced",
+        tuple(row.get("shortNames") or ()),
+        tuple(row.get("categories") or ()),
+        tuple(row.get("verbs") or ()),
+        tuple(part["subresource"] for part in row.get("subresources") or ()),
+    )
+
+
+def _listed_type(group: str, version: str, row: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> ResourceType:
+    prefix = row["name"] + "/"
+    return ResourceType(
+        group,
+        version,
+        row["name"],
+        row.get("singularName") or row["kind"].lower(),
+        row["kind"],
+        bool(row.get("namespaced")),
+        tuple(row.get("shortNames") or ()),
+        tuple(row.get("categories") or ()),
+        tuple(row.get("verbs") or ()),
+        tuple(other["name"].removeprefix(prefix) for other in rows if other["name"].startswith(prefix)),
+    )

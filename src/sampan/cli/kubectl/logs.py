@@ -12,7 +12,9 @@ import click
 from sampan.api import durations
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.chosen_pods import chosen_container, chosen_pod, container_names, pods_of
-from sampan.cli.kubectl.session import Session, open_session
+from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.factory import Factory
+from sampan.cli.kubectl.session import Session
 
 _TAIL_OF_SELECTED = 10
 _AT_ONCE = 5
@@ -21,7 +23,7 @@ expected 'logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER]'.
 POD or TYPE/NAME is a required argument for the logs command"""
 
 
-@click.command("logs")
+@click.command("logs", cls=KubectlCommand)
 @click.argument("words", nargs=-1)
 @click.option(
     "-c", "--container", default="", metavar="C", help="Container name. Default: the first container of the pod."
@@ -45,9 +47,8 @@ POD or TYPE/NAME is a required argument for the logs command"""
     show_default=True,
     help="Largest number of logs to follow at the same time.",
 )
-@click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
-def command(flags: dict[str, Any], /, words: tuple[str, ...], **options: Any) -> None:
+def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
     """Print the logs of containers.
 
     \b
@@ -56,7 +57,7 @@ def command(flags: dict[str, Any], /, words: tuple[str, ...], **options: Any) ->
       sampan kubectl logs deploy/web -f
       sampan kubectl logs -l app=web --all-containers
     """
-    session = open_session(flags | ({"namespace": options["namespace"]} if options["namespace"] else {}))
+    session = factory.session
     if not (words or options["selector"]):
         raise CliError(_USAGE)
     if len(words) == 2 and not options["container"]:

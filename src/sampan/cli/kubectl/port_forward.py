@@ -12,8 +12,9 @@ import click
 
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.chosen_pods import chosen_pod, pod_and_rest
-from sampan.cli.kubectl.kinds import ResourceTypes
-from sampan.cli.kubectl.session import Session, open_session
+from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.factory import Factory
+from sampan.cli.kubectl.session import Session
 from sampan.cli.kubectl.sockets import open_socket
 from sampan.machinery.multiplex.port_forward import PROTOCOLS, Forwarding
 from sampan.machinery.multiplex.spdy import SpdyConnection
@@ -23,7 +24,7 @@ Ports = list[tuple[int, int]]
 """Pairs of a local and a remote port."""
 
 
-@click.command("port-forward")
+@click.command("port-forward", cls=KubectlCommand)
 @click.argument("words", nargs=-1)
 @click.option(
     "--address",
@@ -32,9 +33,8 @@ Ports = list[tuple[int, int]]
     metavar="LIST",
     help="Comma-separated local addresses to listen on.",
 )
-@click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
-def command(flags: dict[str, Any], /, words: tuple[str, ...], **options: Any) -> None:
+def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
     """Forward local ports to a pod.
 
     \b
@@ -45,21 +45,21 @@ def command(flags: dict[str, Any], /, words: tuple[str, ...], **options: Any) ->
     name, texts = pod_and_rest(words)
     if not texts:
         raise CliError("TYPE/NAME and list of ports are required for port-forward")
-    session = open_session(flags | ({"namespace": options["namespace"]} if options["namespace"] else {}))
+    session = factory.session
     pod = chosen_pod(session, name)
     if (phase := pod.get("status", {}).get("phase")) != "Running":
         raise CliError(f"unable to forward port because pod is not running. Current status={phase}")
-    service = _service(session, name)
+    service = _service(factory, name)
     ports = [_port(text, pod, service) for text in texts]
     with suppress(KeyboardInterrupt):
         asyncio.run(_forward(session, pod, ports, _hosts(options["address"])))
 
 
-def _service(session: Session, word: str) -> Mapping[str, Any] | None:
+def _service(factory: Factory, word: str) -> Mapping[str, Any] | None:
     kind, slash, name = word.partition("/")
-    if not slash or (resource := ResourceTypes(session).named(kind)).plural != "services" or resource.group:
+    if not slash or (resource := factory.kinds.named(kind)).plural != "services" or resource.group:
         return None
-    service: Mapping[str, Any] = session.get(resource.object(session.namespace, name))
+    service: Mapping[str, Any] = factory.session.get(resource.object(factory.namespace, name))
     return service
 
 

@@ -5,21 +5,18 @@ from __future__ import annotations
 import http.client
 import ssl
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 import click
 import msgspec
 
-from sampan.cli.cluster_dir import cluster_dir
-from sampan.cli.failures import CliError
+from sampan.cli.kubectl.errors import KubectlError, PlainError
 from sampan.machinery import errors
-from sampan.machinery.client import kubeconfig
 from sampan.machinery.client.access import Access, AccessError, tls_context
 
 JSON = "application/json"
-_TIMEOUT_S = 60
+_CONNECT_TIMEOUT_S = 30
 
 
 class ServerError(click.ClickException):
@@ -39,52 +36,46 @@ class ServerError(click.ClickException):
 
     @property
     def text(self) -> str:
-        error = self.error
-        if error.reason == "Invalid" and error.details.get("kind"):
-            return _invalid_text(error)
-        return (
-            f"Error from server ({error.reason}): {error.message}"
-            if error.reason
-            else f"Error from server: {error.message}"
-        )
+        """The message as it is printed when it is the only one."""
+        return _invalid_text(self.error) if self.error.reason == "Invalid" else self.text_in_list
 
+    @property
+    def text_in_list(self) -> str:
+        """The message as it is printed among several."""
+        reason, message = self.error.reason, self.error.message
+        if reason == "Unauthorized":
+            return f"error: You must be logged in to the server ({message})"
+        return f"Error from server ({reason}): {message}" if reason else f"Error from server: {message}"
 
-class Refusals:
-    """Collected errors of a command that continues after an error. They are printed at the end, and the command
-    fails."""
-
-    def __init__(self) -> None:
-        self._errors: list[ServerError] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._errors)
-
-    def add(self, error: ServerError) -> None:
-        self._errors.append(error)
-
-    def end(self) -> None:
-        for error in self._errors:
-            error.show()
-        if self._errors:
-            raise SystemExit(1)
+    @property
+    def is_not_found(self) -> bool:
+        return self.error.reason == "NotFound"
 
 
 def _invalid_text(error: errors.ApiError) -> str:
     details = error.details
-    subject = f'The {details["kind"]} "{details.get("name", "")}" is invalid'
-    causes = [f"{cause.get('field', '')}: {cause.get('message', '')}" for cause in error.causes]
+    subject = "The request is invalid"
+    if not details:
+        return f"{subject}: {error.message}" if error.message else subject
+    causes = list(dict.fromkeys(f"{cause.get('field', '')}: {cause.get('message', '')}" for cause in error.causes))
+    if details.get("kind") or details.get("name"):
+        subject = f'The {details.get("kind", "")} "{details.get("name", "")}" is invalid'
+    elif error.message and not causes:
+        subject += f": {error.message}"
     if len(causes) == 1:
         return f"{subject}: {causes[0]}"
-    return f"{subject}: \n" + "\n".join(f"* {cause}" for cause in dict.fromkeys(causes)) if causes else subject
+    return f"{subject}: \n" + "\n".join(f"* {cause}" for cause in causes) if causes else subject
 
 
 class Session:
-    def __init__(self, access: Access, namespace: str) -> None:
+    def __init__(self, access: Access, namespace: str, *, timeout_s: float | None = None) -> None:
         self.namespace = namespace
         self.access = self._access = access
         self._url = urlsplit(access.server)
         self._connection: http.client.HTTPConnection | None = None
-        self._patience_s: float | None = _TIMEOUT_S
+        self._timeout_s = timeout_s
+        self.warnings: dict[str, None] = {}
+        """The warnings of the server, each once."""
 
     def close(self) -> None:
         if self._connection is not None:
@@ -107,10 +98,21 @@ class Session:
         """Send a request and return the decoded response. Print warnings. Raise ServerError for an error response."""
         response = self._open(method, path, query, body, content_type, accept)
         data = response.read()
-        _warn(response)
         if response.status >= 400:
             raise ServerError(_failure(response.status, data))
-        return msgspec.json.decode(data)
+        try:
+            return msgspec.json.decode(data)
+        except msgspec.MsgspecError as error:
+            raise KubectlError(f"cannot decode the response of {self._access.server}: {error}") from None
+
+    def read(self, path_and_query: str) -> bytes:
+        """Return the body of the response to a GET request for a path with an optional query."""
+        path, _, query = path_and_query.partition("?")
+        response = self._open("GET", path, query, None, JSON, "*/*")
+        data = response.read()
+        if response.status >= 400:
+            raise ServerError(_failure(response.status, data))
+        return data
 
     def lines(self, path: str, query: Mapping[str, str], *, accept: str = JSON) -> Iterator[Any]:
         """Yield the events of a watch as they arrive."""
@@ -123,8 +125,6 @@ class Session:
 
     def pieces(self, path: str, query: Mapping[str, str], *, is_lines: bool = False) -> Iterator[bytes]:
         """Yield the data of a log as it arrives, without a timeout; in complete lines if `is_lines` is set."""
-        self._patience_s = None
-        self.close()
         response = self._open("GET", path, query, None, JSON, "*/*")
         if response.status >= 400:
             raise ServerError(_failure(response.status, response.read()))
@@ -133,7 +133,7 @@ class Session:
 
     def another(self) -> Session:
         """Return a session with a separate connection to the same server."""
-        return Session(self._access, self.namespace)
+        return Session(self._access, self.namespace, timeout_s=self._timeout_s)
 
     # -- for connections other than requests -------------------------------------------------------------------------
 
@@ -146,38 +146,63 @@ class Session:
 
     def identity(self) -> list[tuple[str, str]]:
         """Return the headers for authentication."""
-        return list(self._access.headers())
+        try:
+            return list(self._access.headers())
+        except AccessError as error:
+            raise KubectlError(str(error)) from None
 
     def _open(
-        self, method: str, path: str, query: Mapping[str, str] | None, body: Any, content_type: str, accept: str
+        self, method: str, path: str, query: Mapping[str, str] | str | None, body: Any, content_type: str, accept: str
     ) -> http.client.HTTPResponse:
-        if self._connection is None:
-            self._connection = self._connect()
-        target = self.target(path) + (f"?{urlencode(query)}" if query else "")
-        headers = dict(self._access.headers()) | {"Accept": accept, "User-Agent": "sampan-kubectl"}
-        data = None
+        text = query if isinstance(query, str) else urlencode(query or {})
+        target = self.target(path) + (f"?{text}" if text else "")
+        headers = [*self.identity(), ("Accept", accept), ("User-Agent", "sampan-kubectl")]
+        data = b""
         if body is not None:
             data = body if isinstance(body, bytes) else msgspec.json.encode(body)
-            headers["Content-Type"] = content_type
+            headers += [("Content-Type", content_type), ("Content-Length", str(len(data)))]
         try:
-            self._connection.request(method, target, data, headers)
-            return self._connection.getresponse()
+            if self._connection is None:
+                self._connection = self._connect()
+            self._connection.putrequest(method, target)
+            for name, value in headers:
+                self._connection.putheader(name, value)
+            self._connection.endheaders(data or None)
+            response = self._connection.getresponse()
+        except ConnectionRefusedError:
+            message = f"The connection to the server {self._url.netloc} was refused"
+            raise PlainError(f"{message} - did you specify the right host or port?") from None
         except (OSError, http.client.HTTPException) as error:
-            raise CliError(f"cannot reach the server {self._access.server}: {error}") from None
+            raise PlainError(f"Unable to connect to the server: {_reason(error)}") from None
         except ValueError as error:  # a token or name that is not valid in a header
-            raise CliError(f"cannot send the request to {self._access.server}: {error}") from None
+            raise KubectlError(f"cannot send the request to {self._access.server}: {error}") from None
+        self._warn(response)
+        return response
+
+    def _warn(self, response: http.client.HTTPResponse) -> None:
+        for header in response.headers.get_all("Warning") or ():
+            text = header.partition('"')[2].rpartition('"')[0].replace('\\"', '"').replace("\\\\", "\\")
+            if text not in self.warnings:
+                self.warnings[text] = None
+                click.echo(f"Warning: {text}", err=True)
 
     def _connect(self) -> http.client.HTTPConnection:
+        """Connect with a time limit; the limit for responses is that of --request-timeout."""
         host, port = self._url.hostname or "", self._url.port
-        if self._url.scheme == "http":
-            return http.client.HTTPConnection(host, port, timeout=self._patience_s)
-        return http.client.HTTPSConnection(host, port, timeout=self._patience_s, context=self._tls())
+        connection = (
+            http.client.HTTPConnection(host, port, timeout=_CONNECT_TIMEOUT_S)
+            if self._url.scheme == "http"
+            else http.client.HTTPSConnection(host, port, timeout=_CONNECT_TIMEOUT_S, context=self._tls())
+        )
+        connection.connect()
+        connection.sock.settimeout(self._timeout_s)
+        return connection
 
     def _tls(self) -> ssl.SSLContext:
         try:
             context = tls_context(self._access)
         except AccessError as error:
-            raise CliError(str(error)) from None
+            raise KubectlError(str(error)) from None
         assert isinstance(context, ssl.SSLContext)
         return context
 
@@ -190,36 +215,30 @@ def _failure(code: int, body: bytes) -> errors.ApiError:
         return errors.generic(code, body.decode("utf-8", "replace"), is_unexpected=True)
 
 
-def _warn(response: http.client.HTTPResponse) -> None:
-    for header in response.headers.get_all("Warning") or ():
-        text = header.partition('"')[2].rpartition('"')[0].replace('\\"', '"').replace("\\\\", "\\")
-        click.echo(f"Warning: {text}", err=True)
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
 
 
 def open_session(options: Mapping[str, Any]) -> Session:
-    """Open a session with the access that the flags, $KUBECONFIG, ~/.kube/config or this user's cluster define, in this
-    order. A server of the flags replaces that of the kubeconfig, whose credentials stay. The session is closed when the
-    command ends."""
-    session = _opened(options)
+    """Open a session with the access that the flags, $KUBECONFIG, ~/.kube/config or a running cluster define, in this
+    order. The session is closed when the command ends."""
+    from sampan.cli.kubectl.client_config import load_access
+
+    access, namespace = load_access(options)
+    session = Session(access, namespace, timeout_s=_timeout_s(str(options.get("request_timeout") or "0")))
     click.get_current_context().call_on_close(session.close)
     return session
 
 
-def _opened(options: Mapping[str, Any]) -> Session:
-    paths = [Path(options["kubeconfig"])] if options["kubeconfig"] else kubeconfig.default_paths()
-    if not options["kubeconfig"] and not any(path.exists() for path in paths):
-        if options["server"]:
-            access = Access(server=options["server"], token=options["token"], is_insecure=options["insecure"])
-            return Session(access, options["namespace"] or "default")
-        if (own := cluster_dir(None, "sampan").kubeconfig).exists():
-            paths = [own]
+def _timeout_s(text: str) -> float | None:
+    """Return the time limit for a response, or None without one. A number without unit means seconds."""
+    from sampan.cli.kubectl.flag_parser import ValueSyntaxError, parse_duration_s
+
     try:
-        access = kubeconfig.load(paths, context=options["context_name"])
-        namespace = options["namespace"] or kubeconfig.namespace_of(paths, context=options["context_name"])
-    except kubeconfig.KubeconfigError as error:
-        raise CliError(str(error)) from None
-    access.server = options["server"] or access.server
-    if options["token"]:
-        access.token, access.token_file = options["token"], None
-    access.is_insecure |= options["insecure"]
-    return Session(access, namespace)
+        seconds = float(int(text)) if text.lstrip("-").isdigit() else parse_duration_s(text)
+    except ValueSyntaxError:
+        raise KubectlError(
+            "Invalid timeout value. Timeout must be a single integer in seconds, or an integer followed by a "
+            "corresponding time unit (e.g. 1s | 2m | 3h)"
+        ) from None
+    return seconds if seconds > 0 else None

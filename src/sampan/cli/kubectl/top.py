@@ -9,8 +9,10 @@ import click
 
 from sampan.api import quantity
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.output import print_table
-from sampan.cli.kubectl.session import ServerError, Session, open_session
+from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.factory import Factory
+from sampan.cli.kubectl.printers.table import print_table
+from sampan.cli.kubectl.session import ServerError, Session
 
 _PATH = "/apis/metrics.k8s.io/v1beta1"
 _MIB = 1 << 20
@@ -18,7 +20,7 @@ _MIB = 1 << 20
 Value = Mapping[str, Any]
 
 
-@click.command("top")
+@click.command("top", cls=KubectlCommand)
 @click.argument("words", nargs=-1, required=True)
 @click.option("-l", "--selector", default="", help="Label selector to filter by.")
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Show pods of all namespaces.")
@@ -26,9 +28,8 @@ Value = Mapping[str, Any]
 @click.option("--sort-by", type=click.Choice(["cpu", "memory"]), help="Sort by cpu or memory, highest usage first.")
 @click.option("--no-headers", is_flag=True, help="Print the table without the header line.")
 @click.option("--sum", "has_sum", is_flag=True, help="Print the sum of the usage in the last line.")
-@click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
-def command(flags: dict[str, Any], /, words: tuple[str, ...], **options: Any) -> None:
+def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
     """Show the CPU and memory usage of nodes or pods.
 
     \b
@@ -36,7 +37,7 @@ def command(flags: dict[str, Any], /, words: tuple[str, ...], **options: Any) ->
       sampan kubectl top nodes
       sampan kubectl top pods -A
     """
-    session = open_session(flags | ({"namespace": options["namespace"]} if options["namespace"] else {}))
+    session = factory.session
     kind, name = words[0], words[1] if len(words) > 1 else ""
     if kind in ("node", "nodes", "no"):
         _nodes(session, name, options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sampan.cli.kubectl.output import table_lines
+from sampan.cli.kubectl.printers.table import table_lines
 from sampan.cli.trace.timeline import Step, Timeline
 
 _BAR_WIDTH = 16

@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.connection_options import connection_options
+from sampan.cli.kubectl.global_options import connection_options
 from sampan.cli.kubectl.kinds import ResourceTypes
 from sampan.cli.kubectl.manifests import ManifestObject, read_manifests
-from sampan.cli.kubectl.output import as_json, table_lines
+from sampan.cli.kubectl.printers.objects import as_json
+from sampan.cli.kubectl.printers.table import table_lines
 from sampan.cli.kubectl.session import ServerError, Session, open_session
 from sampan.cli.kubectl.targets import targets
 from sampan.cli.why import explanation_text

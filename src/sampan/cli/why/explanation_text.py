@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sampan.api.ages import human
-from sampan.cli.kubectl.output import table_lines
+from sampan.cli.kubectl.printers.table import table_lines
 
 Explained = Mapping[str, Any]
 """`sampan.scheduler.explain.report.Explanation` decoded from JSON."""

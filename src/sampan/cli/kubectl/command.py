@@ -1,0 +1,154 @@
+"""Commands with the flags of kubectl: global flags before or after the command's name, and the syntax of pflag.
+
+The counterparts are `github.com/spf13/cobra` and `github.com/spf13/pflag`. A command is a click command whose options
+and single argument `words` are declared as usual; only the parser and the texts of its errors differ from click's. The
+callback gets a `Factory` from `click.pass_obj`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from sampan.cli.failures import CliError, guarded
+from sampan.cli.kubectl.errors import KubectlError, SilentExit, UsageError, command_path
+from sampan.cli.kubectl.factory import Factory
+from sampan.cli.kubectl.flag_parser import FlagError, FlagSet
+from sampan.cli.kubectl.global_options import GLOBAL_OPTIONS
+
+_SETTINGS = {"help_option_names": ["-h", "--help"]}
+ARGS_BEFORE_DASH = "kubectl-args_before_dash"
+"""Key in `ctx.meta`: the number of words before `--`, or -1 without one."""
+CHANGED_FLAGS = "kubectl-changed_flags"
+"""Key in `ctx.meta`: the names of parameters that the command line sets."""
+
+
+class KubectlCommand(click.Command):
+    """A command of kubectl. `is_interspersed=False` ends the flags at the first word, as for `exec`."""
+
+    def __init__(
+        self, name: str | None, *args: Any, is_interspersed: bool = True, aliases: Sequence[str] = (), **attributes: Any
+    ) -> None:
+        attributes["context_settings"] = _SETTINGS | attributes.get("context_settings", {})
+        super().__init__(name, *args, **attributes)
+        self.is_interspersed = is_interspersed
+        self.aliases = tuple(aliases)
+
+    def flag_set(self) -> FlagSet:
+        """Return the flags of this command and the global ones. A flag of the command hides a global one."""
+        return FlagSet([*GLOBAL_OPTIONS, *(param for param in self.params if isinstance(param, click.Option))])
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        return self.params
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        flags = self.flag_set()
+        try:
+            parsed = flags.parse(args, is_interspersed=self.is_interspersed)
+        except FlagError as error:
+            raise KubectlError(f"{error}\nSee '{command_path(ctx)} --help' for usage.") from None
+        if parsed.has_help:
+            click.echo(self.get_help(ctx), color=ctx.color)
+            ctx.exit()
+        for text in parsed.deprecations:
+            click.echo(text, err=True)
+        ctx.meta[ARGS_BEFORE_DASH], ctx.meta[CHANGED_FLAGS] = parsed.args_before_dash, frozenset(parsed.values)
+        ctx.params |= self._own_values(parsed.values)
+        for param in self.params:
+            if isinstance(param, click.Argument):
+                ctx.params[str(param.name)] = tuple(parsed.words)
+        ctx.obj = Factory({option.name or "": _value(option, parsed.values) for option in GLOBAL_OPTIONS})
+        ctx.args = []
+        return []
+
+    def _own_values(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        options = [param for param in self.params if isinstance(param, click.Option) and param.expose_value]
+        return {str(option.name): _value(option, values) for option in options}
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return guarded(lambda: click.Command.invoke(self, ctx))
+        except CliError as error:
+            if type(error).show is not CliError.show:
+                raise
+            raise KubectlError(error.message) from None
+        except BrokenPipeError:
+            raise SilentExit from None
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        records = [record for param in self.params if (record := param.get_help_record(ctx)) is not None]
+        if records:
+            with formatter.section("Options"):
+                formatter.write_dl(records)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_paragraph()
+        formatter.write_text('Use "kubectl options" for a list of global options, which apply to all commands.')
+
+
+class KubectlGroup(KubectlCommand, click.Group):
+    """A command with sub-commands, each of which also takes the flags before its name.
+
+    If no word names a sub-command, the group runs its own callback, if it has one, with the words.
+    """
+
+    def __init__(self, name: str | None, *args: Any, **attributes: Any) -> None:
+        attributes.setdefault("no_args_is_help", False)
+        super().__init__(name, *args, **attributes)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        subcommand = self.find_subcommand(ctx, args)
+        if subcommand is not None:
+            ctx.meta["kubectl-subcommand"] = subcommand
+            return []
+        ctx.meta["kubectl-subcommand"] = None
+        super().parse_args(ctx, args)
+        ctx.args = self.flag_set().words(args)
+        return []
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+    def find_subcommand(self, ctx: click.Context, args: Sequence[str]) -> tuple[str, click.Command, list[str]] | None:
+        """Return the name of the sub-command, the command and the arguments without that name."""
+        at = self.flag_set().position_of_word(args)
+        if at is None:
+            return None
+        command = self.get_command(ctx, args[at])
+        return (command.name or args[at], command, [*args[:at], *args[at + 1 :]]) if command is not None else None
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        for command in self.commands.values():
+            if name == command.name or name in getattr(command, "aliases", ()):
+                return command
+        return None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        subcommand = ctx.meta["kubectl-subcommand"]
+        if subcommand is None:
+            if self.callback is not None and self.invoke_without_command:
+                return KubectlCommand.invoke(self, ctx)
+            return self.report_missing_command(ctx)
+        name, command, args = subcommand
+        with command.make_context(name, args, parent=ctx) as inner:
+            return command.invoke(inner)
+
+    def report_missing_command(self, ctx: click.Context) -> None:
+        """Print the help, or report a word that is not a sub-command."""
+        if ctx.args:
+            raise UsageError(f'unknown command "{ctx.args[0]}"', ctx)
+        click.echo(self.get_help(ctx), color=ctx.color)
+
+
+def _value(option: click.Option, values: Mapping[str, Any]) -> Any:
+    if option.name in values:
+        return values[str(option.name)]
+    default = option.default() if callable(option.default) else option.default
+    if option.multiple:
+        return tuple(default) if isinstance(default, (list, tuple)) else ()
+    if option.is_flag:
+        return bool(default) if isinstance(default, bool) else False
+    return default if isinstance(default, (str, int, float)) else None

@@ -1,0 +1,46 @@
+"""What every command needs: the connection, the namespace and the resource types (`cmd/util.Factory`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sampan.cli.kubectl.kinds import ResourceTypes
+    from sampan.cli.kubectl.session import Session
+    from sampan.cli.kubectl.targets import ResourceBuilder
+
+
+class Factory:
+    """The global flags of a command line and what follows from them. Nothing is opened or read before it is needed."""
+
+    def __init__(self, flags: Mapping[str, Any]) -> None:
+        self.flags = flags
+
+    @cached_property
+    def session(self) -> Session:
+        from sampan.cli.kubectl.session import open_session
+
+        return open_session(self.flags)
+
+    @cached_property
+    def kinds(self) -> ResourceTypes:
+        from sampan.cli.kubectl.kinds import ResourceTypes
+
+        return ResourceTypes(self.session)
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of --namespace, else of the kubeconfig context, else `default`."""
+        return self.session.namespace
+
+    @property
+    def has_namespace_flag(self) -> bool:
+        return bool(self.flags.get("namespace"))
+
+    def resources(self, **selection: Any) -> ResourceBuilder:
+        """Return the resources that the words, files and selectors of a command line select; see ResourceBuilder."""
+        from sampan.cli.kubectl.targets import ResourceBuilder
+
+        return ResourceBuilder(self, **selection)
