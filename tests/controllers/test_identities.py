@@ -8,7 +8,7 @@ from sampan.controllers.table import CONTROLLERS
 
 BOUND = {
     subject.name
-    for obj in default_objects()
+    for obj in default_objects(lambda group, version: True)
     if obj.kind.endswith("Binding")
     for subject in obj.subjects
     if subject.kind == "ServiceAccount" and subject.namespace == NAMESPACE

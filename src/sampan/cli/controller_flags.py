@@ -6,10 +6,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from sampan.cli import csr_flags, flags
+from sampan.cli.failures import CliError
 from sampan.cli.flag_table import Flag, add_flags, config_fields
 from sampan.controllers.descriptor import ControllerConfig
 
+STORAGE_VERSION_MIGRATOR = "StorageVersionMigrator"
+"""The feature gate of the controller of StorageVersionMigrations, which the API server must serve."""
+
 _FLAGS = (
+    Flag(
+        name="--feature-gates",
+        help=f"Feature gates to enable or disable: {STORAGE_VERSION_MIGRATOR}=true runs the controller of "
+        "StorageVersionMigrations.",
+        default="",
+        metavar="K=V,…",
+    ),
     Flag(
         name="--root-ca-file",
         help="CA certificate that is published to pods so that they can verify the API server.",
@@ -80,4 +91,11 @@ controller_options = add_flags(_FLAGS)
 
 
 def controller_config(options: Mapping[str, Any]) -> ControllerConfig:
-    return ControllerConfig(**config_fields(_FLAGS, options), **csr_flags.signing(options))
+    gates = flags.switches("--feature-gates", options["feature_gates"])
+    for name in gates.keys() - {STORAGE_VERSION_MIGRATOR}:
+        raise CliError(f"--feature-gates: unknown feature gate {name!r}")
+    return ControllerConfig(
+        **config_fields(_FLAGS, options),
+        **csr_flags.signing(options),
+        serves_storage_migration=gates.get(STORAGE_VERSION_MIGRATOR, False),
+    )

@@ -313,8 +313,9 @@ _FLAGS = (
     ),
 )
 
-FEATURES: frozenset[str] = frozenset()
-"""The feature gates. An unknown name is an error."""
+FEATURES: frozenset[str] = frozenset({"StorageVersionMigrator"})
+"""The feature gates. An unknown name is an error. StorageVersionMigrator needs no switch in the API server: what is
+served depends on --runtime-config alone."""
 
 
 def server_options(bind: Flag) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -30,6 +30,8 @@ class ControllerConfig:
     """The PEM bundle with which clients inside the cluster verify the API server. If empty, none is published."""
     namespace_settle_s: float = 0
     """Seconds to wait before a deleted namespace is emptied; greater than 0 if several API servers share one store."""
+    serves_storage_migration: bool = False
+    """Whether the API server serves StorageVersionMigrations, whose controller runs only then."""
     local_volume_root: str = "/var/lib/sampan/volumes"
     """The directory, on every node, in which the built-in provisioner creates its volumes."""
     cluster_signing_cert_file: str = ""

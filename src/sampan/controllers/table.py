@@ -32,6 +32,10 @@ CONTROLLERS = (
         controller="sampan.controllers.admission_policy_status:AdmissionPolicyStatusController",
     ),
     ControllerDescriptor(
+        name="storage-version-migrator-controller",
+        controller="sampan.controllers.storage_version_migration:make",
+    ),
+    ControllerDescriptor(
         name="root-ca-certificate-publisher-controller",
         aliases=("root-ca-cert-publisher",),
         controller="sampan.controllers.root_ca:make",

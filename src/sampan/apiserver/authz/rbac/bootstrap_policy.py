@@ -57,11 +57,15 @@ class _Role(msgspec.Struct):
     rules: list[_Rule] = msgspec.field(default_factory=list)
     partOf: str = ""
     whole: str = ""
+    when: str = ""
+    """The group and version that must be served for the role to exist."""
 
 
 class _Binding(msgspec.Struct):
     role: str
     subjects: list[str]
+    when: str = ""
+    """The group and version that must be served for the binding to exist."""
 
 
 class _Data(msgspec.Struct):
@@ -76,21 +80,23 @@ def default_objects(served: Callable[[str, str], Any] | None = None) -> Iterator
     version is served."""
     text = resources.files(__package__).joinpath("bootstrap.json").read_bytes()
     data = msgspec.json.decode(text, type=_Data)
+    data.clusterRoles = {name: row for name, row in data.clusterRoles.items() if _is_included(row.when, served)}
+    bindings = {name: row for name, row in data.clusterRoleBindings.items() if _is_included(row.when, served)}
     for cluster_role in data.clusterRoles.values():
-        cluster_role.rules = [rule for rule in cluster_role.rules if not rule.when or _is_served(rule.when, served)]
+        cluster_role.rules = [rule for rule in cluster_role.rules if _is_included(rule.when, served)]
     for name, role in data.clusterRoles.items():
         yield _cluster_role(name, role)
     for name, role in data.roles.items():
         yield Role(metadata=_meta(name), rules=[_rule(rule) for rule in role.rules])
-    for name, binding in data.clusterRoleBindings.items():
+    for name, binding in bindings.items():
         yield ClusterRoleBinding(metadata=_meta(name), roleRef=_ref(binding), subjects=_subjects(binding))
     for name, binding in data.roleBindings.items():
         yield RoleBinding(metadata=_meta(name), roleRef=_ref(binding), subjects=_subjects(binding))
 
 
-def _is_served(when: str, served: Callable[[str, str], Any] | None) -> bool:
+def _is_included(when: str, served: Callable[[str, str], Any] | None) -> bool:
     group, _, version = when.partition("/")
-    return served is not None and bool(served(group, version))
+    return not when or (served is not None and bool(served(group, version)))
 
 
 def _meta(name: str, labels: Mapping[str, str] | None = None) -> ObjectMeta:

@@ -1,5 +1,86 @@
 """StorageVersionMigration: rewrites the stored objects of a resource in the current storage version."""
 
-from sampan.apiserver.registry.generic import GenericStrategy, status_behaviour
+from __future__ import annotations
 
-BEHAVIOUR = status_behaviour(GenericStrategy(has_status=True, allow_unconditional_update=False), keeps_metadata=True)
+from collections.abc import Iterable
+from typing import Any, Final
+
+from sampan.api.field_errors import FieldError
+from sampan.api.go_compat import gotext
+from sampan.api.go_compat.internal_view import shown
+from sampan.api.semantics.conditions import is_true
+from sampan.api.types.storagemigration_v1beta1 import StorageVersionMigration, StorageVersionMigrationStatus
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.generic import GenericStatusStrategy, GenericStrategy
+from sampan.apiserver.registry.strategy import Context
+from sampan.apiserver.registry.validation import (
+    FieldErrors,
+    validate_conditions,
+    validate_immutable,
+    validate_non_negative,
+)
+
+RUNNING, SUCCEEDED, FAILED = "Running", "Succeeded", "Failed"
+_CONDITIONS, _VERSION = "status.conditions", "status.resourceVersion"
+_LARGEST: Final = 2**63 - 1
+
+
+class StorageVersionMigrationStrategy(GenericStrategy):
+    def validate_create(self, ctx: Context, obj: Any) -> Iterable[FieldError]:
+        if not obj.spec.resource.resource:
+            yield FieldError.required("spec.resource.resource", "resource is required")
+
+    def validate_update(self, ctx: Context, obj: Any, old: Any) -> Iterable[FieldError]:
+        yield from self.validate_create(ctx, obj)
+        yield from validate_immutable(obj.spec.resource.group, old.spec.resource.group, "group")
+        yield from validate_immutable(obj.spec.resource.resource, old.spec.resource.resource, "resource")
+
+
+class StorageVersionMigrationStatusStrategy(GenericStatusStrategy):
+    def validate_update(
+        self, ctx: Context, obj: StorageVersionMigration, old: StorageVersionMigration
+    ) -> Iterable[FieldError]:
+        status, before = obj.status, old.status
+        yield from _validate_resource_version(status.resourceVersion)
+        yield from validate_conditions(status.conditions, _CONDITIONS)
+        if before.resourceVersion and before.resourceVersion != status.resourceVersion:
+            yield FieldError.invalid(_VERSION, status.resourceVersion, "cannot be updated")
+        for text in _state_errors(status, before):
+            yield FieldError.invalid(_CONDITIONS, shown(list(status.conditions)), text)
+
+
+def _validate_resource_version(text: str) -> FieldErrors:
+    if not text:
+        return
+    try:
+        number = int(text)
+    except ValueError:
+        number = None
+    if number is None or abs(number) > _LARGEST:
+        why = "invalid syntax" if number is None else "value out of range"
+        quoted = gotext.quote(text)
+        detail = f"failed to parse resource version {quoted}: strconv.ParseInt: parsing {quoted}: {why}"
+        yield FieldError.invalid(_VERSION, text, detail)
+    else:
+        yield from validate_non_negative(number, _VERSION)
+
+
+def _state_errors(status: StorageVersionMigrationStatus, before: StorageVersionMigrationStatus) -> Iterable[str]:
+    """Yield what is wrong with conditions that contradict each other or those before."""
+    running, succeeded, failed = (is_true(status.conditions, name) for name in (RUNNING, SUCCEEDED, FAILED))
+    if succeeded and failed:
+        yield "Both success and failed conditions cannot be true at the same time"
+    if succeeded and running:
+        yield "Running condition cannot be true when success condition is true"
+    if failed and running:
+        yield "Running condition cannot be true when failed condition is true"
+    if is_true(before.conditions, SUCCEEDED) and not succeeded:
+        yield "Success condition cannot be set to false once it is true"
+    if is_true(before.conditions, FAILED) and not failed:
+        yield "Failed condition cannot be set to false once it is true"
+
+
+_strategy = StorageVersionMigrationStrategy(has_status=True, allow_unconditional_update=False)
+BEHAVIOUR = ResourceBehaviour(
+    strategy=_strategy, views={"status": StorageVersionMigrationStatusStrategy(_strategy, keeps_metadata=True)}
+)

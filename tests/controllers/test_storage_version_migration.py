@@ -1,0 +1,181 @@
+"""Migration of the stored objects of a custom resource to another storage version."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from sampan.api.resource import Resource
+from sampan.api.semantics.conditions import find_condition, is_true
+from sampan.api.types.apiextensions_v1 import CustomResourceDefinition
+from sampan.api.types.meta_v1 import Condition, GroupResource, ObjectMeta
+from sampan.api.types.storagemigration_v1beta1 import StorageVersionMigration, StorageVersionMigrationSpec
+from sampan.api.unstructured import Unstructured
+from sampan.controllers.manager import ControllerManager
+from sampan.controllers.storage_version_migration import FAILED, NAME, RUNNING, SUCCEEDED, is_next
+from sampan.machinery import errors
+from sampan.machinery.client import PatchType
+from tests.controllers.cluster import CONFIG, Cluster, cluster
+
+SERVED = {"storagemigration.k8s.io/v1beta1": True}
+GROUP, PLURAL, KIND = "migrated.example.com", "widgets", "Widget"
+DEFINITION = f"{PLURAL}.{GROUP}"
+WIDGETS = Resource(group=GROUP, version="v1", kind=KIND, plural=PLURAL, singular="widget", namespaced=True)
+COUNT = 30
+
+
+def _version(name: str, *, is_storage: bool) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
+    return {"name": name, "served": True, "storage": is_storage, "schema": {"openAPIV3Schema": schema}}
+
+
+def _versions(storage: str) -> list[dict[str, Any]]:
+    return [_version(name, is_storage=name == storage) for name in ("v1", "v2")]
+
+
+def _definition() -> CustomResourceDefinition:
+    names = {"plural": PLURAL, "kind": KIND, "singular": "widget", "listKind": "WidgetList"}
+    spec = {"group": GROUP, "scope": "Namespaced", "names": names, "versions": _versions("v1")}
+    return msgspec.convert({"metadata": {"name": DEFINITION}, "spec": spec}, CustomResourceDefinition)
+
+
+def _migration(name: str = "m", resource: str = PLURAL, group: str = GROUP) -> StorageVersionMigration:
+    spec = StorageVersionMigrationSpec(resource=GroupResource(group=group, resource=resource))
+    return StorageVersionMigration(metadata=ObjectMeta(name=name), spec=spec)
+
+
+@asynccontextmanager
+async def _running() -> AsyncIterator[tuple[Cluster, ControllerManager]]:
+    """A cluster with the controller and some objects that are stored in v1, whose definition stores v2."""
+    async with cluster(SERVED) as here, here.running(NAME, config=_config()) as manager:
+        definitions = here.client.of(CustomResourceDefinition)
+        await definitions.create(_definition())
+        await _settle(here)
+        for number in range(COUNT):
+            value = {"metadata": {"name": f"w{number}"}, "spec": {"size": number}}
+            await here.client.resource(WIDGETS).create(_widget(value), "default")
+        patch = {"spec": {"versions": _versions("v2")}}
+        await definitions.patch(DEFINITION, patch, type=PatchType.MERGE)
+        await _settle(here)
+        yield here, manager
+
+
+def _config() -> Any:
+    return replace(CONFIG, serves_storage_migration=True)
+
+
+def _widget(value: dict[str, Any]) -> Unstructured:
+    body = {"apiVersion": f"{GROUP}/v1", "kind": KIND, **value}
+    return Unstructured.from_value(body)
+
+
+async def _settle(here: Cluster) -> None:
+    await here.clock.settle()
+
+
+async def _stored(here: Cluster) -> list[bytes]:
+    page = await here.backend.range(f"/registry/{GROUP}/{PLURAL}/")
+    return [entry.value for entry in page.entries]
+
+
+async def _finish(here: Cluster, name: str = "m") -> StorageVersionMigration:
+    for _ in range(20):
+        await here.clock.advance(1)
+        migration = await here.client.of(StorageVersionMigration).get(name)
+        states = migration.status.conditions
+        if (is_true(states, SUCCEEDED) or is_true(states, FAILED)) and find_condition(states, RUNNING) is None:
+            return migration
+    raise AssertionError(migration.status)
+
+
+async def test_objects_are_rewritten_and_the_old_version_can_be_removed() -> None:
+    async with _running() as (here, _):
+        assert all(b"/v1" in value for value in await _stored(here))
+        migrations, definitions = here.client.of(StorageVersionMigration), here.client.of(CustomResourceDefinition)
+        only_new = {"spec": {"versions": [_version("v2", is_storage=True)]}}
+        with pytest.raises(errors.Invalid, match="storage migration ensures no data remains"):
+            await definitions.patch(DEFINITION, only_new, type=PatchType.MERGE)
+        await migrations.create(_migration())
+        finished = await _finish(here)
+        assert is_true(finished.status.conditions, SUCCEEDED)
+        assert int(finished.status.resourceVersion) > 0
+        assert all(
+            value.startswith(b'{"kind":"Widget","apiVersion":"%b/v2"' % GROUP.encode()) for value in await _stored(here)
+        )
+        definition = await definitions.get(DEFINITION)
+        assert definition.status.storedVersions == ["v2"]
+        marked = find_condition(definition.status.conditions or (), "StorageMigrating")
+        assert marked is not None
+        assert (marked.status, marked.reason) == ("False", "MigrationSucceeded")
+        await definitions.patch(DEFINITION, only_new, type=PatchType.MERGE)
+        await _settle(here)
+        page = await here.client.resource(replace(WIDGETS, version="v2")).list()
+        assert len(page.items) == COUNT
+        assert not any(item.metadata.managedFields and NAME in str(item.metadata.managedFields) for item in page.items)
+
+
+async def test_the_condition_shows_that_it_runs() -> None:
+    async with _running() as (here, _):
+        migrations = here.client.of(StorageVersionMigration)
+        await migrations.create(_migration())
+        await _settle(here)
+        running = await migrations.get("m")
+        assert is_true(running.status.conditions, RUNNING)
+        definition = await here.client.of(CustomResourceDefinition).get(DEFINITION)
+        assert is_true(definition.status.conditions or (), "StorageMigrating")
+        await _finish(here)
+
+
+async def test_a_definition_that_changes_meanwhile_keeps_its_stored_versions() -> None:
+    async with _running() as (here, _):
+        definitions = here.client.of(CustomResourceDefinition)
+        await here.client.of(StorageVersionMigration).create(_migration())
+        await _settle(here)
+        patch = {"spec": {"versions": _versions("v1")}}
+        await definitions.patch(DEFINITION, patch, type=PatchType.MERGE)
+        assert is_true((await _finish(here)).status.conditions, SUCCEEDED)
+        assert (await definitions.get(DEFINITION)).status.storedVersions == ["v1", "v2"]
+
+
+async def test_a_resource_that_does_not_exist_fails() -> None:
+    async with _running() as (here, _):
+        await here.client.of(StorageVersionMigration).create(_migration(resource="gadgets"))
+        await _settle(here)
+        (failed,) = (await here.client.of(StorageVersionMigration).get("m")).status.conditions
+        assert (failed.type, failed.message) == (FAILED, "resource does not exist in discovery")
+
+
+async def test_built_in_resources_and_several_migrations_of_one_resource() -> None:
+    async with _running() as (here, _):
+        migrations = here.client.of(StorageVersionMigration)
+        for name in ("a", "b"):
+            await migrations.create(_migration(name, "configmaps", ""))
+        for name in ("a", "b"):
+            assert is_true((await _finish(here, name)).status.conditions, SUCCEEDED)
+
+
+async def test_a_finished_migration_writes_nothing() -> None:
+    async with _running() as (here, _):
+        await here.client.of(StorageVersionMigration).create(_migration())
+        await _finish(here)
+        await here.clock.advance(5)
+        before = await here.revision()
+        await here.clock.advance(60)
+        assert await here.revision() == before
+
+
+def test_the_oldest_migration_of_a_resource_is_next() -> None:
+    old, new, other = _migration("z"), _migration("a"), _migration("b", "others")
+    old.metadata.creationTimestamp, new.metadata.creationTimestamp = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
+    everything = [new, other, old]
+    assert [migration.metadata.name for migration in everything if is_next(migration, everything)] == ["b", "z"]
+    old.status.conditions = [Condition(type=RUNNING, status="True")]
+    assert not is_next(new, everything)
+
+
+async def test_the_controller_needs_the_api() -> None:
+    async with cluster() as here, here.running(NAME) as manager:
+        assert not manager.runners
