@@ -12,6 +12,7 @@ from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.api.types.networking_v1 import ServiceCIDR
 from sampan.apiserver import bootstrap
 from sampan.apiserver.bootstrap import SystemObjects
+from sampan.apiserver.endpoint_reconciler import EndpointReconciler, SoleServer
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.testing import Cluster as WholeCluster
@@ -36,7 +37,12 @@ def play(scenario: Callable[[Cluster], Awaitable[None]]) -> None:
         async with cluster() as made, asyncio.TaskGroup() as group:
             server = made.server
             maintained = SystemObjects(
-                pipeline=server.pipeline, cluster_ip_range="10.96.0.0/12", address="192.0.2.1", port=PORT
+                pipeline=server.pipeline,
+                cluster_ip_range="10.96.0.0/12",
+                port=PORT,
+                endpoints=EndpointReconciler(
+                    client=made.client, leases=SoleServer(address="192.0.2.1"), address="192.0.2.1", port=PORT
+                ),
             )
             await maintained.ensure()
             task = group.create_task(maintained.run(made.clock))
@@ -88,24 +94,6 @@ def test_nothing_is_written_while_nothing_is_missing() -> None:
     async def scenario(made: Cluster) -> None:
         before = await made.revision()
         await made.clock.advance(600)
-        assert await made.revision() == before
-
-    play(scenario)
-
-
-def test_the_addresses_of_other_servers_stay() -> None:
-    async def scenario(made: Cluster) -> None:
-        other = SystemObjects(
-            pipeline=made.server.pipeline, cluster_ip_range="10.96.0.0/12", address="192.0.2.2", port=PORT
-        )
-        await other.ensure()
-        await made.clock.advance(10)
-        found = await made.client.of(Endpoints).get("kubernetes", "default")
-        assert [each.ip for each in found.subsets[0].addresses] == ["192.0.2.2", "192.0.2.1"]
-        part = await made.client.of(EndpointSlice).get("kubernetes", "default")
-        assert [each.addresses for each in part.endpoints or ()] == [["192.0.2.2"], ["192.0.2.1"]]
-        before = await made.revision()
-        await other.restore(with_namespaces=True)
         assert await made.revision() == before
 
     play(scenario)

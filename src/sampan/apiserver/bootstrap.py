@@ -1,7 +1,7 @@
 """The objects that every cluster has from the start: namespaces, priority classes and the `kubernetes` service.
 
 They are written through the pipeline like a client's requests. Existing objects are left alone, except the endpoints of
-the `kubernetes` service, which follow the server's address. `SystemObjects` is also the counterpart of the controllers
+the `kubernetes` service (`endpoint_reconciler`). `SystemObjects` is also the counterpart of the controllers
 of `pkg/controlplane/controller` (kubernetesservice, systemnamespaces, defaultservicecidr, legacytokentracking): it
 recreates these objects when users delete them. Priority classes and RBAC defaults are only reconciled at the start,
 flow schemas by `sampan.apiserver.flowcontrol.configuration`.
@@ -12,17 +12,19 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from sampan.api import times
+from sampan.apiserver.endpoint_reconciler import EndpointReconciler
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, UserInfo
 from sampan.apiserver.request.negotiation import JSON
 from sampan.apiserver.request.patches import MERGE_PATCH
 from sampan.machinery import errors
+from sampan.machinery.client import ConnectionFailed
 from sampan.machinery.clock import Clock
 from sampan.storage.backend import StorageError
 from sampan.storage.cacher import CacheError
@@ -54,18 +56,19 @@ SystemObject = tuple[str, dict[str, Any]]
 
 
 _SERVICES = "/api/v1/namespaces/default/services"
-_ENDPOINTS = "/api/v1/namespaces/default/endpoints"
-_SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 _NAME = "kubernetes"
 
 
 class SystemObjects:
     """`ensure()` creates the objects when the server starts; `run()` recreates those that are deleted later."""
 
-    def __init__(self, *, pipeline: Pipeline, cluster_ip_range: str, address: str, port: int) -> None:
-        """`address` and `port` are where clients reach this server."""
+    def __init__(
+        self, *, pipeline: Pipeline, cluster_ip_range: str, port: int, endpoints: EndpointReconciler | None
+    ) -> None:
+        """`port` is where clients reach this server. Without `endpoints`, none are published: a machine without a
+        network has no address but the loopback."""
         self._pipeline, self._registry = pipeline, pipeline.endpoints.registry
-        self._cluster_ip_range, self._address, self._port = cluster_ip_range, address, port
+        self._cluster_ip_range, self._port, self._endpoints = cluster_ip_range, port, endpoints
         self._last_error = ""
         """The last error; the same error is logged only once."""
 
@@ -78,9 +81,8 @@ class SystemObjects:
         await self._ensure_token_tracking()
         await _ensure_service_cidr(self._pipeline, self._cluster_ip_range, self._now())
         await _ensure_service(self._pipeline, _service(first_address(self._cluster_ip_range), self._port))
-        if self._has_endpoints:
-            await _create_or_replace(self._pipeline, _ENDPOINTS, _endpoints([self._address], self._port))
-            await _create_or_replace(self._pipeline, _SLICES, _endpoint_slice([self._address], self._port))
+        if self._endpoints is not None:
+            await self._endpoints.reconcile(with_ports=True)
 
     async def run(self, clock: Clock) -> None:
         """Reconcile periodically until cancelled."""
@@ -93,7 +95,7 @@ class SystemObjects:
             try:
                 await self.restore(with_namespaces=is_due)
                 self._last_error = ""
-            except (errors.ApiError, StorageError, CacheError) as error:
+            except (errors.ApiError, ConnectionFailed, StorageError, CacheError) as error:
                 self._log_once(str(error))
 
     async def restore(self, *, with_namespaces: bool) -> None:
@@ -107,25 +109,8 @@ class SystemObjects:
             await _ensure_service_cidr(self._pipeline, self._cluster_ip_range, self._now())
         if not self._exists("", "v1", "Service", _NAME, "default"):
             await _ensure_service(self._pipeline, _service(first_address(self._cluster_ip_range), self._port))
-        if self._has_endpoints:
-            await self._restore_endpoints()
-
-    async def _restore_endpoints(self) -> None:
-        """Add this server's address if it is missing; those of other servers that share the storage are kept."""
-        endpoints = self._peek("", "v1", "Endpoints", _NAME, "default")
-        subsets = (endpoints.subsets or ()) if endpoints is not None else ()
-        ours = [subset for subset in subsets if self._has_port(subset.ports)]
-        addresses = [endpoint.ip for subset in ours for endpoint in subset.addresses or ()]
-        if self._address not in addresses:
-            await _create_or_replace(self._pipeline, _ENDPOINTS, _endpoints([*addresses, self._address], self._port))
-        part = self._peek("discovery.k8s.io", "v1", "EndpointSlice", _NAME, "default")
-        members = (part.endpoints or ()) if part is not None and self._has_port(part.ports) else ()
-        addresses = [address for endpoint in members for address in endpoint.addresses or ()]
-        if self._address not in addresses:
-            await _create_or_replace(self._pipeline, _SLICES, _endpoint_slice([*addresses, self._address], self._port))
-
-    def _has_port(self, ports: Sequence[Any] | None) -> bool:
-        return [port.port for port in ports or ()] == [self._port]
+        if self._endpoints is not None:
+            await self._endpoints.reconcile()
 
     async def _ensure_namespaces(self) -> None:
         await _ensure(self._pipeline, [("/api/v1/namespaces", {"metadata": {"name": name}}) for name in NAMESPACES])
@@ -134,19 +119,8 @@ class SystemObjects:
         tracking = {"metadata": {"name": _TOKEN_TRACKING}, "data": {"since": self._now()[:10]}}
         await _ensure(self._pipeline, [("/api/v1/namespaces/kube-system/configmaps", tracking)])
 
-    @property
-    def _has_endpoints(self) -> bool:
-        """Whether there are endpoints to publish: none on a machine without a network, whose only address is the
-        loopback."""
-        return not ipaddress.ip_address(self._address).is_loopback
-
     def _exists(self, group: str, version: str, kind: str, name: str, namespace: str = "") -> bool:
         return self._registry.open_store_of(group, version, kind).cacher.peek(namespace, name) is not None
-
-    def _peek(self, group: str, version: str, kind: str, name: str, namespace: str) -> Any | None:
-        cacher = self._registry.open_store_of(group, version, kind).cacher
-        item = cacher.peek(namespace, name)
-        return cacher.object(item) if item is not None else None
 
     def _now(self) -> str:
         return times.format_time(self._registry.clock.now())
@@ -199,12 +173,6 @@ async def _create(pipeline: Pipeline, path: str, body: dict[str, Any]) -> bool:
     return True
 
 
-async def _create_or_replace(pipeline: Pipeline, path: str, body: dict[str, Any]) -> None:
-    """Create the object, or replace an existing one."""
-    if not await _create(pipeline, path, body):
-        await _send(pipeline, "PUT", f"{path}/{body['metadata']['name']}", body)
-
-
 async def _send(
     pipeline: Pipeline, method: str, path: str, body: dict[str, Any] | None = None, media: str = JSON
 ) -> None:
@@ -230,21 +198,4 @@ def _service(address: str, port: int) -> dict[str, Any]:
             "ipFamilyPolicy": "SingleStack",
             "ipFamilies": ["IPv4" if ipaddress.ip_address(address).version == 4 else "IPv6"],
         },
-    }
-
-
-def _endpoints(addresses: Sequence[str], port: int) -> dict[str, Any]:
-    ports = [{"name": "https", "port": port, "protocol": "TCP"}]
-    return {
-        "metadata": {"name": "kubernetes", "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
-        "subsets": [{"addresses": [{"ip": address} for address in addresses], "ports": ports}],
-    }
-
-
-def _endpoint_slice(addresses: Sequence[str], port: int) -> dict[str, Any]:
-    return {
-        "metadata": {"name": "kubernetes", "labels": {"kubernetes.io/service-name": "kubernetes"}},
-        "addressType": "IPv4" if ipaddress.ip_address(addresses[-1]).version == 4 else "IPv6",
-        "endpoints": [{"addresses": [address], "conditions": {"ready": True}} for address in addresses],
-        "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import socket
 from collections.abc import Coroutine, Sequence
@@ -28,12 +29,14 @@ from sampan.apiserver.bootstrap import SYSTEM, SystemObjects
 from sampan.apiserver.config.config_reload import reloading_certificates, reloading_files, reloading_proxy_client
 from sampan.apiserver.config.server_config import AuditConfig, ServerConfig
 from sampan.apiserver.customresources import DefinitionController
+from sampan.apiserver.endpoint_reconciler import EndpointReconciler, server_leases
 from sampan.apiserver.endpoints import ApiEndpoints
 from sampan.apiserver.flowcontrol import Fairness, FlowControlController
 from sampan.apiserver.flowcontrol.fairness import export_fairness, width
 from sampan.apiserver.http.connection_limits import HttpLimits
 from sampan.apiserver.http.server import HttpServer, Listener
 from sampan.apiserver.http.tls import tls_context
+from sampan.apiserver.identity_lease import IdentityLease
 from sampan.apiserver.loopback import LoopbackTransport
 from sampan.apiserver.metrics import RequestMetrics, export_storage
 from sampan.apiserver.nonresource import HealthCheck, NonResourceHandler, nonresource_handlers
@@ -46,6 +49,7 @@ from sampan.apiserver.registry.allocation import AllocationRepair, ServiceRanges
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request.call import MASTERS, UserInfo, request_in_frame
 from sampan.apiserver.webhooks.client import WebhookClients
+from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock, RealClock
 from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.loop_watchdog import LoopWatchdog
@@ -60,6 +64,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _RETIREMENT_S = 60
+_IDENTITY_INTERVAL_S, _SOLE_IDENTITY_INTERVAL_S = 10.0, 900.0
+"""How often the identity lease is renewed. The only server of a store has no other that reads it, so that an idle one
+hardly writes."""
 INSECURE_USER = UserInfo("system:unsecured", groups=(MASTERS, "system:authenticated"))
 
 
@@ -145,11 +152,12 @@ class ApiServer:
             running.push_async_callback(self.webhooks.close)
             running.push_async_callback(self._http.close)
             await self._listen()
+            endpoints = self._endpoint_reconciler()
             system_objects = SystemObjects(
                 pipeline=self.pipeline,
                 cluster_ip_range=self.config.service_cluster_ip_range,
-                address=self.address,
-                port=self.secure_port or self.insecure_port or 443,
+                port=self._port,
+                endpoints=endpoints,
             )
             await system_objects.ensure()
             self._start(system_objects.run(RealClock()))
@@ -176,6 +184,9 @@ class ApiServer:
             await definitions.wait_synced()
             self._is_bootstrapped = True
             await self._storage_readiness.run()
+            self._start(self._identity_lease().run())
+            if endpoints is not None and self.backend.is_shared:
+                running.push_async_callback(endpoints.withdraw)
             self._running = running.pop_all()
         return self
 
@@ -186,6 +197,23 @@ class ApiServer:
     def address(self) -> str:
         """The address at which clients reach the server."""
         return self.config.advertise_address or own_address()
+
+    @property
+    def _port(self) -> int:
+        return self.secure_port or self.insecure_port or 443
+
+    def _system_client(self) -> Client:
+        return Client(transport=self.loopback(), clock=RealClock(), component="sampan-apiserver")
+
+    def _endpoint_reconciler(self) -> EndpointReconciler | None:
+        if ipaddress.ip_address(self.address).is_loopback:
+            return None
+        leases = server_leases(self.backend, self.address)
+        return EndpointReconciler(client=self._system_client(), leases=leases, address=self.address, port=self._port)
+
+    def _identity_lease(self) -> IdentityLease:
+        interval_s = _IDENTITY_INTERVAL_S if self.backend.is_shared else _SOLE_IDENTITY_INTERVAL_S
+        return IdentityLease(client=self._system_client(), clock=RealClock(), interval_s=interval_s)
 
     def serve_metrics(self) -> None:
         """Serve the metrics API at once, because there are kubelets in this process."""

@@ -209,6 +209,10 @@ class Backend(Protocol):
         """Return the size of the store in bytes."""
 
     @property
+    def is_shared(self) -> bool:
+        """Whether other processes can use the same store."""
+
+    @property
     def write_failure(self) -> str:
         """Why writes other than deletions are currently rejected, as far as known; empty if they are not."""
 

@@ -122,6 +122,10 @@ class MemoryBackend:
         return sum(len(event.value or b"") for history in self._histories.values() for event in history)
 
     @property
+    def is_shared(self) -> bool:
+        return False
+
+    @property
     def write_failure(self) -> str:
         return ""
 

@@ -42,5 +42,9 @@ class WrappedBackend:
         return await self._inner.size()
 
     @property
+    def is_shared(self) -> bool:
+        return self._inner.is_shared
+
+    @property
     def write_failure(self) -> str:
         return self._inner.write_failure

@@ -201,6 +201,10 @@ class EtcdBackend:
         return size
 
     @property
+    def is_shared(self) -> bool:
+        return True
+
+    @property
     def write_failure(self) -> str:
         return self._writer.failure
 

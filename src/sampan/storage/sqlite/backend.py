@@ -139,6 +139,10 @@ class SqliteBackend:
         return self._parts.log.compacted if self._parts is not None else 0
 
     @property
+    def is_shared(self) -> bool:
+        return False
+
+    @property
     def write_failure(self) -> str:
         return self._parts.log.write_failure if self._parts is not None else ""
 

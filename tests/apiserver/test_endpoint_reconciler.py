@@ -1,0 +1,154 @@
+"""The endpoints of the service `kubernetes` list every API server that is alive, of Sampan or not."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sampan.api.codec import protobuf
+from sampan.api.types.core_v1 import Endpoints
+from sampan.api.types.discovery_v1 import EndpointSlice
+from sampan.apiserver.config.server_config import ServerConfig
+from sampan.apiserver.endpoint_reconciler import (
+    EndpointReconciler,
+    ServerLeases,
+    SoleServer,
+    StoredServerLeases,
+    server_leases,
+)
+from sampan.apiserver.server import ApiServer
+from sampan.machinery.client import Client
+from sampan.machinery.clock import RealClock
+from sampan.storage.etcd import EtcdBackend
+from sampan.storage.memory import MemoryBackend
+from tests.controllers.cluster import Cluster, cluster
+from tests.storage.etcd_server import NO_ETCD, Member, find, one_member
+
+LEASES = "/registry/masterleases/"
+
+
+def play(scenario: Callable[[Cluster, ServerLeases], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with cluster() as made:
+            await scenario(made, StoredServerLeases(backend=made.server.registry.backend))
+
+    asyncio.run(main())
+
+
+def reconciler(made: Cluster, leases: ServerLeases, address: str, port: int = 443) -> EndpointReconciler:
+    return EndpointReconciler(client=made.client, leases=leases, address=address, port=port)
+
+
+async def published(client: Client) -> list[str]:
+    """Return the addresses of the endpoints, after a comparison with the slice."""
+    endpoints = await client.of(Endpoints).get("kubernetes", "default")
+    addresses = [address.ip for subset in endpoints.subsets for address in subset.addresses]
+    part = await client.of(EndpointSlice).get("kubernetes", "default")
+    assert [endpoint.addresses for endpoint in part.endpoints or ()] == [[address] for address in addresses]
+    return addresses
+
+
+def test_every_server_is_listed_until_its_lease_expires() -> None:
+    async def scenario(made: Cluster, leases: ServerLeases) -> None:
+        one, two = (reconciler(made, leases, f"192.0.2.{number}") for number in (1, 2))
+        await one.reconcile(with_ports=True)
+        assert await published(made.client) == ["192.0.2.1"]
+        await two.reconcile(with_ports=True)
+        assert await published(made.client) == ["192.0.2.1", "192.0.2.2"]
+        await made.clock.advance(10)
+        await one.reconcile()
+        assert await published(made.client) == ["192.0.2.1", "192.0.2.2"]
+        await made.clock.advance(6)
+        await one.reconcile()
+        assert await published(made.client) == ["192.0.2.1"]
+
+    play(scenario)
+
+
+def test_a_server_that_stops_is_removed_at_once_and_stays_away() -> None:
+    async def scenario(made: Cluster, leases: ServerLeases) -> None:
+        one, two = (reconciler(made, leases, f"192.0.2.{number}") for number in (1, 2))
+        await one.reconcile()
+        await two.reconcile()
+        await one.withdraw()
+        assert await published(made.client) == ["192.0.2.2"]
+        await one.reconcile()
+        await two.reconcile()
+        assert await published(made.client) == ["192.0.2.2"]
+        await two.withdraw()
+        assert await published(made.client) == []
+
+    play(scenario)
+
+
+def test_leases_of_kube_apiserver_count() -> None:
+    async def scenario(made: Cluster, leases: ServerLeases) -> None:
+        lease = {"kind": "Endpoints", "apiVersion": "v1", "metadata": {"generation": 7}}
+        value = protobuf.encode({**lease, "subsets": [{"addresses": [{"ip": "192.0.2.9"}]}]})
+        await made.server.registry.backend.put(f"{LEASES}192.0.2.9", value, ttl_s=15)
+        await made.server.registry.backend.put(f"{LEASES}broken", b"k8s\0\xff", ttl_s=15)
+        await reconciler(made, leases, "192.0.2.1").reconcile()
+        assert await published(made.client) == ["192.0.2.1", "192.0.2.9"]
+
+    play(scenario)
+
+
+def test_ports_are_only_reset_at_the_start() -> None:
+    async def scenario(made: Cluster, leases: ServerLeases) -> None:
+        await reconciler(made, leases, "192.0.2.1", 6443).reconcile(with_ports=True)
+        other = reconciler(made, leases, "192.0.2.2", 7443)
+        for with_ports, port in ((False, 6443), (True, 7443)):
+            await other.reconcile(with_ports=with_ports)
+            endpoints = await made.client.of(Endpoints).get("kubernetes", "default")
+            assert [port.port for port in endpoints.subsets[0].ports] == [port]
+
+    play(scenario)
+
+
+def test_a_slice_of_ipv6_addresses() -> None:
+    async def scenario(made: Cluster, leases: ServerLeases) -> None:
+        await reconciler(made, leases, "192.0.2.1").reconcile()
+        await reconciler(made, SoleServer(address="2001:db8::1"), "2001:db8::1").reconcile()
+        assert await published(made.client) == ["2001:db8::1"]
+        assert (await made.client.of(EndpointSlice).get("kubernetes", "default")).addressType == "IPv6"
+
+    play(scenario)
+
+
+def test_the_only_server_of_a_store_writes_no_leases() -> None:
+    async def scenario(made: Cluster, leases: ServerLeases) -> None:
+        sole = reconciler(made, server_leases(MemoryBackend(clock=made.clock), "192.0.2.1"), "192.0.2.1")
+        await sole.reconcile(with_ports=True)
+        before = await made.revision()
+        await sole.reconcile()
+        assert await made.revision() == before
+        assert await published(made.client) == ["192.0.2.1"]
+
+    play(scenario)
+
+
+@pytest.fixture
+def etcd(tmp_path: Path) -> Iterator[Member]:
+    with one_member(tmp_path) as member:
+        yield member
+
+
+@pytest.mark.skipif(find("etcd") is None, reason=NO_ETCD)
+def test_two_servers_on_one_etcd(etcd: Member) -> None:
+    async def main() -> None:
+        clock = RealClock()
+
+        def config(address: str) -> ServerConfig:
+            return ServerConfig(advertise_address=address, any_insecure_port=True)
+
+        async with asyncio.timeout(60), EtcdBackend(endpoints=[etcd.client_url]) as backend:
+            async with ApiServer(config=config("192.0.2.1"), backend=backend, clock=clock) as one:
+                client = Client(transport=one.loopback(), clock=clock, component="test")
+                async with ApiServer(config=config("192.0.2.2"), backend=backend, clock=clock):
+                    assert await published(client) == ["192.0.2.1", "192.0.2.2"]
+                assert await published(client) == ["192.0.2.1"]
+            page = await backend.range(LEASES)
+            assert not page.entries
+
+    asyncio.run(main())
