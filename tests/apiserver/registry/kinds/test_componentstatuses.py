@@ -1,7 +1,11 @@
 """The health of components."""
 
+import socket
 from typing import Any
 
+import pytest
+
+from sampan.apiserver.registry.kinds import componentstatuses
 from tests.apiserver.cluster import Cluster, in_cluster
 
 PATH = "/api/v1/componentstatuses"
@@ -26,6 +30,7 @@ def test_every_part_is_asked() -> None:
         cluster.registry.components.update({"controller-manager": fine, "scheduler": broken})
         found = (await cluster.send("GET", PATH)).json
         assert (found["kind"], found["metadata"]) == ("ComponentStatusList", {})
+        assert [set(status) for status in found["items"]] == [{"metadata", "conditions"}] * 3
         assert {status["metadata"]["name"]: condition(status) for status in found["items"]} == {
             "controller-manager": {"status": "True", "message": "ok"},
             "etcd-0": {"status": "True", "message": "ok"},
@@ -54,12 +59,27 @@ def test_one_of_them() -> None:
 
 def test_selectors_and_forms() -> None:
     async def work(cluster: Cluster) -> None:
-        cluster.registry.components["scheduler"] = fine
+        cluster.registry.components.update({"controller-manager": fine, "scheduler": fine})
         chosen = (await cluster.send("GET", f"{PATH}?fieldSelector=metadata.name!%3Detcd-0")).json
-        assert [status["metadata"]["name"] for status in chosen["items"]] == ["scheduler"]
+        assert [status["metadata"]["name"] for status in chosen["items"]] == ["controller-manager", "scheduler"]
         assert (await cluster.send("GET", f"{PATH}?labelSelector=a%3Db")).json["items"] == []
         parts = (await cluster.asks.get(PATH, accept=PARTS)).json
-        assert [part["metadata"] for part in parts["items"]] == [{"name": "etcd-0"}, {"name": "scheduler"}]
+        assert [part["metadata"] for part in parts["items"]] == [
+            {"name": name} for name in ("controller-manager", "etcd-0", "scheduler")
+        ]
+
+    in_cluster(work)
+
+
+def test_components_elsewhere_are_asked_at_their_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(cluster: Cluster) -> None:
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port = listener.getsockname()[1]
+        monkeypatch.setitem(componentstatuses._PORTS, "scheduler", port)
+        status = (await cluster.send("GET", f"{PATH}/scheduler")).json
+        text = f'Get "https://127.0.0.1:{port}/healthz": dial tcp 127.0.0.1:{port}: connect: connection refused'
+        assert condition(status) == {"status": "False", "message": text}
 
     in_cluster(work)
 

@@ -1,18 +1,22 @@
-"""ComponentStatus: the health of the control plane components that this server knows.
+"""ComponentStatus: the health of the control plane components.
 
-Nothing is stored: each request runs the health checks.
+Nothing is stored: each request runs the health checks. Controller manager and scheduler are in this process, or are
+asked at their usual ports on this machine, as kube-apiserver does.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
 from functools import partial as bound
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sampan.api.codec import json
 from sampan.api.semantics.conditions import find_condition
-from sampan.api.types.core_v1 import ComponentCondition, ComponentStatus
+from sampan.api.types.core_v1 import ComponentCondition, ComponentStatus, ComponentStatusList
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Strategy
@@ -35,6 +39,7 @@ Probe = Callable[[], Awaitable[None]]
 """A health check, which raises what is wrong."""
 
 STORE = "etcd-0"
+_PORTS = {"controller-manager": 10257, "scheduler": 10259}
 _HEALTHY = "Healthy"
 _TIMEOUT_S = 2.0
 
@@ -57,7 +62,36 @@ def _probes(registry: Registry) -> Mapping[str, Probe]:
     async def store() -> None:
         await registry.backend.current_revision()
 
-    return {STORE: store, **registry.components}
+    remote = {name: bound(_probe_port, port) for name, port in _PORTS.items()}
+    return {STORE: store, **remote, **registry.components}
+
+
+class ProbeFailure(Exception):
+    """A component does not respond, or is not healthy."""
+
+
+async def _probe_port(port: int) -> None:
+    """Raise ProbeFailure unless the component at a port of this machine is healthy. Its certificate is not verified."""
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=_unverified())
+    except OSError as error:
+        reason = os.strerror(error.errno).lower() if error.errno else str(error)
+        where = f'Get "https://127.0.0.1:{port}/healthz": dial tcp 127.0.0.1:{port}'
+        raise ProbeFailure(f"{where}: connect: {reason}") from error
+    try:
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        status = (await reader.readline()).split()[1:2]
+    finally:
+        writer.close()
+    if status != [b"200"]:
+        raise ProbeFailure(f"HTTP probe failed with statuscode: {b''.join(status).decode()}")
+
+
+@cache
+def _unverified() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
 
 
 async def _status(name: str, probe: Probe) -> ComponentStatus:
@@ -65,6 +99,8 @@ async def _status(name: str, probe: Probe) -> ComponentStatus:
     try:
         async with asyncio.timeout(_TIMEOUT_S):
             await probe()
+    except ProbeFailure as failure:
+        condition = ComponentCondition(type=_HEALTHY, status="False", message=str(failure))
     except Exception as error:  # any error of a component is what its status reports
         condition = ComponentCondition(type=_HEALTHY, status="False", error=str(error) or type(error).__name__)
     return ComponentStatus(metadata=ObjectMeta(name=name), conditions=[condition])
@@ -89,7 +125,6 @@ def _list(endpoints: ApiEndpoints, call: Call, statuses: list[ComponentStatus]) 
         )
         rows = [writer.row(status, bound(json.encode, status)) for status in statuses]
         return ValueResponse(json.read_any(writer.table({}, rows)))
-    items: list[Any] = [json.to_value(status) for status in statuses]
     if call.output_format.as_kind:
         json_bytes.check_partial_kind(call.output_format, call.resource, is_list=True)
         title = {"kind": call.output_format.as_kind, "apiVersion": call.output_format.api_version}
@@ -97,7 +132,8 @@ def _list(endpoints: ApiEndpoints, call: Call, statuses: list[ComponentStatus]) 
             json.read_any(json_bytes.partial_object(json.encode(status), call.output_format)) for status in statuses
         ]
         return ValueResponse({**title, "metadata": {}, "items": parts or None})
-    return ValueResponse({"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": items})
+    listed = ComponentStatusList(items=statuses)
+    return ValueResponse(json.read_any(json.encode(listed)))
 
 
 # -- table columns -----------------------------------------------------------------------------------------------------
