@@ -90,10 +90,10 @@ class _WithFlagsFile(click.Command):
 )
 @click.option(
     "--runtime",
-    type=click.Choice(RUNTIMES),
+    type=click.Choice([runtime for runtime in RUNTIMES if runtime != HOLLOW]),
     default=AUTO,
     show_default=True,
-    help="Container runtime; auto picks the best one available.",
+    help="Container runtime; auto picks the best one available. Hollow nodes are run by `sampan up --runtime hollow`.",
 )
 @click.option(
     "--network-plugin",
@@ -159,8 +159,6 @@ def _logs(options: Mapping[str, Any], root: Path) -> Path:
 def _runtime(requested: str, endpoint: str) -> RuntimeChoice:
     from sampan.cli.node_flags import usable
 
-    if requested == HOLLOW:
-        raise CliError("--runtime: hollow nodes are run by `sampan up --runtime hollow`")
     choice, why_not = usable(requested, endpoint)
     if choice is None:
         raise CliError(f"{'--container-runtime-endpoint' if endpoint else '--runtime'}: {why_not}")

@@ -19,6 +19,7 @@ COMMANDS = {
     "token": ("sampan.cli.token", "Create, list and delete tokens with which nodes join."),
     "join": ("sampan.cli.join", "Join this machine to a cluster as a node."),
     "leave": ("sampan.cli.leave", "Remove this machine from the cluster that it joined."),
+    "store": ("sampan.cli.store", "Copy the store of a stopped cluster."),
     "image": ("sampan.cli.image", "Load, pull, list and remove images."),
     "why": ("sampan.cli.why", "Explain why a pod is pending or where it runs."),
     "trace": ("sampan.cli.trace", "Show the recorded history of an object."),

@@ -1,6 +1,7 @@
 """Creation and deletion of pods, slow-start batches, and the backoff of replacements."""
 
 import asyncio
+import gc
 
 import pytest
 
@@ -181,3 +182,18 @@ def test_failures_wait_longer_each_time() -> None:
     now += 1801
     backoff.note("k", now)
     assert backoff.held_s("k", now) == 1, "after a long rest it begins anew"
+
+
+def test_a_cancelled_batch_leaves_no_step_unstarted(recwarn: pytest.WarningsRecorder) -> None:
+    async def step(at: int) -> None:
+        await asyncio.sleep(60)
+
+    async def main() -> None:
+        batch = asyncio.create_task(slow_start(2, 2, step))
+        await asyncio.sleep(0)  # the batch has created its tasks, which have not run
+        batch.cancel()
+        await asyncio.gather(batch, return_exceptions=True)
+
+    asyncio.run(main())
+    gc.collect()
+    assert not [str(warning.message) for warning in recwarn if "never awaited" in str(warning.message)]

@@ -44,8 +44,8 @@ async def slow_start(count: int, first: int, step: Callable[[int], Awaitable[Any
 
 async def _together(start: int, size: int, step: Callable[[int], Awaitable[Any]]) -> list[Exception | None]:
     if size == 1:
-        return [await _failure(step(start))]
-    return await asyncio.gather(*(_failure(step(at)) for at in range(start, start + size)))
+        return [await _failure(step, start)]
+    return await asyncio.gather(*(_failure(step, at) for at in range(start, start + size)))
 
 
 async def all_at_once(count: int, step: Callable[[int], Awaitable[Any]]) -> Exception | None:
@@ -55,9 +55,10 @@ async def all_at_once(count: int, step: Callable[[int], Awaitable[Any]]) -> Exce
     return next((error for error in await _together(0, count, step) if error is not None), None)
 
 
-async def _failure(call: Awaitable[Any]) -> Exception | None:
+async def _failure(step: Callable[[int], Awaitable[Any]], at: int) -> Exception | None:
+    """Return the error of a step. The step starts here, so that none is left unstarted if the batch is cancelled."""
     try:
-        await call
+        await step(at)
     except Exception as error:
         return error
     return None
