@@ -1,5 +1,6 @@
 """`sampan up`, `status` and `down` from the outside."""
 
+import json
 import os
 import re
 import signal
@@ -236,6 +237,51 @@ class TestKubeconfig:
         assert merged["current-context"] == "second"
         assert merged["users"][0] == {"name": "me", "user": {"token": "x"}}
         assert "default" in sampan("kubectl", "--context", "sampan", "get", "namespaces")
+        sampan("down", "--name", "second")
+        left = yaml.safe_load(own.read_text())
+        assert [entry["name"] for entry in left["contexts"]] == ["work", "sampan"]
+        assert [entry["name"] for entry in left["users"]] == ["me", "sampan-admin"]
+        assert left["current-context"] == ""
+
+    def test_merged_into_the_file_that_the_environment_names(self, sampan: Sampan) -> None:
+        own = sampan.home / "own.kubeconfig"
+        sampan.environment["KUBECONFIG"] = f"{own}:{sampan.home / 'other'}"
+        up(sampan, "--merge-kubeconfig")
+        assert yaml.safe_load(own.read_text())["current-context"] == "sampan"
+        assert not (sampan.home / ".kube").exists()
+        assert "default" in sampan("kubectl", "get", "namespaces")
+        pid = json.loads((sampan.folder() / "running.json").read_text())["pid"]
+        os.kill(pid, signal.SIGKILL)
+        sampan("down")
+        assert yaml.safe_load(own.read_text())["contexts"] == []
+
+
+def test_a_second_cluster_needs_no_port(sampan: Sampan) -> None:
+    words = ("up", "-d", "--nodes", "0", "--components", "apiserver")
+    first = sampan(*words)
+    second = sampan(*words, "--name", "second")
+    ports = [text.split()[4].rpartition(":")[2] for text in (first, second)]
+    assert len(set(ports)) == 2
+    assert all(6443 <= int(port) < 6643 for port in ports)
+    sampan("down", "--name", "second")
+    assert f"https://127.0.0.1:{ports[1]} " in sampan("up", "-d", "--name", "second")
+
+
+def test_a_cluster_remembers_its_flags(sampan: Sampan) -> None:
+    up(sampan, "--nodes", "3", "--runtime", "hollow", "--components", "apiserver,kubelet")
+    sampan("down")
+    told = sampan("up", "-d")
+    assert "  nodes  3 hollow\n" in told
+    assert " --components apiserver,kubelet --nodes 3 --runtime hollow --secure-port " in told
+    sampan("down")
+    told = sampan("up", "-d", "--nodes", "1")
+    assert " --components apiserver,kubelet --runtime hollow --secure-port " in told
+    sampan("down")
+    told = sampan("up", "-d", "--forget-flags", "--nodes", "0", "--components", "apiserver", "--store", "memory")
+    assert "  flags  " not in told
+    sampan("down")
+    (sampan.folder() / "flags.json").write_text("junk")
+    assert "flags.json" in sampan.fails("up", "-d")
 
 
 class TestTokens:
@@ -277,7 +323,7 @@ def test_hollow_nodes_of_an_earlier_run_take_no_real_pods(sampan: Sampan) -> Non
     assert "  nodes  2 hollow\n" in start(sampan, "--runtime", "hollow", "--nodes", "2")
     assert _taints(sampan, "node-1") == []
     sampan("down")
-    told = start(sampan, "--runtime", "process")
+    told = start(sampan, "--runtime", "process", "--nodes", "1")
     assert "; 1 hollow, 1 process; hollow nodes are tainted hollow.sampan.dev/hollow:NoSchedule; " in told
     assert "`sampan node remove node-1` removes it\n" in told
     assert "hollow.sampan.dev/hollow" in _taints(sampan, "node-1")

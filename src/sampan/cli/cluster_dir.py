@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import pwd
 import re
 import shutil
 import sys
@@ -18,6 +19,7 @@ import click
 import msgspec
 
 from sampan.cli.failures import CliError
+from sampan.cli.sudo_user import hand_over, sudo_user
 from sampan.machinery.private_files import write_private
 
 DEFAULT_NAME = "sampan"
@@ -30,6 +32,7 @@ _NAME_RULE = (
 _OWN_NAMES = frozenset(
     {
         "admin.kubeconfig",
+        "flags.json",
         "images",
         "join.json",
         "lock",
@@ -71,6 +74,14 @@ class Running(msgspec.Struct, omit_defaults=True):
     """The addresses of the DNS server and where it forwards other queries to; empty if there is none."""
     pod_cidrs: list[str] = []
     service_cidrs: list[str] = []
+    store: str = ""
+    """Where the objects are: sqlite, memory, or etcd and its addresses."""
+    version: str = ""
+    """The version of Sampan."""
+    recalled_flags: str = ""
+    """The flags of an earlier start that this start has taken over, as on a command line."""
+    merged_kubeconfig: str = ""
+    """The kubeconfig of the user that has the cluster as a context; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +99,11 @@ class ClusterDir:
     @property
     def kubeconfig(self) -> Path:
         return self.path / "admin.kubeconfig"
+
+    @property
+    def flags(self) -> Path:
+        """The file with the flags that the next start takes over."""
+        return self.path / "flags.json"
 
     @property
     def log(self) -> Path:
@@ -161,6 +177,7 @@ class ClusterDir:
             is_read_only = os.statvfs(self.path).f_flag & os.ST_RDONLY
             reason = os.strerror(errno.EROFS if is_read_only else errno.EACCES)
             raise CliError(f"--data-dir: cannot write to {self.path}: {reason}")
+        hand_over(missing)
 
         def undo() -> None:
             with suppress(OSError):
@@ -169,6 +186,11 @@ class ClusterDir:
                 _remove_empty(missing)
 
         return undo
+
+    def hand_over(self) -> None:
+        """Let the user who called sudo read the kubeconfig, see the state of the cluster, and start it again. Keys and
+        the data of nodes stay with root."""
+        hand_over((self._note, self.kubeconfig, self.flags, self.log, self.path / "lock"))
 
     def remove(self) -> list[str]:
         """Remove the files of the cluster, and the directory if it is empty then. Return the names of remaining
@@ -261,8 +283,18 @@ def clusters_root() -> Path:
     base = os.environ.get("SAMPAN_HOME")
     if base:
         return Path(base).absolute()
-    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share"
+    user = sudo_user()
+    home = Path.home() if user is None else Path(user.pw_dir)
+    data = os.environ.get("XDG_DATA_HOME") or home / ".local/share"
     return Path(data).absolute() / "sampan"
+
+
+def _all_roots() -> list[Path]:
+    """Return the directories in which clusters are looked for: through sudo also the one of root itself."""
+    roots = [clusters_root()]
+    if sudo_user() is not None and not os.environ.get("SAMPAN_HOME"):
+        roots.append(Path(pwd.getpwuid(0).pw_dir) / ".local/share/sampan")
+    return roots
 
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -293,17 +325,17 @@ def check_name(name: str) -> None:
 
 def known_clusters() -> Iterator[ClusterDir]:
     """Yield the clusters below the default directory, sorted by name."""
-    root = clusters_root()
-    try:
-        paths = sorted(root.iterdir())
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise CliError(f"cannot read {root}: {error.strerror}; SAMPAN_HOME names another directory") from None
-    for path in paths:
-        where = ClusterDir(path)
-        if os.path.isdir(path) and (where.is_cluster or where.is_unreadable):
-            yield where
+    for root in _all_roots():
+        try:
+            paths = sorted(root.iterdir())
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise CliError(f"cannot read {root}: {error.strerror}; SAMPAN_HOME names another directory") from None
+        for path in paths:
+            where = ClusterDir(path)
+            if os.path.isdir(path) and (where.is_cluster or where.is_unreadable):
+                yield where
 
 
 def _is_scratch(name: str) -> bool:

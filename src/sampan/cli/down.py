@@ -6,12 +6,14 @@ import os
 import signal
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import click
 
 from sampan.cli.abandoned_nodes import stop_abandoned_nodes
 from sampan.cli.cluster_dir import ClusterDir, cluster_dir, cluster_options
 from sampan.cli.failures import CliError
+from sampan.cluster import kubeconfig
 
 _PATIENCE_S = 120
 """The timeout in seconds before the process is killed; stopping many pods takes a while."""
@@ -30,13 +32,16 @@ def command(data_dir: str | None, name: str, delete: bool) -> None:
         raise CliError(f"--delete: {where.path} is that of a node that joined a cluster; `sampan leave` removes it")
     if delete and os.path.exists(where.path):
         where.check()
+    note = where.read_note() if where.is_cluster else None
     stopped = stop(where)
+    if note is not None and note.merged_kubeconfig:  # what a process that was killed has left
+        kubeconfig.unmerge(Path(note.merged_kubeconfig), note.name)
     if where.is_cluster and (nodes := stop_abandoned_nodes(where)):
         click.echo(f"{name}: stopped the pods that {', '.join(nodes)} had left running")
     if where.is_cluster and os.geteuid() == 0:
         _remove_mesh(where)
     if not (delete and os.path.exists(where.path)):
-        click.echo(f"{name}: stopped" if stopped else f"{name}: was not running")
+        click.echo(f"{name}: stopped" if stopped else f"{name}: was not running{_other_users_hint()}")
         return
     kept = _remove(where)
     click.echo(f"{name}: stopped, data removed" if stopped else f"{name}: data removed")
@@ -45,6 +50,11 @@ def command(data_dir: str | None, name: str, delete: bool) -> None:
             f"{name}: {where.path} is kept: it has files that are not the cluster's: {', '.join(kept)}",
             err=True,
         )
+
+
+def _other_users_hint() -> str:
+    """Return a hint for somebody whose cluster was started by root; root sees its own and those of sudo's users."""
+    return "" if os.geteuid() == 0 else " (`sudo sampan down` stops a cluster that root has started)"
 
 
 def _remove_mesh(where: ClusterDir) -> None:
@@ -102,4 +112,6 @@ def _signal(where: ClusterDir, pid: int, number: int) -> None:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
     except PermissionError:
-        raise CliError(f"--data-dir: {where.path} is run by process {pid} of another user") from None
+        raise CliError(
+            f"{where.path.name} is run by process {pid} of another user; `sudo sampan down` stops a cluster of root"
+        ) from None

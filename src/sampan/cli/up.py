@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from sampan import __version__
 from sampan.apiserver.bootstrap import first_address
 from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
 from sampan.apiserver.proxy.kubelets import KubeletAccess
@@ -24,6 +25,7 @@ from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir, cluster_opt
 from sampan.cli.dns_flags import DNS_FLAGS, dns_config
 from sampan.cli.failures import CliError
 from sampan.cli.flag_table import add_flags, switch
+from sampan.cli.help_groups import GroupedCommand
 from sampan.cli.ingress_flags import INGRESS_FLAGS, ingress_config
 from sampan.cli.listen_addresses import (
     certificate_names,
@@ -34,9 +36,11 @@ from sampan.cli.listen_addresses import (
 )
 from sampan.cli.node_controller_flags import node_controller_settings, range_options
 from sampan.cli.node_flags import node_options, nodes_config
+from sampan.cli.remembered_flags import SECURE_PORT, RememberedFlags
 from sampan.cli.scheduler_flags import scheduler_options, scheduler_settings
 from sampan.cli.server_flags import BIND_LOCALLY, server_config, server_options, store_config
 from sampan.cli.server_process import leave, serve, set_up_logs
+from sampan.cli.sudo_user import hand_over, sudo_user
 from sampan.cluster import kubeconfig
 from sampan.cluster.assembly import APISERVER, COMPONENTS, DNS, KUBELET, Assembly, ClusterConfig, StoreConfig
 from sampan.cluster.leadership import LeadershipConfig
@@ -50,7 +54,65 @@ log = logging.getLogger(__name__)
 _SERVICE_NAMES = tuple("kubernetes" + end for end in ("", ".default", ".default.svc"))
 
 
-@click.command("up")
+_GROUPS = (
+    ("Flags that most clusters need", ("name", "nodes", "runtime", "is_detached", SECURE_PORT, "merge_kubeconfig")),
+    (
+        "Cluster",
+        (
+            "data_dir",
+            "store",
+            "components",
+            "controllers",
+            "leader_elect",
+            "bind_address",
+            "advertise_address",
+            "kubeconfig_out",
+            "forget_flags",
+            "verbosity",
+        ),
+    ),
+    (
+        "Nodes",
+        ("container_runtime_endpoint", "hollow_stages", "hollow_events"),
+    ),
+    (
+        "Network",
+        (
+            "node_network",
+            "network_policy",
+            "pod_network",
+            "ingress",
+            "ingress_http_port",
+            "ingress_https_port",
+            "service_cluster_ip_range",
+            "service_node_port_range",
+            "cluster_cidr",
+            "allocate_node_cidrs",
+            "node_cidr_mask_size",
+            "node_cidr_mask_size_ipv4",
+            "node_cidr_mask_size_ipv6",
+            "cluster_domain",
+            "resolv_conf",
+            "dns_upstream",
+            "dns_stub_domain",
+            "dns_client_cidrs",
+            "dns_port",
+        ),
+    ),
+    (
+        "Scheduler",
+        (
+            "scheduler_config",
+            "algorithm_provider",
+            "policy_config_file",
+            "policy_configmap",
+            "policy_configmap_namespace",
+        ),
+    ),
+)
+
+
+@click.command("up", cls=GroupedCommand, groups=_GROUPS, rest="API server, as kube-apiserver")
 @cluster_options
 @click.option(
     "--store",
@@ -88,13 +150,19 @@ _SERVICE_NAMES = tuple("kubernetes" + end for end in ("", ".default", ".default.
 @click.option("-d", "--detach/--no-detach", "is_detached", help="Run the cluster in the background.")
 @click.option("--kubeconfig-out", metavar="F", help="Write a second copy of the admin kubeconfig to this file.")
 @click.option(
-    "--merge-kubeconfig", is_flag=True, help="Add the cluster to ~/.kube/config and make it the current context."
+    "--merge-kubeconfig",
+    is_flag=True,
+    help="Add the cluster to $KUBECONFIG or ~/.kube/config, as the current context, while it runs.",
+)
+@click.option(
+    "--forget-flags", is_flag=True, help="Use the defaults instead of the flags of the last start of this cluster."
 )
 @server_options(BIND_LOCALLY)
 def command(**options: Any) -> None:
     """Start a cluster.
 
-    It runs until Ctrl-C or, with --detach, until `sampan down`.
+    It runs until Ctrl-C or, with --detach, until `sampan down`. The next start of a cluster remembers its nodes,
+    runtime, components, port and address ranges.
     """
     began = time.monotonic()
     where = cluster_dir(options["data_dir"], options["name"])
@@ -118,8 +186,11 @@ def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callabl
     if not lock.acquire(makes_file=True):
         raise CliError(_in_use_message(where))
     is_up = False
+    merged = _merged_path() if options["merge_kubeconfig"] else None
     try:
         where.remove_note()  # the pid in the file of a killed process may belong to another process now
+        remembered = RememberedFlags(where.flags)
+        options = remembered.complete(options, forgets=options["forget_flags"])
         set_up_logs(options["verbosity"])
         config = _config(where, options)
 
@@ -130,7 +201,8 @@ def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callabl
             kept.append(cluster)  # keep its objects from being freed before the lock is released
             nodes = await node_summary(cluster.client("up"), cluster.config.nodes)
             note = _note(where, options, cluster, nodes)
-            write = partial(_write_kubeconfigs, where, options, note.url or note.insecure_url)
+            note.merged_kubeconfig, note.recalled_flags = str(merged or ""), remembered.recalled
+            write = partial(_write_kubeconfigs, where, options, note.url or note.insecure_url, merged)
             write()
             names = server_names(options, config.server.service_cluster_ip_range)
             config.renewals.add(KeptPki(pki=Pki(where.pki), names=names, on_renewed=write))
@@ -138,12 +210,16 @@ def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callabl
                 where.write_note(note)
             except OSError as error:  # if the disk is full, the cluster can run, and objects can be deleted
                 log.warning("cannot record the running process in %s: %s", where.path, error.strerror)
+            remembered.save()
+            where.hand_over()
             is_up = True
             _print_ready(note, time.monotonic() - began)
 
         serve(config, on_ready)
     finally:
         where.remove_note()
+        if is_up and merged is not None:
+            kubeconfig.unmerge(merged, options["name"])
         if not is_up:
             undo()
         lock.release()
@@ -247,7 +323,15 @@ def _note(where: ClusterDir, options: dict[str, Any], cluster: Assembly, nodes: 
         pod_cidrs=list(cluster.config.controller_settings.get("cluster_cidr") or ()),
         service_cidrs=config.service_cluster_ip_range.split(","),
         dns=_dns(cluster),
+        store=_store_text(cluster.config.store),
+        version=__version__,
     )
+
+
+def _store_text(store: StoreConfig) -> str:
+    if store.etcd_servers:
+        return f"etcd {','.join(store.etcd_servers)}"
+    return "sqlite" if store.sqlite is not None else "memory"
 
 
 def _dns(cluster: Assembly) -> str:
@@ -281,7 +365,15 @@ def _listening(cluster: Assembly) -> list[str]:
     return endpoints + [host_port(address, port) for address, port in others]
 
 
-def _write_kubeconfigs(where: ClusterDir, options: dict[str, Any], url: str) -> None:
+def _merged_path() -> Path:
+    """Return the kubeconfig of the user that --merge-kubeconfig changes: the first one in $KUBECONFIG, if it is set."""
+    named = [part for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+    user = sudo_user()
+    home = Path.home() if user is None else Path(user.pw_dir)
+    return Path(named[0]).absolute() if named else home / ".kube/config"
+
+
+def _write_kubeconfigs(where: ClusterDir, options: dict[str, Any], url: str, merged: Path | None) -> None:
     pki = Pki(where.pki)
     config = kubeconfig.admin_config(
         name=options["name"],
@@ -291,10 +383,13 @@ def _write_kubeconfigs(where: ClusterDir, options: dict[str, Any], url: str) -> 
         key=pki.key(ADMIN).read_bytes(),
     )
     kubeconfig.write(where.kubeconfig, config)
+    where.hand_over()
     if options["kubeconfig_out"]:
         kubeconfig.write(Path(options["kubeconfig_out"]), config)
-    if options["merge_kubeconfig"]:
-        kubeconfig.merge(Path.home() / ".kube/config", config)
+        hand_over([Path(options["kubeconfig_out"])])
+    if merged is not None:
+        kubeconfig.merge(merged, config)
+        hand_over([merged.parent, merged])
 
 
 def _print_ready(note: Running, took_s: float) -> None:
@@ -306,6 +401,8 @@ def _print_ready(note: Running, took_s: float) -> None:
         click.echo(f"  nodes  {note.nodes}")
     if note.dns:
         click.echo(f"  dns    {note.dns}")
+    if note.recalled_flags:
+        click.echo(f"  flags  {note.recalled_flags}        (as before; --forget-flags uses the defaults)")
     click.echo(f"  use    export KUBECONFIG={note.kubeconfig}")
     click.echo("  try    kubectl get namespaces        (or: sampan kubectl get namespaces)")
 

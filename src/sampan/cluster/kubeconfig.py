@@ -66,6 +66,25 @@ def merge(path: Path, config: dict[str, Any]) -> None:
     write(path, merged)
 
 
+def unmerge(path: Path, name: str) -> None:
+    """Remove a cluster, its context and its administrator from a kubeconfig, if they are there. A kubeconfig that
+    cannot be read or is not one is left alone."""
+    import yaml
+
+    try:
+        config = yaml.safe_load(path.read_text())
+    except (OSError, yaml.YAMLError, UnicodeDecodeError, RecursionError):
+        return
+    if not _is_config(config):
+        return
+    names = {"clusters": name, "users": f"{name}-admin", "contexts": name}
+    for part, own in names.items():
+        config[part] = [entry for entry in config.get(part) or [] if entry.get("name") != own]
+    if config.get("current-context") == name:
+        config["current-context"] = ""
+    write(path, config)
+
+
 def _is_config(value: Any) -> bool:
     parts = [value.get(part) or [] for part in _PARTS] if isinstance(value, dict) else [None]
     return all(isinstance(part, list) and all(isinstance(entry, dict) for entry in part) for part in parts)

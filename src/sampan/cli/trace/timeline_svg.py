@@ -26,8 +26,9 @@ text { font: 13px system-ui, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1f2d3
 
 
 def timeline_svg(title: str, line: Timeline) -> str:
+    line = line.started
     height = _TOP + _ROW_HEIGHT * len(line.steps) + _MARGIN
-    width = _LABEL_WIDTH + _CHART_WIDTH + 2 * _MARGIN
+    width = _LABEL_WIDTH + _CHART_WIDTH + 3 * _MARGIN
     heading = f"{title}: {summary(line)}"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',

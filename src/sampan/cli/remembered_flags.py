@@ -1,0 +1,121 @@
+"""The flags of `sampan up` that a cluster remembers, so that the next start without flags gives the same cluster.
+
+The first start of a cluster decides its shape: nodes, runtime, components, port, ranges. These flags are kept in its
+data directory when the start succeeds. A later start takes those that its command line does not give, and remembers
+the ones that it gives.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from click.core import ParameterSource
+
+from sampan.cli import flags
+from sampan.cli.failures import CliError
+from sampan.machinery.private_files import write_private
+
+log = logging.getLogger(__name__)
+
+DEFAULT_PORT = 6443
+_LAST_PORT = DEFAULT_PORT + 200
+SECURE_PORT = "secure_port"
+_CHOSEN_PORT = "chosen_port"
+"""The port of a cluster whose command line gave none; the next start prefers it."""
+REMEMBERED = frozenset(
+    {
+        "bind_address",
+        "cluster_cidr",
+        "cluster_domain",
+        "components",
+        "controllers",
+        "etcd_servers",
+        "ingress",
+        "network_policy",
+        "node_network",
+        "nodes",
+        "pod_network",
+        "runtime",
+        SECURE_PORT,
+        "service_cluster_ip_range",
+        "service_node_port_range",
+        "store",
+    }
+)
+"""The parameters of `sampan up` that are remembered. Paths are not: they may be relative to another directory."""
+
+
+class RememberedFlags:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._values: dict[str, Any] = {}
+        self.recalled = ""
+        """The flags that came from an earlier start, as on a command line."""
+
+    def complete(self, options: Mapping[str, Any], *, forgets: bool) -> dict[str, Any]:
+        """Return the options with remembered values for those that the command line does not give. `forgets` ignores
+        what an earlier start left."""
+        context = click.get_current_context()
+        explicit = {name for name in options if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
+        earlier = {} if forgets else self._read()
+        recalled = {name: value for name, value in earlier.items() if name in REMEMBERED & set(options) - explicit}
+        self._values = recalled | {name: options[name] for name in sorted(REMEMBERED & explicit)}
+        completed = {**options, **recalled}
+        if SECURE_PORT not in self._values:
+            ports = [earlier[_CHOSEN_PORT]] if isinstance(earlier.get(_CHOSEN_PORT), int) else []
+            address = flags.address("--bind-address", completed["bind_address"] or "127.0.0.1")
+            port = free_port(address, [*ports, *range(DEFAULT_PORT, _LAST_PORT)])
+            completed[SECURE_PORT] = self._values[_CHOSEN_PORT] = port
+        self.recalled = _command_line(context, recalled)
+        return completed
+
+    def save(self) -> None:
+        """Keep the flags. A cluster runs without them, for example if the disk is full."""
+        try:
+            write_private(self._path, msgspec.json.encode(self._values))
+        except OSError as error:
+            log.warning("cannot record the flags of the cluster in %s: %s", self._path, error.strerror)
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, Any])
+        except FileNotFoundError:
+            return {}
+        except (OSError, msgspec.MsgspecError) as error:
+            raise CliError(f"cannot read the flags of the last start: {self._path}: {error}; remove the file") from None
+
+
+def _command_line(context: click.Context, values: Mapping[str, Any]) -> str:
+    parameters = {parameter.name: parameter for parameter in context.command.params}
+    return " ".join(_flag_text(parameters[name], value) for name, value in sorted(values.items()))
+
+
+def _flag_text(parameter: click.Parameter, value: Any) -> str:
+    name = parameter.opts[0]
+    if isinstance(value, bool):
+        return name if value else (*parameter.secondary_opts, f"{name}=false")[0]
+    return f"{name} {','.join(map(str, value)) if isinstance(value, list | tuple) else value}"
+
+
+def free_port(address: str, candidates: Sequence[int]) -> int:
+    """Return the first port on which nothing listens, so that a second cluster needs no flag. If all are in use, or the
+    address cannot be used, return the first: starting then reports why."""
+    for port in candidates:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((address, port))
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    continue
+                break
+            return port
+    return candidates[0]
