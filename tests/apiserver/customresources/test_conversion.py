@@ -21,7 +21,7 @@ from tests.apiserver.customresources.serving import (
     version,
 )
 from tests.apiserver.http.wire import Wire
-from tests.apiserver.webhook_server import Respond, WebhookServer, webhook_server
+from tests.apiserver.webhook_server import Respond, WebhookServer, json_patch, webhook_server
 
 BETA = BOXES.replace("/v1/", "/v1beta1/")
 
@@ -131,3 +131,42 @@ def test_a_failed_conversion_is_reported(tmp_path: Path) -> None:
             assert (await server.ask("GET", f"{DEFINITIONS}/boxes.{GROUP}")).code == 200
 
     asyncio.run(main())
+
+
+def test_webhooks_of_one_version_see_requests_for_another_one(tmp_path: Path) -> None:
+    """A rule for v1 also matches v1beta1 (matchPolicy Equivalent): the webhooks see, and change, the object in v1."""
+
+    def respond(path: str, request: dict[str, Any]) -> dict[str, Any]:
+        if path == "/convert":
+            return convert(path, request)
+        if path == "/mutate":
+            return json_patch({"op": "replace", "path": "/spec/port", "value": "80"})
+        return {"allowed": True}
+
+    async def main() -> None:
+        async with converting(tmp_path, respond) as (server, hook, _):
+            for kind, path in (("Mutating", "/mutate"), ("Validating", "/validate")):
+                await register(server, kind, hook.client_config(path))
+            created = await server.create(box("a", "v1beta1", spec={"hostPort": "h:1"}), BETA)
+            assert (created["apiVersion"], created["spec"]) == (f"{GROUP}/v1beta1", {"hostPort": "h:80"})
+            for path, port in (("/mutate", "1"), ("/validate", "80")):
+                request = next(content for called, content in hook.requests if called == path)
+                assert request["object"]["apiVersion"] == f"{GROUP}/v1"
+                assert request["object"]["spec"] == {"host": "h", "port": port}
+                assert (request["kind"]["version"], request["requestKind"]["version"]) == ("v1", "v1beta1")
+
+    asyncio.run(main())
+
+
+async def register(server: CustomServer, kind: str, client_config: dict[str, Any]) -> None:
+    rule = {"operations": ["*"], "apiGroups": [GROUP], "apiVersions": ["v1"], "resources": ["boxes"]}
+    webhook = {
+        "name": "a.example.com",
+        "clientConfig": client_config,
+        "rules": [rule],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    path = f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}webhookconfigurations"
+    created = await server.ask("POST", path, {"metadata": {"name": "hooks"}, "webhooks": [webhook]})
+    assert created.code == 201, created.text

@@ -1,7 +1,8 @@
 """The object of a request as a JSON value in a given API version, for webhooks and expressions.
 
-Admission works on objects in the storage version. A webhook or policy sees them in the version of the request, or in
-another version that its rules name, and may return a changed value in that version.
+Admission works on objects in the storage version, and on custom resources in the version of the request. A webhook or
+policy sees them in the version of the request, or in another version that its rules name, and may return a changed
+value in that version.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from sampan.apiserver.response.responses import VersionConverter
 
 
 class VersionedObjects:
-    """Converts the objects of one resource between the storage version and the version of `resource`."""
+    """Converts the objects of requests to the version of `resource`, and changed ones back to theirs."""
 
     def __init__(self, registry: Registry, resource: Resource) -> None:
         self._registry, self._resource = registry, resource
@@ -29,26 +30,44 @@ class VersionedObjects:
         group, _, version = obj.apiVersion.rpartition("/")
         return GroupVersionKind(group=group, version=version, kind=obj.kind)
 
-    def value(self, obj: Any) -> dict[str, Any] | None:
-        """Return the object as a JSON value, which the caller may change; None for no object."""
+    async def value(self, obj: Any) -> dict[str, Any] | None:
+        """Return the object as a JSON value, which the caller may change; None for no object. Raise ConversionFailed if
+        a webhook that converts a custom resource fails."""
         if obj is None:
             return None
         if not self._is_stored_kind(obj):
             own: dict[str, Any] = json.to_value(obj)
             return own
         raw = self._registry.open_store(self._resource).codec.encode(obj)
-        return self._converter.requested_value(self._resource, raw)
+        return await self._converted(self._converter.requested_value(self._resource, raw), self._resource)
 
-    def replace(self, obj: Any, value: dict[str, Any]) -> None:
+    async def replace(self, obj: Any, value: dict[str, Any]) -> None:
         """Change the object in place to a value in the version of the resource, with defaults applied. Raise
-        DecodeError if the value is no such object."""
+        DecodeError if the value is no such object, and ConversionFailed as `value` does."""
         if not self._is_stored_kind(obj):
             _overwrite(obj, json.decode_value(value, type(obj))[0])
             return
-        codec = self._registry.codec_of(self._resource)
-        stored = self._converter.to_storage_version(self._resource, codec.from_value(value)[0])
-        self._registry.behaviour(self._resource).strategy.default(stored)
+        resource = self._resource_of(obj)
+        codec = self._registry.codec_of(resource)
+        content, _ = codec.from_value(await self._converted(value, resource))
+        stored = self._converter.to_storage_version(resource, content)
+        self._registry.behaviour(resource).strategy.default(stored)
         _overwrite(obj, stored)
+
+    async def _converted(self, value: dict[str, Any], resource: Resource) -> dict[str, Any]:
+        """Return the value of a custom resource in the version of a resource; any other value as it is."""
+        version = self._registry.behaviour(resource).stored_version
+        if version is None or value.get("apiVersion") == resource.api_version:
+            return value
+        (converted,) = await version.conversion.convert([value], resource.api_version)
+        return converted
+
+    def _resource_of(self, obj: Any) -> Resource:
+        """Return the resource in whose version the object is, if it is a custom resource."""
+        if not isinstance(obj, Unstructured):
+            return self._resource
+        group, _, version = obj.apiVersion.rpartition("/")
+        return self._registry.scheme.by_kind(group, version, obj.kind) or self._resource
 
     def _is_stored_kind(self, obj: Any) -> bool:
         if isinstance(obj, Unstructured):

@@ -53,12 +53,14 @@ class WebhookClients:
     def __init__(self, *, registry: Registry, kubelets: Kubelets) -> None:
         self._registry, self._kubelets = registry, kubelets
         self._session: HttpSession | None = None
+        self._is_closed = False
         self._contexts: OrderedDict[bytes, ssl.SSLContext] = OrderedDict()
 
     async def close(self) -> None:
+        """Close all connections. Webhooks cannot be called any more."""
+        self._is_closed = True
         if self._session is not None:
             await self._session.close()
-            self._session = None
 
     async def call(self, config: CallableWebhook, body: bytes, *, timeout_s: float) -> bytes:
         """Send a review and return the body of the response. Raise `WebhookFailed`."""
@@ -128,6 +130,8 @@ class WebhookClients:
     def _open(self) -> HttpSession:
         from sampan.machinery.http_session import HttpSession
 
+        if self._is_closed:
+            raise WebhookFailed("the server is shutting down")
         if self._session is None:
             trace = aiohttp.TraceConfig()
             trace.on_connection_reuseconn.append(_note_kept_connection)

@@ -359,3 +359,18 @@ def test_a_server_that_closes_new_connections_fails_the_request(tmp_path: Path) 
             assert reply.json["message"].endswith(f'failed to call webhook: Post "{url}": EOF')
 
     run(work())
+
+
+def test_no_webhook_is_called_after_the_server_has_closed_its_connections(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with webhooks(tmp_path, allow) as hooks:
+            await hooks.register("ValidatingWebhookConfiguration", {"name": "a.example.com"})
+            clients = hooks.cluster.registry.webhooks
+            assert clients is not None
+            await hooks.create()
+            await clients.close()
+            reply = await hooks.create("b")
+            assert reply.code == 500
+            assert reply.json["message"].endswith("failed to call webhook: the server is shutting down")
+
+    run(work())

@@ -37,8 +37,8 @@ class PolicyRequest:
         attributes = self.attributes
         objects = VersionedObjects(attributes.registry, resource)
         return {
-            "object": objects.value(attributes.obj),
-            "oldObject": objects.value(attributes.old),
+            "object": await objects.value(attributes.obj),
+            "oldObject": await objects.value(attributes.old),
             "request": complete_request(request_variables(attributes, resource, objects)),
             "namespaceObject": await self._namespace_object(),
             **self.expressions.authorizer_variables(),

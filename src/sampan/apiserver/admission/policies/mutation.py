@@ -135,7 +135,7 @@ async def _mutate_for_binding(
             before = base["object"]
             after = _patched(before, await evaluation.evaluate(program), patch_type, atom)
             if after != before:
-                objects.replace(attributes.obj, after)
+                await objects.replace(attributes.obj, after)
                 base, is_changed = await request.variables(resource), True  # for the next mutation
     return is_changed
 

@@ -44,7 +44,7 @@ async def params_of(
             raise ParamsError(_NONE_FOUND)
         return None
     versioned = VersionedObjects(attributes.registry, resource)
-    return [versioned.value(obj) for obj in objects]
+    return [await versioned.value(obj) for obj in objects]
 
 
 def _resource_of(kind: ParamKind, attributes: AdmissionAttributes) -> Resource:

@@ -41,10 +41,10 @@ class RequestView:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A webhook that applies to a request, and the version of the objects that it sees."""
+    """A webhook that applies to a request, and what it sees of the request."""
 
     webhook: CompiledWebhook
-    resource: Resource
+    view: RequestView
 
 
 class WebhookCaller:
@@ -56,7 +56,7 @@ class WebhookCaller:
         self._views: dict[GroupVersionKind, RequestView] = {}
         """The views that webhooks of the request have used, until the object changes."""
 
-    def view(self, resource: Resource) -> RequestView:
+    async def _view(self, resource: Resource) -> RequestView:
         """Return the request with its objects in the version of a resource. The values must not be changed."""
         view = self._views.get(resource.gvk)
         if view is None:
@@ -65,14 +65,14 @@ class WebhookCaller:
             view = self._views[resource.gvk] = RequestView(
                 objects=objects,
                 request=request_variables(attributes, resource, objects),
-                obj=objects.value(attributes.obj),
-                old=objects.value(attributes.old),
+                obj=await objects.value(attributes.obj),
+                old=await objects.value(attributes.old),
             )
         return view
 
-    def replace_object(self, resource: Resource, value: dict[str, Any]) -> None:
-        """Change the object of the request to a value in the version of a resource. Raise DecodeError."""
-        self.view(resource).objects.replace(self._attributes.obj, value)
+    async def replace_object(self, invocation: Invocation, value: dict[str, Any]) -> None:
+        """Change the object of the request to a value in the version that a webhook sees. Raise DecodeError."""
+        await invocation.view.objects.replace(self._attributes.obj, value)
         self._views.clear()
 
     async def invocation(self, webhook: CompiledWebhook) -> Invocation | None:
@@ -82,7 +82,7 @@ class WebhookCaller:
         resource = matched_version(hook.rules, hook.matchPolicy, attributes)
         if resource is None or not await webhook.selectors.match(attributes):
             return None
-        invocation = Invocation(webhook, resource)
+        invocation = Invocation(webhook, await self._view(resource))
         if webhook.conditions and not await self._conditions_match(invocation):
             return None
         return invocation
@@ -91,7 +91,7 @@ class WebhookCaller:
         attributes, webhook = self._attributes, invocation.webhook
 
         def variables() -> dict[str, Any]:
-            view = self.view(invocation.resource)
+            view = invocation.view
             return {
                 "object": view.obj,
                 "oldObject": view.old,
@@ -118,7 +118,7 @@ class WebhookCaller:
         clients = attributes.registry.webhooks
         if version is None or clients is None:
             raise WebhookFailed("webhook does not accept known AdmissionReview versions (v1, v1beta1)")
-        view = self.view(invocation.resource)
+        view = invocation.view
         uid, body = review_of(version, view.request, obj=view.obj, old=view.old)
         try:
             body = await clients.call(hook.clientConfig, body, timeout_s=invocation.webhook.timeout_s)

@@ -79,7 +79,7 @@ async def _call(
         response = await caller.call(invocation, is_mutating=True)
         if not response.is_allowed:
             raise rejection_error(webhook, response)
-        is_changed = _apply(caller, attributes, invocation, response)
+        is_changed = await _apply(caller, attributes, invocation, response)
     except WebhookFailed as failure:
         if not webhook.ignores_failures:
             raise failure_error(webhook, failure) from None
@@ -91,7 +91,7 @@ async def _call(
     return is_changed
 
 
-def _apply(
+async def _apply(
     caller: WebhookCaller, attributes: AdmissionAttributes, invocation: Invocation, response: WebhookResponse
 ) -> bool:
     if not response.patch:
@@ -100,7 +100,7 @@ def _apply(
     if attributes.obj is None:
         text = f'admission webhook "{name}" attempted to modify the object, which is not supported for this operation'
         raise errors.internal_error(text)
-    before = caller.view(invocation.resource).obj
+    before = invocation.view.obj
     try:
         operations = check_json_patch(json.read_any(response.patch))
         after = apply_json_patch(before, operations)
@@ -109,7 +109,7 @@ def _apply(
     if after == before:
         return False
     try:
-        caller.replace_object(invocation.resource, after)
+        await caller.replace_object(invocation, after)
     except (json.DecodeError, ValueError) as error:
         raise errors.internal_error(str(error)) from None
     return True
