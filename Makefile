@@ -5,7 +5,7 @@ export PYTHON
 VENV := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run stop test bench format soak official conformance clean
+.PHONY: help run stop test bench format soak official operators conformance clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ soak: .venv/ready ## the long tests that `make test` leaves out
 
 official: .venv/ready ## our own forms of official conformance tests that `make test` leaves out
 	@$(VENV)/python -m pytest -m official -n auto --dist loadfile $(ARGS) tests/e2e/conformance
+
+operators: .venv/ready ## the tests with real operators; builds the one in Go, which `make test` only runs once it is built
+	@SAMPAN_BUILD_OPERATORS=1 $(VENV)/python -m pytest -v $(ARGS) tests/operators
 
 conformance: .venv/ready ## run the official conformance suite; FOCUS='sig-node', ARGS="--runtime cri --store etcd --kubectl sampan"
 	@tools/conformance.sh $(if $(FOCUS),--focus '$(FOCUS)') $(ARGS)

@@ -38,9 +38,13 @@ PROGRAMS = (GINKGO, AGNHOST, NO_NEW_PRIVILEGES, KUBECTL, SAMPLE_APISERVER, E2E)
 def cache_directory() -> Path:
     """The directory for everything that is kept between runs. It depends on go.mod, so that a new version of the suite
     is built from scratch."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     pinned = hashlib.sha256((HERE / "go.mod").read_bytes()).hexdigest()[:16]
-    return base / "sampan" / "conformance" / pinned
+    return program_cache() / "conformance" / pinned
+
+
+def program_cache() -> Path:
+    """The directory for programs that are built once and then kept."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sampan"
 
 
 def build(program: Program, directory: Path) -> Path:
@@ -54,7 +58,7 @@ def build(program: Program, directory: Path) -> Path:
     partial = target.with_suffix(".partial")
     verb = ["test", "-c"] if program.is_test else ["build"]
     command = ["go", *verb, "-trimpath", "-ldflags", _linker_flags(), "-o", str(partial), program.package]
-    outcome = subprocess.run(command, cwd=HERE, env=_environment(), capture_output=True, text=True)
+    outcome = subprocess.run(command, cwd=HERE, env=go_environment(), capture_output=True, text=True)
     if outcome.returncode:
         raise BuildError(f"cannot build {program.package}: {outcome.stderr.strip()[-2000:]}")
     partial.rename(target)
@@ -67,6 +71,6 @@ def _linker_flags() -> str:
     return "-s -w " + " ".join(f"-X {_VERSION_PACKAGE}.{name}={value}" for name, value in values.items())
 
 
-def _environment() -> dict[str, str]:
+def go_environment() -> dict[str, str]:
     """Static programs, so that they run on any base image."""
     return {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false"}
