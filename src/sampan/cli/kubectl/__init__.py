@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from sampan.cli.kubectl.command import KubectlGroup
-from sampan.cli.kubectl.errors import KubectlError
+from sampan.cli.kubectl.errors import KubectlError, PlainError
 
 GROUPS = {
     "Basic Commands (Beginner)": {
@@ -82,6 +82,8 @@ GROUPS = {
 }
 """The commands with their help texts, grouped as in the help of kubectl."""
 
+_SIMILAR = 2
+_SYNONYMS = {"get": ("list", "ls"), "delete": ("rm", "remove"), "describe": ("inspect",), "top": ("stats",)}
 _DIRECTORY = os.path.dirname(__file__)
 
 
@@ -105,10 +107,15 @@ class RootGroup(KubectlGroup):
         subcommand: click.Command = import_module(f"{__name__}.{name.replace('-', '_')}").command
         return subcommand
 
-    def report_missing_command(self, ctx: click.Context) -> None:
-        if ctx.args:
-            raise KubectlError(f'unknown command "{ctx.args[0]}" for "kubectl"' + suggestions(ctx.args[0]))
-        super().report_missing_command(ctx)
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if self.find_subcommand(ctx, args) is None and (words := self.flag_set().words(args)):
+            raise self._unknown_command(words[0], args)
+        return super().parse_args(ctx, args)
+
+    def _unknown_command(self, word: str, args: list[str]) -> KubectlError:
+        if args[0].startswith("-"):
+            return PlainError(f"Error: flags cannot be placed before plugin name: {args[0]}")
+        return KubectlError(f'unknown command "{word}" for "kubectl"' + suggestions(word))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, commands in GROUPS.items():
@@ -118,11 +125,23 @@ class RootGroup(KubectlGroup):
 
 
 def suggestions(word: str) -> str:
-    """Return a list of commands with similar names, or nothing."""
-    import difflib
-
-    names = difflib.get_close_matches(word, COMMANDS, n=3, cutoff=0.7)
+    """Return a list of commands with similar names, or nothing, as cobra does."""
+    names = [
+        name
+        for name in COMMANDS
+        if _distance(word.lower(), name) <= _SIMILAR or name.startswith(word.lower()) or word in _SYNONYMS.get(name, ())
+    ]
     return "\n\nDid you mean this?\n" + "\n".join(f"\t{name}" for name in names) if names else ""
+
+
+def _distance(left: str, right: str) -> int:
+    """Return the Levenshtein distance of two words."""
+    row = list(range(len(right) + 1))
+    for at, char in enumerate(left, 1):
+        above, row[0] = row[0], at
+        for column, other in enumerate(right, 1):
+            above, row[column] = row[column], min(row[column] + 1, row[column - 1] + 1, above + (char != other))
+    return row[-1]
 
 
 @click.group("kubectl", cls=RootGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sampan.cli.kubectl.errors import KubectlError
+from sampan.cli.kubectl.errors import KubectlError, PlainError
+from sampan.cli.kubectl.flag_parser import quoted
 from sampan.machinery.client import kubeconfig
 from sampan.machinery.client.access import Access
 
@@ -19,20 +20,32 @@ _DEFAULT_SERVER = "http://localhost:8080"
 def load_access(options: Mapping[str, Any]) -> tuple[Access, str]:
     """Return the access to the cluster and the namespace. Flags override single values of the kubeconfig."""
     paths = kubeconfig_paths(options)
-    namespace = str(options.get("namespace") or "")
-    context = str(options.get("context_name") or "")
+    if options.get("kubeconfig") and not paths[0].exists():
+        raise KubectlError(f"stat {options['kubeconfig']}: no such file or directory")
+    access, namespace, user = Access(server=_DEFAULT_SERVER), "", ""
     if any(path.exists() for path in paths):
         try:
-            access = kubeconfig.load(paths, context=context)
-            namespace = namespace or kubeconfig.namespace_of(paths, context=context)
+            access, namespace, user = _from_files(kubeconfig.read(paths), options)
         except kubeconfig.KubeconfigError as error:
             raise KubectlError(str(error)) from None
-    elif options.get("kubeconfig"):
-        raise KubectlError(f"stat {options['kubeconfig']}: no such file or directory")
-    else:
-        access = Access(server=str(options.get("server") or _DEFAULT_SERVER))
-    _override(access, options)
-    return access, namespace or "default"
+    _override(access, options, user)
+    return access, str(options.get("namespace") or namespace or "default")
+
+
+def _from_files(config: kubeconfig.Kubeconfig, options: Mapping[str, Any]) -> tuple[Access, str, str]:
+    """Return the access, the namespace and the name of the user. Without any context the server is the default."""
+    name = str(options.get("context_name") or config.current)
+    if name and not config.has("contexts", name):
+        raise PlainError(f"Error in configuration: context was not found for specified context: {name}")
+    context = config.entry("contexts", "context", name) if name else {}
+    cluster = str(options.get("kubeconfig_cluster") or context.get("cluster") or "")
+    user = str(options.get("kubeconfig_user") or context.get("user") or "")
+    if user and not config.has("users", user):
+        raise KubectlError(f"auth info {quoted(user)} does not exist")
+    if cluster and not config.has("clusters", cluster):
+        raise KubectlError(f"no server found for cluster {quoted(cluster)}")
+    access = config.access(cluster, user) if cluster else Access(server=_DEFAULT_SERVER)
+    return access, str(context.get("namespace") or ""), user
 
 
 def kubeconfig_paths(options: Mapping[str, Any]) -> list[Path]:
@@ -72,7 +85,7 @@ def _only_running() -> list[Path]:
     return [cluster.kubeconfig for cluster in running]
 
 
-def _override(access: Access, options: Mapping[str, Any]) -> None:
+def _override(access: Access, options: Mapping[str, Any], user: str) -> None:
     access.server = str(options.get("server") or access.server)
     if "://" not in access.server:
         access.server = f"http://{access.server}"
@@ -85,7 +98,7 @@ def _override(access: Access, options: Mapping[str, Any]) -> None:
     access.ca_pem = _file(options, "certificate_authority") or access.ca_pem
     access.client_cert_pem = _file(options, "client_certificate") or access.client_cert_pem
     access.client_key_pem = _file(options, "client_key") or access.client_key_pem
-    access.impersonation = _impersonation(options) or access.impersonation
+    access.impersonation = _impersonation(options, user) or access.impersonation
 
 
 def _file(options: Mapping[str, Any], name: str) -> bytes:
@@ -99,13 +112,13 @@ def _file(options: Mapping[str, Any], name: str) -> bytes:
         raise KubectlError(f"unable to read {flag} {path}: open {path}: {(error.strerror or '').lower()}") from None
 
 
-def _impersonation(options: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _impersonation(options: Mapping[str, Any], authenticated: str) -> list[tuple[str, str]]:
     user = str(options.get("impersonated_user") or "")
     groups, extra = options.get("impersonated_groups") or (), options.get("impersonated_extra") or ()
     uid = str(options.get("impersonated_uid") or "")
     if not user:
         if groups or extra or uid:
-            raise KubectlError("requesting uid, groups or user-extra for impersonation without impersonating a user")
+            raise KubectlError(f"requesting uid, groups or user-extra for {authenticated} without impersonating a user")
         return []
     headers = [("Impersonate-User", user), *(("Impersonate-Group", group) for group in groups)]
     headers += [("Impersonate-Uid", uid)] if uid else []

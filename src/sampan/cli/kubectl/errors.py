@@ -20,12 +20,13 @@ class KubectlError(CliError):
     @property
     def text(self) -> str:
         """The message as it is printed when it is the only one."""
-        return self.message if self.message.startswith("error: ") else f"error: {self.message}"
+        message = self.message.rstrip("\n")
+        return message if message.startswith("error: ") else f"error: {message}"
 
     @property
     def text_in_list(self) -> str:
         """The message as it is printed among several."""
-        return self.message
+        return self.message.rstrip("\n")
 
 
 class PlainError(KubectlError):
@@ -80,6 +81,11 @@ class ErrorAggregate(CliError):
         """Raise the only error itself, and several of them together; return if there is none."""
         if len(self.errors) == 1:
             raise self.errors[0]
+        if self.errors:
+            raise self
+
+    def raise_all(self) -> None:
+        """Raise all errors together, even a single one, which is printed as in a list; return if there is none."""
         if self.errors:
             raise self
 

@@ -215,7 +215,9 @@ def _print_tables(factory: Factory, builder: ResourceBuilder, options: Mapping[s
         is_namespaced = not options["all_namespaces"] and all(info.kind.is_namespaced for info in infos)
         where = f" in {factory.namespace} namespace." if is_namespaced else ""
         click.echo(f"No resources found{where}", err=True)
-    errors.raise_any()
+    if builder.has_names:
+        errors.raise_any()
+    errors.raise_all()
 
 
 def _sorted(infos: list[ResourceInfo], path: str) -> list[ResourceInfo]:
@@ -224,7 +226,11 @@ def _sorted(infos: list[ResourceInfo], path: str) -> list[ResourceInfo]:
 
     tables = [info for info in infos if info.value.get("kind") == "Table"]
     for info in tables:
-        info.value["rows"] = sort_by_field(info.value.get("rows") or [], path, lambda row: row.get("object"))
+        try:
+            info.value["rows"] = sort_by_field(info.value.get("rows") or [], path, lambda row: row.get("object"))
+        except KubectlError:
+            # kubectl ignores errors of its printers for tables, and prints no rows.
+            info.value["rows"] = []
     if tables or len(infos) < 2:
         return infos
     return sort_by_field(infos, path, lambda info: info.value)

@@ -62,6 +62,8 @@ class ResourceInfo:
 
     def fetch(self, session: Session, query: Mapping[str, str] | None = None, *, accept: str = JSON) -> None:
         """Set the value to the object on the server. If it is missing because its namespace is, the error says so."""
+        if not self.name:
+            raise KubectlError("resource name may not be empty")
         try:
             self.value = session.get(self.path, query, accept=accept)
         except ServerError as error:
@@ -134,6 +136,11 @@ class ResourceBuilder:
         if self._is_selection():
             return False
         return len(self._words) == (1 if any("/" in word for word in self._words) else 2)
+
+    @property
+    def has_names(self) -> bool:
+        """Whether the words are a type and names of its objects."""
+        return not (self._files or self._is_selection()) and "/" not in self._words[0]
 
     def infos(self, errors: ErrorAggregate | None = None) -> Iterator[ResourceInfo]:
         """Yield the resources. With `errors`, those that cannot be read are added there and others follow."""

@@ -31,19 +31,17 @@ def default_paths() -> list[Path]:
 def load(paths: Sequence[Path] | Path, *, context: str = "") -> Access:
     """Return the server and credentials of a context, by default the current one. Of entries with the same name in
     several files the first counts; missing files are ignored as long as one exists."""
-    config = _merged([paths] if isinstance(paths, Path) else paths)
+    config = read([paths] if isinstance(paths, Path) else paths)
     name = context or config.current
     if not name:
         raise KubeconfigError(f"{config.source}: no current context is set; choose a context")
     chosen = config.entry("contexts", "context", name)
-    cluster = config.entry("clusters", "cluster", str(chosen.get("cluster", "")))
-    user = config.entry("users", "user", str(chosen["user"])) if chosen.get("user") else {}
-    return _access(config, cluster, user)
+    return config.access(str(chosen.get("cluster", "")), str(chosen.get("user") or ""))
 
 
 def namespace_of(paths: Sequence[Path] | Path, *, context: str = "") -> str:
     """Return the namespace of the context, `default` if it sets none."""
-    config = _merged([paths] if isinstance(paths, Path) else paths)
+    config = read([paths] if isinstance(paths, Path) else paths)
     name = context or config.current
     return str(config.entry("contexts", "context", name).get("namespace") or "default") if name else "default"
 
@@ -58,7 +56,9 @@ def in_cluster() -> Access:
     return Access(server=f"https://{shown}:{port}", ca_pem=ca, token_file=_IN_CLUSTER / "token")
 
 
-class _Config:
+class Kubeconfig:
+    """The merged content of kubeconfig files."""
+
     def __init__(self, source: str) -> None:
         self.source = source
         self.current = ""
@@ -77,6 +77,14 @@ class _Config:
                     raise KubeconfigError(f"{path}: {section}: {inner} must be an object")
                 self._places[id(entry)] = path.parent
                 self._entries.setdefault((section, str(item.get("name", ""))), entry)
+
+    def has(self, section: str, name: str) -> bool:
+        return (section, name) in self._entries
+
+    def access(self, cluster: str, user: str) -> Access:
+        """Return the server of a cluster entry with the credentials of a user entry; an empty user has none."""
+        entry = self.entry("users", "user", user) if user else {}
+        return _access(self, self.entry("clusters", "cluster", cluster), entry)
 
     def entry(self, section: str, inner: str, name: str) -> Entry:
         entry = self._entries.get((section, name))
@@ -104,8 +112,9 @@ class _Config:
             raise KubeconfigError(f"{self.source}: {key}: {error}") from error
 
 
-def _merged(paths: Sequence[Path]) -> _Config:
-    config = _Config(", ".join(map(str, paths)))
+def read(paths: Sequence[Path]) -> Kubeconfig:
+    """Read and merge kubeconfig files. Of entries with the same name the first counts."""
+    config = Kubeconfig(", ".join(map(str, paths)))
     existing = [path for path in paths if path.exists()]
     if not existing:
         raise KubeconfigError(f"{config.source}: there is no such file")
@@ -126,7 +135,7 @@ def _read(path: Path) -> Mapping[str, Any]:
     return content
 
 
-def _access(config: _Config, cluster: Entry, user: Entry) -> Access:
+def _access(config: Kubeconfig, cluster: Entry, user: Entry) -> Access:
     for key, feature in _UNSUPPORTED.items():
         if user.get(key):
             raise KubeconfigError(f"{config.source}: {feature} are not supported; use a token or a client certificate")

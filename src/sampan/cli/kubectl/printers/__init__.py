@@ -124,9 +124,8 @@ class JsonPathPrinter:
     is_json: bool = False
 
     def print(self, value: dict[str, Any]) -> None:
-        from sampan.api.go_compat import gosyntax
         from sampan.cli.kubectl.flag_parser import quoted
-        from sampan.cli.kubectl.printers.jsonpath import TemplatePathError
+        from sampan.cli.kubectl.printers.jsonpath import TemplatePathError, go_syntax
 
         try:
             text = self.template.render_json(value) if self.is_json else self.template.render(value)
@@ -134,7 +133,7 @@ class JsonPathPrinter:
             raise KubectlError(
                 f"error executing jsonpath {quoted(self.template.text)}: Error executing template: {error}. Printing "
                 f"more information for debugging the template:\n\ttemplate was:\n\t\t{self.template.text}\n"
-                f"\tobject given to jsonpath engine was:\n\t\t{gosyntax.go_syntax(value)}\n\n"
+                f"\tobject given to jsonpath engine was:\n\t\t{go_syntax(value)}\n\n"
             ) from None
         click.echo(text, nl=False)
 

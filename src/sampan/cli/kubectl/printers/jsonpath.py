@@ -413,3 +413,17 @@ def _sliced(value: Any, start: int | None, end: int | None, step: int | None, is
 def _go_type(value: Any) -> str:
     names = {bool: "bool", int: "int64", float: "float64", str: "string", dict: "map[string]interface {}"}
     return names.get(type(value), "interface {}")
+
+
+def go_syntax(value: Any) -> str:
+    """Return a JSON value as Go's %#v prints it."""
+    if value is None:
+        return "interface {}(nil)"
+    if isinstance(value, str):
+        return gotext.quote(value)
+    if isinstance(value, dict):
+        pairs = ", ".join(f"{gotext.quote(key)}:{go_syntax(value[key])}" for key in sorted(value))
+        return f"map[string]interface {{}}{{{pairs}}}"
+    if isinstance(value, list):
+        return f"[]interface {{}}{{{', '.join(map(go_syntax, value))}}}"
+    return gotext.value(value)

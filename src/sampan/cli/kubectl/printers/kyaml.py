@@ -9,8 +9,13 @@ from typing import Any
 
 from sampan.api.go_compat import gotext
 
-_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
-_AMBIGUOUS = frozenset({"y", "yes", "n", "no", "on", "off", "true", "false", "null", "~"})
+_PLAIN_KEY = re.compile(r"[^\W](?:[\w./-]*[\w])?")
+_AMBIGUOUS = re.compile(
+    r"null|t|f|true|false|y|yes|on|n|no|off|[+-]?[0-9._]+(?:e[+-]?\d+)?|0[xob][0-9a-f_]+|\d{4}-\d\d?-\d\d?.*|nan|inf|infinity",
+    re.IGNORECASE,
+)
+_ESCAPES = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\r": "\\r", "\v": "\\v", "\0": "\\0", "\x1b": "\\e", "\x85": "\\N"}
+_ESCAPES |= {"\xa0": "\\_", "\u2028": "\\L", "\u2029": "\\P", '"': '\\"', "\\": "\\\\", "\t": "\t"}
 
 
 def as_kyaml(value: dict[str, Any]) -> str:
@@ -31,7 +36,7 @@ def _text(value: Any, depth: int) -> Iterator[str]:
     elif isinstance(value, (dict, list)):
         yield "{}" if isinstance(value, dict) else "[]"
     else:
-        yield _scalar(value)
+        yield _scalar(value, depth)
 
 
 def _items(values: list[Any], depth: int) -> Iterator[str]:
@@ -52,10 +57,40 @@ def _items(values: list[Any], depth: int) -> Iterator[str]:
 
 
 def _key(key: str) -> str:
-    return key if _PLAIN_KEY.fullmatch(key) and key.lower() not in _AMBIGUOUS else gotext.quote(key)
+    return key if _PLAIN_KEY.fullmatch(key) and not _AMBIGUOUS.fullmatch(key) else _quoted(key)
 
 
-def _scalar(value: Any) -> str:
+def _scalar(value: Any, depth: int) -> str:
     if value is None:
         return "null"
-    return gotext.quote(value) if isinstance(value, str) else gotext.value(value)
+    if not isinstance(value, str):
+        return gotext.value(value)
+    return _folded(value, "  " * (depth + 1)) if "\n" in value else _quoted(value)
+
+
+def _quoted(text: str) -> str:
+    return '"' + "".join(map(_character, text)) + '"'
+
+
+def _character(char: str) -> str:
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if char.isprintable():
+        return char
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _folded(text: str, indent: str) -> str:
+    """Write each line of a text on a line of its own; a backslash at its end continues the string."""
+    lines = text.split("\n")
+    last = lines.pop()
+    shown = [_escaped_line(line, indent) + "\\n\\\n" for line in lines]
+    if last:
+        shown.append(_escaped_line(last, indent) + "\\\n")
+    return '"\\\n' + "".join(shown) + indent + '"'
+
+
+def _escaped_line(line: str, indent: str) -> str:
+    mark = "\\" if line[:1].isspace() else " "
+    return indent + mark + "".join(map(_character, line))

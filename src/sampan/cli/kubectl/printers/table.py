@@ -104,7 +104,7 @@ class TablePrinter:
             text = cell_text(values[at]) if at < len(values) else ""
             cells.append(f"{self.kind_prefix}/{text}" if self.kind_prefix and at == name else text)
         labels = metadata.get("labels") or {}
-        cells += [str(labels.get(label, "<none>")) for label in self.label_columns]
+        cells += [str(labels.get(label, "")) for label in self.label_columns]
         return cells + ([format_labels(labels)] if self.has_labels else [])
 
 

@@ -1,0 +1,74 @@
+"""Command lines that kubectl and `sampan kubectl` must answer in the same way; there is one module per area.
+
+A module has the attribute `AREA`. test_comparison.py runs the lines of an area in order, each with kubectl in one
+namespace and with `sampan kubectl` in another, and compares exit code, standard output and standard error after
+`mask`. To add lines, add them to an area; `{ns}` in a line stands for the namespace of the side. A line that differs
+for a good reason goes into `differences` with that reason, and into docs/compatibility.md.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+_PATTERNS = [
+    (re.compile(r"^[EIWF]\d{4} \d\d:\d\d:\d\d\.\d+ .*\n", re.MULTILINE), ""),
+    (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}"), "UID"),
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "TIME"),
+    (re.compile(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}"), "TIME"),
+    (re.compile(r'(resourceVersion"?: ?"|Resource Version: +)\d+'), r"\1VERSION"),
+    (re.compile(r"(hollow://|sha256:)[0-9a-f]{64}"), r"\1DIGEST"),
+    (re.compile(r"\bnode-\d\b"), "NODE"),
+    (re.compile(r"\b100\.64\.\d+\.\d+\b"), "NODE-IP"),
+    (re.compile(r"\b10\.96\.\d+\.\d+\b"), "SERVICE-IP"),
+    (re.compile(r"\b10\.\d+\.\d+\.\d+\b"), "POD-IP"),
+    (re.compile(r"\b3[0-2]\d{3}(?=[/\s]|$)", re.MULTILINE), "NODE-PORT"),
+    (re.compile(r"\b127\.0\.0\.1:\d+"), "ADDRESS"),
+    (re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b"), "-XXXXX"),
+    (re.compile(r"(?<![\w.=-])(\d+[smhd]){1,2}(?=[ )\n]|$)|<invalid>|<unknown>", re.MULTILINE), "AGE"),
+]
+_COLUMNS = re.compile(r" {2,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A command line with more than words."""
+
+    text: str
+    stdin: str = ""
+    editor: str = ""
+    """The command that edits files, instead of a person."""
+    is_sorted: bool = False
+    """Whether the order of lines in the output is not defined."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def words(self, namespace: str) -> list[str]:
+        return [word.replace("{ns}", namespace) for word in shlex.split(self.text)]
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    lines: Sequence[str | Line]
+    setup: str = ""
+    """Objects that exist in both namespaces before the first line."""
+    ready: Sequence[str] = ()
+    """Lines for kubectl, in both namespaces, after which the objects are complete."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Files in the current directory, which both sides share."""
+    differences: Mapping[str, str] = field(default_factory=dict)
+    """Lines that differ, with the reason."""
+
+    def all_lines(self) -> list[Line]:
+        return [line if isinstance(line, Line) else Line(line) for line in self.lines]
+
+
+def mask(text: str, *, namespaces: Sequence[str]) -> str:
+    """Replace what differs by nature: ages, times, uids, versions, addresses and the namespace of the side."""
+    for name in namespaces:
+        text = text.replace(name, "NAMESPACE")
+    for pattern, replacement in _PATTERNS:
+        text = pattern.sub(replacement, text)
+    # Columns are as wide as their widest cell, which may be an age or a name that is masked.
+    return "\n".join(_COLUMNS.sub("  ", line.rstrip()) if "  " in line.strip() else line for line in text.split("\n"))
