@@ -18,27 +18,6 @@ ROOT = Path(__file__).parents[2]
 _FIGURE = re.compile(r"(<!-- conformance -->).*?(<!-- /conformance -->)", re.DOTALL)
 _LONGEST_REASON = 120
 
-MISSING_FEATURES = {
-    "custom resources": r"CustomResource|\bCRDs?\b|\bCR\b|custom resource|crd creation",
-    "admission webhooks": r"AdmissionWebhook",
-    "admission policies": r"AdmissionPolicy",
-    "API aggregation": r"Aggregator",
-    "cluster DNS": r"\] DNS ",
-    "network services": r"sig-network|Guestbook|ServiceAccountIssuerDiscovery",
-}
-"""Features that Sampan does not have, with the tests that need them; the first one that matches counts."""
-_KUBECTL_COMMANDS = "further commands of `sampan kubectl`"
-_IMAGE_VOLUMES = "an engine with image volumes (containerd 2.1, Docker 28)"
-
-
-def missing_feature(test: str, configuration: Configuration) -> str:
-    """Returns the feature without which a test cannot pass; empty if there is none."""
-    if configuration.kubectl == "sampan" and "[sig-cli]" in test:
-        return _KUBECTL_COMMANDS
-    if configuration.runtime != "oci" and "ImageVolume" in test:
-        return _IMAGE_VOLUMES
-    return next((name for name, pattern in MISSING_FEATURES.items() if re.search(pattern, test)), "")
-
 
 def write(output: Path) -> Path:
     """Writes docs/conformance.md and the figure in the README."""
@@ -85,10 +64,8 @@ def page_text(runs: Sequence[Run]) -> str:
     lines += ["", *_failures(main)]
     for summary in others:
         lines += _failures(summary, known={result.name for result in main.results if result.failure})
-    for feature in MISSING_FEATURES:
-        names = [name for name in main.left_out if missing_feature(name, main.configuration) == feature]
-        if names:
-            lines += [f"## Not run: need {feature}", "", *(f"- `{name}`" for name in names), ""]
+    if main.left_out:
+        lines += ["## Not run", "", *(f"- `{name}`" for name in main.left_out), ""]
     return "\n".join(lines)
 
 
@@ -127,17 +104,14 @@ def _run_row(run: Run) -> str:
 
 
 def _failures(summary: Summary, known: Iterable[str] = ()) -> Iterable[str]:
-    """Lists the failed tests, except the known ones, by the feature that they need."""
+    """Lists the failed tests, except the known ones."""
     failed = [result for result in summary.results if result.failure and result.name not in known]
-    for feature in ("", *MISSING_FEATURES, _KUBECTL_COMMANDS, _IMAGE_VOLUMES):
-        of_feature = [result for result in failed if missing_feature(result.name, summary.configuration) == feature]
-        if of_feature:
-            title = f"need {feature}" if feature else "not explained by a missing feature"
-            yield f"## Failures ({summary.configuration}): {title}"
-            yield ""
-            for result in of_feature:
-                yield f"- `{result.name}`: {_quoted(result.failure)}"
-            yield ""
+    if failed:
+        yield f"## Failures ({summary.configuration})"
+        yield ""
+        for result in failed:
+            yield f"- `{result.name}`: {_quoted(result.failure)}"
+        yield ""
 
 
 def _quoted(failure: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,6 +26,7 @@ from sampan.runtimes.cpu_rates import CpuRates
 from sampan.runtimes.images import host
 from sampan.runtimes.images.bundles import Bundle
 from sampan.runtimes.images.credentials import Credentials, Keyring
+from sampan.runtimes.images.mounts import EngineImageVolumes
 from sampan.runtimes.images.reference import BadReference, ImageReference, parse_reference
 from sampan.runtimes.images.supply import ImageSupply
 from sampan.runtimes.pod_table import ObservedContainer, ObservedPod, PodTable
@@ -33,6 +35,12 @@ from sampan.runtimes.records import SandboxConfigs
 log = logging.getLogger(__name__)
 
 Self = TypeVar("Self", bound="EngineRuntime")
+
+
+def version_of(text: str) -> tuple[int, int]:
+    """Return the major and minor version of an engine; (0, 0) if the text has none."""
+    match = re.match(r"v?(\d+)\.(\d+)", text)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 class EngineView(Protocol):
@@ -63,6 +71,9 @@ class EngineRuntime(ABC):
         )
         self._supply = supply or ImageSupply(directory=directory)
         self._configs = SandboxConfigs(directory / "sandboxes")
+        self._has_image_volumes = True
+        """Whether the engine can mount the files of an image; otherwise Sampan does."""
+        self._image_volumes = EngineImageVolumes(directory / "image-volumes")
         self._rates = CpuRates()
         self._background = Background()
         self._table = PodTable("")
@@ -157,6 +168,8 @@ class EngineRuntime(ABC):
         await self._remove_unstarted(uid, config.name, attempt)
         if added := await asyncio.to_thread(self._supply.mounts, config.image):
             config = replace(config, mounts=[*added, *config.mounts])
+        if not self._has_image_volumes:
+            config = await self._mount_image_volumes(uid, config)
         id = await self._create(sandbox.id, config, self._configs.get(uid))
         try:
             await self._start(id)
@@ -166,6 +179,10 @@ class EngineRuntime(ABC):
         finally:
             await self._view.refresh(uid)
         return f"{self.name}://{id}"
+
+    async def _mount_image_volumes(self, uid: str, config: ContainerConfig) -> ContainerConfig:
+        layers = {mount.image: await self._images.layers(mount.image) for mount in config.mounts if mount.image}
+        return await asyncio.to_thread(self._image_volumes.mount, uid, config, layers) if layers else config
 
     async def _remove_unstarted(self, uid: str, name: str, attempt: int) -> None:
         """Remove a container that was created but not started before the kubelet stopped: it occupies the container
@@ -227,6 +244,10 @@ class EngineImages(ABC):
 
     @abstractmethod
     async def remove(self, name: str) -> None: ...
+
+    @abstractmethod
+    async def layers(self, name: str) -> Sequence[Path]:
+        """Return the directories with the unpacked layers of an image, the lowest first."""
 
     @abstractmethod
     async def _find(self, name: str) -> ImageInfo | None:

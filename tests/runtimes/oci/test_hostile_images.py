@@ -22,6 +22,7 @@ from sampan.runtimes.contract import RuntimeFailure
 from sampan.runtimes.images import ImageStore
 from sampan.runtimes.images.host import host_root
 from sampan.runtimes.images.layers import LayerStore
+from sampan.runtimes.images.mounts import unmount_all
 from sampan.runtimes.images.pull import Puller
 from sampan.runtimes.network import NoNetwork
 from sampan.runtimes.oci import rootfs
@@ -326,7 +327,7 @@ def test_where_owners_cannot_be_hidden_private_files_are_left_out(
         (machine / "usr/local/etc/later").write_text("treasure")
         assert os.listdir(root / "usr/local/etc") == []
     finally:
-        rootfs.unmount_all(container)
+        unmount_all(container)
 
 
 def test_images_that_take_long_to_unpack_do_not_hold_up_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

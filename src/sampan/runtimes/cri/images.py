@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
+from pathlib import Path
 
 from sampan.runtimes.contract import ImageInfo, RuntimeFailure
 from sampan.runtimes.cri import conversions
 from sampan.runtimes.cri.client import CriClient, CriError
-from sampan.runtimes.cri.image_import import ImageImporter
+from sampan.runtimes.cri.containerd_images import ContainerdImages
 from sampan.runtimes.engine import PULL_FAILED, EngineImages
 from sampan.runtimes.images import pause
 from sampan.runtimes.images.bundles import Bundle
 from sampan.runtimes.images.credentials import Credentials
+from sampan.runtimes.images.manifests import BadImage
 from sampan.runtimes.images.reference import ImageReference, parse_reference
 from sampan.runtimes.images.supply import ImageSupply
 
@@ -22,11 +25,12 @@ _POLLS, _POLL_S = 200, 0.025
 
 
 class CriImages(EngineImages):
-    """Manages images. `importer` loads images into the runtime; it is None for a runtime that only pulls images."""
+    """Manages images. `containerd` loads images into containerd; it is None for another runtime, which only pulls
+    images."""
 
-    def __init__(self, *, client: CriClient, supply: ImageSupply, importer: ImageImporter | None) -> None:
+    def __init__(self, *, client: CriClient, supply: ImageSupply, containerd: ContainerdImages | None) -> None:
         super().__init__(supply=supply)
-        self._client, self._importer = client, importer
+        self._client, self._containerd = client, containerd
 
     async def _find(self, name: str) -> ImageInfo | None:
         cri = self._client.schema
@@ -36,6 +40,22 @@ class CriImages(EngineImages):
 
     async def list(self) -> Sequence[ImageInfo]:
         return [conversions.image(image) for image in (await self._client.images("ListImages")).images]
+
+    async def layers(self, name: str) -> Sequence[Path]:
+        """An image that Sampan has loaded may not be unpacked: its layers are those of Sampan's store."""
+        cri = self._client.schema
+        request = cri.ImageStatusRequest(image=cri.ImageSpec(image=name), verbose=True)
+        info = (await self._client.images("ImageStatus", request, reason="ImageInspectError")).info
+        layers = None
+        if self._containerd is not None and (chain_id := json.loads(info.get("info") or "{}").get("chainID")):
+            layers = await self._containerd.layers(chain_id)
+        try:
+            layers = layers or await asyncio.to_thread(self._supply.layers, name)
+        except BadImage as error:
+            raise RuntimeFailure("CreateContainerError", f"failed to mount image volume: {error}") from None
+        if not layers:
+            raise RuntimeFailure("CreateContainerError", f"failed to mount image volume: {name!r} is not unpacked")
+        return layers
 
     async def remove(self, name: str) -> None:
         cri = self._client.schema
@@ -58,16 +78,16 @@ class CriImages(EngineImages):
     async def import_pause(self, name: str) -> bool:
         """Load the built-in pause image under the name of the runtime's sandbox image. Return whether that is
         possible."""
-        if self._importer is None or not pause.is_made_here():
+        if self._containerd is None or not pause.is_made_here():
             return False
         return await self._load(pause.bundle(str(parse_reference(name)))) is not None
 
     async def _load(self, bundle: Bundle) -> ImageInfo | None:
         """Load an image, and wait until the runtime reports it, which takes a moment."""
-        if self._importer is None:
+        if self._containerd is None:
             text = f"{bundle.name} is an image of Sampan, and this runtime can only pull images from registries"
             raise RuntimeFailure(PULL_FAILED, text)
-        await self._importer.import_bundle(bundle)
+        await self._containerd.import_bundle(bundle)
         for _ in range(_POLLS):
             image = await self._find(bundle.name)
             if image is not None and image.id == bundle.config.digest:
@@ -78,7 +98,7 @@ class CriImages(EngineImages):
     async def remove_imported(self) -> None:
         """Remove all images that Sampan has loaded, so that they are not mistaken for those of a registry with the same
         name."""
-        for name in await self._importer.imported_names() if self._importer is not None else ():
+        for name in await self._containerd.imported_names() if self._containerd is not None else ():
             await self.remove(name)
 
 

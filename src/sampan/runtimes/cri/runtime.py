@@ -19,11 +19,11 @@ from sampan.runtimes.contract import PodCallback, RuntimeFailure, RuntimeStatus,
 from sampan.runtimes.cri import messages, runtime_status
 from sampan.runtimes.cri.client import TIMEOUT_S, CriClient, CriError
 from sampan.runtimes.cri.commands import CriCommands, terminal
-from sampan.runtimes.cri.image_import import ImageImporter
+from sampan.runtimes.cri.containerd_images import ContainerdImages
 from sampan.runtimes.cri.images import CriImages
 from sampan.runtimes.cri.runtime_status import PodCidrUpdater
 from sampan.runtimes.cri.view import CriUsage, CriView
-from sampan.runtimes.engine import EngineRuntime
+from sampan.runtimes.engine import EngineRuntime, version_of
 from sampan.runtimes.images.supply import ImageSupply
 from sampan.runtimes.network import EngineNetwork, NoIsolation, PodIsolation
 from sampan.runtimes.pod_table import ObservedContainer, ObservedPod, PodTable
@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 _BEGIN_S = 10.0
 _RELIST_S = 1.0
 _CONTAINERD = "containerd"
+_IMAGE_VOLUMES = (2, 1)
+"""The version of containerd that introduced image volumes."""
 _SANDBOX_FAILED = "FailedCreatePodSandBox"
 _NO_PAUSE = re.compile(r'failed to get sandbox image "([^"]+)"')
 
@@ -77,9 +79,12 @@ class CriRuntime(EngineRuntime):
             version.runtime_version,
             PodTable(version.runtime_name),
         )
-        hand = ImageImporter(channel=client.channel, clock=self._clock) if self.name == _CONTAINERD else None
+        self._has_image_volumes = self.name != _CONTAINERD or version_of(self.version) >= _IMAGE_VOLUMES
         self._setting = await runtime_status.read_settings(client)
-        self._images = CriImages(client=client, supply=self._supply, importer=hand)
+        images = ContainerdImages(channel=client.channel, clock=self._clock, snapshotter=self._setting.snapshotter)
+        self._images = CriImages(
+            client=client, supply=self._supply, containerd=images if self.name == _CONTAINERD else None
+        )
         self._pod_cidrs = PodCidrUpdater(client=client, network=self._network)
         self._usage = CriUsage(client=client, rates=self._rates, clock=self._clock)
         self._view = CriView(
@@ -194,6 +199,7 @@ class CriRuntime(EngineRuntime):
         for container in pod.containers:
             self._forget_files(container)
         self._configs.forget(uid)
+        await asyncio.to_thread(self._image_volumes.remove, uid)
         if self._setting.has_systemd_cgroups:
             await slices.stop_slice(uid)
         await self._view.refresh(uid)

@@ -15,6 +15,7 @@ from sampan.runtimes.cri.client import CriClient, CriError
 from sampan.runtimes.network import EngineNetwork
 
 NETWORK_READY, RUNTIME_READY = "NetworkReady", "RuntimeReady"
+_SNAPSHOTTER = "overlayfs"
 _CONDITION_ERRORS = {NETWORK_READY: "container runtime network not ready", RUNTIME_READY: "container runtime not ready"}
 
 
@@ -26,6 +27,8 @@ class CriSettings:
     """The directory in which the engine looks for its CNI configuration."""
     plugin_directories: Sequence[Path] = ()
     has_systemd_cgroups: bool = False
+    snapshotter: str = _SNAPSHOTTER
+    """The plug-in of containerd that unpacks images."""
 
 
 async def settings_of(endpoint: str) -> CriSettings:
@@ -65,6 +68,7 @@ def parse_settings(info: Mapping[str, str], *, has_systemd: bool | None) -> CriS
         network_directory=Path(config_directory) if config_directory else None,
         plugin_directories=tuple(Path(directory) for directory in network.get("PluginDirs") or ()),
         has_systemd_cgroups=has_systemd,
+        snapshotter=str(engine.get("snapshotter") or _SNAPSHOTTER),
     )
 
 

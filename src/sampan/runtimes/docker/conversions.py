@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from sampan.api import times
 from sampan.runtimes import contract, labels
-from sampan.runtimes.contract import ContainerUser, ImageInfo, Usage
+from sampan.runtimes.contract import ContainerUser, ImageInfo, RuntimeFailure, Usage
 from sampan.runtimes.docker import messages
 from sampan.runtimes.pod_table import ObservedContainer, ObservedSandbox, exit_reason
 from sampan.runtimes.users import BadUser, parse_id
@@ -111,6 +112,17 @@ def image(inspected: Inspected, pinned: str = "") -> ImageInfo:
         volumes=list(config.get("Volumes") or ()),
         is_pinned=pinned in names,
     )
+
+
+def layers(inspected: Inspected) -> Sequence[Path]:
+    """Return the directories with the unpacked layers of an image, the lowest first."""
+    driver = inspected.get("GraphDriver") or {}
+    if driver.get("Name") != "overlay2":
+        message = "image volumes need Docker 28 or the storage driver overlay2"
+        raise RuntimeFailure("CreateContainerError", f"failed to mount image volume: {message}")
+    data = driver.get("Data") or {}
+    lower = [directory for directory in (data.get("LowerDir") or "").split(":") if directory]
+    return [Path(directory) for directory in [*reversed(lower), data["UpperDir"]]]
 
 
 def cpu_s(stats: Inspected) -> float:

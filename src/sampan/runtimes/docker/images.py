@@ -7,6 +7,7 @@ import base64
 import json
 import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from urllib.parse import quote
 
 from sampan.runtimes.contract import ImageInfo, RuntimeFailure
@@ -38,6 +39,10 @@ class DockerImages(EngineImages):
 
     async def list(self) -> Sequence[ImageInfo]:
         return [conversions.image(image, self._pause) for image in await self._client.get("/images/json")]
+
+    async def layers(self, name: str) -> Sequence[Path]:
+        image = await self._client.get(f"{_path(name)}/json", reason="CreateContainerError")
+        return conversions.layers(image)
 
     async def remove(self, name: str) -> None:
         await self._client.delete(_path(name), {"force": "false"})

@@ -21,7 +21,7 @@ from sampan.runtimes.docker.commands import DockerCommands
 from sampan.runtimes.docker.images import DockerImages
 from sampan.runtimes.docker.logs import LogCopies
 from sampan.runtimes.docker.view import DockerUsage, DockerView
-from sampan.runtimes.engine import EngineRuntime
+from sampan.runtimes.engine import EngineRuntime, version_of
 from sampan.runtimes.images import pause
 from sampan.runtimes.images.supply import ImageSupply
 from sampan.runtimes.network import PodNetwork
@@ -30,6 +30,8 @@ from sampan.runtimes.port_forward import connected
 from sampan.runtimes.streams import ProcessStream
 
 _SANDBOX_FAILED = "FailedCreatePodSandBox"
+_IMAGE_VOLUMES = (28, 0)
+"""The version of the engine that introduced image volumes."""
 
 
 class DockerRuntime(EngineRuntime):
@@ -82,6 +84,7 @@ class DockerRuntime(EngineRuntime):
         about, began_at = await client.get("/info"), self._clock.now()
         self.version, self._handlers = about["ServerVersion"], sorted(about.get("Runtimes") or ())
         self._has_systemd_groups = about.get("CgroupDriver") == "systemd"
+        self._has_image_volumes = version_of(self.version) >= _IMAGE_VOLUMES
         await self._view.relist()
         await self._free_addresses()
         self._background.start(self._view.follow(began_at))
@@ -194,6 +197,7 @@ class DockerRuntime(EngineRuntime):
             await self._remove(sandbox.id)
         self._configs.forget(uid)
         self._resolver(uid).unlink(missing_ok=True)
+        await asyncio.to_thread(self._image_volumes.remove, uid)
         if self._has_systemd_groups:
             await slices.stop_slice(uid)
         await self._view.refresh(uid)

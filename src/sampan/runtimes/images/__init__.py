@@ -2,6 +2,7 @@
 
 It corresponds to the content and image stores of containerd. `reference` parses names, `manifests` parses indexes,
 manifests and configurations, `blobs` stores content by digest, `layers` unpacks layers, and `store` combines them.
+`mounts` mounts layers, as root file systems and image volumes.
 `archives` loads images from files, `registry` pulls them, `host` makes an image of the machine's own programs. Several
 processes may use a store at once: content is put in place by an atomic rename, and the table of names is changed under
 a lock.

@@ -38,6 +38,13 @@ class ImageSupply:
         except (ImageUnknown, BadReference):
             return None
 
+    def layers(self, name: str) -> Sequence[Path]:
+        """Return the unpacked layers of an image in Sampan's own store, the lowest first; none if it is not there."""
+        try:
+            return self._store.lower_layers(self._store.get(name)) if self._store is not None else ()
+        except (ImageUnknown, BadReference):
+            return ()
+
     def mounts(self, image: str) -> Sequence[Mount]:
         """Return the mounts that containers of an image need: for the host image, the machine's directories with
         programs, and empty directories that hide those which are private by custom."""

@@ -2,7 +2,7 @@
 
 It corresponds to what containerd does behind CRI. `spec` builds the OCI specification of a container without side
 effects, from the data in `capabilities` and `seccomp`; `users` resolves the user of an image and `cdi` adds devices.
-`images` manages images, `rootfs` and `image_volumes` mount them; `sandbox` creates the namespaces of a pod; `binary`
+`images` manages images, `rootfs` mounts them; `sandbox` creates the namespaces of a pod; `binary`
 invokes crun or runc; `commands` implements exec; `usage` reads resource usage through `cgroups`; `runtime` implements
 the runtime contract.
 """

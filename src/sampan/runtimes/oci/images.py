@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from sampan.runtimes.config import ContainerConfig, Mount
+from sampan.runtimes.config import ContainerConfig
 from sampan.runtimes.contract import ImageInfo, Pulled, RuntimeFailure
 from sampan.runtimes.images import BadReference, Image, ImageStore, ImageUnknown, host, parse_reference
 from sampan.runtimes.images.credentials import Keyring
 from sampan.runtimes.images.manifests import BadImage, RunConfig
+from sampan.runtimes.images.mounts import mount_image_volumes, mount_layers
 from sampan.runtimes.images.pull import Puller, PullFailed
 from sampan.runtimes.images.supply import ImageSupply
 from sampan.runtimes.oci import rootfs
 from sampan.runtimes.records import ContainerRecord
-from sampan.runtimes.safe_paths import inside
 
 _UNPACKED_AT_A_TIME = 2
 
@@ -88,7 +88,7 @@ class OciImages:
         except ImageUnknown:
             image = self._store.get(config.image)
         record.image_digest = image.digest
-        return image.config.run, rootfs.mount_layers(self._store.lower_layers(image), directory)
+        return image.config.run, mount_layers(self._store.lower_layers(image), directory)
 
     def with_volumes(self, record: ContainerRecord, config: ContainerConfig, directory: Path) -> ContainerConfig:
         """Return the configuration with image volumes replaced by bind mounts. The call blocks, so run it in a
@@ -103,7 +103,7 @@ class OciImages:
             record.volume_digests.append(image.digest)
             return self._store.lower_layers(image)
 
-        return replace(config, mounts=mounted(config.mounts, directory, layers))
+        return replace(config, mounts=mount_image_volumes(config.mounts, directory, layers))
 
 
 def _info(image: Image) -> ImageInfo:
@@ -116,26 +116,3 @@ def _info(image: Image) -> ImageInfo:
         user=run.user,
         volumes=list(run.volumes or ()),
     )
-
-
-Layers = Callable[[str], Sequence[Path]]
-"""A function that returns the layers of the image with that name."""
-
-
-def mounted(mounts: Sequence[Mount], directory: Path, layers: Layers) -> list[Mount]:
-    """Return the mounts, with image volumes replaced by bind mounts of directories below `directory`. Raise
-    RuntimeFailure if the subPath does not exist in the image.
-    """
-    return [
-        _mounted(mount, directory / f"volume-{number}", layers) if mount.image else mount
-        for number, mount in enumerate(mounts)
-    ]
-
-
-def _mounted(mount: Mount, directory: Path, layers: Layers) -> Mount:
-    root = rootfs.mount_layers(layers(mount.image), directory)
-    source = inside(root, mount.image_sub_path) if mount.image_sub_path else root
-    if not source.exists():
-        message = f"image sub path {mount.image_sub_path!r} of {mount.image!r} does not exist"
-        raise RuntimeFailure("CreateContainerError", f"failed to mount image volume: {message}")
-    return replace(mount, source=source, is_read_only=True, image="", image_sub_path="")

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import logging
-import os
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from sampan.runtimes import kernel
 from sampan.runtimes.contract import RuntimeFailure
 from sampan.runtimes.images.host import HostDirectory, HostRoot
+from sampan.runtimes.images.mounts import mount_layers, mount_overlay
 from sampan.runtimes.safe_paths import walk_tree
 
 log = logging.getLogger(__name__)
-
-_MOST_OPTIONS = 4095
-"""The maximum length in bytes of the options that the kernel accepts for a mount."""
-
-
-def mount_layers(layers: Sequence[Path], directory: Path) -> Path:
-    """Mount the layers, lowest first, below a new writable layer in `directory`, and return the mount point."""
-    root = directory / "rootfs"
-    directory.mkdir(parents=True, exist_ok=True)
-    directory.chmod(0o700)  # an image may contain set-user-ID programs, which other users of the machine must not reach
-    _overlay(layers, directory / "upper", directory / "work", root)
-    return root
 
 
 def mount_host(host: HostRoot, directory: Path) -> Path:
@@ -44,10 +31,10 @@ def _mount_shown(host: HostRoot, shown: HostDirectory, directory: Path, root: Pa
     upper, work, target = directory / f"upper-{name}", directory / f"work-{name}", root / name
     try:
         with _without_owners(shown.source, directory / f"lower-{name}", host.nobody) as lower:
-            _overlay([lower, shown.directories], upper, work, target)
+            mount_overlay([lower, shown.directories], upper, work, target)
     except (OSError, RuntimeFailure) as error:
         log.warning("%s cannot be mounted without owners (%s): private files are hidden by name", shown.source, error)
-        _overlay([shown.source, shown.hiding], upper, work, target)
+        mount_overlay([shown.source, shown.hiding], upper, work, target)
 
 
 @contextmanager
@@ -61,30 +48,6 @@ def _without_owners(source: Path, place: Path, namespace: kernel.UserNamespace) 
     finally:
         kernel.unmount(place)
         place.rmdir()
-
-
-def _overlay(layers: Sequence[Path], upper: Path, work: Path, target: Path) -> None:
-    for directory in (upper, work, target):
-        directory.mkdir(parents=True, exist_ok=True)
-    shutil.copystat(layers[-1], upper)
-    about = layers[-1].stat()
-    os.chown(upper, about.st_uid, about.st_gid)
-    lower = ":".join(str(layer).replace(":", "\\:") for layer in reversed(layers))
-    options = f"lowerdir={lower},upperdir={upper},workdir={work}"
-    if len(options.encode()) > _MOST_OPTIONS:
-        raise RuntimeFailure("CreateContainerError", f"the image has too many layers ({len(layers)})")
-    try:
-        kernel.mount("overlay", target, "overlay", 0, options)
-    except OSError as error:
-        raise RuntimeFailure(
-            "CreateContainerError", f"cannot mount the root file system of the container: {error}"
-        ) from None
-
-
-def unmount_all(directory: Path) -> None:
-    """Unmount everything at and below the directory."""
-    for path in kernel.mounts_below(directory):
-        kernel.unmount(path)
 
 
 def written_bytes(directory: Path) -> tuple[int, int]:

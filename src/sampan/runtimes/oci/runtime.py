@@ -30,12 +30,13 @@ from sampan.runtimes.contract import (
 from sampan.runtimes.images import ImageStore, ImageUnknown
 from sampan.runtimes.images.credentials import Keyring
 from sampan.runtimes.images.manifests import BadImage, RunConfig
+from sampan.runtimes.images.mounts import unmount_all
 from sampan.runtimes.images.pull import Puller
 from sampan.runtimes.images.supply import ImageSupply
 from sampan.runtimes.monitor.client import MonitorError
 from sampan.runtimes.monitored import MonitoredRuntime
 from sampan.runtimes.network import PodNetwork
-from sampan.runtimes.oci import cdi, cgroups, rootfs, sandbox
+from sampan.runtimes.oci import cdi, cgroups, sandbox
 from sampan.runtimes.oci.binary import OciBinary, last_logged_error
 from sampan.runtimes.oci.cgroups import OciUsage
 from sampan.runtimes.oci.commands import OciCommands
@@ -142,13 +143,13 @@ class OciRuntime(MonitoredRuntime):
         await self._network.detach(record.uid)
         if record.pause:
             await self._kill_process(record.pause)
-        await asyncio.to_thread(rootfs.unmount_all, directory / "ns")
-        await asyncio.to_thread(rootfs.unmount_all, directory / "files")
+        await asyncio.to_thread(unmount_all, directory / "ns")
+        await asyncio.to_thread(unmount_all, directory / "files")
         record.is_ready, record.pause, pod.spaces = False, "", {}
         self._records.save_sandbox(record)
 
     async def _drop(self, pod: PodState) -> None:
-        await asyncio.to_thread(rootfs.unmount_all, self._records.pod(pod.sandbox.uid))
+        await asyncio.to_thread(unmount_all, self._records.pod(pod.sandbox.uid))
         await asyncio.to_thread(cgroups.remove, pod.sandbox.cgroup_parent)
 
     # -- images ------------------------------------------------------------------------------------------------------
@@ -294,7 +295,7 @@ class OciRuntime(MonitoredRuntime):
         with contextlib.suppress(RuntimeFailure):
             await self._program(pod).call("delete", "--force", record.id)
         directory = self._records.container(pod.sandbox.uid, record.id)
-        await asyncio.to_thread(rootfs.unmount_all, directory)
+        await asyncio.to_thread(unmount_all, directory)
         await asyncio.to_thread(cgroups.remove, record.cgroup)
         self._usage.forget(record)
 

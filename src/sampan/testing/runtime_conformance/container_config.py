@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 from sampan.api.types.core_v1 import Pod
 from sampan.runtimes.config import Dns, Mount, Namespaces, Security
 from sampan.runtimes.contract import ContainerUser
-from sampan.testing.runtime_conformance.bench import Bench, bench, until
+from sampan.testing.runtime_conformance.bench import Bench, bench, refused, until
 from sampan.testing.runtime_conformance.subject import Checks, Feature, Subject
 
 CHECKS = Checks()
@@ -78,6 +81,21 @@ async def files_of_the_machine(subject: Subject) -> None:
         assert (directory / "rw/made").read_text() == "x\n"
         assert (directory / "inner/made").read_text() == "y\n"
         assert (directory / "file").read_text() == "from the machine\n"
+
+
+@CHECKS.add(Feature.MOUNTS, Feature.FILES)
+async def files_of_an_image(subject: Subject) -> None:
+    async with bench(subject) as at:
+        pod = await at.sandbox("volumes", "absent")
+        volume = Mount(source=Path("/"), target="/image", image=subject.image, is_read_only=True)
+        mounts = [volume, replace(volume, target="/part", image_sub_path="etc")]
+        script = 'head -n 1 /part/passwd; [ "$(cat /image/etc/passwd)" = "$(cat /part/passwd)" ] && echo same; '
+        script += "touch /image/new 2>/dev/null || echo refused; touch /part/new 2>/dev/null || echo refused"
+        output = await at.run(pod, script, "volumes", mounts=mounts)
+        assert output[0].startswith("root:")
+        assert output[1:] == ["same", "refused", "refused"]
+        absent = replace(volume, image_sub_path="no/such")
+        assert (await refused(at.start(pod, "true", "absent", mounts=[absent]))).reason
 
 
 @CHECKS.add(Feature.USERS)

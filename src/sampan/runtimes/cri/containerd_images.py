@@ -1,9 +1,10 @@
-"""Load images into containerd. CRI has no call for that, but containerd serves its own API on the same socket."""
+"""Load images into containerd, and locate the layers of unpacked ones. CRI has no calls for that, but containerd serves
+its own API on the same socket."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ _PATHS = {
     "ListImages": "/containerd.services.images.v1.Images/List",
     "CreateLease": "/containerd.services.leases.v1.Leases/Create",
     "DeleteLease": "/containerd.services.leases.v1.Leases/Delete",
+    "ViewSnapshot": "/containerd.services.snapshots.v1.Snapshots/View",
+    "RemoveSnapshot": "/containerd.services.snapshots.v1.Snapshots/Remove",
     "Write": "/containerd.services.content.v1.Content/Write",
 }
 
@@ -38,11 +41,11 @@ def _schema() -> ProtoSchema:
     return ProtoSchema.read(Path(__file__).with_name("containerd.proto"))
 
 
-class ImageImporter:
-    """Loads images into containerd through a gRPC channel."""
+class ContainerdImages:
+    """The images of containerd, through a gRPC channel. `snapshotter` is the plug-in that unpacks them."""
 
-    def __init__(self, *, channel: aio.Channel, clock: Clock) -> None:
-        self._channel, self._clock = channel, clock
+    def __init__(self, *, channel: aio.Channel, clock: Clock, snapshotter: str) -> None:
+        self._channel, self._clock, self._snapshotter = channel, clock, snapshotter
 
     async def import_bundle(self, bundle: Bundle) -> None:
         """Load an image. A lease protects its content from garbage collection until the image that refers to it
@@ -70,6 +73,20 @@ class ImageImporter:
         except aio.AioRpcError as error:
             raise RuntimeFailure("ImageError", f"cannot list the images of containerd: {error.details()}") from None
         return [image.name for image in response.images]
+
+    async def layers(self, chain_id: str) -> Sequence[Path] | None:
+        """Return the directories with the layers of an image, the lowest first; None if the image is not unpacked."""
+        cd, name = _schema(), {"snapshotter": self._snapshotter, "key": f"sampan-{secrets.token_hex(8)}"}
+        try:
+            view = await self._call("ViewSnapshot", cd.ViewSnapshotRequest(parent=chain_id, **name), cd.SnapshotMounts)
+            await self._call("RemoveSnapshot", cd.RemoveSnapshotRequest(**name))
+        except aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.NOT_FOUND:
+                return None
+            raise RuntimeFailure(
+                "CreateContainerError", f"cannot read the layers of an image of containerd: {error.details()}"
+            ) from None
+        return layers_of(view.mounts)
 
     async def _create_image(self, bundle: Bundle, lease: str) -> None:
         whole, cd = bundle.manifest, _schema()
@@ -113,6 +130,18 @@ class ImageImporter:
             response_deserializer=(response or _schema().Empty).FromString,
         )
         return await call(request, timeout=_TIMEOUT_S, metadata=_metadata(lease))
+
+
+def layers_of(mounts: Sequence[Any]) -> Sequence[Path]:
+    """Return the directories that a read-only snapshot consists of, the lowest first."""
+    if len(mounts) == 1 and mounts[0].type == "bind":
+        return [Path(mounts[0].source)]
+    options = mounts[0].options if len(mounts) == 1 and mounts[0].type == "overlay" else ()
+    lower = next((text.removeprefix("lowerdir=") for text in options if text.startswith("lowerdir=")), "")
+    if not lower:
+        message = "image volumes need containerd 2.1 or the snapshotter overlayfs"
+        raise RuntimeFailure("CreateContainerError", f"failed to mount image volume: {message}")
+    return [Path(directory) for directory in reversed(lower.split(":"))]
 
 
 async def _offset(call: Any) -> int:

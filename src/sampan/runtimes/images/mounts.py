@@ -1,0 +1,97 @@
+"""Mounts of the layers of images: for root file systems of containers, and for image volumes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from sampan.runtimes import kernel
+from sampan.runtimes.config import ContainerConfig, Mount
+from sampan.runtimes.contract import RuntimeFailure
+from sampan.runtimes.safe_paths import inside
+
+_MOST_OPTIONS = 4095
+"""The maximum length in bytes of the options that the kernel accepts for a mount."""
+
+Layers = Callable[[str], Sequence[Path]]
+"""A function that returns the layers of the image with that name, the lowest first."""
+
+
+def mount_layers(layers: Sequence[Path], directory: Path) -> Path:
+    """Mount the layers, lowest first, below a new writable layer in `directory`, and return the mount point."""
+    root = directory / "rootfs"
+    directory.mkdir(parents=True, exist_ok=True)
+    directory.chmod(0o700)  # an image may contain set-user-ID programs, which other users of the machine must not reach
+    mount_overlay(layers, directory / "upper", directory / "work", root)
+    return root
+
+
+def mount_overlay(layers: Sequence[Path], upper: Path, work: Path, target: Path) -> None:
+    for directory in (upper, work, target):
+        directory.mkdir(parents=True, exist_ok=True)
+    shutil.copystat(layers[-1], upper)
+    about = layers[-1].stat()
+    os.chown(upper, about.st_uid, about.st_gid)
+    lower = ":".join(str(layer).replace(":", "\\:") for layer in reversed(layers))
+    options = f"lowerdir={lower},upperdir={upper},workdir={work}"
+    if len(options.encode()) > _MOST_OPTIONS:
+        raise RuntimeFailure("CreateContainerError", f"the image has too many layers ({len(layers)})")
+    try:
+        kernel.mount("overlay", target, "overlay", 0, options)
+    except OSError as error:
+        raise RuntimeFailure(
+            "CreateContainerError", f"cannot mount the root file system of the container: {error}"
+        ) from None
+
+
+def unmount_all(directory: Path) -> None:
+    """Unmount everything at and below the directory."""
+    for path in kernel.mounts_below(directory):
+        kernel.unmount(path)
+
+
+def mount_image_volumes(mounts: Sequence[Mount], directory: Path, layers: Layers) -> list[Mount]:
+    """Return the mounts, with image volumes replaced by bind mounts of directories below `directory`. Raise
+    RuntimeFailure if the subPath does not exist in the image.
+    """
+    return [
+        _mount_image_volume(mount, directory / f"volume-{number}", layers) if mount.image else mount
+        for number, mount in enumerate(mounts)
+    ]
+
+
+def _mount_image_volume(mount: Mount, directory: Path, layers: Layers) -> Mount:
+    root = mount_layers(layers(mount.image), directory)
+    source = inside(root, mount.image_sub_path) if mount.image_sub_path else root
+    if not source.exists():
+        message = f"image sub path {mount.image_sub_path!r} of {mount.image!r} does not exist"
+        raise RuntimeFailure("CreateContainerError", f"failed to mount image volume: {message}")
+    return replace(mount, source=source, is_read_only=True, image="", image_sub_path="")
+
+
+class EngineImageVolumes:
+    """Image volumes for an engine that does not support them: the layers that the engine has unpacked are mounted below
+    `directory`, and the containers get bind mounts. The calls block."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def mount(self, uid: str, config: ContainerConfig, layers: Mapping[str, Sequence[Path]]) -> ContainerConfig:
+        """Return the configuration of a container of a pod with image volumes replaced by bind mounts, in place of
+        those of an earlier run of the container."""
+        directory = self._directory / uid / config.name
+        _remove(directory)
+        return replace(config, mounts=mount_image_volumes(config.mounts, directory, layers.__getitem__))
+
+    def remove(self, uid: str) -> None:
+        """Unmount the image volumes of a pod."""
+        _remove(self._directory / uid)
+
+
+def _remove(directory: Path) -> None:
+    if directory.exists():
+        unmount_all(directory)
+        shutil.rmtree(directory)
