@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from sampan.machinery.metrics import Metrics
+from sampan.machinery.metrics import OTHER, LabelNames, Metrics
 from sampan.machinery.process_metrics import LoopLag, export_process
 
 
@@ -93,3 +93,8 @@ def test_a_loop_that_is_held_up_is_noticed() -> None:
     assert worst is not None
     assert float(worst[1]) >= 0.05
     assert 'sampan_loop_lag_seconds_bucket{le="0.025"} 0' in metrics.text()
+
+
+def test_the_names_of_objects_are_bounded_as_label_values() -> None:
+    names = LabelNames(most=2)
+    assert [names.label(name) for name in ("a", "b", "c", "a", "d")] == ["a", "b", OTHER, "a", OTHER]

@@ -28,7 +28,7 @@ from sampan.apiserver.authz.rbac.bootstrap_policy import reconcile
 from sampan.apiserver.bootstrap import SYSTEM, SystemObjects
 from sampan.apiserver.config.config_reload import reloading_certificates, reloading_files, reloading_proxy_client
 from sampan.apiserver.config.server_config import AuditConfig, ServerConfig
-from sampan.apiserver.customresources import DefinitionController
+from sampan.apiserver.customresources import CustomResourceMetrics, DefinitionController
 from sampan.apiserver.endpoint_reconciler import EndpointReconciler, server_leases
 from sampan.apiserver.endpoints import ApiEndpoints
 from sampan.apiserver.flowcontrol import Fairness, FlowControlController
@@ -179,7 +179,9 @@ class ApiServer:
             self._start(AllocationRepair(registry=self.registry, clock=RealClock()).run())
             self._start(self._run_metrics())
             self._start_aggregation()
-            definitions = DefinitionController(pipeline=self.pipeline)
+            definitions = DefinitionController(
+                pipeline=self.pipeline, metrics=CustomResourceMetrics(metrics=self.metrics)
+            )
             self._start(definitions.run())
             await definitions.wait_synced()
             self._is_bootstrapped = True
@@ -312,7 +314,7 @@ class ApiServer:
     def _admission(self) -> AdmissionChain:
         config = self.config
         disabled, enabled = config.disabled_admission_plugins, config.enabled_admission_plugins
-        plugins = default_plugins(disabled, enabled, config.admission_configurations)
+        plugins = default_plugins(disabled, enabled, config.admission_configurations, metrics=self.metrics)
         return AdmissionChain(plugins)
 
     async def _check_bootstrap(self) -> None:

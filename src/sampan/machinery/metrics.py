@@ -91,6 +91,27 @@ class Family(Generic[C]):
                 yield _line(self.name, labels, child.value)
 
 
+_MOST_NAMES = 1000
+OTHER = "other"
+"""The label value of names beyond the bound."""
+
+
+class LabelNames:
+    """The names of objects that are used as label values; at most `most` different ones. Objects with generated names
+    would otherwise let the number of label values grow without bounds."""
+
+    def __init__(self, most: int = _MOST_NAMES) -> None:
+        self._most = most
+        self._names: set[str] = set()
+
+    def label(self, name: str) -> str:
+        if name not in self._names:
+            if len(self._names) >= self._most:
+                return OTHER
+            self._names.add(name)
+        return name
+
+
 class Function:
     """A metric whose values are computed when the text is written."""
 

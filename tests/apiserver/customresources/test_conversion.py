@@ -77,6 +77,11 @@ def test_objects_are_converted_both_ways(tmp_path: Path) -> None:
             assert (await server.ask("GET", f"{BOXES}/b")).json["spec"] == {"host": "i", "port": "2"}
             patched = await server.ask("PATCH", f"{BETA}/a", {"spec": {"hostPort": "j:3"}}, MERGE)
             assert patched.json["spec"] == {"hostPort": "j:3"}
+            metrics = (await server.ask("GET", "/metrics")).text
+            assert 'apiserver_conversion_webhook_request_total{result="success",failure_type=""}' in metrics
+            labels = f'crd_name="boxes.{GROUP}",from_version="v1",to_version="v1beta1",succeeded="true"'
+            assert f"apiserver_crd_conversion_webhook_duration_seconds_count{{{labels}}}" in metrics
+            assert f'apiextensions_openapi_v2_regeneration_count{{crd="boxes.{GROUP}",reason="add"}} 2' in metrics
             listed = (await server.ask("GET", BOXES)).json["items"]
             assert [item["spec"]["port"] for item in listed] == ["3", "2"]
             listed = (await server.ask("GET", BETA)).json["items"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from sampan.apiserver.admission.always_admit import AlwaysAdmit
 from sampan.apiserver.admission.always_deny import AlwaysDenyAdmission
@@ -22,6 +22,7 @@ from sampan.apiserver.admission.extended_resource_toleration import ExtendedReso
 from sampan.apiserver.admission.image_policy_webhook import ImagePolicyWebhook
 from sampan.apiserver.admission.limit_pod_hard_anti_affinity_topology import LimitPodHardAntiAffinityTopology
 from sampan.apiserver.admission.limit_ranger import LimitRanger
+from sampan.apiserver.admission.metrics import AdmissionMetrics
 from sampan.apiserver.admission.namespace_auto_provision import NamespaceAutoProvision
 from sampan.apiserver.admission.namespace_exists import NamespaceExists
 from sampan.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
@@ -42,15 +43,17 @@ from sampan.apiserver.admission.service_account import ServiceAccountAdmission
 from sampan.apiserver.admission.storage_object_in_use_protection import StorageObjectInUseProtection
 from sampan.apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
 from sampan.apiserver.admission.webhooks import MutatingAdmissionWebhook, ValidatingAdmissionWebhook
+from sampan.machinery.metrics import Metrics
 
 P = TypeVar("P")
+P_co = TypeVar("P_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginRow:
     """How a plug-in is made. At least one of the functions is set."""
 
-    make: Callable[[], RegisteredPlugin] | None
+    make: Callable[[AdmissionMetrics], RegisteredPlugin] | None
     """Makes the plug-in without a configuration; None if it requires one."""
     make_configured: Callable[[Mapping[str, Any]], RegisteredPlugin] | None
     """Makes the plug-in from its configuration; None if it accepts none."""
@@ -66,10 +69,20 @@ def _row(
     is_default: bool = True,
 ) -> PluginRow:
     return PluginRow(
-        make=None if make is None else lambda: register(make()),
+        make=None if make is None else lambda metrics: register(make()),
         make_configured=None if configured is None else lambda config: register(configured(config)),
         is_default=is_default,
     )
+
+
+class _MeasuredPlugin(Protocol[P_co]):
+    """The class of a plug-in that records metrics."""
+
+    def __call__(self, *, metrics: AdmissionMetrics) -> P_co: ...
+
+
+def _measured_row(register: Callable[[P], RegisteredPlugin], make: _MeasuredPlugin[P]) -> PluginRow:
+    return PluginRow(make=lambda metrics: register(make(metrics=metrics)), make_configured=None, is_default=True)
 
 
 PLUGINS: Final[dict[str, PluginRow]] = {
@@ -112,10 +125,10 @@ PLUGINS: Final[dict[str, PluginRow]] = {
     "PodTopologyLabels": _row(mutating, PodTopologyLabels),
     "NodeDeclaredFeatureValidator": _row(validating, NodeDeclaredFeatureValidator),
     "PodResizeValidator": _row(validating, PodResizeValidator),
-    "MutatingAdmissionPolicy": _row(mutating, MutatingAdmissionPolicyPlugin),
-    "MutatingAdmissionWebhook": _row(mutating, MutatingAdmissionWebhook),
-    "ValidatingAdmissionPolicy": _row(validating, ValidatingAdmissionPolicyPlugin),
-    "ValidatingAdmissionWebhook": _row(validating, ValidatingAdmissionWebhook),
+    "MutatingAdmissionPolicy": _measured_row(mutating, MutatingAdmissionPolicyPlugin),
+    "MutatingAdmissionWebhook": _measured_row(mutating, MutatingAdmissionWebhook),
+    "ValidatingAdmissionPolicy": _measured_row(validating, ValidatingAdmissionPolicyPlugin),
+    "ValidatingAdmissionWebhook": _measured_row(validating, ValidatingAdmissionWebhook),
     "ResourceQuota": _row(validating, ResourceQuotaAdmission, configured=ResourceQuotaAdmission.configured),
     "AlwaysDeny": _row(mutating_and_validating, AlwaysDenyAdmission, is_default=False),
 }
@@ -134,16 +147,20 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def default_plugins(
-    disabled: Collection[str] = (), enabled: Collection[str] = (), configurations: Configurations | None = None
+    disabled: Collection[str] = (),
+    enabled: Collection[str] = (),
+    configurations: Configurations | None = None,
+    *,
+    metrics: Metrics | None = None,
 ) -> list[RegisteredPlugin]:
     """Return the enabled plug-ins: the default ones and `enabled`, without `disabled`."""
-    settings = configurations or {}
+    settings, admission_metrics = configurations or {}, AdmissionMetrics(metrics=metrics or Metrics())
     check_names((*enabled, *disabled, *settings))
     names = [name for name, row in PLUGINS.items() if (row.is_default or name in enabled) and name not in disabled]
-    return [_make(name, settings.get(name)) for name in names]
+    return [_make(name, settings.get(name), admission_metrics) for name in names]
 
 
-def _make(name: str, configuration: Mapping[str, Any] | None) -> RegisteredPlugin:
+def _make(name: str, configuration: Mapping[str, Any] | None, metrics: AdmissionMetrics) -> RegisteredPlugin:
     row = PLUGINS[name]
     if configuration is not None:
         if row.make_configured is None:
@@ -151,4 +168,4 @@ def _make(name: str, configuration: Mapping[str, Any] | None) -> RegisteredPlugi
         return row.make_configured(configuration)
     if row.make is None:
         raise ConfigurationError(f"{name}: needs a configuration")
-    return row.make()
+    return row.make(metrics)

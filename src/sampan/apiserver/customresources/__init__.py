@@ -7,5 +7,6 @@ Everything that happens to an object of a custom resource is in `sampan.apiserve
 """
 
 from sampan.apiserver.customresources.controller import DefinitionController
+from sampan.apiserver.registry.custom.metrics import CustomResourceMetrics
 
-__all__ = ["DefinitionController"]
+__all__ = ["CustomResourceMetrics", "DefinitionController"]

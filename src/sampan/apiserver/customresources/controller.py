@@ -33,6 +33,7 @@ from sampan.apiserver.customresources.names import decide_status, set_condition
 from sampan.apiserver.customresources.resources import CustomResource, declare_behaviour, declare_resource
 from sampan.apiserver.registry.custom.conversion_webhook import ReviewedConversion
 from sampan.apiserver.registry.custom.custom_schema import CustomSchema
+from sampan.apiserver.registry.custom.metrics import CustomResourceMetrics, RegenerationReason
 from sampan.apiserver.registry.custom.stored_versions import NoneConversion, ValueConversion
 from sampan.apiserver.registry.kinds.customresourcedefinitions import CLEANUP_FINALIZER, ESTABLISHED
 from sampan.apiserver.registry.store import Store
@@ -64,7 +65,8 @@ class _ServedDefinition(NamedTuple):
 
 
 class DefinitionController:
-    def __init__(self, *, pipeline: Pipeline) -> None:
+    def __init__(self, *, pipeline: Pipeline, metrics: CustomResourceMetrics) -> None:
+        self._metrics = metrics
         self._pipeline, self._registry = pipeline, pipeline.endpoints.registry
         self._scheme = self._registry.scheme
         self._names: dict[str, tuple[str, CustomResourceDefinitionNames]] = {}
@@ -163,6 +165,8 @@ class DefinitionController:
             self._registry.set_behaviour(custom.resource, custom.behaviour)
             self._scheme.add(custom.resource)
         self._served[name] = _ServedDefinition(identity, definition.is_terminating, resources)
+        for custom in resources:
+            self._record_regeneration(name, custom, "add" if served is None else "update")
 
     async def _schemas(
         self, definition: ResourceDefinition, served: _ServedDefinition | None
@@ -181,6 +185,9 @@ class DefinitionController:
                 schema = kept
             schemas[version.name] = schema
         return schemas
+
+    def _record_regeneration(self, name: str, custom: CustomResource, reason: RegenerationReason) -> None:
+        self._metrics.record_regeneration(name, custom.resource.group, custom.resource.version, reason)
 
     def _is_builtin(self, custom: CustomResource) -> bool:
         resource = custom.resource
@@ -202,7 +209,9 @@ class DefinitionController:
         declared, clients = definition.spec.conversion, self._registry.webhooks
         if declared is None or declared.strategy != "Webhook" or declared.webhook is None or clients is None:
             return NoneConversion()
-        return ReviewedConversion(webhook=declared.webhook, clients=clients)
+        return ReviewedConversion(
+            definition=definition.name, webhook=declared.webhook, clients=clients, metrics=self._metrics
+        )
 
     def _withdraw(self, name: str) -> None:
         served = self._served.pop(name, None)
@@ -212,6 +221,9 @@ class DefinitionController:
 
     def _forget(self, name: str) -> None:
         """Stop serving a definition that was removed. Its names are free, so other definitions are looked at again."""
+        if (served := self._served.get(name)) is not None:
+            for custom in served.resources:
+                self._record_regeneration(name, custom, "remove")
         self._withdraw(name)
         self._revisions.pop(name, None)
         group, _ = self._names.pop(name)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sampan.apiserver.admission.plugins import default_plugins
+from sampan.machinery.metrics import Metrics
 from tests.apiserver.asking import Reply, asking, run
 from tests.apiserver.cluster import NAMESPACE, Cluster
 
@@ -42,8 +43,8 @@ class Policies:
 
 
 @asynccontextmanager
-async def policies() -> AsyncIterator[Policies]:
-    async with asking(plugins=default_plugins()) as asks:
+async def policies(metrics: Metrics | None = None) -> AsyncIterator[Policies]:
+    async with asking(plugins=default_plugins(metrics=metrics)) as asks:
         cluster = Cluster(asks)
         await cluster.make("/api/v1/namespaces", {"metadata": {"name": "ns", "labels": {"team": "a"}}})
         yield Policies(cluster)

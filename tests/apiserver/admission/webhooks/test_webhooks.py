@@ -11,6 +11,7 @@ from aiohttp import web
 from sampan.apiserver.admission.plugins import default_plugins
 from sampan.apiserver.proxy.kubelets import KubeletAccess, Kubelets
 from sampan.apiserver.webhooks.client import WebhookClients
+from sampan.machinery.metrics import Metrics
 from tests.apiserver.asking import asking, run
 from tests.apiserver.cluster import NAMESPACE, Cluster
 from tests.apiserver.webhook_server import Respond, WebhookServer, json_patch, webhook_server
@@ -49,8 +50,11 @@ class Webhooks:
 
 
 @asynccontextmanager
-async def webhooks(directory: Path, respond: Respond, names: tuple[str, ...] = ()) -> AsyncIterator[Webhooks]:
-    async with asking(plugins=default_plugins()) as asks, webhook_server(directory, respond, names) as server:
+async def webhooks(
+    directory: Path, respond: Respond, names: tuple[str, ...] = (), metrics: Metrics | None = None
+) -> AsyncIterator[Webhooks]:
+    plugins = default_plugins(metrics=metrics)
+    async with asking(plugins=plugins) as asks, webhook_server(directory, respond, names) as server:
         kubelets = Kubelets(registry=asks.registry, access=KubeletAccess())
         asks.registry.webhooks = clients = WebhookClients(registry=asks.registry, kubelets=kubelets)
         cluster = Cluster(asks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from sampan.api.codec import json
 from sampan.apiserver.admission.contract import AdmissionAttributes
 from sampan.apiserver.admission.expressions import ConditionFailure, RequestExpressions, conditions_match
 from sampan.apiserver.admission.lookup import find
+from sampan.apiserver.admission.metrics import AdmissionMetrics, AdmissionType
 from sampan.apiserver.admission.predicates import namespace_of
 from sampan.apiserver.admission.versioned_object import VersionedObjects
 from sampan.apiserver.admission.webhooks.review import complete_request, request_variables
@@ -26,8 +28,8 @@ _NAMESPACE_FIELDS = ("name", "generateName", "labels", "annotations", "uid", "cr
 class PolicyRequest:
     """A request as the expressions of policies see it. The values are computed with their first use."""
 
-    def __init__(self, attributes: AdmissionAttributes) -> None:
-        self.attributes = attributes
+    def __init__(self, attributes: AdmissionAttributes, *, type: AdmissionType, metrics: AdmissionMetrics) -> None:
+        self.attributes, self.type, self.metrics = attributes, type, metrics
         self.expressions = RequestExpressions(attributes)
         self._namespace: dict[str, Any] | None = None
         self._has_namespace = False
@@ -72,7 +74,7 @@ class PolicyEvaluation:
         params: Any,
         variables: Mapping[str, Program | CelError],
     ) -> None:
-        self._expressions = request.expressions
+        self._request, self._expressions = request, request.expressions
         self.values: dict[str, Any] = {**base, "params": params}
         self._lazy = LazyVariables(variables, self.values)
         self.values["variables"] = self._lazy
@@ -89,7 +91,20 @@ class PolicyEvaluation:
         return value
 
     async def conditions_match(
-        self, conditions: Sequence[tuple[str, Program | CelError]]
+        self, policy: str, conditions: Sequence[tuple[str, Program | CelError]]
     ) -> tuple[bool, list[ConditionFailure]]:
-        """Return whether no match condition is false, and the conditions that failed."""
-        return await conditions_match(self._expressions, conditions, lambda: self.values)
+        """Return whether no match condition of a policy is false, and the conditions that failed."""
+        if not conditions:
+            return True, []
+        request, start = self._request, time.perf_counter()
+        is_match, failures = await conditions_match(self._expressions, conditions, lambda: self.values)
+        request.metrics.record_match_conditions(
+            policy,
+            "policy",
+            request.type,
+            request.attributes.operation,
+            seconds=time.perf_counter() - start,
+            is_match=is_match,
+            error_count=len(failures),
+        )
+        return is_match, failures

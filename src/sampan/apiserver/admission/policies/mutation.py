@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +12,7 @@ from sampan.api.codec import json
 from sampan.api.resource import Resource
 from sampan.api.types.admissionregistration_v1 import MutatingAdmissionPolicy
 from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.metrics import AdmissionMetrics
 from sampan.apiserver.admission.policies.definitions import (
     BoundPolicy,
     CompiledBinding,
@@ -75,7 +77,8 @@ def compile_mutating_policy(policy: MutatingAdmissionPolicy) -> CompiledMutating
 class MutatingAdmissionPolicyPlugin:
     name = "MutatingAdmissionPolicy"
 
-    def __init__(self) -> None:
+    def __init__(self, *, metrics: AdmissionMetrics) -> None:
+        self._metrics = metrics
         self._definitions = PolicyDefinitions("MutatingAdmissionPolicy", compile_mutating_policy)
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
@@ -90,7 +93,7 @@ class MutatingAdmissionPolicyPlugin:
             identity = ("", policy.policy.metadata.name, 0)
             if reinvocation.is_repeated and identity not in reinvocation.required:
                 continue
-            if await _mutate(policy, PolicyRequest(attributes)):
+            if await _mutate(policy, PolicyRequest(attributes, type="admit", metrics=self._metrics)):
                 reinvocation.require_called()
                 reinvocation.is_required = True
             if policy.policy.spec.reinvocationPolicy == "IfNeeded":
@@ -106,9 +109,12 @@ async def _mutate(bound: BoundPolicy[CompiledMutatingPolicy], request: PolicyReq
     for binding in bound.bindings:
         if binding.matcher is not None and await binding.matcher.match(attributes) is None:
             continue
+        start, names = time.perf_counter(), (bound.policy.metadata.name, binding.binding.metadata.name)
         try:
             is_changed |= await _mutate_for_binding(bound, binding, request, resource)
+            request.metrics.record_mutation(*names, error=None, seconds=time.perf_counter() - start)
         except (ParamsError, CelError, PatchError, json.DecodeError, ValueError) as error:
+            request.metrics.record_mutation(*names, error=error, seconds=time.perf_counter() - start)
             if bound.policy.spec.failurePolicy != "Ignore":
                 raise _denial(bound.policy.metadata.name, binding, attributes, str(error)) from None
     return is_changed
@@ -127,7 +133,9 @@ async def _mutate_for_binding(
     for params in parameters or ():
         for patch_type, program in bound.compiled.mutations:
             evaluation = PolicyEvaluation(request, base, params=params, variables=bound.compiled.variables)
-            is_match, failures = await evaluation.conditions_match(bound.compiled.conditions)
+            is_match, failures = await evaluation.conditions_match(
+                bound.policy.metadata.name, bound.compiled.conditions
+            )
             if not is_match:
                 break
             if failures:

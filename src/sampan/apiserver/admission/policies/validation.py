@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from sampan.api.resource import Resource
 from sampan.api.types.admissionregistration_v1 import ValidatingAdmissionPolicy, Validation
 from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.metrics import Action, AdmissionMetrics
 from sampan.apiserver.admission.policies.definitions import (
     BoundPolicy,
     CompiledBinding,
@@ -33,6 +35,8 @@ log = logging.getLogger(__name__)
 
 _CODES = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413, "Invalid": 422}
 _LONGEST_MESSAGE = 5 * 1024
+_ACTIONS: Final[Mapping[str, Action]] = {"Deny": "deny", "Audit": "audit", "Warn": "warn"}
+"""The labels of validation actions in metrics."""
 _FAILURE_ANNOTATION = "validation.policy.admission.k8s.io/validation_failure"
 
 
@@ -81,12 +85,17 @@ class PolicyViolation:
     message: str
     reason: str = "Invalid"
     index: int = 0
+    error: CelError | None = None
+    """The error of an expression that could not be evaluated."""
+    seconds: float = 0
+    """The duration of the evaluation."""
 
 
 class ValidatingAdmissionPolicyPlugin:
     name = "ValidatingAdmissionPolicy"
 
-    def __init__(self) -> None:
+    def __init__(self, *, metrics: AdmissionMetrics) -> None:
+        self._metrics = metrics
         self._definitions = PolicyDefinitions("ValidatingAdmissionPolicy", compile_policy)
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
@@ -96,7 +105,8 @@ class ValidatingAdmissionPolicyPlugin:
         policies = await self._definitions.policies(attributes.registry)
         if not policies:
             return
-        request, denials = PolicyRequest(attributes), _Denials(attributes)
+        request = PolicyRequest(attributes, type="validate", metrics=self._metrics)
+        denials = _Denials(attributes, self._metrics)
         for policy in policies:
             await _validate(policy, request, denials)
         denials.raise_first()
@@ -105,13 +115,16 @@ class ValidatingAdmissionPolicyPlugin:
 class _Denials:
     """Carries out the validation actions of bindings: it collects denials, and issues warnings and annotations."""
 
-    def __init__(self, attributes: AdmissionAttributes) -> None:
-        self._attributes = attributes
+    def __init__(self, attributes: AdmissionAttributes, metrics: AdmissionMetrics) -> None:
+        self._attributes, self._metrics = attributes, metrics
         self._first: errors.ApiError | None = None
         self._audited: list[dict[str, Any]] = []
 
     def add(self, policy: str, binding: Any, violation: PolicyViolation) -> None:
         name, actions = binding.metadata.name, binding.spec.validationActions
+        for action in ("Deny", "Audit", "Warn"):
+            if action in actions:
+                self._record(policy, name, violation, _ACTIONS[action])
         if "Deny" in actions:
             self.deny(policy, name, violation)
         if "Warn" in actions:
@@ -128,6 +141,13 @@ class _Denials:
                 }
             )
             self._attributes.annotate(_FAILURE_ANNOTATION, msgspec.json.encode(self._audited).decode())
+
+    def ignore(self, policy: str, binding: Any, violation: PolicyViolation) -> None:
+        """Record a validation that could not be evaluated, whose policy ignores failures."""
+        self._record(policy, binding.metadata.name, violation, "allow")
+
+    def _record(self, policy: str, binding: str, violation: PolicyViolation, action: Action) -> None:
+        self._metrics.record_validation(policy, binding, action, error=violation.error, seconds=violation.seconds)
 
     def deny(self, policy: str, binding: str, violation: PolicyViolation) -> None:
         if self._first is None:
@@ -174,31 +194,34 @@ async def _validate_binding(
         return
     for params in parameters or ():
         evaluation = PolicyEvaluation(request, variables, params=params, variables=bound.compiled.variables)
-        for violation in await _violations(bound.compiled, evaluation, fails=fails):
-            denials.add(policy.metadata.name, binding, violation)
+        for violation in await _violations(policy.metadata.name, bound.compiled, evaluation):
+            is_ignored = violation.error is not None and not fails
+            act = denials.ignore if is_ignored else denials.add
+            act(policy.metadata.name, binding, violation)
         await _annotate(bound, evaluation, request.attributes)
 
 
 async def _violations(
-    compiled: CompiledValidatingPolicy, evaluation: PolicyEvaluation, *, fails: bool
+    policy: str, compiled: CompiledValidatingPolicy, evaluation: PolicyEvaluation
 ) -> list[PolicyViolation]:
-    is_match, failures = await evaluation.conditions_match(compiled.conditions)
+    """Return the validations that failed, and those that could not be evaluated, which have an error."""
+    is_match, failures = await evaluation.conditions_match(policy, compiled.conditions)
     if not is_match:
         return []
     if failures:
-        return [PolicyViolation(str(failure)) for failure in failures] if fails else []
+        return [PolicyViolation(str(failure), error=CelError(failure.error)) for failure in failures]
     violations = []
     for index, (validation, program, message) in enumerate(compiled.validations):
-        reason = validation.reason or "Invalid"
+        reason, start = validation.reason or "Invalid", time.perf_counter()
         try:
             value = await evaluation.evaluate(program)
         except CelError as error:
-            if fails:
-                text = f"expression '{validation.expression}' resulted in error: {error}"
-                violations.append(PolicyViolation(text, reason, index))
+            text = f"expression '{validation.expression}' resulted in error: {error}"
+            violations.append(PolicyViolation(text, reason, index, error, time.perf_counter() - start))
             continue
         if value is not True:
-            violations.append(PolicyViolation(await _message(validation, message, evaluation), reason, index))
+            seconds, text = time.perf_counter() - start, await _message(validation, message, evaluation)
+            violations.append(PolicyViolation(text, reason, index, None, seconds))
     return violations
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass
 from typing import Any
 
 from sampan.api.resource import GroupVersionKind, Resource
 from sampan.apiserver.admission.contract import AdmissionAttributes
 from sampan.apiserver.admission.expressions import RequestExpressions, conditions_match
+from sampan.apiserver.admission.metrics import AdmissionMetrics, AdmissionType, ErrorType
 from sampan.apiserver.admission.predicates import matched_version
 from sampan.apiserver.admission.versioned_object import VersionedObjects
 from sampan.apiserver.admission.webhooks.configurations import CompiledWebhook
@@ -27,6 +29,8 @@ from sampan.machinery import errors
 log = logging.getLogger(__name__)
 
 _SAFE_FOR_DRY_RUN = ("None", "NoneOnDryRun")
+_UNAVAILABLE = 503
+"""The code that metrics have for a webhook without a valid response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +54,8 @@ class Invocation:
 class WebhookCaller:
     """Calls webhooks about one request."""
 
-    def __init__(self, attributes: AdmissionAttributes) -> None:
-        self._attributes = attributes
+    def __init__(self, attributes: AdmissionAttributes, *, type: AdmissionType, metrics: AdmissionMetrics) -> None:
+        self._attributes, self._type, self._metrics = attributes, type, metrics
         self._expressions = RequestExpressions(attributes)
         self._views: dict[GroupVersionKind, RequestView] = {}
         """The views that webhooks of the request have used, until the object changes."""
@@ -99,7 +103,17 @@ class WebhookCaller:
                 **self._expressions.authorizer_variables(),
             }
 
+        start = time.perf_counter()
         is_match, failures = await conditions_match(self._expressions, webhook.conditions, variables)
+        self._metrics.record_match_conditions(
+            webhook.name,
+            "webhook",
+            self._type,
+            attributes.operation,
+            seconds=time.perf_counter() - start,
+            is_match=is_match,
+            error_count=len(failures),
+        )
         if not failures:
             return is_match
         if webhook.ignores_failures:
@@ -108,9 +122,42 @@ class WebhookCaller:
         text = ", ".join(str(failure) for failure in failures)
         raise attributes.forbidden(text if len(failures) == 1 else f"[{text}]")
 
-    async def call(self, invocation: Invocation, *, is_mutating: bool) -> WebhookResponse:
-        """Return the response of a webhook. Raise `WebhookFailed` if there is none, or an ApiError for a dry run that
-        the webhook does not support."""
+    async def review(self, invocation: Invocation) -> WebhookResponse:
+        """Return the response of a webhook that admits the request. Raise an ApiError if it rejects the request or does
+        not support its dry run, `WebhookFailed` if there is no valid response."""
+        webhook, start = invocation.webhook, time.perf_counter()
+        try:
+            response = await self._call(invocation)
+        except WebhookFailed:
+            if webhook.ignores_failures:
+                self._metrics.record_webhook_fail_open(webhook.name, self._type)
+            else:
+                self._record_rejection(webhook, "calling_webhook_error", _UNAVAILABLE)
+            self._record_call(webhook, start, _UNAVAILABLE, is_rejected=not webhook.ignores_failures)
+            raise
+        except errors.ApiError:
+            self._record_rejection(webhook, "apiserver_internal_error", 0)
+            self._record_call(webhook, start, 0, is_rejected=True)
+            raise
+        if not response.is_allowed:
+            rejection = rejection_error(webhook, response)
+            self._record_rejection(webhook, "no_error", rejection.code)
+            self._record_call(webhook, start, rejection.code, is_rejected=True)
+            raise rejection
+        self._record_call(webhook, start, 200, is_rejected=False)
+        return response
+
+    def _record_call(self, webhook: CompiledWebhook, start: float, code: int, *, is_rejected: bool) -> None:
+        operation, seconds = self._attributes.operation, time.perf_counter() - start
+        self._metrics.record_webhook_call(
+            webhook.name, self._type, operation, seconds=seconds, code=code, is_rejected=is_rejected
+        )
+
+    def _record_rejection(self, webhook: CompiledWebhook, error_type: ErrorType, code: int) -> None:
+        operation = self._attributes.operation
+        self._metrics.record_webhook_rejection(webhook.name, self._type, operation, error_type=error_type, code=code)
+
+    async def _call(self, invocation: Invocation) -> WebhookResponse:
         attributes, hook = self._attributes, invocation.webhook.hook
         if attributes.dry_run and hook.sideEffects not in _SAFE_FOR_DRY_RUN:
             raise errors.bad_request(f'admission webhook "{hook.name}" does not support dry run')
@@ -125,7 +172,7 @@ class WebhookCaller:
         except WebhookFailed as error:
             raise WebhookFailed(f"failed to call webhook: {error}") from None
         try:
-            response = response_of(body, version=version, uid=uid, is_mutating=is_mutating)
+            response = response_of(body, version=version, uid=uid, is_mutating=self._type == "admit")
         except InvalidReview as error:
             raise WebhookFailed(f"received invalid webhook response: {error}") from None
         for text in response.warnings:

@@ -15,8 +15,9 @@ from sampan.api.codec import json
 from sampan.api.resource import Resource
 from sampan.api.unstructured import Unstructured
 from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.metrics import AdmissionMetrics
 from sampan.apiserver.admission.predicates import is_exempt
-from sampan.apiserver.admission.webhooks.caller import Invocation, WebhookCaller, failure_error, rejection_error
+from sampan.apiserver.admission.webhooks.caller import Invocation, WebhookCaller, failure_error
 from sampan.apiserver.admission.webhooks.configurations import WebhookConfigurations
 from sampan.apiserver.admission.webhooks.review import WebhookResponse
 from sampan.apiserver.webhooks.client import WebhookFailed
@@ -32,7 +33,8 @@ _ANNOTATION = "webhook.admission.k8s.io/round_{round}_index_{index}"
 class MutatingAdmissionWebhook:
     name = "MutatingAdmissionWebhook"
 
-    def __init__(self) -> None:
+    def __init__(self, *, metrics: AdmissionMetrics) -> None:
+        self._metrics = metrics
         self._configurations = WebhookConfigurations("MutatingWebhookConfiguration")
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
@@ -42,7 +44,8 @@ class MutatingAdmissionWebhook:
         hooks = await self._configurations.hooks(attributes.registry)
         if not hooks:
             return
-        caller, reinvocation = WebhookCaller(attributes), attributes.reinvocation
+        caller = WebhookCaller(attributes, type="admit", metrics=self._metrics)
+        reinvocation = attributes.reinvocation
         round_number = int(reinvocation.is_repeated)
         if reinvocation.is_repeated and reinvocation.called and reinvocation.last_output != _encoded(attributes.obj):
             reinvocation.require_called()
@@ -76,9 +79,7 @@ async def _call(
     webhook = invocation.webhook
     annotation = _ANNOTATION.format(round=round_number, index=index)
     try:
-        response = await caller.call(invocation, is_mutating=True)
-        if not response.is_allowed:
-            raise rejection_error(webhook, response)
+        response = await caller.review(invocation)
         is_changed = await _apply(caller, attributes, invocation, response)
     except WebhookFailed as failure:
         if not webhook.ignores_failures:

@@ -7,8 +7,9 @@ import logging
 
 from sampan.api.resource import Resource
 from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.metrics import AdmissionMetrics
 from sampan.apiserver.admission.predicates import is_exempt
-from sampan.apiserver.admission.webhooks.caller import Invocation, WebhookCaller, failure_error, rejection_error
+from sampan.apiserver.admission.webhooks.caller import Invocation, WebhookCaller, failure_error
 from sampan.apiserver.admission.webhooks.configurations import WebhookConfigurations
 from sampan.apiserver.webhooks.client import WebhookFailed
 from sampan.machinery import errors
@@ -21,7 +22,8 @@ _FAILED_OPEN = "failed-open.validating.webhook.admission.k8s.io/round_0_index_{i
 class ValidatingAdmissionWebhook:
     name = "ValidatingAdmissionWebhook"
 
-    def __init__(self) -> None:
+    def __init__(self, *, metrics: AdmissionMetrics) -> None:
+        self._metrics = metrics
         self._configurations = WebhookConfigurations("ValidatingWebhookConfiguration")
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
@@ -31,7 +33,7 @@ class ValidatingAdmissionWebhook:
         hooks = await self._configurations.hooks(attributes.registry)
         if not hooks:
             return
-        caller = WebhookCaller(attributes)
+        caller = WebhookCaller(attributes, type="validating", metrics=self._metrics)
         invocations = [invocation for hook in hooks if (invocation := await caller.invocation(hook)) is not None]
         results = await asyncio.gather(
             *(_review_error(caller, attributes, invocation, index) for index, invocation in enumerate(invocations))
@@ -47,7 +49,7 @@ async def _review_error(
     """Return the error with which a webhook rejects the request or fails, or None."""
     webhook = invocation.webhook
     try:
-        response = await caller.call(invocation, is_mutating=False)
+        await caller.review(invocation)
     except errors.ApiError as error:
         return error
     except WebhookFailed as failure:
@@ -55,5 +57,4 @@ async def _review_error(
             return failure_error(webhook, failure)
         log.warning("failed calling webhook %s, failing open: %s", webhook.name, failure)
         attributes.annotate(_FAILED_OPEN.format(index=index), webhook.name)
-        return None
-    return None if response.is_allowed else rejection_error(webhook, response)
+    return None

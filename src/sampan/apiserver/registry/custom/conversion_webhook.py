@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +13,13 @@ import msgspec
 
 from sampan.api.conversion import NoConversion
 from sampan.api.types.apiextensions_v1 import WebhookConversion
+from sampan.apiserver.registry.custom.metrics import (
+    CALL_FAILURE,
+    INVALID_OBJECT,
+    MALFORMED_RESPONSE,
+    PARTIAL_RESPONSE,
+    CustomResourceMetrics,
+)
 from sampan.apiserver.registry.custom.stored_versions import Value
 from sampan.apiserver.webhooks.client import WebhookClients, WebhookFailed
 from sampan.storage.backend import ConversionFailed
@@ -26,7 +34,11 @@ class ReviewedConversion:
 
     needs_request = True
 
-    def __init__(self, *, webhook: WebhookConversion, clients: WebhookClients) -> None:
+    def __init__(
+        self, *, definition: str, webhook: WebhookConversion, clients: WebhookClients, metrics: CustomResourceMetrics
+    ) -> None:
+        """`definition` is the name of the CustomResourceDefinition, for the metrics."""
+        self._definition, self._metrics = definition, metrics
         self._config, self._clients = webhook.clientConfig, clients
         versions = webhook.conversionReviewVersions or ()
         self._review_version = next((version for version in versions if version in _SUPPORTED), "")
@@ -45,16 +57,25 @@ class ReviewedConversion:
         pending = [value for value in values if value["apiVersion"] != api_version]
         if not pending:
             return values
-        subject = _subject(pending[0])
+        subject, start, failure_type = _subject(pending[0]), time.perf_counter(), CALL_FAILURE
         try:
             converted = await self._review(pending, api_version)
             if len(converted) != len(pending):
-                raise _InvalidResponse(f"returned {len(converted)} objects, expected {len(pending)}")
+                raise _InvalidResponse(
+                    f"returned {len(converted)} objects, expected {len(pending)}", failure_type=PARTIAL_RESPONSE
+                )
             results = iter([_checked(*pair, api_version) for pair in zip(pending, converted, strict=True)])
+            failure_type = ""
         except WebhookFailed as error:
             raise ConversionFailed(f"conversion webhook for {subject} failed: {error}") from error
         except _InvalidResponse as error:
-            raise ConversionFailed(f"conversion webhook for {subject} {error}") from None
+            failure_type = error.failure_type
+            why = f"failed: {error}" if failure_type == MALFORMED_RESPONSE else str(error)
+            raise ConversionFailed(f"conversion webhook for {subject} {why}") from None
+        finally:
+            versions = _version_of(pending[0]["apiVersion"]), _version_of(api_version)
+            seconds = time.perf_counter() - start
+            self._metrics.record_conversion(self._definition, *versions, failure_type=failure_type, seconds=seconds)
         return [value if value["apiVersion"] == api_version else next(results) for value in values]
 
     async def _review(self, values: Sequence[Value], api_version: str) -> Sequence[Any]:
@@ -69,6 +90,18 @@ class ReviewedConversion:
 
 class _InvalidResponse(Exception):
     """The webhook returned something that is no conversion of the objects."""
+
+    def __init__(self, message: str, *, failure_type: str = INVALID_OBJECT) -> None:
+        super().__init__(message)
+        self.failure_type = failure_type
+
+
+def _malformed(message: str) -> _InvalidResponse:
+    return _InvalidResponse(message, failure_type=MALFORMED_RESPONSE)
+
+
+def _version_of(api_version: str) -> str:
+    return api_version.rpartition("/")[2]
 
 
 def _has_running_loop() -> bool:
@@ -87,15 +120,15 @@ def _converted_objects(body: bytes, uid: str, review_version: str) -> Sequence[A
     try:
         review = msgspec.json.decode(body, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError) as error:
-        raise WebhookFailed(str(error)) from None
+        raise _malformed(str(error)) from None
     if (review.get("apiVersion"), review.get("kind")) != (review_version, _KIND):
         actual = f"{review.get('apiVersion', '')}, Kind={review.get('kind', '')}"
-        raise WebhookFailed(f"expected webhook response of {review_version}, Kind={_KIND}, got {actual}")
+        raise _malformed(f"expected webhook response of {review_version}, Kind={_KIND}, got {actual}")
     response = review.get("response")
     if not isinstance(response, dict):
-        raise WebhookFailed("no response provided")
+        raise _malformed("no response provided")
     if response.get("uid") != uid:
-        raise WebhookFailed(f'expected response.uid="{uid}", got "{response.get("uid", "")}"')
+        raise _malformed(f'expected response.uid="{uid}", got "{response.get("uid", "")}"')
     result = response.get("result") or {}
     if result.get("status") != "Success":
         raise WebhookFailed(result.get("message") or f"response.result.status was '{result.get('status', '')}'")
