@@ -1,93 +1,126 @@
-"""`kubectl describe`: print some kinds in a layout of their own, all others field by field."""
+"""`kubectl describe`: show the details of objects and their events."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from typing import Any
 
 import click
 
-from sampan.cli.failures import CliError
-from sampan.cli.kubectl.columns import aligned
-from sampan.cli.kubectl.command import KubectlCommand
-from sampan.cli.kubectl.describe_events import events_of
-from sampan.cli.kubectl.describe_kinds import form_of, heading
+from sampan.cli.kubectl.command import CHANGED_FLAGS, KubectlCommand
+from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
 from sampan.cli.kubectl.factory import Factory
+from sampan.cli.kubectl.options import (
+    all_namespaces_option,
+    chunk_size_option,
+    filename_flags,
+    filename_options,
+    selector_option,
+)
+from sampan.cli.kubectl.session import ServerError
+from sampan.cli.kubectl.targets import ResourceInfo
 
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|-")
-_ACRONYMS = frozenset({"API", "URL", "UID", "OSB", "GUID"})
-_SHOWN_ABOVE = frozenset({"name", "namespace", "labels", "annotations", "managedFields"})
+_NO_TYPE = (
+    'You must specify the type of resource to describe. Use "kubectl api-resources" for a complete list of supported '
+    "resources.\n"
+)
+_HPA_VERSION = "v2"
 
 
 @click.command("describe", cls=KubectlCommand)
 @click.argument("words", nargs=-1)
-@click.option("-l", "--selector", default="", help="Label selector of the objects to describe.")
-@click.pass_obj
-def command(factory: Factory, words: tuple[str, ...], selector: str) -> None:
-    """Show details of objects.
+@filename_options("to describe")
+@selector_option()
+@all_namespaces_option()
+@click.option(
+    "--show-events",
+    is_flag=True,
+    default=True,
+    help="Show events about the object. True by default for one object, false for several and for name prefixes.",
+)
+@chunk_size_option()
+@click.pass_context
+def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> None:
+    """Show the details of objects.
 
-    The events of an object are included if it is the only one.
+    The events of an object are included if it is the only one. A name that does not exist is taken for a prefix of
+    names.
 
     \b
     Examples:
       sampan kubectl describe pod NAME
       sampan kubectl describe deployments -l app=web
     """
-    if not words:
-        raise CliError(
-            'You must specify the type of resource to describe. Use "kubectl api-resources" for a complete list of '
-            "supported resources."
-        )
-    session = factory.session
-    builder = factory.resources(words=words, selector=selector, allows_all=True, chunk_size=500)
-    objects = [info.value for info in builder.infos()]
-    for at, obj in enumerate(objects):
-        if at:
-            click.echo("\n")
-        form = form_of(obj)
-        lines = form.describe(obj, session) if form is not None else describe(obj)
-        has_events = len(objects) == 1 and (form is None or form.has_events)
-        click.echo("\n".join(aligned([*lines, *(events_of(session, obj) if has_events else [])])))
-    if not objects:
-        click.echo(f"No resources found in {session.namespace} namespace.", err=True)
+    factory: Factory = ctx.obj
+    files = filename_flags(options)
+    if not words and not files:
+        raise KubectlError(_NO_TYPE)
+    errors = ErrorAggregate()
+    builder = factory.resources(
+        words=words,
+        files=files,
+        selector=options["selector"],
+        all_namespaces=options["all_namespaces"],
+        allows_all=True,
+        chunk_size=options["chunk_size"],
+    )
+    infos = list(builder.infos(errors))
+    is_chosen = "show_events" in ctx.meta[CHANGED_FLAGS]
+    shows_events = options["show_events"] if is_chosen else not errors and len(infos) <= 1
+    if _is_missing_name(errors, words):
+        _describe_prefix(factory, words, errors, shows_events=shows_events, chunk_size=options["chunk_size"])
+        return
+    _describe_all(factory, infos, errors, shows_events=shows_events, chunk_size=options["chunk_size"])
+    if not infos and not errors:
+        scope = "" if options["all_namespaces"] else f" in {factory.namespace} namespace."
+        click.echo(f"No resources found{scope}", err=True)
+    errors.raise_any()
 
 
-def describe(obj: dict[str, Any]) -> Iterator[str]:
-    """Yield the fields of an object as lines with tab-separated columns."""
-    metadata = obj["metadata"]
-    yield from heading(metadata)
-    yield f"API Version:\t{obj['apiVersion']}"
-    yield f"Kind:\t{obj['kind']}"
-    rest = {key: part for key, part in obj.items() if key not in ("apiVersion", "kind")}
-    rest["metadata"] = {key: part for key, part in metadata.items() if key not in _SHOWN_ABOVE}
-    yield from _nested(rest, 0)
+def _is_missing_name(errors: ErrorAggregate, words: tuple[str, ...]) -> bool:
+    return (
+        len(words) == 2
+        and len(errors.errors) == 1
+        and isinstance(errors.errors[0], ServerError)
+        and errors.errors[0].is_not_found
+    )
 
 
-def _nested(values: dict[str, Any], depth: int) -> Iterator[str]:
-    indent = "  " * depth
-    for key, part in sorted(values.items()):
-        if isinstance(part, dict):
-            yield f"{indent}{title(key)}:"
-            yield from _nested(part, depth + 1)
-        elif isinstance(part, list):
-            yield f"{indent}{title(key)}:"
-            for item in part:
-                yield from _nested(item, depth + 1) if isinstance(item, dict) else [f"{indent}  {_text(item)}"]
-        else:
-            yield f"{indent}{title(key)}:\t{_text(part)}"
+def _describe_all(
+    factory: Factory, infos: list[ResourceInfo], errors: ErrorAggregate, *, shows_events: bool, chunk_size: int
+) -> None:
+    known: set[str] = set()
+    separator = ""
+    for info in infos:
+        try:
+            text = _description(factory, info, shows_events=shows_events, chunk_size=chunk_size)
+        except (ServerError, KubectlError) as error:
+            if error.message not in known:
+                errors.add(error)
+                known.add(error.message)
+            continue
+        click.echo(f"{separator}{text}", nl=False)
+        separator = "\n\n"
 
 
-def _text(value: Any) -> str:
-    if value is None:
-        return "<nil>"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _describe_prefix(
+    factory: Factory, words: tuple[str, ...], errors: ErrorAggregate, *, shows_events: bool, chunk_size: int
+) -> None:
+    """Describe all objects whose names begin with the word that is not the name of an object."""
+    builder = factory.resources(words=words[:1], allows_all=True, is_single_type=True, chunk_size=chunk_size)
+    infos = [info for info in builder.infos() if info.name.startswith(words[1])]
+    for info in infos:
+        click.echo(_description(factory, info, shows_events=shows_events, chunk_size=chunk_size))
+    if not infos:
+        errors.raise_any()
 
 
-def title(field: str) -> str:
-    """Convert a field name to a title, such as `creationTimestamp` to `Creation Timestamp`. Names with other characters
-    are unchanged."""
-    if not re.fullmatch(r"[A-Za-z-]+", field):
-        return field
-    words = _WORDS.findall(field)
-    return " ".join(word.upper() if word.upper() in _ACRONYMS else word[:1].upper() + word[1:] for word in words)
+def _description(factory: Factory, info: ResourceInfo, *, shows_events: bool, chunk_size: int) -> str:
+    from sampan.cli.kubectl.describers import ClusterView, describe
+
+    if not info.value or info.source:
+        info.fetch(factory.session)
+    value = info.value
+    if info.kind.group == "autoscaling" and info.kind.version != _HPA_VERSION:
+        path = f"/apis/autoscaling/{_HPA_VERSION}/namespaces/{info.namespace}/{info.kind.plural}/{info.name}"
+        value = factory.session.get(path)
+    return describe(value, ClusterView(session=factory.session, shows_events=shows_events, chunk_size=chunk_size))

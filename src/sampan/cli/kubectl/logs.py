@@ -4,51 +4,100 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
-from sampan.api import durations
-from sampan.cli.failures import CliError
-from sampan.cli.kubectl.chosen_pods import chosen_container, chosen_pod, container_names, pods_of
-from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.command import CHANGED_FLAGS, KubectlCommand
+from sampan.cli.kubectl.errors import KubectlError, UsageError
 from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.session import Session
+from sampan.cli.kubectl.flag_parser import DURATION
+from sampan.cli.kubectl.options import selector_option
+from sampan.cli.kubectl.pod_selection import (
+    Pod,
+    annotated_container,
+    check_container,
+    container_names,
+    logging_order,
+    pods_of_object,
+    target_object,
+    tell_default,
+)
+from sampan.cli.kubectl.session import ServerError, Session
 
 _TAIL_OF_SELECTED = 10
-_AT_ONCE = 5
+_RETRY_INTERVAL_S = 1.0
 _USAGE = """\
 expected 'logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER]'.
 POD or TYPE/NAME is a required argument for the logs command"""
 
 
+@dataclass(frozen=True, slots=True)
+class LogSource:
+    """The log of a container."""
+
+    path: str
+    pod: str
+    container: str
+
+    @property
+    def prefix(self) -> bytes:
+        return f"[pod/{self.pod}/{self.container}] ".encode()
+
+
 @click.command("logs", cls=KubectlCommand)
 @click.argument("words", nargs=-1)
+@click.option("--all-pods", is_flag=True, help="Print the logs of all pods of the object, each line with a prefix.")
+@click.option("--all-containers", is_flag=True, help="Print the logs of all containers of each pod.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the log: keep printing new lines.")
+@click.option("--timestamps", is_flag=True, help="Print the time of each line.")
+@click.option("--limit-bytes", type=click.INT, default=0, metavar="N", help="Largest number of bytes of logs to print.")
+@click.option("-p", "--previous", is_flag=True, help="Print the log of the previous instance of the container.")
+@click.option(
+    "--tail",
+    type=click.INT,
+    default=-1,
+    metavar="N",
+    help="Number of most recent lines to print. Default: all, or 10 with a selector.",
+)
+@click.option("--ignore-errors", is_flag=True, help="Print errors between the logs and continue.")
+@click.option("--since-time", default="", metavar="TIME", help="Print only lines newer than an RFC 3339 time.")
+@click.option(
+    "--since",
+    type=DURATION,
+    default=0.0,
+    metavar="T",
+    help="Print only lines newer than a duration, for example 5s, 2m or 3h.",
+)
 @click.option(
     "-c", "--container", default="", metavar="C", help="Container name. Default: the first container of the pod."
 )
-@click.option("-f", "--follow", is_flag=True, help="Follow the log: keep printing new lines.")
-@click.option("-p", "--previous", is_flag=True, help="Print the log of the previous instance of the container.")
-@click.option("--tail", type=int, metavar="N", help="Number of most recent lines to print.")
 @click.option(
-    "--since", default="", metavar="T", help="Print only lines newer than a duration, for example 5s, 2m or 3h."
+    "--insecure-skip-tls-verify-backend",
+    is_flag=True,
+    help="Let the API server not verify the certificate of the kubelet.",
 )
-@click.option("--since-time", default="", metavar="TIME", help="Print only lines newer than an RFC 3339 time.")
-@click.option("--timestamps", is_flag=True, help="Print the time of each line.")
-@click.option("--limit-bytes", type=int, default=0, metavar="N", help="Largest number of bytes of logs to print.")
-@click.option("-l", "--selector", default="", help="Label selector of the pods whose logs are printed.")
-@click.option("--all-containers", is_flag=True, help="Print the logs of all containers of each pod.")
-@click.option("--prefix", is_flag=True, help="Prefix each line with the pod and container that it comes from.")
+@click.option(
+    "--pod-running-timeout",
+    type=DURATION,
+    default=20.0,
+    metavar="T",
+    help="How long to wait for a pod of the object, for example 5s or 2m. Default: 20s.",
+)
+@selector_option("Label selector of the pods whose logs are printed.")
 @click.option(
     "--max-log-requests",
-    type=int,
-    default=_AT_ONCE,
-    show_default=True,
-    help="Largest number of logs to follow at the same time.",
+    type=click.INT,
+    default=5,
+    metavar="N",
+    help="Largest number of logs to follow at the same time. Default: 5.",
 )
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@click.option("--prefix", is_flag=True, help="Prefix each line with the pod and container that it comes from.")
+@click.pass_context
+def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> None:
     """Print the logs of containers.
 
     \b
@@ -57,83 +106,177 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
       sampan kubectl logs deploy/web -f
       sampan kubectl logs -l app=web --all-containers
     """
-    session = factory.session
-    if not (words or options["selector"]):
-        raise CliError(_USAGE)
-    if len(words) == 2 and not options["container"]:
+    factory: Factory = ctx.obj
+    _check_words(words, options)
+    if len(words) == 2:
         options["container"] = words[1]
-    sources = list(_sources(session, words, options))
-    query = _query(options, is_selected=bool(options["selector"]))
+    query = _query(options, has_tail="tail" in ctx.meta[CHANGED_FLAGS])
+    objects = _objects(factory, words, options["selector"])
+    if "container" in ctx.meta[CHANGED_FLAGS] and len(words) == 2:
+        raise KubectlError("only one of -c or an inline [CONTAINER] arg is allowed")
+    _check_values(options)
+    sources = [source for obj in objects for source in _sources(factory.session, obj, options)]
     if options["follow"] and len(sources) > 1:
         if len(sources) > options["max_log_requests"]:
-            raise CliError(
+            raise KubectlError(
                 f"you are attempting to follow {len(sources)} log streams, but maximum allowed concurrency is "
                 f"{options['max_log_requests']}, use --max-log-requests to increase the limit"
             )
-        _together(session, sources, query, options["prefix"])
+        _follow_all(factory.session, sources, query, options)
         return
-    for path, prefix in sources:
-        _show(session, path, query, prefix if options["prefix"] else "")
+    for source in sources:
+        _consume(factory.session, source, query, options, threading.Lock())
 
 
-def _sources(session: Session, words: tuple[str, ...], options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the path of each log, and the prefix of its lines."""
-    pods = pods_of(session, options["selector"]) if options["selector"] else [chosen_pod(session, words[0])]
-    for pod in pods:
-        if options["all_containers"]:
-            names = container_names(pod)
-        else:
-            names = [chosen_container(pod, options["container"], is_quiet=bool(options["selector"]))]
-        for name in names:
-            where = pod["metadata"]
-            path = f"/api/v1/namespaces/{where['namespace']}/pods/{where['name']}/log?container={name}"
-            yield path, f"[pod/{where['name']}/{name}] "
+def _check_words(words: tuple[str, ...], options: Mapping[str, Any]) -> None:
+    if len(words) > 2 or not (words or options["selector"]):
+        raise UsageError(_USAGE)
+    if len(words) == 1 and options["selector"]:
+        raise UsageError("only a selector (-l) or a POD name is allowed")
 
 
-def _query(options: Mapping[str, Any], *, is_selected: bool) -> dict[str, str]:
-    if options["since"] and options["since_time"]:
-        raise CliError("at most one of `sinceTime` or `sinceSeconds` may be specified")
+def _check_values(options: Mapping[str, Any]) -> None:
+    if options["since_time"] and options["since"]:
+        raise KubectlError("at most one of `sinceTime` or `sinceSeconds` may be specified")
+    if options["all_containers"] and options["container"]:
+        raise KubectlError(f"--all-containers=true should not be specified with container name {options['container']}")
+    if options["limit_bytes"] < 0:
+        raise KubectlError("--limit-bytes must be greater than 0")
+    if options["since"] < 0:
+        raise KubectlError("--since must be greater than 0")
+    if options["tail"] < -1:
+        raise KubectlError("--tail must be greater than or equal to -1")
+
+
+def _query(options: Mapping[str, Any], *, has_tail: bool) -> dict[str, str]:
     query = {name: "true" for name in ("follow", "previous", "timestamps") if options[name]}
-    tail = options["tail"] if options["tail"] is not None else _TAIL_OF_SELECTED if is_selected else -1
-    if tail >= 0:
-        query["tailLines"] = str(tail)
-    if options["since"]:
-        try:
-            seconds = durations.parse_duration(options["since"]) / durations.SECOND
-        except durations.DurationError as error:
-            raise CliError(f'invalid argument "{options["since"]}" for "--since" flag: {error}') from None
-        query["sinceSeconds"] = str(max(int(seconds + 0.999), 1))
+    if options["insecure_skip_tls_verify_backend"]:
+        query["insecureSkipTLSVerifyBackend"] = "true"
     if options["since_time"]:
-        query["sinceTime"] = options["since_time"]
+        query["sinceTime"] = _checked_time(options["since_time"])
     if options["limit_bytes"]:
         query["limitBytes"] = str(options["limit_bytes"])
+    if options["since"]:
+        query["sinceSeconds"] = str(round(options["since"]))
+    if options["selector"] and not has_tail:
+        query["tailLines"] = str(_TAIL_OF_SELECTED)
+    elif options["tail"] != -1:
+        query["tailLines"] = str(options["tail"])
     return query
 
 
-def _show(session: Session, path: str, query: Mapping[str, str], prefix: str) -> None:
-    out = sys.stdout.buffer
-    for piece in session.pieces(*_split(path, query), is_lines=bool(prefix)):
-        out.write(prefix.encode() + piece)
-        out.flush()
+def _checked_time(text: str) -> str:
+    from sampan.api import times
+
+    try:
+        times.parse_time(text)
+    except ValueError:
+        layout = "2006-01-02T15:04:05Z07:00"
+        raise KubectlError(f'parsing time "{text}" as "{layout}": cannot parse "{text}" as "2006"') from None
+    return text
 
 
-def _split(path: str, query: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    plain, _, container = path.partition("?container=")
-    return plain, {"container": container, **query}
+def _objects(factory: Factory, words: tuple[str, ...], selector: str) -> list[Pod]:
+    if words:
+        try:
+            return [target_object(factory, words[0])]
+        except ServerError as error:
+            if not error.is_not_found:
+                raise
+            message = f'error from server (NotFound): {error.error.message} in namespace "{factory.namespace}"'
+            raise KubectlError(message) from None
+    path = f"/api/v1/namespaces/{factory.namespace}/pods"
+    pods = factory.session.get(path, {"labelSelector": selector}).get("items") or []
+    if not pods:
+        click.echo(f"No resources found in {factory.namespace} namespace.", err=True)
+    return [{"kind": "Pod", **pod} for pod in pods]
 
 
-def _together(session: Session, sources: list[tuple[str, str]], query: Mapping[str, str], has_prefix: bool) -> None:
-    """Follow several logs, each over a separate connection."""
-    lock = threading.Lock()
+def _sources(session: Session, obj: Pod, options: Mapping[str, Any]) -> Iterator[LogSource]:
+    timeout_s = options["pod_running_timeout"]
+    pods, is_pod = pods_of_object(session, obj, "get the logs from", logging_order, timeout_s=timeout_s)
+    if not options["all_pods"]:
+        if len(pods) > 1 and not is_pod:
+            click.echo(f"Found {len(pods)} pods, using pod/{pods[0]['metadata']['name']}", err=True)
+        pods = pods[:1]
+    for pod in pods:
+        metadata = pod["metadata"]
+        if options["all_containers"]:
+            names = container_names(pod, "initContainers", "containers", "ephemeralContainers")
+        else:
+            names = [_container(pod, options["container"], is_quiet=options["all_pods"])]
+        for name in names:
+            path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/log"
+            yield LogSource(path, str(metadata["name"]), name)
 
-    def follow(path: str, prefix: str) -> None:
-        for piece in session.another().pieces(*_split(path, query), is_lines=True):
-            with lock:
-                sys.stdout.buffer.write((prefix.encode() if has_prefix else b"") + piece)
-                sys.stdout.buffer.flush()
 
-    threads = [threading.Thread(target=follow, args=source, daemon=True) for source in sources]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+def _container(pod: Pod, requested: str, *, is_quiet: bool) -> str:
+    if not requested and (annotated := annotated_container(pod)):
+        if annotated in container_names(pod, "containers", "initContainers", "ephemeralContainers"):
+            return annotated
+        click.echo(f'Default container name "{annotated}" not found in pod {pod["metadata"]["name"]}', err=True)
+    if requested:
+        return check_container(pod, requested)
+    name = container_names(pod, "containers")[0]
+    tell_default(pod, name, is_quiet=is_quiet)
+    return name
+
+
+# -- reading ---------------------------------------------------------------------------------------------------------
+
+
+def _follow_all(
+    session: Session, sources: list[LogSource], query: Mapping[str, str], options: Mapping[str, Any]
+) -> None:
+    """Follow several logs, each over a separate connection. The first error ends the command."""
+    lock, failures = threading.Lock(), []
+    is_over = threading.Semaphore(0)
+
+    def follow(source: LogSource) -> None:
+        try:
+            _consume(session.another(), source, query, options, lock)
+        except click.ClickException as error:
+            failures.append(error)
+        is_over.release()
+
+    for source in sources:
+        threading.Thread(target=follow, args=(source,), daemon=True).start()
+    for _ in sources:
+        is_over.acquire()
+        if failures:
+            raise failures[0]
+
+
+def _consume(
+    session: Session, source: LogSource, query: Mapping[str, str], options: Mapping[str, Any], lock: threading.Lock
+) -> None:
+    """Print a log. With --follow, try again after an error of the server until the time is over."""
+    deadline = time.monotonic() + options["pod_running_timeout"]
+    while True:
+        try:
+            _print_log(session, source, query, options["prefix"] or options["all_pods"], lock)
+            return
+        except (ServerError, KubectlError) as error:
+            if options["ignore_errors"]:
+                with lock:
+                    sys.stdout.buffer.write(f"error: {error.message}\n".encode())
+                    sys.stdout.buffer.flush()
+                return
+            if not options["follow"]:
+                raise
+            click.echo(error.message, err=True)
+            if not isinstance(error, ServerError):
+                raise
+            if time.monotonic() + _RETRY_INTERVAL_S > deadline:
+                raise KubectlError("context deadline exceeded") from None
+            time.sleep(_RETRY_INTERVAL_S)
+
+
+def _print_log(
+    session: Session, source: LogSource, query: Mapping[str, str], has_prefix: bool, lock: threading.Lock
+) -> None:
+    prefix, out = source.prefix if has_prefix else b"", sys.stdout.buffer
+    for piece in session.pieces(source.path, {"container": source.container, **query}, is_lines=True):
+        with lock:
+            out.write(prefix + piece)
+            out.flush()
