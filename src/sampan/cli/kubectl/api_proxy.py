@@ -41,9 +41,7 @@ def _patterns(text: str) -> list[re2._Regexp[str]]:
 class RequestFilter:
     """Decides which requests the proxy accepts, by comma-separated lists of patterns."""
 
-    def __init__(
-        self, *, accepted_paths: str, rejected_paths: str, accepted_hosts: str, rejected_methods: str
-    ) -> None:
+    def __init__(self, *, accepted_paths: str, rejected_paths: str, accepted_hosts: str, rejected_methods: str) -> None:
         self._accepted_paths = _patterns(accepted_paths)
         self._rejected_paths = _patterns(rejected_paths)
         self._accepted_hosts = _patterns(accepted_hosts)
@@ -276,7 +274,9 @@ def _serve_file(writer: asyncio.StreamWriter, head: RequestHead, directory: Path
         return
     kind = "text/html" if path.is_dir() else mimetypes.guess_type(path.name)[0] or "application/octet-stream"
     charset = "; charset=utf-8" if kind.startswith("text/") else ""
-    text = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}{charset}\r\nContent-Length: {len(data)}\r\nConnection: close\r\n\r\n"
+    text = (
+        f"HTTP/1.1 200 OK\r\nContent-Type: {kind}{charset}\r\nContent-Length: {len(data)}\r\nConnection: close\r\n\r\n"
+    )
     writer.write(text.encode() + (b"" if head.method == "HEAD" else data))
 
 

@@ -21,7 +21,7 @@ from sampan.cli.kubectl.targets import ResourceInfo
 
 _NO_TYPE = (
     'You must specify the type of resource to describe. Use "kubectl api-resources" for a complete list of supported '
-    "resources.\n"
+    "resources."
 )
 _HPA_VERSION = "v2"
 

@@ -32,10 +32,10 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     if not words:
         raise KubectlError(
             'You must specify the type of resource to explain. Use "kubectl api-resources" for a complete list of '
-            "supported resources.\n"
+            "supported resources."
         )
     if len(words) > 1:
-        raise KubectlError("We accept only this format: explain RESOURCE\n")
+        raise KubectlError("We accept only this format: explain RESOURCE")
     kind, path = _kind_and_path(factory, words[0], has_version=bool(options["api_version"]))
     group, version = kind.group, kind.version
     if options["api_version"]:
@@ -52,26 +52,14 @@ def _kind_and_path(factory: Factory, word: str, *, has_version: bool) -> tuple[R
     """Split `deployments.apps.spec.replicas` into a resource type and the names of fields."""
     text = word.removesuffix(".")
     name, _, rest = text.partition(".")
-    kind = factory.kinds.named(name)
+    try:
+        kind = factory.kinds.named(name)
+    except KubectlError as error:
+        raise PlainError(error.message) from None
     qualified = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
     if not has_version and (text == qualified or text.startswith(f"{qualified}.")):
         rest = text[len(qualified) :].removeprefix(".")
-    elif not has_version and kind.group == "" and "." in rest:
-        kind, rest = _of_other_group(factory, text, kind, rest)
     return kind, [field for field in rest.split(".") if field]
-
-
-def _of_other_group(factory: Factory, text: str, kind: ResourceType, rest: str) -> tuple[ResourceType, str]:
-    """Prefer the type whose name and group begin the text, as in `events.events.k8s.io.type`."""
-    parts = text.split(".")
-    for end in range(len(parts), 1, -1):
-        try:
-            candidate = factory.kinds.named(".".join(parts[:end]))
-        except click.ClickException:
-            continue
-        if f"{candidate.plural}.{candidate.group}" == ".".join(parts[:end]):
-            return candidate, ".".join(parts[end:])
-    return kind, rest
 
 
 def _explain(
@@ -92,11 +80,13 @@ def _explain(
     schema = text.schema_of(identity)
     if schema is None:
         raise PlainError(f"error: GVK {dict(identity)} not found in OpenAPI schema")
+    title = f"GROUP:      {identity['group']}\n" if identity.get("group") else ""
+    title += f"KIND:       {identity['kind']}\nVERSION:    {identity['version']}\n\n"
     body = text.render(schema, path, is_recursive=is_recursive)
     if not body:
+        click.echo(title, nl=False)
         raise PlainError(f'error: field "{path[-1]}" does not exist')
-    title = f"GROUP:      {identity['group']}\n" if identity.get("group") else ""
-    return f"{title}KIND:       {identity['kind']}\nVERSION:    {identity['version']}\n\n{body}\n"
+    return f"{title}{body}\n"
 
 
 def _explain_v2(

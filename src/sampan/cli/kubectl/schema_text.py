@@ -42,7 +42,9 @@ class SchemaText:
                 return dict(schemas[name])
         return None
 
-    def render(self, schema: Schema, path: list[str], *, is_recursive: bool, history: frozenset[str] = frozenset()) -> str:
+    def render(
+        self, schema: Schema, path: list[str], *, is_recursive: bool, history: frozenset[str] = frozenset()
+    ) -> str:
         """Return the text for the field at a path; empty if there is no such field."""
         reference = str(schema.get("$ref") or "")
         resolved = self._resolved(schema)
@@ -130,7 +132,7 @@ class SchemaText:
             return f"[]{self._type(schema['items'])}"
         if isinstance(schema.get("additionalProperties"), Mapping) and schema["additionalProperties"]:
             return f"map[string]{self._type(schema['additionalProperties'])}"
-        alternatives = schema.get("allOf") or ()
+        alternatives: list[Schema] = list(schema.get("allOf") or ())
         if len(alternatives) == 1 and not schema.get("properties"):
             return self._type(alternatives[0])
         if reference := schema.get("$ref"):

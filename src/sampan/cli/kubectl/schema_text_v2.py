@@ -27,9 +27,7 @@ class SchemaTextV2:
                 return model
         return None
 
-    def render(
-        self, model: Schema, path: list[str], *, group: str, version: str, kind: str, is_recursive: bool
-    ) -> str:
+    def render(self, model: Schema, path: list[str], *, group: str, version: str, kind: str, is_recursive: bool) -> str:
         """Return the text for the field at a path. Raise KubectlError if there is no such field."""
         schema = self._lookup(model, path)
         api_version = f"{group}/{version}" if group else version

@@ -1,0 +1,56 @@
+"""`kubectl auth whoami`: show who the current user is for the server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.errors import KubectlError
+from sampan.cli.kubectl.factory import Factory
+from sampan.cli.kubectl.options import output_options, printer_of
+from sampan.cli.kubectl.printers.table import print_table
+from sampan.cli.kubectl.session import ServerError
+
+_VERSIONS = ("v1", "v1beta1", "v1alpha1")
+
+
+@click.command("whoami", cls=KubectlCommand)
+@click.argument("words", nargs=-1)
+@output_options()
+@click.pass_obj
+def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+    """Show the name, groups and other attributes that the server sees for the current user."""
+    printer = printer_of(options) if options["output"] or options["template"] else None
+    review = _review(factory)
+    if printer is not None:
+        printer.print(review)
+        return
+    user = (review.get("status") or {}).get("userInfo") or {}
+    rows = [["ATTRIBUTE", "VALUE"]]
+    rows += [
+        [title, str(user[field])] for title, field in (("Username", "username"), ("UID", "uid")) if user.get(field)
+    ]
+    if user.get("groups"):
+        rows.append(["Groups", f"[{' '.join(user['groups'])}]"])
+    rows += [[f"Extra: {key}", f"[{' '.join(values)}]"] for key, values in sorted((user.get("extra") or {}).items())]
+    print_table(rows)
+
+
+def _review(factory: Factory) -> dict[str, Any]:
+    for version in _VERSIONS:
+        body = {"apiVersion": f"authentication.k8s.io/{version}", "kind": "SelfSubjectReview"}
+        try:
+            review: dict[str, Any] = factory.session.send(
+                "POST", f"/apis/authentication.k8s.io/{version}/selfsubjectreviews", body=body
+            )
+            return review
+        except ServerError as error:
+            if error.error.reason == "Forbidden":
+                raise KubectlError(
+                    "the selfsubjectreviews API is not enabled in the cluster or you do not have permission to call it"
+                ) from None
+            if not error.is_not_found:
+                raise
+    raise KubectlError("the selfsubjectreviews API is not enabled in the cluster")

@@ -1,0 +1,59 @@
+"""Requests to the Metrics API, and amounts as `kubectl top` shows them (kubectl's pkg/metricsutil)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sampan.api.quantity import Quantity, from_json
+from sampan.cli.kubectl.errors import KubectlError
+from sampan.cli.kubectl.printers.table import print_table
+from sampan.cli.kubectl.session import Session
+
+PATH = "/apis/metrics.k8s.io/v1beta1"
+RESOURCES = ("cpu", "memory")
+SWAP = "swap"
+_VERSION = "v1beta1"
+_MIB = 1 << 20
+
+Usage = Mapping[str, Quantity]
+
+
+def check_available(session: Session) -> None:
+    """Raise KubectlError if the server has no Metrics API."""
+    for group in session.get("/apis").get("groups") or ():
+        versions = [entry.get("version") for entry in group.get("versions") or ()]
+        if group.get("name") == "metrics.k8s.io" and _VERSION in versions:
+            return
+    raise KubectlError("Metrics API not available")
+
+
+def check_sort(sort_by: str) -> None:
+    if sort_by not in ("", *RESOURCES):
+        raise KubectlError("--sort-by accepts only cpu or memory")
+
+
+def get_metrics(session: Session, path: str, name: str, query: Mapping[str, str]) -> list[dict[str, Any]]:
+    if name:
+        return [session.get(f"{path}/{name}")]
+    return list(session.get(path, {key: value for key, value in query.items() if value}).get("items") or ())
+
+
+def usage_of(values: Mapping[str, Any] | None) -> Usage:
+    return {name: from_json(amount) for name, amount in (values or {}).items()}
+
+
+def amount_text(resource: str, amount: Quantity | None) -> str:
+    quantity = amount if amount is not None else Quantity()
+    return f"{quantity.milli_value()}m" if resource == "cpu" else f"{quantity.value() // _MIB}Mi"
+
+
+def sort_key(usage: Usage, sort_by: str) -> int:
+    """Return a key that puts the highest usage first."""
+    amount = usage.get(sort_by)
+    return 0 if amount is None else -amount.milli_value()
+
+
+def print_rows(rows: Sequence[Sequence[str]]) -> None:
+    """Print a table whose lines end with spaces, as kubectl's do."""
+    print_table([[*row, ""] for row in rows])

@@ -1,0 +1,120 @@
+"""`kubectl top pod`: show the resource usage of pods."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from sampan.api import times
+from sampan.api.quantity import Quantity
+from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.errors import KubectlError, UsageError
+from sampan.cli.kubectl.factory import Factory
+from sampan.cli.kubectl.options import all_namespaces_option, field_selector_option, selector_option
+from sampan.cli.kubectl.top.metrics import (
+    PATH,
+    RESOURCES,
+    SWAP,
+    Usage,
+    amount_text,
+    check_available,
+    check_sort,
+    get_metrics,
+    print_rows,
+    sort_key,
+    usage_of,
+)
+
+_CREATION_DELAY_S = 120
+
+
+@click.command("pod", cls=KubectlCommand, aliases=("pods", "po"))
+@click.argument("words", nargs=-1)
+@selector_option()
+@field_selector_option()
+@click.option("--sort-by", default="", metavar="cpu|memory", help="Sort by usage, highest first.")
+@click.option("--containers", is_flag=True, help="Show the usage of each container.")
+@all_namespaces_option()
+@click.option("--no-headers", is_flag=True, help="Print the table without the header line.")
+@click.option("--use-protocol-buffers", is_flag=True, default=True, hidden=True)
+@click.option("--sum", "has_sum", is_flag=True, help="Print the sum of the usage in the last line.")
+@click.option("--show-swap", is_flag=True, help="Show the usage of swap memory.")
+@click.pass_obj
+def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+    """Show the CPU and memory usage of pods."""
+    if len(words) > 1:
+        raise UsageError("pod [NAME | -l label]")
+    name = words[0] if words else ""
+    check_sort(options["sort_by"])
+    if name and (options["selector"] or options["field_selector"]):
+        raise KubectlError("only one of NAME or selector can be provided")
+    check_available(factory.session)
+    scope = "" if options["all_namespaces"] else f"/namespaces/{factory.namespace}"
+    query = {"labelSelector": options["selector"], "fieldSelector": options["field_selector"]}
+    metrics = get_metrics(factory.session, f"{PATH}{scope}/pods", name, query)
+    if not metrics:
+        _check_pods(factory, query)
+        suffix = "" if options["all_namespaces"] else f" in {factory.namespace} namespace."
+        click.echo(f"No resources found{suffix}", err=True)
+        return
+    _print_pods(metrics, options)
+
+
+def _check_pods(factory: Factory, query: Mapping[str, str]) -> None:
+    """Raise KubectlError if there are pods without metrics."""
+    pods = get_metrics(factory.session, f"/api/v1/namespaces/{factory.namespace}/pods", "", query)
+    for pod in pods:
+        age_s = time.time() - times.parse_time(pod["metadata"]["creationTimestamp"])
+        if age_s > _CREATION_DELAY_S:
+            raise KubectlError(
+                f"Metrics not available for pod {pod['metadata']['namespace']}/{pod['metadata']['name']}, "
+                f"age: {int(age_s // 60)}m{age_s % 60:.9f}s"
+            )
+    if pods:
+        raise KubectlError("metrics not available yet")
+
+
+def _print_pods(metrics: list[dict[str, Any]], options: Mapping[str, Any]) -> None:
+    resources = (*RESOURCES, SWAP) if options["show_swap"] else RESOURCES
+    titles = ["NAMESPACE"] * options["all_namespaces"] + ["POD"] * options["containers"] + ["NAME", "CPU(cores)"]
+    titles += ["MEMORY(bytes)"] + ["SWAP(bytes)"] * options["show_swap"]
+    rows = [] if options["no_headers"] else [titles]
+    sort_by, total = options["sort_by"], dict.fromkeys(resources, Quantity())
+    entries = [(item, _pod_usage(item, resources)) for item in metrics]
+    entries.sort(key=lambda entry: (sort_key(entry[1], sort_by), *_names(entry[0], options)))
+    for item, usage in entries:
+        total = {resource: total[resource] + usage[resource] for resource in resources}
+        prefix = [item["metadata"]["namespace"]] * options["all_namespaces"]
+        if not options["containers"]:
+            rows.append([*prefix, item["metadata"]["name"], *_amounts(usage, resources)])
+            continue
+        containers = [(entry["name"], usage_of(entry.get("usage"))) for entry in item.get("containers") or ()]
+        containers.sort(key=lambda entry: (sort_key(entry[1], sort_by), entry[0]))
+        rows += [[*prefix, item["metadata"]["name"], name, *_amounts(used, resources)] for name, used in containers]
+    if options["has_sum"]:
+        width = len(RESOURCES) + 1 + options["show_swap"]
+        if not options["no_headers"]:
+            width += options["all_namespaces"] + options["containers"]
+        rows.append([*[""] * (width - 2), "________", "________"])
+        rows.append([*[""] * (width - 2), *_amounts(total, resources)])
+    print_rows(rows)
+
+
+def _names(item: dict[str, Any], options: Mapping[str, Any]) -> tuple[str, str]:
+    metadata = item["metadata"]
+    return (metadata["namespace"] if options["all_namespaces"] else "", metadata["name"])
+
+
+def _pod_usage(item: dict[str, Any], resources: tuple[str, ...]) -> dict[str, Quantity]:
+    total = dict.fromkeys(resources, Quantity())
+    for container in item.get("containers") or ():
+        usage = usage_of(container.get("usage"))
+        total = {resource: total[resource] + usage.get(resource, Quantity()) for resource in resources}
+    return total
+
+
+def _amounts(usage: Usage, resources: tuple[str, ...]) -> list[str]:
+    return [amount_text(resource, usage.get(resource)) for resource in resources]
