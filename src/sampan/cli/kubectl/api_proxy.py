@@ -57,7 +57,7 @@ def _matches(text: str, patterns: Sequence[re2._Regexp[str]]) -> bool:
     return any(pattern.search(text) for pattern in patterns)
 
 
-class BadRequest(ValueError):
+class MalformedRequest(ValueError):
     """The bytes of a client are not an HTTP request that can be passed on safely."""
 
 
@@ -87,20 +87,20 @@ class RequestHead:
 
 
 def parse_head(data: bytes) -> RequestHead:
-    """Parse a request line and headers. Raise BadRequest for what servers may read in different ways."""
+    """Parse a request line and headers. Raise MalformedRequest for what servers may read in different ways."""
     first, *lines = data.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1.") or not words[1].startswith("/"):
-        raise BadRequest("malformed request line")
+        raise MalformedRequest("malformed request line")
     headers = []
     for line in lines:
         name, colon, value = line.partition(":")
         if not colon or not name or name != name.strip() or "\n" in line or "\r" in line or "\0" in line:
-            raise BadRequest("malformed header")
+            raise MalformedRequest("malformed header")
         headers.append((name, value.strip()))
     names = [name.lower() for name, _ in headers]
     if names.count("content-length") + names.count("transfer-encoding") > 1 or names.count("host") > 1:
-        raise BadRequest("ambiguous length or host")
+        raise MalformedRequest("ambiguous length or host")
     return RequestHead(words[0], words[1], headers)
 
 
@@ -139,7 +139,7 @@ class ApiProxy:
             await self._handle_request(reader, writer)
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError, TimeoutError):
             pass
-        except BadRequest as error:
+        except MalformedRequest as error:
             _respond(writer, "400 Bad Request", f"400 Bad Request: {error}")
         except (OSError, KubectlError) as error:
             _respond(writer, "502 Bad Gateway", f"{error}\n")
@@ -226,7 +226,7 @@ async def _send_body(head: RequestHead, reader: asyncio.StreamReader, writer: as
         await _send_chunks(reader, writer)
     elif length := head.header("content-length"):
         if not length.isdigit():
-            raise BadRequest("malformed length")
+            raise MalformedRequest("malformed length")
         remaining = int(length)
         while remaining > 0 and (piece := await reader.read(min(remaining, _PIECE))):
             remaining -= len(piece)
@@ -240,7 +240,7 @@ async def _send_chunks(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
         try:
             size = int(line.split(b";")[0], 16)
         except ValueError:
-            raise BadRequest("malformed chunk") from None
+            raise MalformedRequest("malformed chunk") from None
         writer.write(line + await reader.readexactly(size) if size else line)
         writer.write(await reader.readuntil(b"\r\n"))
         await writer.drain()

@@ -48,7 +48,7 @@ class SchemaText:
         """Return the text for the field at a path; empty if there is no such field."""
         reference = str(schema.get("$ref") or "")
         resolved = self._resolved(schema)
-        seen = history | {reference}
+        references = history | {reference}
         if not path:
             return self._explanation(resolved, is_recursive=is_recursive)
         if reference and reference in history:
@@ -61,11 +61,11 @@ class SchemaText:
                 title = f"FIELD: {path[0]} <{self._type(field)}>\n{_long_enum(field)}\n\n"
             return title + self.render(field, path[1:], is_recursive=is_recursive)
         if resolved.get("items"):
-            return self.render(resolved["items"], path, is_recursive=is_recursive, history=seen)
+            return self.render(resolved["items"], path, is_recursive=is_recursive, history=references)
         if isinstance(resolved.get("additionalProperties"), Mapping) and resolved["additionalProperties"]:
-            return self.render(resolved["additionalProperties"], path, is_recursive=is_recursive, history=seen)
+            return self.render(resolved["additionalProperties"], path, is_recursive=is_recursive, history=references)
         for alternative in resolved.get("allOf") or ():
-            if text := self.render(alternative, path, is_recursive=is_recursive, history=seen):
+            if text := self.render(alternative, path, is_recursive=is_recursive, history=references):
                 return text
         return ""
 
@@ -100,18 +100,18 @@ class SchemaText:
         reference = str(schema.get("$ref") or "")
         if reference and reference in history:
             return
-        seen, resolved = history | {reference}, self._resolved(schema)
+        references, resolved = history | {reference}, self._resolved(schema)
         properties = resolved.get("properties") or {}
         for name in sorted(properties):
             yield self._field(resolved, name, level, is_short=is_recursive)
             if is_recursive:
-                yield from self._fields(properties[name], level + 1, is_recursive, seen)
+                yield from self._fields(properties[name], level + 1, is_recursive, references)
         for alternative in resolved.get("allOf") or ():
-            yield from self._fields(alternative, level, is_recursive, seen)
+            yield from self._fields(alternative, level, is_recursive, references)
         if resolved.get("items"):
-            yield from self._fields(resolved["items"], level, is_recursive, seen)
+            yield from self._fields(resolved["items"], level, is_recursive, references)
         if isinstance(resolved.get("additionalProperties"), Mapping) and resolved["additionalProperties"]:
-            yield from self._fields(resolved["additionalProperties"], level, is_recursive, seen)
+            yield from self._fields(resolved["additionalProperties"], level, is_recursive, references)
 
     def _field(self, schema: Schema, name: str, level: int, *, is_short: bool) -> str:
         field, amount = schema["properties"][name], level * 2

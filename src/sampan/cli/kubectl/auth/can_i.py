@@ -16,24 +16,8 @@ from sampan.cli.kubectl.printers.table import print_table
 
 _REVIEWS = "/apis/authorization.k8s.io/v1"
 _RESOURCE_VERBS = frozenset(
-    [
-        "get",
-        "list",
-        "watch",
-        "create",
-        "update",
-        "patch",
-        "delete",
-        "deletecollection",
-        "use",
-        "bind",
-        "impersonate",
-        "*",
-        "approve",
-        "sign",
-        "escalate",
-        "attest",
-    ]
+    {"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "use", "bind"}
+    | {"impersonate", "*", "approve", "sign", "escalate", "attest"}
 )
 _URL_VERBS = frozenset(["get", "put", "post", "head", "options", "delete", "patch", "*"])
 _NOT_DISCOVERABLE = frozenset({"users", "groups"})

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import click
@@ -121,8 +122,8 @@ def _with_metadata(current: Value, expected: Value) -> tuple[Value, bool]:
     differs."""
     merged, is_changed = deepcopy(current), False
     for name in ("labels", "annotations"):
-        wanted = (expected.get("metadata") or {}).get(name) or {}
-        values = {**((current.get("metadata") or {}).get(name) or {}), **wanted}
+        expected_values = (expected.get("metadata") or {}).get(name) or {}
+        values = {**((current.get("metadata") or {}).get(name) or {}), **expected_values}
         if values and values != ((current.get("metadata") or {}).get(name) or {}):
             merged["metadata"][name], is_changed = values, True
     return merged, is_changed
@@ -154,15 +155,15 @@ def decide_role(current: Value | None, expected: Value, *, removes_extra: bool) 
 
 def _single_rules(rules: Iterable[Value]) -> list[Value]:
     """Split rules into rules with one verb, group, resource and name, or one verb and URL."""
-    single = []
+    single: list[Value] = []
     for rule in rules:
-        for verb in rule.get("verbs") or ():
-            for group in rule.get("apiGroups") or ():
-                for resource in rule.get("resources") or ():
-                    base = {"verbs": [verb], "apiGroups": [group], "resources": [resource]}
-                    names = rule.get("resourceNames") or ()
-                    single += [{**base, "resourceNames": [name]} for name in names] or [base]
-            single += [{"verbs": [verb], "nonResourceURLs": [url]} for url in rule.get("nonResourceURLs") or ()]
+        verbs, names = rule.get("verbs") or (), rule.get("resourceNames") or ()
+        for group, resource, verb in product(rule.get("apiGroups") or (), rule.get("resources") or (), verbs):
+            base = {"verbs": [verb], "apiGroups": [group], "resources": [resource]}
+            single += [{**base, "resourceNames": [name]} for name in names] or [base]
+        single += [
+            {"verbs": [verb], "nonResourceURLs": [url]} for url in rule.get("nonResourceURLs") or () for verb in verbs
+        ]
     return single
 
 

@@ -283,7 +283,18 @@ def source_lines(volume: Value, formats: dict[str, VolumeSourceFormat]) -> Lines
     elif kind == "projected":
         yield from (f"    {line}" for projection in items(source, "sources") for line in _projection(projection))
     elif kind == "ephemeral" and source.get("volumeClaimTemplate"):
-        yield from (f"    {line}" for line in claim_lines(source["volumeClaimTemplate"]))
+        yield from _nested_claim(source["volumeClaimTemplate"])
+
+
+def _nested_claim(template: Value) -> Lines:
+    """Yield the template of a claim. kubectl indents each piece of the lines of labels and annotations."""
+    title = ""
+    for line in claim_lines(template):
+        if line.startswith("\t"):
+            yield f"{'        ' if title == 'Labels:' else '    '}\t    {line[1:]}"
+            continue
+        title, _, value = line.partition("\t")
+        yield f"    {title}\t    {value}" if title in ("Labels:", "Annotations:") else f"    {line}"
 
 
 def _field_line(field: Field, source: Value) -> str:
