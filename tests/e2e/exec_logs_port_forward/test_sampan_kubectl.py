@@ -55,7 +55,7 @@ def test_exec(cluster: LookedInto, ours: Ours) -> None:
     done = ours("exec", "own-exec", "--", "sh", "-c", "echo err >&2; exit 5", code=5)
     assert done.stderr == "err\ncommand terminated with exit code 5\n"
     assert "own-none" in ours("exec", "own-none", "--", "ls", code=1).stderr
-    assert "container side not found" in ours("exec", "-c", "side", "own-exec", "--", "ls", code=1).stderr
+    assert "container side is not valid" in ours("exec", "-c", "side", "own-exec", "--", "ls", code=1).stderr
 
 
 def test_logs(cluster: LookedInto, ours: Ours) -> None:

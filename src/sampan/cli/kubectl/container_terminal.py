@@ -1,17 +1,17 @@
-"""Run a process of a container on this terminal, for exec and attach."""
+"""Run a process of a container on this terminal, for exec, attach and debug."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 import click
 
-from sampan.cli.failures import CliError
 from sampan.cli.kubectl import terminal
+from sampan.cli.kubectl.errors import KubectlError, SilentExit
 from sampan.cli.kubectl.session import Session
 from sampan.cli.kubectl.sockets import open_socket, standard_input
 from sampan.machinery.multiplex import remote_command as client
@@ -19,25 +19,77 @@ from sampan.machinery.multiplex import remote_command as client
 Query = Sequence[tuple[str, str]]
 
 
-def run(session: Session, path: str, query: Query, *, has_stdin: bool, has_tty: bool) -> None:
-    """Run the process until it exits, and exit with its exit code."""
-    if has_tty and not terminal.is_terminal():
-        click.echo("Unable to use a TTY - input is not a terminal or the right kind of file", err=True)
-        has_tty = False
-        query = [pair for pair in query if pair[0] not in ("tty", "stderr")] + [("stderr", "true")]
-    with terminal.raw() if has_tty else nullcontext():
-        status = asyncio.run(_run(session, path, query, has_stdin, has_tty))
+class DetachKeysPressed(Exception):
+    """The user has typed the keys that end a session."""
+
+
+def uses_terminal(*, has_stdin: bool, has_tty: bool, is_quiet: bool) -> bool:
+    """Whether the session runs on this terminal in raw mode. Tell the user if it cannot."""
+    if not has_stdin or not has_tty:
+        return False
+    if not terminal.is_terminal():
+        if not is_quiet:
+            click.echo("Unable to use a TTY - input is not a terminal or the right kind of file", err=True)
+        return False
+    return True
+
+
+def run(
+    session: Session,
+    path: str,
+    query: Query,
+    *,
+    has_stdin: bool,
+    has_tty: bool,
+    is_quiet: bool = False,
+    detach_keys: bytes = b"",
+) -> None:
+    """Run the process until it exits, and exit with its exit code. `query` names the container and the command."""
+    is_raw = uses_terminal(has_stdin=has_stdin, has_tty=has_tty, is_quiet=is_quiet)
+    streams = [("stdin", "true")] if has_stdin else []
+    streams.append(("tty", "true") if is_raw else ("stderr", "true"))
+    try:
+        with terminal.raw() if is_raw else nullcontext():
+            keys = detach_keys if is_raw else b""
+            status = asyncio.run(_run(session, path, [*query, *streams], has_stdin, is_raw, keys))
+    except DetachKeysPressed:
+        return
     finish(status)
 
 
-async def _run(session: Session, path: str, query: Query, has_stdin: bool, has_tty: bool) -> dict[str, Any]:
+async def _run(
+    session: Session, path: str, query: Query, has_stdin: bool, is_raw: bool, detach_keys: bytes
+) -> dict[str, Any]:
     socket = await open_socket(session, path, query, client.PROTOCOLS)
-    stdin = standard_input() if has_stdin else None
-    sizes = terminal.sizes() if has_tty else None
+    stdin = _input(detach_keys) if has_stdin else None
+    sizes = terminal.sizes() if is_raw else None
     try:
         return await client.run_client(socket, _write, stdin=stdin, sizes=sizes)
     except ConnectionError as error:
-        raise CliError(f"lost connection to pod: {error}") from None
+        raise KubectlError(f"lost connection to pod: {error}") from None
+
+
+async def _input(detach_keys: bytes) -> AsyncIterator[bytes]:
+    recent = b""
+    async for data in standard_input():
+        recent = (recent + data)[-max(len(detach_keys), 1) :]
+        if detach_keys and recent == detach_keys:
+            raise DetachKeysPressed
+        yield data
+
+
+def detach_sequence(text: str) -> bytes:
+    """Return the bytes of keys such as `ctrl-p,ctrl-q`."""
+    data = b""
+    for key in (text or "ctrl-p,ctrl-q").split(","):
+        control = key.removeprefix("ctrl-")
+        if len(key) == 1:
+            data += key.encode()
+        elif key.startswith("ctrl-") and len(control) == 1 and (control.isalpha() or control in "@[\\]^_"):
+            data += bytes([ord(control.lower() if control.isalpha() else control) & 0x1F])
+        else:
+            raise KubectlError(f"could not bind detach keys: Unknown character: '{key}'")
+    return data
 
 
 def _write(number: int, data: bytes) -> None:
@@ -49,7 +101,7 @@ def _write(number: int, data: bytes) -> None:
 def finish(status: dict[str, Any]) -> None:
     code = client.exit_code(status)
     if code is None:
-        raise CliError(status.get("message") or "the command failed")
+        raise KubectlError(status.get("message") or "the command failed")
     if code:
         click.echo(f"command terminated with exit code {code}", err=True)
-        raise SystemExit(code)
+        raise SilentExit(code)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import io
 import os
 import posixpath
@@ -14,36 +14,43 @@ from typing import Any
 
 import click
 
-from sampan.cli.failures import CliError
-from sampan.cli.kubectl.chosen_pods import chosen_container, pod
 from sampan.cli.kubectl.command import KubectlCommand
-from sampan.cli.kubectl.container_terminal import finish
+from sampan.cli.kubectl.errors import KubectlError, SilentExit
 from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.session import Session
-from sampan.cli.kubectl.sockets import open_socket
-from sampan.machinery.multiplex import remote_command as client
+from sampan.cli.kubectl.pod_selection import check_container, default_container
+from sampan.cli.kubectl.printers.go_template.values import quote
+from sampan.cli.kubectl.session import ServerError, Session
 
 _PIECE = 32 << 10
+_BAD_FORMAT = "filespec must match the canonical format: [[namespace/]pod:]file/path"
 
 
 @dataclass(frozen=True, slots=True)
-class CopyTarget:
+class FileSpec:
+    """A local path, or a path in a container of a pod."""
+
     path: str
     pod: str = ""
     namespace: str = ""
 
 
 @click.command("cp", cls=KubectlCommand)
-@click.argument("source")
-@click.argument("target")
+@click.argument("words", nargs=-1)
 @click.option(
     "-c", "--container", default="", metavar="C", help="Container name. Default: the first container of the pod."
 )
 @click.option(
     "--no-preserve", is_flag=True, help="Do not preserve owner and permissions of the copied files in the container."
 )
+@click.option(
+    "--retries",
+    type=click.INT,
+    default=0,
+    metavar="N",
+    help="Attempts after a failed copy from a container; -1 is any.",
+)
 @click.pass_obj
-def command(factory: Factory, /, source: str, target: str, **options: Any) -> None:
+def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
     """Copy files to or from a container.
 
     The container must have a tar program.
@@ -53,101 +60,72 @@ def command(factory: Factory, /, source: str, target: str, **options: Any) -> No
       sampan kubectl cp FILE POD:PATH
       sampan kubectl cp NAMESPACE/POD:PATH DIRECTORY
     """
-    origin, destination = place(source), place(target)
-    if bool(origin.pod) == bool(destination.pod):
-        raise CliError("one of src or dest must be a local file specification")
-    remote = origin if origin.pod else destination
-    session = factory.session
-    session.namespace = remote.namespace or session.namespace
-    pod_object = pod(session, remote.pod)
-    container = chosen_container(pod_object, options["container"])
-    if origin.pod:
-        _fetch(session, pod_object, container, origin.path, Path(destination.path))
-    else:
-        _send(session, pod_object, container, Path(origin.path), destination.path, options["no_preserve"])
-
-
-def place(text: str) -> CopyTarget:
-    """Parse `path`, `pod:path` or `namespace/pod:path`. Text that starts with a dot or slash is a local path."""
-    name, colon, path = text.partition(":")
-    if not colon or name.startswith((".", "/")) or "\\" in name:
-        return CopyTarget(text)
-    parts = name.split("/")
-    if len(parts) > 2 or not path:
-        raise CliError("filespec must match the canonical format: [[namespace/]pod:]file/path")
-    return CopyTarget(path, parts[-1], parts[0] if len(parts) == 2 else "")
-
-
-def _send(
-    session: Session, pod: Mapping[str, Any], container: str, source: Path, target: str, no_preserve: bool
-) -> None:
-    if not source.exists():
-        raise CliError(f"{source} doesn't exist in local filesystem")
-    if target.endswith("/") or _run(session, pod, container, ["test", "-d", target])[0] == 0:
-        target = posixpath.join(target, source.name)
-    directory, name = posixpath.split(target.rstrip("/"))
-    command = ["tar", "--no-same-permissions", "--no-same-owner", "-xmf", "-"] if no_preserve else ["tar", "-xmf", "-"]
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as tar:
-        tar.add(source, arcname=name)
-    words = [*command, "-C", directory] if directory else command
-    code, _, err = _run(session, pod, container, words, archive.getvalue())
-    if code:
-        raise CliError(err.decode("utf-8", "replace").strip() or f"tar exited with code {code}")
-
-
-def _fetch(session: Session, pod: Mapping[str, Any], container: str, source: str, target: Path) -> None:
-    source = source.rstrip("/") or "/"
-    code, out, err = _run(session, pod, container, ["tar", "cf", "-", source])
-    if code:
-        raise CliError(err.decode("utf-8", "replace").strip() or f"tar exited with code {code}")
-    if target.is_dir():
-        target = target / posixpath.basename(source)
-    prefix = posixpath.normpath(source).lstrip("/")
-    with tarfile.open(fileobj=io.BytesIO(out)) as tar:
-        for member in tar:
-            _unpack(tar, member, prefix, target)
-
-
-def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, prefix: str, target: Path) -> None:
-    """Extract an entry. Entries outside of the target and links are skipped, as in kubectl."""
-    name = posixpath.normpath(member.name.lstrip("/"))
-    rest = posixpath.relpath(name, prefix)
-    path = Path(os.path.normpath(target / rest)) if rest != "." else target
-    if rest.startswith("..") or not (path == target or path.is_relative_to(target)):
-        click.echo(f"warning: file {name} is outside target destination, skipping", err=True)
+    if len(words) != 2:
+        raise KubectlError("source and destination are required")
+    source, destination = file_spec(words[0]), file_spec(words[1])
+    if source.pod and destination.pod:
+        raise KubectlError("one of src or dest must be a local file specification")
+    if not source.path or not destination.path:
+        raise KubectlError("filepath can not be empty")
+    if not source.pod and not destination.pod:
+        raise KubectlError("one of src or dest must be a remote file specification")
+    if source.pod:
+        _fetch(_RemoteTar(factory, source, options), source, Path(destination.path), options["retries"])
         return
-    if member.issym() or member.islnk():
-        click.echo(f'warning: skipping symlink: "{path}" -> "{member.linkname}"', err=True)
-    elif member.isdir():
-        path.mkdir(parents=True, exist_ok=True)
-    elif (content := tar.extractfile(member)) is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.read())
-        path.chmod(member.mode & 0o777)
+    if not os.path.exists(source.path):
+        raise KubectlError(f"{source.path} doesn't exist in local filesystem")
+    _send(_RemoteTar(factory, destination, options), Path(source.path), destination.path, options["no_preserve"])
 
 
-def _run(
-    session: Session, pod: Mapping[str, Any], container: str, words: list[str], stdin: bytes | None = None
+def file_spec(text: str) -> FileSpec:
+    """Parse `path`, `pod:path` or `namespace/pod:path`."""
+    name, colon, path = text.partition(":")
+    if not colon:
+        return FileSpec(text)
+    parts = name.split("/")
+    if not name or len(parts) > 2:
+        raise KubectlError(_BAD_FORMAT)
+    return FileSpec(path, parts[-1], parts[0] if len(parts) == 2 else "")
+
+
+class _RemoteTar:
+    """Runs programs in the container of a copy."""
+
+    def __init__(self, factory: Factory, spec: FileSpec, options: Mapping[str, Any]) -> None:
+        self._session = factory.session
+        namespace = spec.namespace or factory.namespace
+        pod = factory.session.get(f"/api/v1/namespaces/{namespace}/pods/{spec.pod}")
+        phase = (pod.get("status") or {}).get("phase")
+        if phase in ("Succeeded", "Failed"):
+            raise KubectlError(f"cannot exec into a container in a completed pod; current phase is {phase}")
+        requested = options["container"]
+        container = check_container(pod, requested) if requested else default_container(pod)
+        self._path = f"/api/v1/namespaces/{namespace}/pods/{spec.pod}/exec"
+        self._query = [("container", container), ("stdout", "true"), ("stderr", "true")]
+
+    def run(self, words: list[str], stdin: bytes | None = None) -> tuple[int, bytes, bytes]:
+        """Return the exit code and the outputs of a program."""
+        import asyncio
+
+        query = [*(("command", word) for word in words), *self._query]
+        query += [("stdin", "true")] if stdin is not None else []
+        return asyncio.run(_run(self._session, self._path, query, stdin))
+
+
+async def _run(
+    session: Session, path: str, query: list[tuple[str, str]], stdin: bytes | None
 ) -> tuple[int, bytes, bytes]:
-    return asyncio.run(_exec(session, pod, container, words, stdin))
+    from sampan.cli.kubectl.container_terminal import finish
+    from sampan.cli.kubectl.sockets import open_socket
+    from sampan.machinery.multiplex import remote_command as client
 
-
-async def _exec(
-    session: Session, pod: Mapping[str, Any], container: str, words: list[str], stdin: bytes | None
-) -> tuple[int, bytes, bytes]:
-    meta, outputs = pod["metadata"], {1: bytearray(), 2: bytearray()}
-    query = [*(("command", word) for word in words), ("container", container), ("stdout", "true"), ("stderr", "true")]
-    if stdin is not None:
-        query.append(("stdin", "true"))
-    path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/exec"
-    socket = await open_socket(session, path, query, client.PROTOCOLS)
+    outputs = {1: bytearray(), 2: bytearray()}
 
     def output(number: int, data: bytes) -> None:
         outputs[number] += data
 
-    input_pieces = _pieces(stdin) if stdin is not None else None
-    status = await client.run_client(socket, output, stdin=input_pieces)
+    socket = await open_socket(session, path, query, client.PROTOCOLS)
+    status = await client.run_client(socket, output, stdin=_pieces(stdin) if stdin is not None else None)
     code = client.exit_code(status)
     if code is None:
         finish(status)
@@ -157,3 +135,97 @@ async def _exec(
 async def _pieces(data: bytes) -> AsyncIterator[bytes]:
     for at in range(0, len(data), _PIECE):
         yield data[at : at + _PIECE]
+
+
+def _check(code: int, errors: bytes) -> None:
+    """Print the errors of the program in the container, and fail with its exit code."""
+    if errors:
+        click.echo(errors, err=True, nl=False)
+    if code:
+        click.echo(f"command terminated with exit code {code}", err=True)
+        raise SilentExit(code)
+
+
+def _send(remote: _RemoteTar, source: Path, target: str, no_preserve: bool) -> None:
+    is_directory = False
+    with contextlib.suppress(ServerError, KubectlError):
+        is_directory = remote.run(["test", "-d", target])[0] == 0
+    if is_directory:
+        target = posixpath.join(target, Path(os.path.abspath(source)).name)
+    directory, name = posixpath.split(posixpath.normpath(target))
+    words = ["tar", "--no-same-permissions", "--no-same-owner", "-xmf", "-"] if no_preserve else ["tar", "-xmf", "-"]
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        tar.add(source, arcname=name)
+    code, _, errors = remote.run([*words, "-C", directory] if directory else words, archive.getvalue())
+    _check(code, errors)
+
+
+def _fetch(remote: _RemoteTar, source: FileSpec, target: Path, retries: int) -> None:
+    attempt = 0
+    while True:
+        try:
+            code, data, errors = remote.run(["tar", "cf", "-", source.path])
+            break
+        except (ServerError, KubectlError, ConnectionError):
+            if 0 <= retries <= attempt:
+                raise
+            attempt += 1
+            click.echo(f"Resuming copy at 0 bytes, retry {attempt}/{retries}")
+    if errors:
+        click.echo(errors, nl=False)
+    if code:
+        click.echo(f"command terminated with exit code {code}", err=True)
+        raise SilentExit(code)
+    path = posixpath.normpath(source.path)
+    if target.is_dir():
+        target = target / posixpath.basename(path)
+    unpack(data, path, target, namespace=source.namespace, pod=source.pod)
+
+
+def unpack(data: bytes, source: str, target: Path, *, namespace: str, pod: str) -> None:
+    """Extract an archive of a container. Nothing is written outside of the target: entries that would leave it, links
+    and special files are skipped."""
+    prefix = _without_shortcuts(source.lstrip("/"))
+    has_warned = False
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        for member in tar:
+            name = member.name.lstrip("/")
+            if not name.startswith(prefix if prefix != "." else ""):
+                raise KubectlError("tar contents corrupted")
+            path = _path_inside(target, name[len(prefix) :] if prefix != "." else name)
+            if path is None:
+                click.echo(
+                    f"warning: file {quote(str(target) + '/' + name)} is outside target destination, skipping", err=True
+                )
+            elif member.issym():
+                hint = "" if has_warned else _link_hint(namespace, pod, source)
+                click.echo(f"warning: skipping symlink: {quote(str(path))} -> {quote(member.linkname)}{hint}", err=True)
+                has_warned = True
+            elif member.isdir():
+                path.mkdir(parents=True, exist_ok=True)
+            elif member.isfile() and (content := tar.extractfile(member)) is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content.read())
+                path.chmod(member.mode & 0o777)
+
+
+def _without_shortcuts(path: str) -> str:
+    """Remove `../` from the beginning of a path, as tar does."""
+    while path.startswith("../"):
+        path = path[3:]
+    return "" if path == ".." else path
+
+
+def _path_inside(target: Path, relative: str) -> Path | None:
+    """Return the path of an entry below the target; None if it, or a link on the way, leads elsewhere."""
+    path = Path(os.path.normpath(f"{target}/{relative}")) if relative.strip("/") else target
+    if path != target and not path.is_relative_to(os.path.normpath(target)):
+        return None
+    root = target.resolve()
+    parent = path.parent.resolve() if path != target else root
+    return path if path == target or parent == root or parent.is_relative_to(root) else None
+
+
+def _link_hint(namespace: str, pod: str, source: str) -> str:
+    return f' (consider using "kubectl exec -n {quote(namespace)} {quote(pod)} -- tar cf - {quote(source)} | tar xf -")'

@@ -6,23 +6,41 @@ from typing import Any
 
 import click
 
-from sampan.cli.failures import CliError
-from sampan.cli.kubectl.chosen_pods import chosen_container, chosen_pod, pod_and_rest
-from sampan.cli.kubectl.command import KubectlCommand
-from sampan.cli.kubectl.container_terminal import run
+from sampan.cli.kubectl.command import ARGS_BEFORE_DASH, KubectlCommand
+from sampan.cli.kubectl.errors import KubectlError, UsageError
 from sampan.cli.kubectl.factory import Factory
+from sampan.cli.kubectl.flag_parser import DURATION, STRING_SLICE
+from sampan.cli.kubectl.manifests import FilenameFlags
+from sampan.cli.kubectl.pod_selection import (
+    Pod,
+    activity_order,
+    attachable_pod,
+    check_container,
+    default_container,
+    pods_of_object,
+)
 
 
-@click.command("exec", cls=KubectlCommand, is_interspersed=False)
+@click.command("exec", cls=KubectlCommand)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "--pod-running-timeout",
+    type=DURATION,
+    default=60.0,
+    metavar="T",
+    help="Time to wait for a running pod. Default: 1m.",
+)
+@click.option(
+    "-f", "--filename", "files", multiple=True, type=STRING_SLICE, metavar="FILE", help="File with the object to use."
+)
 @click.option(
     "-c", "--container", default="", metavar="C", help="Container name. Default: the first container of the pod."
 )
 @click.option("-i", "--stdin", is_flag=True, help="Pass standard input to the container.")
 @click.option("-t", "--tty", is_flag=True, help="Standard input is a terminal: allocate one for the command.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only output of the command.")
-@click.pass_obj
-def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+@click.pass_context
+def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> None:
     """Run a command in a container.
 
     \b
@@ -30,18 +48,44 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
       sampan kubectl exec POD -- ls -l
       sampan kubectl exec -it deploy/web -- sh
     """
-    name, command_words = pod_and_rest(words)
+    from sampan.cli.kubectl.container_terminal import run
+
+    factory: Factory = ctx.obj
+    dash = ctx.meta[ARGS_BEFORE_DASH]
+    target = words[0] if words and dash != 0 else ""
+    if dash < 0 and (len(words) > 1 or (words and options["files"])):
+        raise UsageError("exec [POD] [COMMAND] is not supported anymore. Use exec [POD] -- [COMMAND] instead")
+    command_words = words[dash:] if dash >= 0 else ()
+    if not target and not options["files"]:
+        raise KubectlError("pod, type/name or --filename must be specified")
     if not command_words:
-        raise CliError("you must specify at least one command for the container")
-    session = factory.session
-    pod = chosen_pod(session, name)
-    if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
-        message = f"cannot exec into a container in a completed pod; current phase is {pod['status']['phase']}"
-        raise CliError(message)
-    container = chosen_container(pod, options["container"], is_quiet=options["quiet"])
-    meta = pod["metadata"]
+        raise KubectlError("you must specify at least one command for the container")
+    pod = _pod(factory, target, options)
+    phase = (pod.get("status") or {}).get("phase")
+    if phase in ("Succeeded", "Failed"):
+        raise KubectlError(f"cannot exec into a container in a completed pod; current phase is {phase}")
+    requested = options["container"]
+    container = check_container(pod, requested) if requested else default_container(pod, is_quiet=options["quiet"])
+    metadata = pod["metadata"]
+    path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/exec"
     query = [*(("command", word) for word in command_words), ("container", container), ("stdout", "true")]
-    query += [("stdin", "true")] if options["stdin"] else []
-    query += [("tty", "true")] if options["tty"] else [("stderr", "true")]
-    path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/exec"
-    run(session, path, query, has_stdin=options["stdin"], has_tty=options["tty"])
+    run(
+        factory.session,
+        path,
+        query,
+        has_stdin=options["stdin"],
+        has_tty=options["tty"],
+        is_quiet=options["quiet"],
+    )
+
+
+def _pod(factory: Factory, target: str, options: dict[str, Any]) -> Pod:
+    timeout_s = options["pod_running_timeout"]
+    if timeout_s <= 0:
+        raise UsageError("--pod-running-timeout must be higher than zero")
+    if target:
+        return attachable_pod(factory, target, timeout_s=timeout_s)
+    infos = list(factory.resources(files=FilenameFlags(options["files"], "", False), fetches_latest=True).infos())
+    if len(infos) != 1:
+        raise KubectlError("cannot exec into multiple objects at a time")
+    return pods_of_object(factory.session, infos[0].value, "attach to", activity_order, timeout_s=timeout_s)[0][0]

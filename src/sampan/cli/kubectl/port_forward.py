@@ -1,8 +1,14 @@
-"""`kubectl port-forward`: forward local ports to a pod."""
+"""`kubectl port-forward`: forward local ports to a pod.
+
+The target of a service or workload may be replaced: its connections end, and new ones go to another pod. (kubectl ends
+instead.)
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import re
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from functools import partial
@@ -10,11 +16,12 @@ from typing import Any
 
 import click
 
-from sampan.cli.failures import CliError
-from sampan.cli.kubectl.chosen_pods import chosen_pod, pod_and_rest
 from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.errors import KubectlError, UsageError
 from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.session import Session
+from sampan.cli.kubectl.flag_parser import DURATION, STRING_SLICE
+from sampan.cli.kubectl.pod_selection import Pod, activity_order, pods_of_object, target_object
+from sampan.cli.kubectl.session import ServerError, Session
 from sampan.cli.kubectl.sockets import open_socket
 from sampan.machinery.multiplex.port_forward import PROTOCOLS, Forwarding
 from sampan.machinery.multiplex.spdy import SpdyConnection
@@ -23,15 +30,26 @@ from sampan.machinery.multiplex.upgrade import Tunnel
 Ports = list[tuple[int, int]]
 """Pairs of a local and a remote port."""
 
+_CHECK_INTERVAL_S = 1.0
+_NUMBER = re.compile(r"[+-]?\d+", re.ASCII)
+
 
 @click.command("port-forward", cls=KubectlCommand)
 @click.argument("words", nargs=-1)
 @click.option(
+    "--pod-running-timeout",
+    type=DURATION,
+    default=60.0,
+    metavar="T",
+    help="Time to wait for a running pod. Default: 1m.",
+)
+@click.option(
     "--address",
-    default="localhost",
-    show_default=True,
+    multiple=True,
+    type=STRING_SLICE,
+    default=["localhost"],
     metavar="LIST",
-    help="Comma-separated local addresses to listen on.",
+    help="Comma-separated local addresses to listen on: IP addresses or localhost.",
 )
 @click.pass_obj
 def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
@@ -42,97 +60,223 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
       sampan kubectl port-forward POD 8080:80
       sampan kubectl port-forward svc/web :80
     """
-    name, texts = pod_and_rest(words)
-    if not texts:
-        raise CliError("TYPE/NAME and list of ports are required for port-forward")
-    session = factory.session
-    pod = chosen_pod(session, name)
-    if (phase := pod.get("status", {}).get("phase")) != "Running":
-        raise CliError(f"unable to forward port because pod is not running. Current status={phase}")
-    service = _service(factory, name)
-    ports = [_port(text, pod, service) for text in texts]
+    if len(words) < 2:
+        raise UsageError("TYPE/NAME and list of ports are required for port-forward")
+    obj = target_object(factory, words[0])
+    timeout_s = options["pod_running_timeout"]
+    pods, is_pod = pods_of_object(factory.session, obj, "attach to", activity_order, timeout_s=timeout_s)
+    pairs = [_pair(text, obj, pods[0]) for text in words[1:]]
+    phase = (pods[0].get("status") or {}).get("phase")
+    if phase != "Running":
+        raise KubectlError(f"unable to forward port because pod is not running. Current status={phase}")
+    ports = [_numbers(local, remote) for local, remote in pairs]
+    forwarder = PortForwarder(
+        session=factory.session, target=None if is_pod else obj, ports=ports, hosts=_hosts(options["address"])
+    )
     with suppress(KeyboardInterrupt):
-        asyncio.run(_forward(session, pod, ports, _hosts(options["address"])))
+        asyncio.run(forwarder.run(pods[0], timeout_s))
 
 
-def _service(factory: Factory, word: str) -> Mapping[str, Any] | None:
-    kind, slash, name = word.partition("/")
-    if not slash or (resource := factory.kinds.named(kind)).plural != "services" or resource.group:
-        return None
-    service: Mapping[str, Any] = factory.session.get(resource.object(factory.namespace, name))
-    return service
+# -- ports -----------------------------------------------------------------------------------------------------------
 
 
-def _port(text: str, pod: Mapping[str, Any], service: Mapping[str, Any] | None) -> tuple[int, int]:
-    local, colon, remote = text.partition(":")
-    if not colon:
-        remote = local
-    number = _remote(remote, pod, service)
-    if not colon:
-        return (int(local) if local.isdecimal() else number), number
-    return (_number(local) if local else 0), number
+def _pair(text: str, obj: Pod, pod: Pod) -> tuple[str, str]:
+    """Return the local and the remote port of `8080:80`, `:80` or `80`; names of ports become numbers."""
+    parts = text.split(":")
+    local, remote = (parts[0], parts[1]) if len(parts) == 2 else (parts[0], parts[0])
+    if obj.get("kind") == "Service":
+        number = _service_port(obj, remote)
+        _check_protocol(number, remote, _service_protocols(obj))
+        local = str(number) if local == remote and not _NUMBER.fullmatch(remote) else local
+        return local, str(_target_port(obj, pod, number))
+    if not remote:
+        raise KubectlError("remote port cannot be empty")
+    number = int(remote) if _NUMBER.fullmatch(remote) else _container_port(pod, remote)
+    _check_protocol(number, remote, _container_protocols(pod))
+    return (str(number) if local == remote else local), str(number)
 
 
-def _remote(text: str, pod: Mapping[str, Any], service: Mapping[str, Any] | None) -> int:
-    if service is not None:
-        for port in service["spec"].get("ports") or ():
-            if text in (str(port["port"]), port.get("name")):
-                target = port.get("targetPort", port["port"])
-                return target if isinstance(target, int) and target else _named(str(target or port["port"]), pod)
-        raise CliError(f"Service {service['metadata']['name']} does not have a service port {text}")
-    return int(text) if text.isdecimal() else _named(text, pod)
+def _check_protocol(number: int, text: str, protocols: Mapping[int, set[str]]) -> None:
+    if protocols.get(number) == {"UDP"}:
+        raise KubectlError(f"UDP protocol is not supported for {text}")
 
 
-def _named(text: str, pod: Mapping[str, Any]) -> int:
-    if text.isdecimal():
-        return int(text)
-    for container in pod["spec"]["containers"]:
+def _service_protocols(service: Pod) -> dict[int, set[str]]:
+    protocols: dict[int, set[str]] = {}
+    for port in (service.get("spec") or {}).get("ports") or ():
+        protocols.setdefault(int(port["port"]), set()).add(port.get("protocol", "TCP"))
+    return protocols
+
+
+def _container_protocols(pod: Pod) -> dict[int, set[str]]:
+    protocols: dict[int, set[str]] = {}
+    for container in (pod.get("spec") or {}).get("containers") or ():
         for port in container.get("ports") or ():
-            if port.get("name") == text:
+            protocols.setdefault(int(port["containerPort"]), set()).add(port.get("protocol", "TCP"))
+    return protocols
+
+
+def _service_port(service: Pod, text: str) -> int:
+    if _NUMBER.fullmatch(text):
+        return int(text)
+    for port in (service.get("spec") or {}).get("ports") or ():
+        if port.get("name") == text:
+            return int(port["port"])
+    raise KubectlError(f"Service '{service['metadata']['name']}' does not have a named port '{text}'")
+
+
+def _target_port(service: Pod, pod: Pod, number: int) -> int:
+    spec = service.get("spec") or {}
+    for port in spec.get("ports") or ():
+        if port["port"] != number:
+            continue
+        if spec.get("clusterIP") == "None":
+            return number
+        target = port.get("targetPort") or number
+        return target if isinstance(target, int) else _container_port(pod, target)
+    raise KubectlError(f"Service {service['metadata']['name']} does not have a service port {number}")
+
+
+def _container_port(pod: Pod, name: str) -> int:
+    for container in (pod.get("spec") or {}).get("containers") or ():
+        for port in container.get("ports") or ():
+            if port.get("name") == name:
                 return int(port["containerPort"])
-    raise CliError(f"Pod '{pod['metadata']['name']}' does not have a named port '{text}'")
+    raise KubectlError(f"Pod '{pod['metadata']['name']}' does not have a named port '{name}'")
 
 
-def _number(text: str) -> int:
-    if not text.isdecimal():
-        raise CliError(f"error parsing local port '{text}'")
-    return int(text)
+def _numbers(local: str, remote: str) -> tuple[int, int]:
+    return _number(local or "0", "local"), _number(remote, "remote")
 
 
-def _hosts(text: str) -> list[str]:
-    addresses = [address.strip() for address in text.split(",")]
-    return [host for address in addresses for host in (("127.0.0.1", "::1") if address == "localhost" else (address,))]
+def _number(text: str, side: str) -> int:
+    if not _NUMBER.fullmatch(text):
+        raise KubectlError(f"error parsing {side} port '{text}': strconv.ParseUint: parsing \"{text}\": invalid syntax")
+    number = int(text)
+    if not 0 <= number <= 65535:
+        reason = "value out of range" if number > 0 else "invalid syntax"
+        raise KubectlError(f"error parsing {side} port '{text}': strconv.ParseUint: parsing \"{text}\": {reason}")
+    if side == "remote" and number == 0:
+        raise KubectlError("remote port must be > 0")
+    return number
 
 
-async def _forward(session: Session, pod: Mapping[str, Any], ports: Ports, hosts: list[str]) -> None:
-    meta = pod["metadata"]
-    path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/portforward"
-    socket = await open_socket(session, path, [], PROTOCOLS)
-    async with SpdyConnection(Tunnel(socket), is_server=False) as connection, AsyncExitStack() as listening:
-        forwarding = Forwarding(connection, lambda text: click.echo(f"E {text}", err=True))
-        for local, remote in ports:
-            await _listen(listening, forwarding, local, remote, hosts)
-        await connection.closed.wait()
-        raise CliError("lost connection to pod")
+def _hosts(addresses: tuple[str, ...]) -> list[str]:
+    import ipaddress
 
-
-async def _listen(listening: AsyncExitStack, forwarding: Forwarding, local: int, remote: int, hosts: list[str]) -> None:
-    join = partial(_join, forwarding, remote)
-    for index, host in enumerate(hosts):
+    hosts: list[str] = []
+    for address in addresses:
+        if address == "localhost":
+            hosts += ["127.0.0.1", "::1"]
+            continue
         try:
-            server = await asyncio.start_server(join, host, local)
-        except OSError as error:
-            if index and host == "::1":  # the machine has no IPv6
-                continue
-            raise CliError(f"unable to listen on port {local}: {error.strerror or error}") from None
-        await listening.enter_async_context(server)
-        local = server.sockets[0].getsockname()[1]
-        click.echo(f"Forwarding from {f'[{host}]' if ':' in host else host}:{local} -> {remote}")
+            ipaddress.ip_address(address)
+        except ValueError:
+            raise KubectlError(f"{address} is not a valid IP") from None
+        hosts.append(address)
+    return list(dict.fromkeys(hosts))
 
 
-async def _join(
-    forwarding: Forwarding, remote: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> None:
-    local = writer.get_extra_info("sockname")[1]
-    click.echo(f"Handling connection for {local}")
-    await forwarding.join(reader, writer, local, remote)
+# -- forwarding ------------------------------------------------------------------------------------------------------
+
+
+class PortForwarder:
+    """Listens on local ports and joins connections with ports of a pod. `target` is the object that selects pods, by
+    which a pod that disappears is replaced; None if the pod itself is the target."""
+
+    def __init__(self, *, session: Session, target: Pod | None, ports: Ports, hosts: list[str]) -> None:
+        self._session = session
+        self._target = target
+        self._ports = ports
+        self._hosts = hosts
+        self._forwarding: Forwarding | None = None
+
+    async def run(self, pod: Pod, timeout_s: float) -> None:
+        async with AsyncExitStack() as listening:
+            is_listening = False
+            while True:
+                socket = await open_socket(self._session, _path(pod), [], PROTOCOLS)
+                async with SpdyConnection(Tunnel(socket), is_server=False) as connection:
+                    self._forwarding = Forwarding(connection, lambda text: click.echo(f"E {text}", err=True))
+                    if not is_listening:
+                        await self._listen(listening)
+                        is_listening = True
+                    await self._wait_for_end(connection, pod)
+                self._forwarding = None
+                if self._target is None:
+                    raise KubectlError("lost connection to pod")
+                pod = await asyncio.to_thread(self._next_pod, self._target, pod, timeout_s)
+
+    async def _wait_for_end(self, connection: SpdyConnection, pod: Pod) -> None:
+        """Wait until the connection is closed or, if the pod can be replaced, until it is about to be deleted."""
+        while not connection.closed.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(connection.closed.wait(), _CHECK_INTERVAL_S)
+            if self._target is not None and not await asyncio.to_thread(self._is_alive, pod):
+                return
+
+    def _is_alive(self, pod: Pod) -> bool:
+        try:
+            current = self._session.get(_path(pod).removesuffix("/portforward"))
+        except (ServerError, KubectlError):
+            return False
+        is_same = current["metadata"].get("uid") == pod["metadata"].get("uid")
+        return is_same and "deletionTimestamp" not in current["metadata"]
+
+    def _next_pod(self, target: Pod, lost: Pod, timeout_s: float) -> Pod:
+        import time
+
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            with contextlib.suppress(ServerError):
+                pods, _ = pods_of_object(self._session, target, "attach to", activity_order, timeout_s=1)
+                for pod in pods:
+                    is_running = (pod.get("status") or {}).get("phase") == "Running"
+                    if is_running and self._is_alive(pod) and pod["metadata"]["uid"] != lost["metadata"]["uid"]:
+                        return pod
+            time.sleep(_CHECK_INTERVAL_S)
+        raise KubectlError("lost connection to pod")
+
+    async def _listen(self, listening: AsyncExitStack) -> None:
+        count = 0
+        for local, remote in self._ports:
+            failures = []
+            number = local
+            for host in self._hosts:
+                try:
+                    server = await asyncio.start_server(partial(self._join, remote), host, number)
+                except OSError as error:
+                    failures.append(_listen_error(host, number, error))
+                    continue
+                await listening.enter_async_context(server)
+                count += 1
+                number = server.sockets[0].getsockname()[1]
+                click.echo(f"Forwarding from {f'[{host}]' if ':' in host else host}:{number} -> {remote}")
+            if len(failures) == len(self._hosts):
+                errors = " ".join(failures)
+                reason = f"Listeners failed to create with the following errors: [{errors}]"
+                click.echo(f"Unable to listen on port {local}: {reason}", err=True)
+        if not count:
+            pairs = " ".join(f"{{{local} {remote}}}" for local, remote in self._ports)
+            raise KubectlError(f"unable to listen on any of the requested ports: [{pairs}]")
+
+    async def _join(self, remote: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        local, forwarding = writer.get_extra_info("sockname")[1], self._forwarding
+        click.echo(f"Handling connection for {local}")
+        if forwarding is None:
+            writer.close()
+            return
+        await forwarding.join(reader, writer, local, remote)
+
+
+def _path(pod: Pod) -> str:
+    metadata = pod["metadata"]
+    return f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/portforward"
+
+
+def _listen_error(host: str, port: int, error: OSError) -> str:
+    family, address = ("tcp6", f"[{host}]") if ":" in host else ("tcp4", host)
+    import os
+
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return f"unable to create listener: Error listen {family} {address}:{port}: bind: {reason.lower()}"

@@ -106,11 +106,13 @@ def _warn(text: str) -> None:
 def _listen(address: str, port: int) -> socket.socket:
     import socket
 
+    if not 0 <= port <= 65535:
+        raise KubectlError(f"listen tcp: address {port}: invalid port")
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         listener = socket.create_server((address.strip("[]"), port), family=family)
-    except (OSError, OverflowError) as error:
-        reason = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
         raise KubectlError(f"listen tcp {address}:{port}: bind: {reason}") from None
     return listener
 
