@@ -1,15 +1,20 @@
 """validatingadmissionpolicy-status-controller, which checks the expressions of a ValidatingAdmissionPolicy against the
-types of the objects that it matches, and reports errors as warnings in its status."""
+types of the objects that it matches, and reports errors as warnings in its status.
+
+The types of built-in kinds are known. Those of other kinds, of custom resources and of aggregated API servers, come
+from discovery and OpenAPI v3, as in kube-controller-manager.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 
 from sampan.api import schemas
-from sampan.api.resource import GroupVersionKind
+from sampan.api.resource import GroupVersionKind, Resource
+from sampan.api.schema import Schema
 from sampan.api.scheme import Scheme, builtin_scheme, type_for
 from sampan.api.types.admissionregistration_v1 import (
     ExpressionWarning,
@@ -19,6 +24,8 @@ from sampan.api.types.admissionregistration_v1 import (
 from sampan.machinery import errors
 from sampan.machinery.cel.errors import CelError
 from sampan.machinery.client import Client, PatchType, WriteParameters, resource_of
+from sampan.machinery.client.discovery import Discovery
+from sampan.machinery.client.openapi import kind_schemas
 from sampan.machinery.controller import Watch
 from sampan.machinery.informer import InformerFactory
 
@@ -28,16 +35,32 @@ _MOST_TYPES = 10
 _COMPILATION = "compilation failed: "
 
 
-def matched_kinds(spec: ValidatingAdmissionPolicySpec) -> list[GroupVersionKind]:
-    """Return the built-in kinds that a policy names explicitly, without wildcards and subresources, in order."""
-    scheme, kinds = _scheme(), set()
-    for rule in spec.matchConstraints.resourceRules if spec.matchConstraints is not None else ():
-        for group in rule.apiGroups:
-            for version in rule.apiVersions:
-                for plural in rule.resources:
-                    resource = scheme.resource(group, version, plural)
-                    if resource is not None:
-                        kinds.add(resource.gvk)
+_WILDCARDS = ("*", "/")
+ResourceName = tuple[str, str, str]
+"""Group, version and plural of a resource."""
+
+
+def named_resources(spec: ValidatingAdmissionPolicySpec) -> list[ResourceName]:
+    """Return the resources that a policy names explicitly, without wildcards and subresources."""
+    return [
+        (group, version, plural)
+        for rule in (spec.matchConstraints.resourceRules if spec.matchConstraints is not None else ())
+        for group in rule.apiGroups
+        for version in rule.apiVersions
+        for plural in rule.resources
+        if not any(mark in part for part in (group, version, plural) for mark in _WILDCARDS)
+    ]
+
+
+def is_builtin(name: ResourceName) -> bool:
+    return _scheme().resource(*name) is not None
+
+
+def matched_kinds(spec: ValidatingAdmissionPolicySpec, served: Iterable[Resource] = ()) -> list[GroupVersionKind]:
+    """Return the kinds that a policy names explicitly, in order. `served` are the resources that are not built in."""
+    others = {(resource.group, resource.version, resource.plural): resource for resource in served}
+    resources = [_scheme().resource(*name) or others.get(name) for name in named_resources(spec)]
+    kinds = {resource.gvk for resource in resources if resource is not None}
     return sorted(kinds, key=lambda kind: (kind.group, kind.version, kind.kind))[:_MOST_TYPES]
 
 
@@ -46,24 +69,30 @@ def _scheme() -> Scheme:
     return builtin_scheme()
 
 
-def expression_warnings(spec: ValidatingAdmissionPolicySpec) -> list[ExpressionWarning]:
+def expression_warnings(
+    spec: ValidatingAdmissionPolicySpec, kinds: Mapping[GroupVersionKind, Schema]
+) -> list[ExpressionWarning]:
     """Return the errors of the expressions for each kind that the policy matches. It takes up to 15 microseconds for
     each character of the expressions and kind."""
     texts: dict[str, list[str]] = {}
-    for kind in matched_kinds(spec):
-        for field, error in _type_errors(spec, kind):
+    for kind, schema in kinds.items():
+        for field, error in _type_errors(spec, kind, schema):
             texts.setdefault(field, []).append(f"{kind.api_version}, Kind={kind.kind}: {error}\n")
     return [ExpressionWarning(fieldRef=field, warning="\n".join(warnings)) for field, warnings in texts.items()]
 
 
-def _type_errors(spec: ValidatingAdmissionPolicySpec, kind: GroupVersionKind) -> Iterable[tuple[str, str]]:
+def builtin_schema(kind: GroupVersionKind) -> Schema | None:
+    object_type = type_for(kind)
+    return None if object_type is None else schemas.of(object_type)
+
+
+def _type_errors(
+    spec: ValidatingAdmissionPolicySpec, kind: GroupVersionKind, schema: Schema
+) -> Iterable[tuple[str, str]]:
     from sampan.machinery.cel.admission import validating_compiler
     from sampan.machinery.cel.schemas import declared_type
 
-    object_type = type_for(kind)
-    if object_type is None:
-        return
-    declared = declared_type(schemas.of(object_type), kind.kind, is_resource=True)
+    declared = declared_type(schema, kind.kind, is_resource=True)
     compiler = validating_compiler(has_params=spec.paramKind is not None, obj=declared)
 
     for variable in spec.variables:
@@ -82,6 +111,7 @@ class AdmissionPolicyStatusController:
     name = "validatingadmissionpolicy-status-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory) -> None:
+        self._client, self._discovery = client, Discovery(client)
         self._policies = client.of(ValidatingAdmissionPolicy)
         self._known = informers.of(ValidatingAdmissionPolicy).lister
         self.watches = (Watch(resource_of(ValidatingAdmissionPolicy), self._changed),)
@@ -94,7 +124,7 @@ class AdmissionPolicyStatusController:
         policy = self._known.get(key)
         if policy is None or policy.status.observedGeneration == policy.metadata.generation:
             return
-        warnings = await asyncio.to_thread(expression_warnings, policy.spec)
+        warnings = await asyncio.to_thread(expression_warnings, policy.spec, await self._schemas(policy.spec))
         checked = {"expressionWarnings": warnings} if warnings else {}
         status = {"observedGeneration": policy.metadata.generation, "typeChecking": checked}
         value = {
@@ -108,3 +138,16 @@ class AdmissionPolicyStatusController:
             await self._policies.patch(key, value, type=PatchType.APPLY, subresource="status", options=options)
         except errors.NotFound:
             return
+
+    async def _schemas(self, spec: ValidatingAdmissionPolicySpec) -> dict[GroupVersionKind, Schema]:
+        """Return the schemas of the kinds that a policy names, as far as they are known."""
+        served: Sequence[Resource] = ()
+        if not all(map(is_builtin, named_resources(spec))):
+            served, _ = await self._discovery.served()
+        kinds = matched_kinds(spec, served)
+        known = {kind: schema for kind in kinds if (schema := builtin_schema(kind)) is not None}
+        others = [kind for kind in kinds if kind not in known]
+        for group, version in sorted({(kind.group, kind.version) for kind in others}):
+            published = await kind_schemas(self._client, group, version)
+            known |= {kind: published[kind] for kind in others if kind in published}
+        return {kind: known[kind] for kind in kinds if kind in known}
