@@ -100,18 +100,14 @@ def containerd(*, has_network: bool = True) -> Iterator[Engine]:
 
 
 @contextmanager
-def docker() -> Iterator[Engine]:
+def docker(*, has_network: bool = False) -> Iterator[Engine]:
+    """With a network it makes its bridge and its rules in iptables, as it does for its own containers."""
     with scratch() as directory:
         socket_path = directory / "d.sock"
         argv = ["dockerd", "--host", f"unix://{socket_path}", "--data-root", str(directory / "data")]
         argv += ["--exec-root", str(directory / "exec"), "--pidfile", str(directory / "pid"), "--log-level", "error"]
-        argv += [
-            "--iptables=false",
-            "--ip6tables=false",
-            "--bridge=none",
-            "--config-file",
-            str(directory / "none.json"),
-        ]
+        argv += ["--config-file", str(directory / "none.json")]
+        argv += [] if has_network else ["--iptables=false", "--ip6tables=false", "--bridge=none"]
         (directory / "none.json").write_text("{}")
         argv += ["--oom-score-adjust", "0"]
         with _running(argv, directory / "dockerd.log", socket_path):

@@ -66,12 +66,14 @@ def missing(runtime: str) -> str:
 
 
 @contextmanager
-def site(runtime: str, home: Path) -> Iterator[Site]:
+def site(runtime: str, home: Path, *, has_docker_network: bool = False) -> Iterator[Site]:
+    """A cluster on a new engine. With `has_docker_network` Docker makes its own bridge and rules, too, for which the
+    caller must be in a network namespace of its own."""
     if why := missing(runtime):
         pytest.skip(why)
     made: dict[str, Callable[[], AbstractContextManager[Engine]]] = {
         "cri": lambda: engines.containerd(has_network=False),
-        "docker": engines.docker,
+        "docker": lambda: engines.docker(has_network=has_docker_network),
     }
     sampan = Sampan(home)
     config = sampan.folder() / "admin.kubeconfig"

@@ -2,7 +2,8 @@
 and bandwidth limits.
 
 Engine, cluster and test are in a network namespace of their own, whose iptables chain `FORWARD` drops by default, as
-Docker leaves it on a machine. A second namespace is the world outside of the node.
+Docker leaves it on a machine; Docker has its own bridge and rules beside those of Sampan. A second namespace is the
+world outside of the node.
 """
 
 from __future__ import annotations
@@ -94,7 +95,6 @@ def _app(name: str) -> dict[str, Any]:
 @contextmanager
 def _own_network(directory: Path) -> Iterator[Lab]:
     """Move this thread, and with it all programs that it starts, into the network namespace of a node."""
-    directory.mkdir()
     lab = Lab(directory)
     before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
     try:
@@ -117,8 +117,8 @@ def _network_state() -> list[str]:
 
 @pytest.fixture(scope="module", params=["cri", "docker"])
 def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineNode]:
-    home = tmp_path_factory.mktemp(request.param)
-    with _own_network(tmp_path_factory.mktemp("namespaces") / "lab") as lab, site(request.param, home) as engine:
+    home, namespaces = tmp_path_factory.mktemp(request.param), tmp_path_factory.mktemp("namespaces")
+    with _own_network(namespaces) as lab, site(request.param, home, has_docker_network=True) as engine:
         subprocess.run(["iptables", "-P", "FORWARD", "DROP"], check=True)
         before = _network_state()
         engine.up()
@@ -245,7 +245,7 @@ def test_a_pod_has_its_names_in_the_hosts_file(node: EngineNode) -> None:
     headless = {"clusterIP": "None", "selector": {"app": "named"}, "ports": [{"port": _PORT}]}
     node.apply({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "group"}, "spec": headless})
     node.run_pods(_client("named", hostAliases=aliases, **named))
-    assert node.shell("named", "getent hosts alias.example").split()[0] == "192.0.2.77"
+    assert node.shell("named", "getent ahostsv4 alias.example").split()[0] == "192.0.2.77"
     assert node.shell("named", "hostname; hostname -f").split() == ["first", "first.group.default.svc.cluster.local"]
     own = "getent ahostsv4 first.group.default.svc.cluster.local | head -n 1 | cut -d ' ' -f 1"
     _wait_for(lambda: node.shell("client", own).strip(), node.pod_ip("named"))

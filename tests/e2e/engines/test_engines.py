@@ -48,10 +48,11 @@ def test_an_engine_of_cri_serves_one_node(tmp_path: Path) -> None:
         assert "can serve only one node" in told
 
 
-def test_what_a_killed_cluster_left_is_ended(tmp_path: Path) -> None:
-    if why := missing("docker"):
+@pytest.mark.parametrize("runtime", ["cri", "docker"])
+def test_what_a_killed_cluster_left_is_ended(runtime: str, tmp_path: Path) -> None:
+    if why := missing(runtime):
         pytest.skip(why)
-    with site("docker", tmp_path) as found:
+    with site(runtime, tmp_path) as found:
         found.up()
         _apply(found, pod("left", HOST, ["sleep", "1000000"]))
         found.kubectl("wait", "--for=condition=Ready", "pod/left", "--timeout=60s")
