@@ -15,7 +15,6 @@ import yaml
 
 from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir
 from sampan.cli.node_flags import usable
-from sampan.cli.status import running
 
 SAMPAN = str(Path(sys.executable).with_name("sampan"))
 USUAL_PORT = 6443
@@ -32,10 +31,10 @@ PATHS = {
 
 def main() -> None:
     where = cluster_dir(None, "sampan")
-    if (note := running(where)) is None:
+    if (note := where.running()) is None:
         started = [SAMPAN, "up", "--detach", "--secure-port", str(_port()), *_runtime()]
         print(subprocess.run(started, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[0])
-        note = running(where)
+        note = where.running()
     else:
         print(f"sampan runs already at {note.url}")
     if note is None:

@@ -123,7 +123,8 @@ def test_pods_resolve_services_and_other_names(sampan: Sampan) -> None:
             *("up", "--detach", "--secure-port", str(free_port()), "--store", "memory", "--runtime", "oci"),
             *("--cluster-domain", "corp.internal", "--dns-upstream", upstream),
         )
-        assert f"10.96.0.10 for corp.internal, forwards to {upstream} (set explicitly)" in sampan("status")
+        shown = " ".join(sampan("status").split())
+        assert f"10.96.0.10 for corp.internal, forwards to {upstream} (set explicitly)" in shown
         manifest = sampan.home / "objects.yaml"
         manifest.write_text(OBJECTS)
         sampan("kubectl", "create", "-f", str(manifest))

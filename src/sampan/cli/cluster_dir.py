@@ -242,6 +242,15 @@ class ClusterDir:
         except OSError as error:
             raise CliError(f"--data-dir: cannot read {self._note}: {error.strerror}") from None
 
+    def running(self) -> Running | None:
+        """Return the description of the running cluster, or None if it is not running, even if an old description is
+        left."""
+        lock = self.lock()
+        if lock.acquire():
+            lock.release()
+            return None
+        return self.read_note()
+
     def remove_note(self) -> None:
         self._note.unlink(missing_ok=True)
 

@@ -20,7 +20,6 @@ from sampan.cli.doctor import finding_text
 from sampan.cli.failures import CliError
 from sampan.cli.node import labels_of
 from sampan.cli.server_process import run_loop, set_up_logs
-from sampan.cli.status import running
 from sampan.cluster.join.record import JoinRecord, read_record, write_record
 from sampan.network.mesh.config import BACKENDS
 from sampan.runtimes.names import AUTO, HOLLOW, RUNTIMES
@@ -90,7 +89,7 @@ def command(**options: Any) -> None:
     where.check()
     if where.is_cluster and not where.is_joined:
         raise CliError(f"--data-dir: {where.path} is that of a cluster of this machine; --name names another directory")
-    if (note := running(where)) is not None:
+    if (note := where.running()) is not None:
         click.echo(
             f"{note.nodes} is already running (pid {note.pid}); `sampan down` stops it, `sampan leave` undoes it"
         )

@@ -14,7 +14,6 @@ from sampan.cli.cluster_dir import ClusterDir, cluster_dir, cluster_options
 from sampan.cli.down import stop
 from sampan.cli.failures import CliError
 from sampan.cli.joined_node import JoinedNode, JoinedNodeFiles
-from sampan.cli.status import running
 from sampan.cluster.join.departure import delete_node, drain
 from sampan.cluster.join.discovery import JoinError
 from sampan.cluster.join.record import JoinRecord, read_record
@@ -57,7 +56,7 @@ def command(is_drained: bool, timeout: str, data_dir: str | None, name: str) -> 
 
 
 def _drain(where: ClusterDir, record: JoinRecord, timeout_s: float) -> None:
-    if running(where) is None:
+    if where.running() is None:
         raise CliError("--drain: the node is not running, and its pods cannot end; `sampan join -d` starts it")
     if left := _with_client(where, record, lambda client: drain(client, record.node, timeout_s), timeout_s + 30):
         raise CliError(f"--drain: still running after {timeout_s:g} s: {', '.join(left)}; the node stays cordoned")

@@ -14,7 +14,7 @@ from sampan.cli.failures import guarded
 COMMANDS = {
     "up": ("sampan.cli.up", "Start a cluster."),
     "down": ("sampan.cli.down", "Stop a cluster."),
-    "status": ("sampan.cli.status", "List the clusters and their addresses."),
+    "status": ("sampan.cli.status", "List the clusters, and show one in detail."),
     "node": ("sampan.cli.node", "Add, remove, stop and start nodes."),
     "token": ("sampan.cli.token", "Create, list and delete tokens with which nodes join."),
     "join": ("sampan.cli.join", "Join this machine to a cluster as a node."),

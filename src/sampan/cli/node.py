@@ -19,7 +19,6 @@ from sampan.api.types.core_v1 import NodeStatus, Taint
 from sampan.cli.cluster_dir import cluster_dir, cluster_options
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.session import Session
-from sampan.cli.status import running
 from sampan.kubelet import hollow_nodes
 from sampan.machinery.client import kubeconfig
 
@@ -138,7 +137,7 @@ def start(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
 
 def _open(data_dir: str | None, name: str) -> Session:
     where = cluster_dir(data_dir, name)
-    if running(where) is None:
+    if where.running() is None:
         raise CliError(f"{name} is not running; `sampan up` starts it")
     try:
         session = Session(kubeconfig.load(where.kubeconfig), "default")

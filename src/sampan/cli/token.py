@@ -18,7 +18,6 @@ from sampan.cli import flags
 from sampan.cli.cluster_dir import cluster_dir, cluster_options
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.columns import aligned
-from sampan.cli.status import running
 from sampan.cluster.join import grants
 from sampan.cluster.join.token import (
     AUTHENTICATION,
@@ -247,7 +246,7 @@ def _cluster(options: Mapping[str, Any]) -> ClusterAccess:
             url = urlsplit(access.server)
             return ClusterAccess(access=access, address=url.netloc if url.port else f"{url.netloc}:443")
         where = cluster_dir(options["data_dir"], options["name"])
-        note = running(where)
+        note = where.running()
         if note is None or where.is_joined:
             raise CliError(f"{options['name']} is not a cluster that runs on this machine; `sampan up` starts one")
         access = load(where.kubeconfig)
