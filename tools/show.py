@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from sampan.cli import rootless
 from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir
 from sampan.cli.node_flags import usable
 
@@ -52,7 +53,7 @@ def main() -> None:
 def _runtime() -> list[str]:
     """As it chooses itself; where there is nothing that isolates, plain processes, as the example's are harmless."""
     choice, _ = usable("auto")
-    return [] if choice is not None else ["--nodes", "1", "--runtime", "process"]
+    return [] if choice is not None or rootless.is_possible() else ["--nodes", "1", "--runtime", "process"]
 
 
 def _port() -> int:

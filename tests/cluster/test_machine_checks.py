@@ -32,6 +32,7 @@ def test_a_machine_that_lacks_nothing() -> None:
     ("name", "level", "changes"),
     [
         ("root", CheckLevel.ERROR, {"uid": 1000, "missing_capabilities": ["CAP_NET_ADMIN"]}),
+        ("root", CheckLevel.WARNING, {"rootless_shortcomings": ["no limits"], "forwards": False}),
         ("cgroups", CheckLevel.ERROR, {"cgroup_version": "", "cgroup_controllers": []}),
         ("cgroups", CheckLevel.ERROR, {"cgroup_controllers": ["cpu", "pids"]}),
         ("cgroups", CheckLevel.WARNING, {"cgroup_controllers": ["cpu", "memory", "pids"]}),

@@ -42,7 +42,14 @@ def running(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
 def proxies_of(api: Cluster, locks: HostLocks) -> NodeProxies:
     informers = InformerFactory(client=api.client)
-    return NodeProxies(client=api.client, informers=informers, clock=api.clock, cluster_cidrs=(), locks=locks)
+    return NodeProxies(
+        client=api.client,
+        informers=informers,
+        clock=api.clock,
+        cluster_cidrs=(),
+        locks=locks,
+        machine=NetworkNamespace(),
+    )
 
 
 def attachment(node: str, namespace: str = "") -> NodeAttachment:

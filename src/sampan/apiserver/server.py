@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import logging
+import os
 import socket
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -338,10 +341,18 @@ class ApiServer:
             log.warning("serving plain HTTP without authentication on %s:%d", listener.host, self.insecure_port)
 
     async def _open(self, listener: Listener) -> int:
-        try:
-            return (await self._http.listen([listener]))[0]
-        except OSError as error:
-            raise ListenError(error, listener) from None
+        """Listen on an address in each network that has it, on the same port, and return the port."""
+        port, failure = 0, OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
+        for network in self.config.networks:
+            try:
+                port = (await self._http.listen([replace(listener, port=port or listener.port, network=network)]))[0]
+            except OSError as error:
+                failure = error
+                if error.errno != errno.EADDRNOTAVAIL:
+                    raise ListenError(error, listener) from None
+        if not port:
+            raise ListenError(failure, listener) from None
+        return port
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         if self._tasks is None:

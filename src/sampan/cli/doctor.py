@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
 
 import click
 import msgspec
 
+from sampan.cli import rootless
 from sampan.cli.cluster_dir import cluster_dir, cluster_options
 from sampan.cli.kubectl.columns import aligned
 from sampan.cluster.machine_checks import CheckLevel, CheckResult, check_machine, errors_in
@@ -33,7 +36,15 @@ def command(output: str, data_dir: str | None, name: str) -> None:
     Each line is a check. Below the table stand the findings, with what they cost and how to mend them. The exit code is
     1 if this machine cannot run nodes with containers.
     """
-    results = check_machine(asyncio.run(read_state(cluster_dir(data_dir, name).path)))
+    check = partial(_check, cluster_dir(data_dir, name).path, output)
+    if rootless.is_possible():  # the machine as a cluster of this user would see it
+        raise SystemExit(rootless.run_inside(partial(check, rootless.shortcomings()), has_outgoing=True))
+    check()
+
+
+def _check(directory: Path, output: str, shortcomings: Sequence[str] = ()) -> None:
+    state = replace(asyncio.run(read_state(directory)), rootless_shortcomings=shortcomings)
+    results = check_machine(state)
     has_errors = any(errors_in(results))
     if output == "json":
         summary = {"ok": not has_errors, "checks": [asdict(result) for result in results]}

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import click
@@ -14,6 +15,7 @@ from sampan.cli.abandoned_nodes import stop_abandoned_nodes
 from sampan.cli.cluster_dir import ClusterDir, cluster_dir, cluster_options
 from sampan.cli.failures import CliError
 from sampan.cluster import kubeconfig
+from sampan.runtimes.names import OCI
 
 _PATIENCE_S = 120
 """The timeout in seconds before the process is killed; stopping many pods takes a while."""
@@ -36,6 +38,22 @@ def command(data_dir: str | None, name: str, delete: bool) -> None:
     stopped = stop(where)
     if note is not None and note.merged_kubeconfig:  # what a process that was killed has left
         kubeconfig.unmerge(Path(note.merged_kubeconfig), note.name)
+    if os.geteuid() != 0 and _has_containers(where):
+        from sampan.cli import rootless
+
+        if rootless.is_possible():  # some files belong to other users of the user namespace
+            call = partial(_finish, where, name, delete=delete, stopped=stopped)
+            raise SystemExit(rootless.run_inside(call, has_outgoing=False))
+    _finish(where, name, delete=delete, stopped=stopped)
+
+
+def _has_containers(where: ClusterDir) -> bool:
+    """Whether nodes of the cluster have run containers of their own."""
+    return any((where.path / "nodes").glob(f"*/{OCI}"))
+
+
+def _finish(where: ClusterDir, name: str, *, delete: bool, stopped: bool) -> None:
+    """Remove what the process of the cluster has left."""
     if where.is_cluster and (nodes := stop_abandoned_nodes(where)):
         click.echo(f"{name}: stopped the pods that {', '.join(nodes)} had left running")
     if where.is_cluster and os.geteuid() == 0:

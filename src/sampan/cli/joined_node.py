@@ -223,8 +223,10 @@ class JoinedNode:
 
     def _make_proxies(self, client: Client, informers: InformerFactory) -> NodeProxies:
         from sampan.cluster.node_proxies import NodeProxies
+        from sampan.machinery.network_namespace import NetworkNamespace
 
         return NodeProxies(
+            machine=NetworkNamespace(),
             client=client,
             informers=informers,
             clock=self._clock,

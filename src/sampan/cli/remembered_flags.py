@@ -20,6 +20,7 @@ from click.core import ParameterSource
 
 from sampan.cli import flags
 from sampan.cli.failures import CliError
+from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.machinery.private_files import write_private
 
 log = logging.getLogger(__name__)
@@ -53,8 +54,9 @@ REMEMBERED = frozenset(
 
 
 class RememberedFlags:
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, network: NetworkNamespace) -> None:
+        """`network` is that in which the port of the cluster must be free."""
+        self._path, self._network = path, network
         self._values: dict[str, Any] = {}
         self.recalled = ""
         """The flags that came from an earlier start, as on a command line."""
@@ -71,7 +73,7 @@ class RememberedFlags:
         if SECURE_PORT not in self._values:
             ports = [earlier[_CHOSEN_PORT]] if isinstance(earlier.get(_CHOSEN_PORT), int) else []
             address = flags.address("--bind-address", completed["bind_address"] or "127.0.0.1")
-            port = free_port(address, [*ports, *range(DEFAULT_PORT, _LAST_PORT)])
+            port = free_port(address, [*ports, *range(DEFAULT_PORT, _LAST_PORT)], self._network)
             completed[SECURE_PORT] = self._values[_CHOSEN_PORT] = port
         self.recalled = _command_line(context, recalled)
         return completed
@@ -104,12 +106,12 @@ def _flag_text(parameter: click.Parameter, value: Any) -> str:
     return f"{name} {','.join(map(str, value)) if isinstance(value, list | tuple) else value}"
 
 
-def free_port(address: str, candidates: Sequence[int]) -> int:
+def free_port(address: str, candidates: Sequence[int], network: NetworkNamespace) -> int:
     """Return the first port on which nothing listens, so that a second cluster needs no flag. If all are in use, or the
     address cannot be used, return the first: starting then reports why."""
     for port in candidates:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
+        with network.socket(family, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((address, port))

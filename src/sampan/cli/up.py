@@ -20,7 +20,7 @@ from sampan import __version__
 from sampan.apiserver.bootstrap import first_address
 from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
 from sampan.apiserver.proxy.kubelets import KubeletAccess
-from sampan.cli import detach, flags
+from sampan.cli import detach, flags, rootless
 from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir, cluster_options
 from sampan.cli.dns_flags import DNS_FLAGS, dns_config
 from sampan.cli.failures import CliError
@@ -37,6 +37,7 @@ from sampan.cli.listen_addresses import (
 from sampan.cli.node_controller_flags import node_controller_settings, range_options
 from sampan.cli.node_flags import node_options, nodes_config
 from sampan.cli.remembered_flags import SECURE_PORT, RememberedFlags
+from sampan.cli.rootless import OuterProcess
 from sampan.cli.scheduler_flags import scheduler_options, scheduler_settings
 from sampan.cli.server_flags import BIND_LOCALLY, server_config, server_options, store_config
 from sampan.cli.server_process import leave, serve, set_up_logs
@@ -47,6 +48,7 @@ from sampan.cluster.leadership import LeadershipConfig
 from sampan.cluster.loopback_range import loopback_addresses
 from sampan.cluster.node_summary import node_summary
 from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, SERVER, KeptPki, Pki, with_front_proxy
+from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.network.dns.upstreams import choose_upstreams
 
 log = logging.getLogger(__name__)
@@ -171,6 +173,11 @@ def command(**options: Any) -> None:
         flags.output_file("--kubeconfig-out", options["kubeconfig_out"])
     if where.is_joined:
         raise CliError(f"--data-dir: {where.path} is that of a node that joined a cluster; --name starts a cluster")
+    if not options["is_detached"]:
+        completed = RememberedFlags(where.flags, NetworkNamespace()).complete(options, forgets=options["forget_flags"])
+        if reason := rootless.reason_to_run_again(completed):
+            click.echo(reason)
+            rootless.run_again(sys.argv[1:])
     undo = where.make()
     if options["is_detached"]:
         note = _detached(where, undo)
@@ -189,10 +196,11 @@ def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callabl
     merged = _merged_path() if options["merge_kubeconfig"] else None
     try:
         where.remove_note()  # the pid in the file of a killed process may belong to another process now
-        remembered = RememberedFlags(where.flags)
+        outer = rootless.outer_process()
+        remembered = RememberedFlags(where.flags, outer.network if outer is not None else NetworkNamespace())
         options = remembered.complete(options, forgets=options["forget_flags"])
         set_up_logs(options["verbosity"])
-        config = _config(where, options)
+        config = _config(where, options, outer)
 
         kept: list[Assembly] = []
 
@@ -200,7 +208,7 @@ def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callabl
             nonlocal is_up
             kept.append(cluster)  # keep its objects from being freed before the lock is released
             nodes = await node_summary(cluster.client("up"), cluster.config.nodes)
-            note = _note(where, options, cluster, nodes)
+            note = _note(where, options, cluster, nodes, outer)
             note.merged_kubeconfig, note.recalled_flags = str(merged or ""), remembered.recalled
             write = partial(_write_kubeconfigs, where, options, note.url or note.insecure_url, merged)
             write()
@@ -241,7 +249,8 @@ def _detached(where: ClusterDir, undo: Callable[[], None]) -> Running:
         raise
 
 
-def _config(where: ClusterDir, options: dict[str, Any]) -> ClusterConfig:
+def _config(where: ClusterDir, options: dict[str, Any], outer: OuterProcess | None) -> ClusterConfig:
+    options = {**options, **(rootless.inner_options(options) if outer is not None else {})}
     components = flags.names("--components", options["components"], COMPONENTS)
     if APISERVER not in components:
         raise CliError(f"--components: {APISERVER} cannot be left out")
@@ -263,6 +272,7 @@ def _config(where: ClusterDir, options: dict[str, Any]) -> ClusterConfig:
         kubelets = dataclasses.replace(kubelets, ca=pki.certificate(CA), verifies_node_names=True)
     server = dataclasses.replace(
         server,
+        networks=(outer.network, NetworkNamespace()) if outer is not None else server.networks,
         has_bootstrap_tokens=options["enable_bootstrap_token_auth"] is not False,
         service_account_key=server.service_account_key or pki.key(ACCOUNTS),
         kubelets=kubelets,
@@ -280,6 +290,7 @@ def _config(where: ClusterDir, options: dict[str, Any]) -> ClusterConfig:
         signing_ca=(pki.certificate(CA), pki.key(CA)),
         nodes=nodes,
         kubelet_address=kubelet_address(options),
+        machine_network=outer.network if outer is not None else NetworkNamespace(),
         controller_settings={"local_volume_root": str(where.volumes), **node_controller_settings(options)},
         has_default_storage_class=KUBELET in components,
         scheduler=scheduler_settings("--scheduler-config", options),
@@ -305,10 +316,12 @@ def server_names(options: dict[str, Any], service_range: str) -> list[str]:
     return list(dict.fromkeys([*own, *certificate_names(options)]))
 
 
-def _note(where: ClusterDir, options: dict[str, Any], cluster: Assembly, nodes: str) -> Running:
+def _note(
+    where: ClusterDir, options: dict[str, Any], cluster: Assembly, nodes: str, outer: OuterProcess | None
+) -> Running:
     server, config = cluster.server, cluster.server.config
     return Running(
-        pid=os.getpid(),
+        pid=outer.pid if outer is not None else os.getpid(),
         name=options["name"],
         url=f"https://{host_port(_reached_at(config), server.secure_port)}" if server.secure_port else "",
         insecure_url=f"http://{host_port(config.insecure_bind_address, server.insecure_port)}"
@@ -319,7 +332,7 @@ def _note(where: ClusterDir, options: dict[str, Any], cluster: Assembly, nodes: 
         components=list(cluster.config.components),
         started=time.time(),
         nodes=nodes,
-        join_address=join_address(config, server.secure_port),
+        join_address=join_address(config, server.secure_port) if outer is None else "",
         pod_cidrs=list(cluster.config.controller_settings.get("cluster_cidr") or ()),
         service_cidrs=config.service_cluster_ip_range.split(","),
         dns=_dns(cluster),

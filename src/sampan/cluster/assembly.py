@@ -30,6 +30,7 @@ from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import ADDED, Client, Selection
 from sampan.machinery.clock import Clock, Idle, RealClock, VirtualClock
+from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.network.dns.config import ClusterDnsConfig
 from sampan.storage.backend import Backend
 
@@ -119,6 +120,8 @@ class ClusterConfig:
     kubelet_address: str = "127.0.0.1"
     """The address on which the kubelets of real nodes listen. The API server of this process calls them directly,
     without a connection."""
+    machine_network: NetworkNamespace = field(default_factory=NetworkNamespace)
+    """The network of the machine, from which its programs reach the cluster."""
     dns: ClusterDnsConfig = field(default_factory=ClusterDnsConfig)
     ingress: IngressConfig | None = None
     """The Ingress controller of the real nodes; None if there is none."""
@@ -369,7 +372,12 @@ class Assembly:
         def make_proxies(client: Client, informers: InformerFactory) -> NodeProxies:
             cidrs = self.config.nodes.cluster_cidrs
             return NodeProxies(
-                client=client, informers=informers, clock=self.clock, cluster_cidrs=cidrs, locks=self._locks
+                client=client,
+                informers=informers,
+                clock=self.clock,
+                cluster_cidrs=cidrs,
+                locks=self._locks,
+                machine=self.config.machine_network,
             )
 
         def client_for(user: str) -> Client:

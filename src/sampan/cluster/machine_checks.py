@@ -63,6 +63,13 @@ def _error(name: str, detail: str, *, cost: str, remedy: str) -> CheckResult:
 
 def _check_root(state: MachineState) -> CheckResult:
     name = "root"
+    if state.rootless_shortcomings:
+        return _warning(
+            name,
+            "not root: nodes run in a user namespace",
+            cost="; ".join(state.rootless_shortcomings),
+            remedy="install uidmap and slirp4netns, with ranges in /etc/subuid and /etc/subgid; or run as root",
+        )
     if not state.missing_capabilities:
         return _ok(name, "running as root" if state.uid == 0 else "has the capabilities that nodes need")
     return _error(
@@ -195,6 +202,8 @@ def _check_tunnels(state: MachineState) -> CheckResult:
 
 def _check_forwarding(state: MachineState) -> CheckResult:
     name = "ip_forward"
+    if state.rootless_shortcomings:
+        return _ok(name, "belongs to the user namespace")
     if state.forwards:
         return _ok(name, "net.ipv4.ip_forward is 1")
     return _warning(
@@ -269,7 +278,7 @@ def _check_clock(state: MachineState) -> CheckResult:
 def _check_user_namespaces(state: MachineState) -> CheckResult:
     name = "user namespaces"
     if state.user_namespaces and not state.is_userns_restricted:
-        outgoing = ", ".join(state.rootless_programs) or "no pasta or slirp4netns for outgoing traffic"
+        outgoing = ", ".join(state.rootless_programs) or "no slirp4netns or pasta for outgoing traffic"
         return _ok(name, f"allowed; {outgoing}")
     detail = "restricted by AppArmor" if state.user_namespaces else "user.max_user_namespaces is 0"
     remedy = "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"

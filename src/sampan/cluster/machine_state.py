@@ -41,6 +41,8 @@ class MachineState:
     """How many user namespaces may be created."""
     is_userns_restricted: bool = False
     rootless_programs: Sequence[str] = ()
+    rootless_shortcomings: Sequence[str] = ()
+    """What is missing because this process is only root of a user namespace; empty if it is not in one."""
     nameservers: Sequence[str] = ()
     data_directory: Path = Path("/")
     disk_bytes: int = 0

@@ -69,14 +69,16 @@ class NodeProxies:
         clock: Clock,
         cluster_cidrs: Sequence[str],
         locks: HostLocks,
+        machine: NetworkNamespace,
     ) -> None:
-        """`client` and `informers` have the permissions of kube-proxy."""
+        """`client` and `informers` have the permissions of kube-proxy. Node ports are reachable by localhost of
+        `machine`."""
         self._client, self._informers, self._clock, self._locks = client, informers, clock, locks
         self._cluster_cidrs = cluster_cidrs
         self._host_turn = asyncio.Lock()
         """Held by the node that runs the proxy in the network namespace of the machine."""
         self._events = EventRecorder(client=client, clock=clock, component=COMPONENT)
-        self._ports = LocalhostPorts(namespace=NetworkNamespace(), events=self._events, where="the machine")
+        self._ports = LocalhostPorts(namespace=machine, events=self._events, where="the machine")
         self._listen_addresses: dict[str, list[tuple[str, int]]] = {}
         self._running = AsyncExitStack()
 

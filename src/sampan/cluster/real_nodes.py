@@ -42,6 +42,7 @@ from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
 from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import InformerFactory
+from sampan.machinery.user_namespace import is_in_user_namespace
 from sampan.machinery.workqueue import Backoff, WorkQueue
 from sampan.network.nodes import NodeAttachment, NodeAttachments, remove_bridge
 from sampan.runtimes.contract import RuntimeFailure
@@ -281,7 +282,7 @@ def agent_config(config: NodesConfig, root: Path, attachment: NodeAttachment, lo
         node_ips=attachment.addresses,
         port=PORT if has_own_network else _port(PORT + number, locks),
         cgroup_root=root_cgroup_of(root, name),
-        has_cgroups_per_qos=os.geteuid() == 0,
+        has_cgroups_per_qos=os.geteuid() == 0 and not is_in_user_namespace(),
         eviction_hard=_EVICTION,
         image_gc_high=99,
         image_gc_low=98,

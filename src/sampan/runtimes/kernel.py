@@ -11,6 +11,8 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+from sampan.machinery.user_namespace import is_in_user_namespace
+
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC = 1, 2, 4, 8, 32, 4096, 16384
 MS_PRIVATE = 1 << 18
 MNT_DETACH, UMOUNT_NOFOLLOW = 2, 8
@@ -139,4 +141,4 @@ def allowed_oom_score(score: int) -> int:
 
 
 def may_lower_oom_score() -> bool:
-    return bool(held_capabilities() >> _SYS_RESOURCE & 1)
+    return bool(held_capabilities() >> _SYS_RESOURCE & 1) and not is_in_user_namespace()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sampan.apiserver.classic.abac import AbacPolicy
 from sampan.apiserver.request.call import UserInfo
+from sampan.machinery.network_namespace import NetworkNamespace
 
 if TYPE_CHECKING:
     from sampan.apiserver.audit.policy import AuditPolicy
@@ -52,6 +53,8 @@ class ServerConfig:
     bind_address: str = "0.0.0.0"
     other_bind_addresses: Sequence[str] = ()
     """Further addresses on which the secure port is served."""
+    networks: Sequence[NetworkNamespace] = (NetworkNamespace(),)
+    """The networks in which the server listens. An address may be missing in some of them."""
     secure_port: int = 6443
     """The port of the TLS listener; 0 disables it."""
     any_secure_port: bool = False

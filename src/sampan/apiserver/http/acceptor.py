@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from sampan.apiserver.http.connection_limits import ConnectionLimiter, ConnectionSlot, HttpLimits, peer_of
+from sampan.machinery.network_namespace import NetworkNamespace
 
 log = logging.getLogger(__name__)
 
@@ -138,10 +139,10 @@ async def _send_and_linger(client: socket.socket, text: bytes) -> None:
                 pass
 
 
-def listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int, network: NetworkNamespace) -> socket.socket:
     """Return a listening socket. Raise OSError if the address cannot be bound."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening = network.socket(family, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:

@@ -7,7 +7,7 @@ import logging
 import ssl
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -30,6 +30,7 @@ from sampan.machinery import errors
 from sampan.machinery.descriptors import descriptor_limit
 from sampan.machinery.metrics import Metrics
 from sampan.machinery.multiplex.upgrade import TakenOverResponse
+from sampan.machinery.network_namespace import NetworkNamespace
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ class Listener:
     tls: ssl.SSLContext | None = None
     user: UserInfo | None = None
     """The user of all requests on this listener; None: requests are authenticated."""
+    network: NetworkNamespace = field(default_factory=NetworkNamespace)
 
 
 class HttpServer:
@@ -83,7 +85,7 @@ class HttpServer:
         for listener in listeners:
             connections = HttpConnections(partial(self._handle, listener.user), limits=self._limits)
             acceptor = Acceptor(
-                listening=listen(listener.host, listener.port),
+                listening=listen(listener.host, listener.port, listener.network),
                 make=connections,
                 tls=listener.tls,
                 limiter=self._limiter,

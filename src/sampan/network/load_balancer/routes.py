@@ -120,6 +120,8 @@ class LoadBalancerRoutes:
 
 def route_addresses(bridge: str, desired: Mapping[str, str]) -> None:
     """Set the gateways of addresses on the machine. Blocks; raises OSError."""
+    if not desired and bridge not in [name for _, name in socket.if_nameindex()]:
+        return
     with netlink.opened() as link:
         index = socket.if_nametoindex(bridge)
         current = netlink.address_routes(link, index)

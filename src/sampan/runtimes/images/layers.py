@@ -30,6 +30,7 @@ from typing import IO, Final, cast
 import msgspec
 
 from sampan.api import limits
+from sampan.machinery.user_namespace import is_in_user_namespace
 from sampan.runtimes.images import tar_reader
 from sampan.runtimes.images.manifests import BadImage
 from sampan.runtimes.images.reference import is_digest
@@ -37,6 +38,8 @@ from sampan.runtimes.images.tar_reader import TarEntry, TarReader
 from sampan.runtimes.safe_paths import Root, UnsafePath, opened_root, remove_tree
 
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
+_OPAQUE_ATTRIBUTE, _USER_OPAQUE_ATTRIBUTE = "trusted.overlay.opaque", "user.overlay.opaque"
+"""The marker of overlayfs for a directory that hides the one below it: for root, and in a user namespace."""
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _CHUNK: Final = 1 << 20
 _MOST_REMEMBERED: Final = 100_000
@@ -196,6 +199,8 @@ class Unpacker:
     def __init__(self, root: Root) -> None:
         self._root = root
         self._is_privileged = os.geteuid() == 0
+        self._is_root = self._is_privileged and not is_in_user_namespace()
+        """Whether this process may create devices, and files of all owners."""
         self._times: dict[tuple[str, ...], float] = {}
         """Modification times of directories, which are set at the end, as each new entry changes the time of its
         directory."""
@@ -256,7 +261,7 @@ class Unpacker:
         elif kind == tar_reader.FIFO:
             os.mkfifo(name, dir_fd=parent)
         elif kind in (tar_reader.CHARACTER_DEVICE, tar_reader.BLOCK_DEVICE):
-            if not self._is_privileged:
+            if not self._is_root:
                 return
             _make_device(entry, parent, name)
         else:
@@ -276,7 +281,7 @@ class Unpacker:
     def _finish(self, parent: int, name: str, entry: TarEntry, parts: Sequence[str]) -> None:
         """Set owner, mode, extended attributes and time. The owner comes first, as chown clears the set-user-ID bit."""
         if self._is_privileged:
-            os.chown(name, entry.uid, entry.gid, dir_fd=parent, follow_symlinks=False)
+            self._set_owner(parent, name, entry)
         if entry.kind == tar_reader.SYMBOLIC_LINK:
             return
         os.chmod(name, entry.mode, dir_fd=parent)
@@ -287,8 +292,16 @@ class Unpacker:
         elif len(self._times) < _MOST_REMEMBERED:
             self._times[tuple(parts)] = entry.mtime
 
+    def _set_owner(self, parent: int, name: str, entry: TarEntry) -> None:
+        """Set the owner. An owner that the user namespace of this process lacks becomes root."""
+        try:
+            os.chown(name, entry.uid, entry.gid, dir_fd=parent, follow_symlinks=False)
+        except OSError as error:
+            if self._is_root or error.errno != errno.EINVAL:
+                raise
+
     def _attribute(self, path: str, name: str, value: bytes) -> None:
-        if name.startswith("trusted.overlay.") or "\0" in name:
+        if name.startswith(("trusted.overlay.", "user.overlay.")) or "\0" in name:
             return  # reserved for the overlayfs markers created here
         try:
             os.setxattr(path, name, value, follow_symlinks=False)
@@ -302,15 +315,26 @@ class Unpacker:
         where = _shown("/".join(parts))
         if name == _OPAQUE:
             self._whiteouts.opaque.append(where or ".")
-            if self._is_privileged:
-                os.setxattr(f"/proc/self/fd/{parent}", "trusted.overlay.opaque", b"y")
+            with self._refusals_allowed():
+                attribute = _OPAQUE_ATTRIBUTE if self._is_root else _USER_OPAQUE_ATTRIBUTE
+                os.setxattr(f"/proc/self/fd/{parent}", attribute, b"y")
             return
         hidden = name.removeprefix(_WHITEOUT)
         if not hidden or hidden in (".", ".."):
             raise BadImage(f"the layer has an entry {name!r}")
         self._whiteouts.removed.append(_shown(f"{where}/{hidden}" if where else hidden))
-        if self._is_privileged and _kind(parent, hidden) is None:
-            os.mknod(hidden, stat.S_IFCHR, 0, dir_fd=parent)
+        with self._refusals_allowed():
+            if _kind(parent, hidden) is None:
+                os.mknod(hidden, stat.S_IFCHR, 0, dir_fd=parent)
+
+    @contextlib.contextmanager
+    def _refusals_allowed(self) -> Iterator[None]:
+        """Ignore that a file system refuses the markers of overlayfs to users other than root."""
+        try:
+            yield
+        except OSError:
+            if self._is_root:
+                raise
 
     def _clear(self, parent: int, name: str, entry: TarEntry) -> None:
         """Remove an earlier entry of the same layer, unless both entries are directories."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from sampan.machinery.user_namespace import is_in_user_namespace
 from sampan.runtimes import kernel
 from sampan.runtimes.config import ContainerConfig, Mount
 from sampan.runtimes.contract import RuntimeFailure
@@ -37,6 +38,8 @@ def mount_overlay(layers: Sequence[Path], upper: Path, work: Path, target: Path)
     os.chown(upper, about.st_uid, about.st_gid)
     lower = ":".join(str(layer).replace(":", "\\:") for layer in reversed(layers))
     options = f"lowerdir={lower},upperdir={upper},workdir={work}"
+    if is_in_user_namespace():
+        options += ",userxattr"  # the default attributes are those of root of the machine
     if len(options.encode()) > _MOST_OPTIONS:
         raise RuntimeFailure("CreateContainerError", f"the image has too many layers ({len(layers)})")
     try:

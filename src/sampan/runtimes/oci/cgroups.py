@@ -38,6 +38,11 @@ def can_limit(controller: str) -> bool:
     return (_ROOT / controller).is_dir()
 
 
+def is_writable() -> bool:
+    """Whether this process may create cgroups. Without root it may not."""
+    return os.access(_ROOT if is_unified() else _ROOT / "memory", os.W_OK)
+
+
 def killed(cgroup: str) -> int:
     """Return the number of OOM kills in the cgroup."""
     if is_unified():

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sampan.machinery.user_namespace import is_in_user_namespace
 from sampan.runtimes import kernel
 from sampan.runtimes.contract import RuntimeFailure
 from sampan.runtimes.images.host import HostDirectory, HostRoot
@@ -29,6 +30,9 @@ def _mount_shown(host: HostRoot, shown: HostDirectory, directory: Path, root: Pa
     contains nothing but directories owned by root, so that the container can create files in them."""
     name = shown.target.strip("/")
     upper, work, target = directory / f"upper-{name}", directory / f"work-{name}", root / name
+    if is_in_user_namespace():  # the files have no owners there, and private ones are those of other users
+        mount_overlay([shown.source, shown.directories], upper, work, target)
+        return
     try:
         with _without_owners(shown.source, directory / f"lower-{name}", host.nobody) as lower:
             mount_overlay([lower, shown.directories], upper, work, target)

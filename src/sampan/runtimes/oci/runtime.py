@@ -14,6 +14,7 @@ import msgspec
 from sampan.api import limits
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.machinery.clock import Clock
+from sampan.machinery.user_namespace import is_group_mapped
 from sampan.runtimes import contract, kernel
 from sampan.runtimes.bandwidth import bandwidth_of
 from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig, Security, resolv_conf
@@ -41,7 +42,7 @@ from sampan.runtimes.oci.binary import OciBinary, last_logged_error
 from sampan.runtimes.oci.cgroups import OciUsage
 from sampan.runtimes.oci.commands import OciCommands
 from sampan.runtimes.oci.images import OciImages
-from sampan.runtimes.oci.spec import Around, container_spec, linux_resources, user
+from sampan.runtimes.oci.spec import TTY_GROUP, Around, container_spec, linux_resources, user
 from sampan.runtimes.oci.users import identity
 from sampan.runtimes.pod_state import PodState
 from sampan.runtimes.port_forward import connected
@@ -77,6 +78,8 @@ class OciRuntime(MonitoredRuntime):
         self._programs = {name: OciBinary(path, directory / "state" / name) for name, path in programs.items()}
         self._usual = next(iter(programs))
         self._usage = OciUsage(clock=clock)
+        self._has_cgroups = cgroups.is_writable()
+        """Without, containers are in the cgroup of this process and have no limits."""
         self._commands = OciCommands(directory=directory, records=self._records, monitor=self._monitor)
 
     @property
@@ -116,7 +119,7 @@ class OciRuntime(MonitoredRuntime):
         if config.handler and config.handler not in self._programs:
             raise UnknownHandler(config.handler)
         state = await self._renew(config)
-        state.sandbox.cgroup_parent = config.cgroup_parent or f"/sampan/{config.uid}"
+        state.sandbox.cgroup_parent = (config.cgroup_parent or f"/sampan/{config.uid}") if self._has_cgroups else ""
         state.sandbox.program = config.handler or self._usual
         self._records.save_sandbox(state.sandbox)
         try:
@@ -192,6 +195,8 @@ class OciRuntime(MonitoredRuntime):
             image, root = await asyncio.to_thread(self._images.mount, record, config, directory)
             record.stop_signal = config.stop_signal or image.stop_signal
             config = await asyncio.to_thread(self._images.with_volumes, record, config, directory)
+        if not self._has_cgroups:
+            config = replace(config, resources=Resources(oom_score_adjust=config.resources.oom_score_adjust))
         around = await asyncio.to_thread(self._around, pod, record, config, image, root)
         spec = container_spec(_with_allowed(config), pod.config, image, around)
         if config.cdi_devices:
@@ -239,6 +244,7 @@ class OciRuntime(MonitoredRuntime):
             cgroup=record.cgroup,
             files=files,
             identity=identity(config.security, image.user, root),
+            has_tty_group=is_group_mapped(TTY_GROUP),
             last_capability=int(_LATEST_CAPABILITY.read_text()),
             held_capabilities=kernel.held_capabilities(),
             seccomp=local,

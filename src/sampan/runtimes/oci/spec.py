@@ -15,7 +15,8 @@ from sampan.runtimes.oci.seccomp import default_profile
 from sampan.runtimes.oci.users import ContainerIdentity
 
 _PROPAGATION = {"private": "rprivate", "rslave": "rslave", "rshared": "rshared"}
-_TERMINALS = ("newinstance", "ptmxmode=0666", "mode=0620", "gid=5")
+_TERMINALS = ("nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620")
+TTY_GROUP = 5
 _DEVICES = (("null", 3), ("zero", 5), ("full", 7), ("random", 8), ("urandom", 9))
 
 
@@ -49,6 +50,8 @@ class Around:
     files: Sequence[Mount] = ()
     """Mounts of the sandbox: resolv.conf, hostname and /dev/shm."""
     identity: ContainerIdentity = field(default_factory=ContainerIdentity)
+    has_tty_group: bool = True
+    """Whether the group of terminals exists in the user namespace of Sampan."""
     last_capability: int = 40
     held_capabilities: int = ALL_CAPABILITIES_HELD
     """The bit set of Sampan's own capabilities, which are the only ones it can pass on."""
@@ -144,15 +147,17 @@ def _mounts(config: ContainerConfig, around: Around) -> list[dict[str, Any]]:
     mounts = [
         _mount("proc", "/proc", "proc", own),
         _mount("tmpfs", "/dev", "tmpfs", ["nosuid", "strictatime", "mode=755", "size=65536k"]),
-        _mount(
-            "devpts", "/dev/pts", "devpts", ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"]
-        ),
+        _mount("devpts", "/dev/pts", "devpts", _terminal_options(around)),
         _mount("mqueue", "/dev/mqueue", "mqueue", own),
         _mount("sysfs", "/sys", "sysfs", [*own, writable]),
         _mount("cgroup", "/sys/fs/cgroup", "cgroup", [*own, "relatime", writable]),
     ]
     named = sorted((*around.files, *config.mounts), key=lambda mount: mount.target.count("/"))
     return mounts + [_bind(mount) for mount in _last_of_each(named)]
+
+
+def _terminal_options(around: Around) -> list[str]:
+    return [*_TERMINALS, *([f"gid={TTY_GROUP}"] if around.has_tty_group else [])]
 
 
 def _last_of_each(mounts: Sequence[Mount]) -> list[Mount]:

@@ -1,0 +1,181 @@
+"""`sampan up` of a user who is not root: containers in a user namespace, and processes without isolation."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.cli.rootless import subordinate_range
+from sampan.machinery.user_namespace import is_in_user_namespace
+from sampan.network.nodes import bridge_of_nodes
+from tests.cli.command import Sampan, get
+from tests.ports import free_port
+
+USER = 65534
+NODE_PORT = 30487
+AS_USER = f"""
+if [ -n "$PYTHON" ] && ! setpriv --reuid {USER} --clear-groups --regid {USER} test -x "$PYTHON"; then
+    mount --bind "$PYTHON" "$PLACE" && mount -t tmpfs -o mode=755 none "$(echo "$PYTHON" | cut -d/ -f1-2)"
+    mkdir -p "$PYTHON" && mount --bind "$PLACE" "$PYTHON"
+fi
+cd / && exec setpriv --reuid {USER} --regid {USER} --clear-groups --inh-caps=-all "$@"
+"""
+"""Runs a command as another user, to whom it shows the directory with Python, which may be in the home of root."""
+SERVER = (
+    "import http.server as h\n"
+    "class H(h.BaseHTTPRequestHandler):\n"
+    "    def do_GET(self):\n"
+    "        self.send_response(200); self.end_headers(); self.wfile.write(b'hello')\n"
+    "h.HTTPServer(('', 8080), H).serve_forever()\n"
+)
+OBJECTS: list[dict[str, Any]] = [
+    {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web", "labels": {"app": "web"}},
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "containers": [
+                {
+                    "name": "web",
+                    "image": "sampan.local/host",
+                    "command": ["sh", "-c", f'id -u; exec python3 -c "{SERVER}"'],
+                    "readinessProbe": {"tcpSocket": {"port": 8080}, "periodSeconds": 1},
+                    "resources": {"limits": {"memory": "200Mi", "cpu": "1"}},
+                }
+            ],
+        },
+    },
+    {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web"},
+        "spec": {
+            "type": "NodePort",
+            "selector": {"app": "web"},
+            "ports": [{"port": 80, "targetPort": 8080, "nodePort": NODE_PORT}],
+        },
+    },
+]
+
+
+def can_run_rootless() -> bool:
+    programs = all(map(shutil.which, ("setpriv", "unshare", "nft"))) and (shutil.which("runc") or shutil.which("crun"))
+    return os.geteuid() == 0 and not is_in_user_namespace() and bool(programs)
+
+
+needs_users = pytest.mark.skipif(not can_run_rootless(), reason="needs root, setpriv, unshare, nft, and runc or crun")
+
+
+@pytest.fixture
+def sampan(tmp_path: Path) -> Iterator[Sampan]:
+    """`sampan` of another user."""
+    directory = Path(subprocess.run(["mktemp", "-d"], check=True, capture_output=True, text=True).stdout.strip())
+    directory.chmod(0o755)
+    home = directory / "home"
+    home.mkdir()
+    os.chown(home, USER, USER)
+    sampan = Sampan(home)
+    sampan.environment |= {"PYTHON": sys.base_prefix, "PLACE": str(tmp_path)}
+    sampan.prefix = ["unshare", "--mount", "--propagation", "private", "sh", "-c", AS_USER, "sh"]
+    yield sampan
+    sampan.run("down", "--delete")
+    shutil.rmtree(directory)
+
+
+def eventually(value: Any, timeout_s: float = 60) -> Any:
+    deadline = time.monotonic() + timeout_s
+    while not (result := value()):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    return result
+
+
+def processes_below(pid: int) -> list[int]:
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    children = [int(word) for word in path.read_text().split()] if path.exists() else []
+    return [*children, *(deeper for child in children for deeper in processes_below(child))]
+
+
+def start(sampan: Sampan, *words: str) -> None:
+    sampan("up", "--detach", "--secure-port", str(free_port()), *words)
+    manifest = sampan.home / "objects.json"
+    manifest.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": OBJECTS}))
+    sampan("kubectl", "create", "-f", str(manifest))
+    eventually(lambda: "1/1" in sampan.run("kubectl", "get", "pod", "web").stdout)
+
+
+@needs_users
+def test_containers_in_a_user_namespace(sampan: Sampan) -> None:
+    """Pods, logs, exec, services by name, the API from a pod, node ports of the machine: as for root."""
+    start(sampan)
+    assert "user namespace, as you are not root" in (sampan.folder() / "sampan.log").read_text()
+    assert sampan("kubectl", "logs", "web") == "0\n"
+    inside = "curl -sS -m 10 http://web.default/; echo; curl -sSk -m 10 -o /dev/null -w '%{http_code}' https://kubernetes/version"
+    eventually(lambda: sampan.run("kubectl", "exec", "web", "--", "sh", "-c", inside).stdout == "hello\n200")
+    assert get(f"http://127.0.0.1:{NODE_PORT}/") == (200, "hello")
+    outer = sampan.note()["pid"]
+    assert Path(f"/proc/{outer}").stat().st_uid in (0, USER)
+    inner = processes_below(outer)
+    assert sampan("down") == "sampan: stopped\n"
+    eventually(lambda: not [pid for pid in inner if Path(f"/proc/{pid}/exe").exists()])
+    assert bridge_of_nodes(sampan.folder() / "nodes") not in [name for _, name in socket.if_nameindex()]
+    assert sampan("down", "--delete") == "sampan: data removed\n"
+    assert not sampan.folder().exists()
+
+
+@needs_users
+def test_everything_ends_with_the_process_of_the_user(sampan: Sampan) -> None:
+    start(sampan)
+    outer = sampan.note()["pid"]
+    inner = processes_below(outer)
+    os.kill(outer, signal.SIGKILL)
+    eventually(lambda: not [pid for pid in inner if _is_alive(pid)])
+    assert bridge_of_nodes(sampan.folder() / "nodes") not in [name for _, name in socket.if_nameindex()]
+    assert "data removed" in sampan("down", "--delete")
+    assert not sampan.folder().exists()
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@needs_users
+def test_processes_without_isolation(sampan: Sampan) -> None:
+    """The userspace proxy serves the services."""
+    start(sampan, "--runtime", "process", "--nodes", "1")
+    assert get(f"http://127.0.0.1:{NODE_PORT}/") == (200, "hello")
+    address = json.loads(sampan("kubectl", "get", "service", "web", "-o", "json"))["spec"]["clusterIP"]
+    loopback = f"http://127.{address.partition('.')[2]}:10080/"
+    assert get(loopback) == (200, "hello")
+    assert sampan("down") == "sampan: stopped\n"
+
+
+@needs_users
+def test_doctor_checks_the_user_namespace(sampan: Sampan) -> None:
+    done = sampan.run("doctor")
+    assert "warning: root: not root: nodes run in a user namespace" in done.stdout
+    assert "limits of CPU, memory and processes are not enforced" in done.stdout
+    assert "nft works" in done.stdout
+
+
+def test_ranges_of_subordinate_ids(tmp_path: Path) -> None:
+    file = tmp_path / "subuid"
+    file.write_text(f"somebody:100000:65536\n{USER}:200000:1000\n")
+    assert subordinate_range(str(file), USER) == (200000, 1000)
+    assert subordinate_range(str(file), 4711) is None
+    assert subordinate_range(str(tmp_path / "missing"), USER) is None
