@@ -34,8 +34,8 @@ BANNED_MODULES = frozenset({
     "words",
 })
 NOUNS_IN_ING = frozenset({
-    "accounting", "autoscaling", "binding", "encoding", "housekeeping", "mapping", "missing", "ring", "routing",
-    "scheduling", "signing", "streaming", "string", "testing", "waiting",
+    "accounting", "autoscaling", "binding", "encoding", "housekeeping", "mapping", "missing", "ring", "rolling",
+    "routing", "scheduling", "signing", "streaming", "string", "testing", "waiting",
 })
 # fmt: on
 """Endings in -ing that modules may have; other gerunds are no nouns."""

@@ -54,7 +54,8 @@ class KubectlCommand(click.Command):
             ctx.exit()
         for text in parsed.deprecations:
             click.echo(text, err=True)
-        ctx.meta[ARGS_BEFORE_DASH], ctx.meta[CHANGED_FLAGS] = parsed.args_before_dash, frozenset(parsed.values)
+        self._check_required(parsed.values)
+        ctx.meta[ARGS_BEFORE_DASH], ctx.meta[CHANGED_FLAGS] = parsed.args_before_dash, tuple(parsed.values)
         ctx.params |= self._own_values(parsed.values)
         for param in self.params:
             if isinstance(param, click.Argument):
@@ -62,6 +63,13 @@ class KubectlCommand(click.Command):
         ctx.obj = Factory({option.name or "": _value(option, parsed.values) for option in GLOBAL_OPTIONS})
         ctx.args = []
         return []
+
+    def _check_required(self, values: Mapping[str, Any]) -> None:
+        options = [param for param in self.params if isinstance(param, click.Option) and param.required]
+        missing = sorted(max(option.opts, key=len)[2:] for option in options if option.name not in values)
+        if missing:
+            names = ", ".join(f'"{name}"' for name in missing)
+            raise KubectlError(f"required flag(s) {names} not set")
 
     def _own_values(self, values: Mapping[str, Any]) -> dict[str, Any]:
         options = [param for param in self.params if isinstance(param, click.Option) and param.expose_value]

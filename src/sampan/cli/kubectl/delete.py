@@ -2,66 +2,48 @@
 
 from __future__ import annotations
 
-import time
+import sys
 from typing import Any
 
 import click
 
-from sampan.cli.failures import CliError
-from sampan.cli.kubectl.command import KubectlCommand
-from sampan.cli.kubectl.errors import ErrorAggregate
+from sampan.cli.kubectl.command import CHANGED_FLAGS, KubectlCommand
+from sampan.cli.kubectl.deletion import Deletion, cascade_policy, deletion_options, wait_until_deleted
+from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
 from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.flag_parser import DURATION
-from sampan.cli.kubectl.options import filename_flags, filename_options
-from sampan.cli.kubectl.session import ServerError, Session
-from sampan.cli.kubectl.targets import MISSING_RESOURCE, ResourceInfo
+from sampan.cli.kubectl.options import (
+    all_namespaces_option,
+    dry_run_of,
+    dry_run_option,
+    field_selector_option,
+    filename_flags,
+    filename_options,
+    selector_option,
+)
+from sampan.cli.kubectl.raw_request import check_raw_flags, send_raw
+from sampan.cli.kubectl.session import ServerError
+from sampan.cli.kubectl.targets import ResourceInfo
 
-_POLICIES = {"background": "Background", "foreground": "Foreground", "orphan": "Orphan"}
-_LOOK_EVERY_S = 0.1
 _FORCED = (
-    "Warning: Immediate deletion does not wait for confirmation that the running resource has been terminated. The "
-    "resource may continue to run on the cluster indefinitely."
+    "Immediate deletion does not wait for confirmation that the running resource has been terminated. The resource may "
+    "continue to run on the cluster indefinitely."
 )
 
 
 @click.command("delete", cls=KubectlCommand)
 @click.argument("words", nargs=-1)
 @filename_options("to delete")
-@click.option("-l", "--selector", default="", help="Label selector of the objects to delete.")
-@click.option("--all", "everything", is_flag=True, help="Delete all objects of the given kinds in the namespace.")
-@click.option(
-    "--grace-period",
-    type=click.INT,
-    default=-1,
-    help="Seconds that a pod gets to terminate; -1 uses the grace period of the object.",
-)
-@click.option(
-    "--force",
-    is_flag=True,
-    help="Remove the object from the API immediately, without waiting for the kubelet's confirmation.",
-)
+@selector_option()
+@field_selector_option()
+@click.option("--all", "selects_all", is_flag=True, help="Delete all objects of the types in the namespace.")
+@all_namespaces_option()
+@deletion_options(waits=True)
 @click.option("--now", is_flag=True, help="Signal termination at once; the same as --grace-period=1.")
-@click.option(
-    "--cascade",
-    default="background",
-    is_flag=False,
-    flag_value="background",
-    metavar="POLICY",
-    show_default=True,
-    help="What happens to dependents of the deleted objects: background, orphan or foreground deletion.",
-)
-@click.option(
-    "--wait", is_flag=True, default=True, help="Wait until the objects are gone before returning. True by default."
-)
 @click.option("--ignore-not-found", is_flag=True, help="Treat an object that does not exist as success.")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    default=0.0,
-    type=DURATION,
-    metavar="TIME",
-    help="How long to wait for the deletion, for example 30s; 0 waits without limit.",
-)
+@click.option("-o", "--output", default="", metavar="name", help="With name, print only the names.")
+@click.option("--raw", default="", metavar="PATH", help="Path of the server to send a DELETE request to.")
+@click.option("-i", "--interactive", is_flag=True, help="Ask for confirmation before the deletion.")
+@dry_run_option()
 @click.pass_obj
 def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
     """Delete objects by name, label selector or file.
@@ -72,58 +54,102 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
       sampan kubectl delete pods -l app=web
       sampan kubectl delete -f FILE
     """
-    files = filename_flags(options)
-    if not (words or files):
-        raise CliError(MISSING_RESOURCE)
-    session, errors = factory.session, ErrorAggregate()
-    if options["force"] and options["grace_period"] <= 0:
-        click.echo(_FORCED, err=True)
+    policy = cascade_policy(options["cascade"])
+    grace_period = _grace_period(options)
+    dry_run, files = dry_run_of(options), filename_flags(options)
     builder = factory.resources(
-        words=words, files=files, selector=options["selector"], selects_all=options["everything"], fetches=False
+        words=words,
+        files=files,
+        selector=options["selector"],
+        field_selector=options["field_selector"],
+        selects_all=options["selects_all"],
+        all_namespaces=options["all_namespaces"],
+        fetches=False,
     )
-    deleted: list[ResourceInfo] = []
-    for info in builder.infos(errors):
+    if not options["raw"]:
+        builder.check()
+    _check_flags(options, grace_period)
+    if options["raw"]:
+        check_raw_flags(options, files, needs_file=False)
+        send_raw(factory.session, "DELETE", options["raw"], files.files[0] if files.files else "")
+        return
+    errors = ErrorAggregate()
+    infos = builder.infos(errors)
+    if options["interactive"]:
+        preview = list(infos)
+        errors.raise_any()
+        if not preview:
+            click.echo("No resources found")
+            return
+        if not _is_confirmed(preview):
+            click.echo("deletion is cancelled")
+            return
+        infos = iter(preview)
+    deletion = Deletion(
+        session=factory.session,
+        policy=policy,
+        grace_period=grace_period,
+        dry_run=dry_run,
+        is_short=options["output"] == "name",
+    )
+    _delete(factory, deletion, infos, errors, options)
+
+
+def _grace_period(options: dict[str, Any]) -> int:
+    grace_period: int = options["grace_period"]
+    if options["now"]:
+        if grace_period != -1:
+            raise KubectlError("--now and --grace-period cannot be specified together")
+        grace_period = 1
+    if grace_period == 0 and not options["force"]:
+        return 1
+    return 0 if options["force"] and grace_period < 0 else grace_period
+
+
+def _check_flags(options: dict[str, Any], grace_period: int) -> None:
+    output = options["output"]
+    if output not in ("", "name"):
+        raise KubectlError(f"unexpected -o output mode: {output}. We only support '-o name'")
+    for name in ("selector", "field_selector"):
+        if options["selects_all"] and options[name]:
+            raise KubectlError(f"cannot set --all and --{name.replace('_', '-')} at the same time")
+    if options["force"] and grace_period == 0:
+        click.echo(f"Warning: {_FORCED}", err=True)
+    elif options["force"] and grace_period > 0:
+        raise KubectlError("--force and --grace-period greater than 0 cannot be specified together")
+
+
+def _is_confirmed(infos: list[ResourceInfo]) -> bool:
+    click.echo(f"You are about to delete the following {len(infos)} resource(s):")
+    for info in infos:
+        click.echo(info.qualified_name)
+    click.echo("Do you want to continue? (y/N): ", nl=False)
+    return sys.stdin.readline().strip().lower() == "y"
+
+
+def _delete(factory: Factory, deletion: Deletion, infos: Any, errors: ErrorAggregate, options: dict[str, Any]) -> None:
+    changed = click.get_current_context().meta[CHANGED_FLAGS]
+    is_selection = options["selects_all"] or options["selector"] or options["field_selector"]
+    ignores = options["ignore_not_found"] or (is_selection and "ignore_not_found" not in changed)
+    warns = factory.has_namespace_flag and not options["all_namespaces"]
+    deleted: list[tuple[ResourceInfo, str]] = []
+    count = 0
+    for info in infos:
+        count += 1
+        if warns and not info.kind.is_namespaced:
+            text = "deleting cluster-scoped resources, not scoped to the provided namespace"
+            click.echo(f"Warning: {text}", err=True)
+            warns = False
         try:
-            session.send("DELETE", info.path, body=_delete_options(options))
+            deleted.append((info, deletion.delete(info)))
         except ServerError as error:
-            if not (options["ignore_not_found"] and error.is_not_found):
-                errors.add(error.about(f'error when deleting "{info.source}"') if info.source else error)
-            continue
-        verb = "force deleted" if options["force"] else "deleted"
-        where = f" from {info.namespace} namespace" if info.namespace else ""
-        click.echo(f'{info.kind.qualified} "{info.name}" {verb}{where}')
-        deleted.append(info)
-    if not (deleted or errors or options["ignore_not_found"]):
+            if not (ignores and error.is_not_found):
+                errors.add(error)
+    if errors:
+        errors.raise_any()
+    if not count:
         click.echo("No resources found")
-    if options["wait"]:
-        _wait(session, deleted, options["timeout_s"])
-    errors.raise_any()
-
-
-def _delete_options(options: dict[str, Any]) -> dict[str, Any]:
-    grace = 0 if options["force"] and options["grace_period"] < 0 else 1 if options["now"] else options["grace_period"]
-    body: dict[str, Any] = {
-        "kind": "DeleteOptions",
-        "apiVersion": "v1",
-        "propagationPolicy": _POLICIES[options["cascade"]],
-    }
-    return body | ({"gracePeriodSeconds": grace} if grace >= 0 else {})
-
-
-def _wait(session: Session, infos: list[ResourceInfo], timeout_s: float) -> None:
-    deadline = time.monotonic() + timeout_s if timeout_s > 0 else None
-    for target in infos:
-        while _is_there(session, target):
-            if deadline is not None and time.monotonic() > deadline:
-                raise CliError(f"timed out waiting for the condition on {target.kind.plural}/{target.name}")
-            time.sleep(_LOOK_EVERY_S)
-
-
-def _is_there(session: Session, target: ResourceInfo) -> bool:
-    try:
-        session.get(target.path)
-    except ServerError as error:
-        if error.error.reason == "NotFound":
-            return False
-        raise
-    return True
+        return
+    if options["wait"] and deletion.dry_run == "none":
+        wait_until_deleted(factory.session, deleted, options["timeout_s"], errors)
+        errors.raise_any()

@@ -144,7 +144,7 @@ class ResourceBuilder:
 
     def infos(self, errors: ErrorAggregate | None = None) -> Iterator[ResourceInfo]:
         """Yield the resources. With `errors`, those that cannot be read are added there and others follow."""
-        self._check()
+        self.check()
         if self._files:
             yield from self._of_files(errors)
         elif self._is_selection():
@@ -165,7 +165,7 @@ class ResourceBuilder:
 
     def targets(self) -> list[ResourceTarget]:
         """Return the types and names of the words, without requests for objects."""
-        self._check()
+        self.check()
         if any("/" in word for word in self._words):
             return [ResourceTarget(info.kind, [info.name]) for info in self._named()]
         return [ResourceTarget(kind, list(self._words[1:])) for kind in self._types()]
@@ -180,7 +180,8 @@ class ResourceBuilder:
         is_type_alone = len(self._words) == 1 and "/" not in self._words[0]
         return bool(self._selector or self._field_selector or self._selects_all or (self._allows_all and is_type_alone))
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise KubectlError for words, files and selectors that exclude each other."""
         if self._is_local and not self._files:
             raise KubectlError(_LOCAL_WITHOUT_FILES)
         slashed = ["/" in word for word in self._words]

@@ -1,0 +1,98 @@
+"""`kubectl annotate`: change the annotations of objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
+from sampan.cli.kubectl.factory import Factory
+from sampan.cli.kubectl.metadata_change import (
+    changed_value,
+    metadata_options,
+    print_entries,
+    selected_infos,
+    send_change,
+)
+from sampan.cli.kubectl.object_writer import CHANGE_CAUSE, ObjectWriter, ResultPrinter
+from sampan.cli.kubectl.options import dry_run_of, filename_flags
+from sampan.cli.kubectl.pairs import parse_pairs, split_pairs
+
+
+@click.command("annotate", cls=KubectlCommand)
+@metadata_options("annotation", "kubectl-annotate")
+@click.pass_obj
+def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+    """Change the annotations of objects.
+
+    \b
+    Examples:
+      sampan kubectl annotate pod NAME description='my frontend'
+      sampan kubectl annotate pod NAME description-
+    """
+    dry_run, printer = dry_run_of(options), ResultPrinter(options)
+    resources, pairs = split_pairs(words, "annotation")
+    added, removed = parse_pairs(pairs, "annotation", allows_removal=True)
+    _check_flags(resources, added, removed, options, dry_run)
+    errors = ErrorAggregate()
+    infos, is_single = selected_infos(factory, resources, options, errors)
+    is_local = dry_run == "client" or options["local"] or options["lists"]
+    for info in infos:
+        with errors.collect():
+            current = info.value["metadata"].get("annotations") or {}
+            annotations = changed_annotations(current, added, removed, overwrite=options["overwrite"])
+            value = changed_value(info.value, "annotations", annotations, options["resource_version"])
+            if not is_local:
+                writer = ObjectWriter(session=factory.session, field_manager=options["field_manager"], dry_run=dry_run)
+                value = send_change(writer, info, value, options)
+            if options["lists"]:
+                print_entries(info, value, "annotations", is_single=is_single)
+            else:
+                printer.print(value, "annotated")
+    errors.raise_any()
+
+
+def _check_flags(
+    resources: Sequence[str],
+    added: dict[str, str],
+    removed: Sequence[str],
+    options: dict[str, Any],
+    dry_run: str,
+) -> None:
+    if options["lists"] and options["output"]:
+        raise KubectlError("--list and --output may not be specified together")
+    for name in ("selector", "field_selector"):
+        if options["selects_all"] and options[name]:
+            raise KubectlError(f"cannot set --all and --{name.replace('_', '-')} at the same time")
+    files = filename_flags(options)
+    if not options["local"]:
+        if not (resources or files):
+            raise KubectlError("one or more resources must be specified as <resource> <name> or <resource>/<name>")
+    elif dry_run == "server":
+        raise KubectlError("cannot specify --local and --dry-run=server - did you mean --dry-run=client?")
+    elif resources:
+        raise KubectlError("can only use local files by -f rsrc.yaml or --filename=rsrc.json when --local=true is set")
+    elif not files:
+        raise KubectlError("one or more files must be specified as -f rsrc.yaml or --filename=rsrc.json")
+    if not (added or removed or options["lists"]):
+        raise KubectlError("at least one annotation update is required")
+    if both := [key for key in removed if key in added]:
+        keys = ", ".join(both)
+        raise KubectlError(f"can not both modify and remove the following annotation(s) in the same command: {keys}")
+
+
+def changed_annotations(
+    current: dict[str, str], added: dict[str, str], removed: Sequence[str], *, overwrite: bool
+) -> dict[str, str]:
+    """Return the annotations after the change. The change cause may always be overwritten."""
+    clashes = [
+        f"'{key}' already has a value ({current[key]})"
+        for key, value in added.items()
+        if key != CHANGE_CAUSE and key in current and current[key] != value
+    ]
+    if clashes and not overwrite:
+        raise KubectlError(f"--overwrite is false but found the following declared annotation(s): {'; '.join(clashes)}")
+    return {key: value for key, value in {**current, **added}.items() if key not in removed}

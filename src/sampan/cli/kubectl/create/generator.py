@@ -1,0 +1,113 @@
+"""What all generators of `kubectl create` share: their flags, the request and the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from sampan.cli.kubectl.command import ARGS_BEFORE_DASH, KubectlCommand
+from sampan.cli.kubectl.errors import KubectlError, UsageError
+from sampan.cli.kubectl.factory import Factory
+from sampan.cli.kubectl.last_applied import with_last_applied
+from sampan.cli.kubectl.object_writer import ObjectWriter, ResultPrinter, save_config_option
+from sampan.cli.kubectl.options import (
+    Decorator,
+    dry_run_of,
+    dry_run_option,
+    field_manager_option,
+    output_options,
+    validate_option,
+    validation_of,
+)
+from sampan.cli.kubectl.session import ServerError
+from sampan.cli.kubectl.targets import ResourceInfo
+
+Generate = Callable[..., dict[str, Any]]
+
+
+def generator_command(
+    name: str,
+    *options: Decorator,
+    help: str,
+    failure: str | None = None,
+    aliases: Sequence[str] = (),
+    takes_command: bool = False,
+    needs_factory: bool = False,
+) -> Callable[[Generate], KubectlCommand]:
+    """Make a command of a function from a name, a namespace and the command's own flags to an object.
+
+    `failure` precedes the message of a failed request; without it, the server's error is printed as it is. With
+    `takes_command`, words after the name are the parameter `command`; with `needs_factory`, the function gets the
+    factory as the parameter `factory`.
+    """
+
+    def decorate(generate: Generate) -> KubectlCommand:
+        @click.pass_obj
+        def run(factory: Factory, /, words: tuple[str, ...], **flags: Any) -> None:
+            object_name = name_of_words(words)
+            own = {key: flag for key, flag in flags.items() if key not in _SHARED}
+            own |= {"command": words[1:]} if takes_command else {}
+            own |= {"factory": factory} if needs_factory else {}
+            dry_run, printer = dry_run_of(flags), ResultPrinter(flags)
+            validation = validation_of(flags)
+            if not object_name and name not in _NAMELESS:
+                raise KubectlError("name must be specified")
+            value = generate(object_name, factory.flags.get("namespace") or "", **own)
+            if flags["save_config"]:
+                value = with_last_applied(value)
+            if dry_run != "client":
+                writer = ObjectWriter(
+                    session=factory.session,
+                    field_manager=flags["field_manager"],
+                    dry_run=dry_run,
+                    validation=validation,
+                )
+                value = _create(factory, writer, value, failure)
+            printer.print(value, "created")
+
+        decorated: Callable[..., Any] = run
+        for option in reversed((*options, *_shared_options())):
+            decorated = option(decorated)
+        decorated = click.argument("words", nargs=-1)(decorated)
+        return click.command(name, cls=KubectlCommand, help=help, aliases=aliases)(decorated)
+
+    return decorate
+
+
+_SHARED = frozenset(
+    ("output", "template", "allow_missing_template_keys", "show_managed_fields", "save_config", "validate")
+) | {"dry_run", "field_manager"}
+_NAMELESS = frozenset(("deployment", "job", "cronjob", "clusterip", "nodeport", "loadbalancer", "externalname"))
+"""Commands of kubectl that leave the check of an empty name to the server."""
+
+
+def _shared_options() -> tuple[Decorator, ...]:
+    return (
+        output_options(),
+        save_config_option(),
+        validate_option(),
+        dry_run_option(),
+        field_manager_option("kubectl-create"),
+    )
+
+
+def name_of_words(words: Sequence[str]) -> str:
+    """Return the only word before `--`."""
+    before_dash = click.get_current_context().meta[ARGS_BEFORE_DASH]
+    count = len(words) if before_dash == -1 else before_dash
+    if count != 1:
+        raise UsageError(f"exactly one NAME is required, got {count}")
+    return words[0]
+
+
+def _create(factory: Factory, writer: ObjectWriter, value: dict[str, Any], failure: str | None) -> dict[str, Any]:
+    kind = factory.kinds.of(value["apiVersion"], value["kind"])
+    info = ResourceInfo(kind, factory.namespace if kind.is_namespaced else "", value["metadata"].get("name", ""))
+    try:
+        return writer.create(info, value)
+    except ServerError as error:
+        if failure is None:
+            raise
+        raise KubectlError(f"{failure} {error.error.message}") from None

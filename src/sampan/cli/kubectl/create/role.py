@@ -1,0 +1,63 @@
+"""`kubectl create role`: a Role with rules for resources."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from sampan.cli.failures import CliError
+from sampan.cli.kubectl.create.generated import RBAC_GROUP, metadata
+from sampan.cli.kubectl.create.generator import generator_command
+from sampan.cli.kubectl.create.policy_rules import (
+    Resolve,
+    check_resources,
+    parse_resources,
+    policy_rules,
+    resolver,
+    unique_verbs,
+)
+from sampan.cli.kubectl.flag_parser import STRING_SLICE
+
+
+def role(
+    name: str,
+    namespace: str = "",
+    *,
+    verb: Sequence[str],
+    resource: Sequence[str],
+    resource_name: Sequence[str] = (),
+    resolve: Resolve,
+) -> dict[str, Any]:
+    verbs, resources = unique_verbs(verb), parse_resources(resource)
+    if not verbs:
+        raise CliError("at least one verb must be specified")
+    if not resources:
+        check_resources(verbs, (), resolve)
+        raise CliError("at least one resource must be specified")
+    check_resources(verbs, resources, resolve)
+    return {
+        "kind": "Role",
+        "apiVersion": f"{RBAC_GROUP}/v1",
+        "metadata": metadata(name, namespace),
+        "rules": policy_rules(verbs, resources, resource_name, (), resolve),
+    }
+
+
+command = generator_command(
+    "role",
+    click.option(
+        "--verb", multiple=True, type=STRING_SLICE, metavar="VERB,...", help="Verbs that the rules allow; repeatable."
+    ),
+    click.option(
+        "--resource",
+        multiple=True,
+        type=STRING_SLICE,
+        metavar="RESOURCE[.GROUP][/SUBRESOURCE],...",
+        help="Resources of the rules; repeatable.",
+    ),
+    click.option("--resource-name", multiple=True, metavar="NAME", help="Only objects of this name; repeatable."),
+    help="Create a role with rules for resources.",
+    needs_factory=True,
+)(lambda name, namespace, factory, **flags: role(name, namespace, **flags, resolve=resolver(factory)))

@@ -1,0 +1,122 @@
+"""`kubectl label`: change the labels of objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from sampan.api import names
+from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
+from sampan.cli.kubectl.factory import Factory
+from sampan.cli.kubectl.flag_parser import quoted
+from sampan.cli.kubectl.metadata_change import (
+    changed_value,
+    metadata_options,
+    print_entries,
+    selected_infos,
+    send_change,
+)
+from sampan.cli.kubectl.object_writer import ObjectWriter, ResultPrinter
+from sampan.cli.kubectl.options import dry_run_of, filename_flags
+from sampan.cli.kubectl.pairs import split_pairs
+
+
+@click.command("label", cls=KubectlCommand)
+@metadata_options("label", "kubectl-label")
+@click.pass_obj
+def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+    """Change the labels of objects.
+
+    \b
+    Examples:
+      sampan kubectl label pod NAME tier=web
+      sampan kubectl label pods --all tier-
+    """
+    dry_run = dry_run_of(options)
+    resources, pairs = split_pairs(words, "label")
+    added, removed = parse_labels(pairs)
+    _check_flags(resources, bool(added or removed), options, dry_run)
+    printer = ResultPrinter(options)
+    errors = ErrorAggregate()
+    infos, is_single = selected_infos(factory, resources, options, errors)
+    is_local = dry_run == "client" or options["local"] or options["lists"]
+    for info in infos:
+        with errors.collect():
+            current = info.value["metadata"].get("labels") or {}
+            if not is_local:
+                for key in removed:
+                    if key not in current:
+                        click.echo(f"label {quoted(key)} not found.")
+            operation, labels = changed_labels(current, added, removed, overwrite=options["overwrite"])
+            value = changed_value(info.value, "labels", labels, options["resource_version"])
+            if not is_local and operation != "not labeled":
+                writer = ObjectWriter(session=factory.session, field_manager=options["field_manager"], dry_run=dry_run)
+                send_change(writer, info, value, options)
+            if options["lists"]:
+                print_entries(info, value, "labels", is_single=is_single)
+            else:
+                printer.print(value, operation)
+    errors.raise_any()
+
+
+def _check_flags(resources: Sequence[str], has_change: bool, options: dict[str, Any], dry_run: str) -> None:
+    if options["lists"] and options["output"]:
+        raise KubectlError("--list and --output may not be specified together")
+    for name in ("selector", "field_selector"):
+        if options["selects_all"] and options[name]:
+            raise KubectlError(f"cannot set --all and --{name.replace('_', '-')} at the same time")
+    files = filename_flags(options)
+    if options["local"]:
+        if dry_run == "server":
+            raise KubectlError("cannot specify --local and --dry-run=server - did you mean --dry-run=client?")
+        if resources:
+            raise KubectlError(
+                "can only use local files by -f pod.yaml or --filename=pod.json when --local=true is set"
+            )
+        if not files:
+            raise KubectlError("one or more files must be specified as -f pod.yaml or --filename=pod.json")
+    elif not (resources or files):
+        raise KubectlError("one or more resources must be specified as <resource> <name> or <resource>/<name>")
+    if not (has_change or options["lists"]):
+        raise KubectlError("at least one label update is required")
+
+
+def parse_labels(pairs: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Parse KEY=VALUE and KEY-. Raise KubectlError for a value that is not valid."""
+    added: dict[str, str] = {}
+    removed: list[str] = []
+    for pair in pairs:
+        if "=" not in pair:
+            removed.append(pair[:-1])
+            continue
+        if pair.count("=") != 1:
+            raise KubectlError(f"invalid label spec: {pair}")
+        key, _, value = pair.partition("=")
+        if errors := names.label_value(value):
+            raise KubectlError(f"invalid label value: {quoted(pair)}: {';'.join(errors)}")
+        added[key] = value
+    if any(key in added for key in removed):
+        raise KubectlError("can not both modify and remove a label in the same command")
+    return added, removed
+
+
+def changed_labels(
+    current: dict[str, str], added: dict[str, str], removed: Sequence[str], *, overwrite: bool
+) -> tuple[str, dict[str, str]]:
+    """Return the operation that kubectl reports, and the labels after it."""
+    if not overwrite:
+        clashes = [
+            f"'{key}' already has a value ({current[key]}), and --overwrite is false"
+            for key, value in added.items()
+            if key in current and current[key] != value
+        ]
+        if clashes:
+            raise KubectlError(clashes[0] if len(clashes) == 1 else f"[{', '.join(clashes)}]")
+    is_added = any(current.get(key) != value for key, value in added.items())
+    is_removed = any(key in current for key in removed)
+    labels = {key: value for key, value in {**current, **added}.items() if key not in removed}
+    operations = {(True, True): "modified", (True, False): "labeled", (False, True): "unlabeled"}
+    return operations.get((is_added, is_removed), "not labeled"), labels

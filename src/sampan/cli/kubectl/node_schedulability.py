@@ -1,0 +1,56 @@
+"""Cordon and uncordon nodes, for the commands of these names and for `drain` (`kubectl/pkg/cmd/drain`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from sampan.cli.kubectl.command import CHANGED_FLAGS
+from sampan.cli.kubectl.errors import UsageError
+from sampan.cli.kubectl.factory import Factory
+from sampan.cli.kubectl.object_writer import STRATEGIC, ObjectWriter
+from sampan.cli.kubectl.session import ServerError
+from sampan.cli.kubectl.targets import ResourceInfo
+
+_SUFFIXES = {"client": " (dry run)", "server": " (server dry run)"}
+
+
+def selected_nodes(
+    factory: Factory, name: str, words: Sequence[str], selector: str, chunk_size: int = 0
+) -> list[ResourceInfo]:
+    """Return the nodes of the words or of the selector. `name` is that of the command, for its errors."""
+    changed = click.get_current_context().meta[CHANGED_FLAGS]
+    if not words and "selector" not in changed:
+        raise UsageError(f"USAGE: {name} NODE [flags]")
+    if words and selector:
+        raise UsageError("error: cannot specify both a node name and a --selector option")
+    types = ["nodes"] if not words else [word if "/" in word else f"nodes/{word}" for word in words]
+    return list(
+        factory.resources(
+            words=types, selector=selector, selects_all=not (words or selector), chunk_size=chunk_size
+        ).infos()
+    )
+
+
+def set_schedulable(factory: Factory, nodes: Sequence[ResourceInfo], *, is_cordoned: bool, dry_run: str) -> None:
+    """Cordon or uncordon nodes and report each. An error of one node is printed, and the others follow."""
+    verb = "cordon" if is_cordoned else "uncordon"
+    writer = ObjectWriter(session=factory.session, dry_run=dry_run)
+    for node in nodes:
+        operation = f"{verb}ed"
+        if bool((node.value.get("spec") or {}).get("unschedulable")) == is_cordoned:
+            operation = f"already {operation}"
+        elif dry_run != "client":
+            patch: dict[str, Any] = {"spec": {"unschedulable": True if is_cordoned else None}}
+            try:
+                writer.patch(node, patch, STRATEGIC)
+            except ServerError as error:
+                click.echo(f'error: unable to {verb} node "{node.name}": {error.error.message}', err=True)
+                continue
+        report_node(node, operation, dry_run)
+
+
+def report_node(node: ResourceInfo, operation: str, dry_run: str) -> None:
+    click.echo(f"{node.qualified_name} {operation}{_SUFFIXES.get(dry_run, '')}")

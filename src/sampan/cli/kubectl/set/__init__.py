@@ -1,0 +1,91 @@
+"""`kubectl set`: change a feature of objects, one module per feature."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from sampan.cli.kubectl.command import KubectlGroup
+from sampan.cli.kubectl.errors import KubectlError
+from sampan.cli.kubectl.factory import Factory
+from sampan.cli.kubectl.options import (
+    Decorator,
+    dry_run_option,
+    field_manager_option,
+    filename_flags,
+    filename_options,
+    output_options,
+    selector_option,
+)
+from sampan.cli.kubectl.targets import ResourceInfo
+
+FEATURES = {
+    "env": ("env", ()),
+    "image": ("image", ()),
+    "resources": ("resources", ()),
+    "selector": ("selector", ()),
+    "serviceaccount": ("service_account", ("sa",)),
+    "subject": ("subject", ()),
+}
+"""The module and the aliases of each feature."""
+LOCAL_WITHOUT_FILES = """\
+error: you must specify resources by --filename when --local is set.
+Example resource specifications include:
+   '-f rsrc.yaml'
+   '--filename=rsrc.json'"""
+
+
+class SetGroup(KubectlGroup):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(FEATURES)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        for command_name, (module, aliases) in FEATURES.items():
+            if name == command_name or name in aliases:
+                feature: click.Command = import_module(f"sampan.cli.kubectl.set.{module}").command
+                return feature
+        return None
+
+
+command = SetGroup("set", help="Change a feature of objects: environment, image, resources, selector and so on.")
+
+
+def set_options(*, has_selector: bool = True) -> Decorator:
+    """The flags that all features share."""
+    options: list[Decorator] = [
+        click.argument("words", nargs=-1),
+        output_options(),
+        filename_options("to change"),
+        click.option("--all", "selects_all", is_flag=True, help="Select all objects of the types in the namespace."),
+        click.option("--local", is_flag=True, help="Change the content of the file, not the object on the server."),
+        dry_run_option(),
+        field_manager_option("kubectl-set"),
+    ]
+    if has_selector:
+        options.append(selector_option())
+
+    def decorate(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def selected_objects(factory: Factory, words: Sequence[str], options: Mapping[str, Any]) -> list[ResourceInfo]:
+    """Return the objects of the words, or those of the files. An error of one ends the command."""
+    is_local = options["local"]
+    if is_local and words:
+        raise KubectlError(LOCAL_WITHOUT_FILES)
+    builder = factory.resources(
+        words=words,
+        files=filename_flags(options),
+        selector="" if is_local else options.get("selector", ""),
+        allows_all=options["selects_all"],
+        is_local=is_local,
+        fetches_latest=not is_local,
+    )
+    return list(builder.infos())

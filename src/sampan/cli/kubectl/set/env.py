@@ -1,0 +1,215 @@
+"""`kubectl set env`: change the environment of containers."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from sampan.api import names
+from sampan.cli.failures import CliError
+from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
+from sampan.cli.kubectl.factory import Factory
+from sampan.cli.kubectl.flag_parser import STRING_SLICE, quoted
+from sampan.cli.kubectl.object_writer import STRATEGIC, ObjectWriter, ResultPrinter
+from sampan.cli.kubectl.options import dry_run_of, filename_flags
+from sampan.cli.kubectl.pod_template import (
+    ObjectChangeError,
+    check_local,
+    computed_patches,
+    containers_of,
+    pod_spec_of,
+    warn,
+)
+from sampan.cli.kubectl.session import ServerError
+from sampan.cli.kubectl.set import selected_objects, set_options
+from sampan.cli.kubectl.set.env_references import EnvReferences, reference_text
+from sampan.cli.kubectl.targets import ResourceInfo
+
+Variable = dict[str, Any]
+_is_variable = re.compile(r".+=.*", re.DOTALL).fullmatch
+
+
+@click.command("env", cls=KubectlCommand)
+@set_options()
+@click.option("-c", "--containers", default="*", metavar="NAME", help="Containers to change; may contain asterisks.")
+@click.option("--from", "source", default="", metavar="TYPE/NAME", help="ConfigMap or Secret with the variables.")
+@click.option("--prefix", default="", help="Prefix of the variables' names.")
+@click.option("-e", "--env", "pairs", multiple=True, metavar="NAME=VALUE", help="Variable to set; repeatable.")
+@click.option("--keys", multiple=True, type=STRING_SLICE, metavar="KEY,...", help="Keys to import with --from.")
+@click.option("--list", "lists", is_flag=True, help="Show the environment of the containers.")
+@click.option("--resolve", is_flag=True, help="With --list, show the values of references.")
+@click.option("--overwrite", is_flag=True, default=True, help="Allow changes of existing variables. True by default.")
+@click.pass_obj
+def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+    """Change the environment of containers.
+
+    \b
+    Examples:
+      sampan kubectl set env deployment/web LEVEL=debug OLD-
+      sampan kubectl set env deployment/web --from=configmap/settings
+      sampan kubectl set env deployment/web --list
+    """
+    if options["selects_all"] and options["selector"]:
+        raise KubectlError("cannot set --all and --selector at the same time")
+    resources, texts = _split_words(words)
+    dry_run, printer = dry_run_of(options), ResultPrinter(options)
+    check_local(options, dry_run)
+    _check_flags(resources, options)
+    added, removed = parse_variables([*options["pairs"], *texts])
+    if options["source"]:
+        added += _imported(factory, options)
+    added = [{**variable, "name": options["prefix"] + variable["name"]} for variable in added]
+    infos = selected_objects(factory, () if options["local"] else resources, options)
+    writer = ObjectWriter(session=factory.session, field_manager=options["field_manager"], dry_run=dry_run)
+    references = EnvReferences(factory)
+    errors = ErrorAggregate()
+
+    def change(value: dict[str, Any], info: ResourceInfo) -> None:
+        containers = containers_of(pod_spec_of(value, info), options["containers"])
+        if not containers:
+            pattern = quoted(options["containers"])
+            warn(f"{info.kind.kind}/{info.name} does not have any containers matching {pattern}")
+        is_resolved = True
+        for container in containers:
+            current = container.get("env") or []
+            if not options["overwrite"]:
+                _check_overwrites(current, added)
+            env = changed_env(current, added, removed)
+            container |= {"env": env} if env or "env" in container else {}
+            if options["lists"]:
+                is_resolved &= _list(info, container, references if options["resolve"] else None)
+        if not is_resolved:
+            raise CliError("failed to retrieve valueFrom references")
+
+    for info, value, patch in computed_patches(infos, change):
+        if options["lists"]:
+            continue
+        if isinstance(patch, CliError):
+            errors.add(ObjectChangeError(info, patch))
+        elif not patch:
+            continue
+        elif options["local"] or dry_run == "client":
+            printer.print(value, "env updated")
+        else:
+            try:
+                value = writer.patch(info, patch, STRATEGIC)
+            except ServerError as error:
+                text = f"failed to patch env update to pod template: {error.error.message}"
+                errors.add(KubectlError(text))
+                continue
+            printer.print(value, "env updated")
+    errors.raise_any()
+
+
+def _split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    resources: list[str] = []
+    texts: list[str] = []
+    for word in words:
+        if _is_variable(word) or word.endswith("-"):
+            texts.append(word)
+        elif texts:
+            raise KubectlError(f"all resources must be specified before environment changes: {' '.join(words)}")
+        else:
+            resources.append(word)
+    return resources, texts
+
+
+def _check_flags(resources: Sequence[str], options: dict[str, Any]) -> None:
+    if not (filename_flags(options).files or resources):
+        raise KubectlError("one or more resources must be specified as <resource> <name> or <resource>/<name>")
+    if options["lists"] and options["output"]:
+        raise KubectlError("--list and --output may not be specified together")
+    if options["keys"] and not options["source"]:
+        raise KubectlError("when specifying --keys, a configmap or secret must be provided with --from")
+
+
+def parse_variables(texts: Sequence[str]) -> tuple[list[Variable], list[str]]:
+    """Parse NAME=VALUE, NAME- and `-` for lines of standard input."""
+    added: list[Variable] = []
+    removed: list[str] = []
+    for text in texts:
+        if text == "-":
+            added += _read_variables(sys.stdin.read())
+        elif "=" in text:
+            name, _, value = text.partition("=")
+            if errors := names.env_var_name(name):
+                raise KubectlError(f"{quoted(name)} is not a valid key name: {';'.join(errors)}")
+            added.append({"name": name, "value": value})
+        elif text.endswith("-"):
+            removed.append(text[:-1])
+        else:
+            raise KubectlError(f"unknown environment variable: {text}")
+    if any(variable["name"] in removed for variable in added):
+        raise KubectlError("can not both modify and remove the same environment variable in the same command")
+    return added, removed
+
+
+def _read_variables(text: str) -> list[Variable]:
+    lines = [line.partition("#")[0] for line in text.splitlines()]
+    pairs = [line.partition("=") for line in lines if "=" in line]
+    return [{"name": name, "value": value} for name, _, value in pairs]
+
+
+def _imported(factory: Factory, options: dict[str, Any]) -> list[Variable]:
+    """Return a variable with a reference for each key of the ConfigMaps and Secrets of --from."""
+    variables: list[Variable] = []
+    for info in selected_objects(factory, [options["source"]], {**options, "files": (), "kustomize": ""}):
+        fields = {"ConfigMap": "configMapKeyRef", "Secret": "secretKeyRef"}
+        if info.kind.kind not in fields:
+            raise KubectlError("unsupported resource specified in --from")
+        for key in info.value.get("data") or ():
+            if options["keys"] and key not in options["keys"]:
+                continue
+            name = re.sub("[^a-zA-Z0-9_]", "_", key).upper()
+            if name != key:
+                warn(f"key {key} transferred to {name}")
+            reference = {fields[info.kind.kind]: {"name": info.name, "key": key}}
+            variables.append({"name": name, "valueFrom": reference})
+    return variables
+
+
+def changed_env(current: Sequence[Variable], added: Sequence[Variable], removed: Sequence[str]) -> list[Variable]:
+    """Return the environment after the change; changed variables keep their places. Of two new ones the first
+    counts."""
+    newer: dict[str, Variable] = {}
+    for variable in added:
+        newer.setdefault(variable["name"], variable)
+    result = [newer.pop(variable["name"], variable) for variable in current if variable["name"] not in removed]
+    return result + [variable for name, variable in newer.items() if name not in removed]
+
+
+def _check_overwrites(current: Sequence[Variable], added: Sequence[Variable]) -> None:
+    values = {variable["name"]: variable.get("value", "") for variable in reversed(current)}
+    for variable in added:
+        name = variable["name"]
+        if name in values and values[name] != variable.get("value", ""):
+            raise CliError(f"'{name}' already has a value ({values[name]}), and --overwrite is false")
+
+
+def _list(info: ResourceInfo, container: dict[str, Any], references: EnvReferences | None) -> bool:
+    """Print the environment of a container. Return whether all references could be resolved."""
+    click.echo(f"# {info.kind.kind} {info.name}, container {container['name']}")
+    problems: dict[str, list[str]] = {}
+    for variable in container.get("env") or ():
+        source = variable.get("valueFrom")
+        if source is None:
+            click.echo(f"{variable['name']}={variable.get('value', '')}")
+            continue
+        if references is not None:
+            try:
+                value = references.value(source, info, container)
+            except CliError as error:
+                problems.setdefault(error.message, []).append(variable["name"])
+            else:
+                click.echo(f"{variable['name']}={value}")
+                continue
+        click.echo(f"# {variable['name']} from {reference_text(source)}")
+    lines = [f"error retrieving reference for {', '.join(sorted(v))}: {text}" for text, v in problems.items()]
+    for line in sorted(lines):
+        click.echo(line, err=True)
+    return not problems

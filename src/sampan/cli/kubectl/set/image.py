@@ -1,0 +1,77 @@
+"""`kubectl set image`: change the images of containers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
+from sampan.cli.kubectl.factory import Factory
+from sampan.cli.kubectl.object_writer import ObjectWriter, ResultPrinter, record_change, record_option
+from sampan.cli.kubectl.options import dry_run_of, filename_flags
+from sampan.cli.kubectl.pairs import parse_pairs, split_pairs
+from sampan.cli.kubectl.pod_template import apply_changes, pod_spec_of
+from sampan.cli.kubectl.set import selected_objects, set_options
+from sampan.cli.kubectl.targets import ResourceInfo
+
+
+@click.command("image", cls=KubectlCommand)
+@set_options()
+@record_option()
+@click.pass_obj
+def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+    """Change the images of containers.
+
+    \b
+    Examples:
+      sampan kubectl set image deployment/web web=nginx:1.27
+      sampan kubectl set image daemonset agent *=agent:2
+    """
+    dry_run, printer = dry_run_of(options), ResultPrinter(options)
+    resources, pairs = split_pairs(words, "image")
+    images, _ = parse_pairs(pairs, "image", allows_removal=False)
+    infos = selected_objects(factory, resources, options)
+    _check_flags(resources, images, options, dry_run)
+    errors = ErrorAggregate()
+
+    def change(value: dict[str, Any], info: ResourceInfo) -> None:
+        pod_spec = pod_spec_of(value, info)
+        containers = [*(pod_spec.get("initContainers") or ()), *(pod_spec.get("containers") or ())]
+        for name, image in images.items():
+            chosen = [container for container in containers if name in ("*", container["name"])]
+            for container in chosen:
+                container["image"] = image
+            if not chosen:
+                errors.add(KubectlError(f'error: unable to find container named "{name}"'))
+        record_change(value, options)
+
+    apply_changes(
+        infos,
+        change,
+        writer=ObjectWriter(session=factory.session, field_manager=options["field_manager"], dry_run=dry_run),
+        printer=printer,
+        operation="image updated",
+        failure="failed to patch image update to pod template:",
+        is_local=options["local"] or dry_run == "client",
+        errors=errors,
+    )
+    errors.raise_any()
+
+
+def _check_flags(resources: list[str], images: dict[str, str], options: dict[str, Any], dry_run: str) -> None:
+    errors = ErrorAggregate()
+    if options["selects_all"] and options["selector"]:
+        errors.add(KubectlError("cannot set --all and --selector at the same time"))
+    if not (resources or filename_flags(options)):
+        errors.add(KubectlError("one or more resources must be specified as <resource> <name> or <resource>/<name>"))
+    if not images:
+        errors.add(KubectlError("at least one image update is required"))
+    elif len(images) > 1 and "*" in images:
+        text = "all containers are already specified by *, but saw more than one container_name=container_image pairs"
+        errors.add(KubectlError(text))
+    if options["local"] and dry_run == "server":
+        text = "cannot specify --local and --dry-run=server - did you mean --dry-run=client?"
+        errors.add(KubectlError(text))
+    errors.raise_any()

@@ -1,0 +1,49 @@
+"""`kubectl set serviceaccount`: change the service account of pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
+from sampan.cli.kubectl.factory import Factory
+from sampan.cli.kubectl.object_writer import ObjectWriter, ResultPrinter, record_change, record_option
+from sampan.cli.kubectl.options import dry_run_of
+from sampan.cli.kubectl.pod_template import apply_changes, check_local, pod_spec_of
+from sampan.cli.kubectl.set import selected_objects, set_options
+from sampan.cli.kubectl.targets import ResourceInfo
+
+
+@click.command("serviceaccount", cls=KubectlCommand, aliases=("sa",))
+@set_options(has_selector=False)
+@record_option()
+@click.pass_obj
+def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
+    """Change the service account of a workload's pods. The last word is its name."""
+    dry_run = dry_run_of(options)
+    check_local(options, dry_run)
+    printer = ResultPrinter(options)
+    if not words:
+        raise KubectlError("serviceaccount is required")
+    *resources, name = words
+
+    def change(value: dict[str, Any], info: ResourceInfo) -> None:
+        pod_spec = pod_spec_of(value, info)
+        pod_spec["serviceAccountName"] = name
+        record_change(value, options)
+
+    errors = ErrorAggregate()
+    apply_changes(
+        selected_objects(factory, () if options["local"] else resources, options),
+        change,
+        writer=ObjectWriter(session=factory.session, field_manager=options["field_manager"], dry_run=dry_run),
+        printer=printer,
+        operation="serviceaccount updated",
+        failure="failed to patch ServiceAccountName",
+        is_local=options["local"] or dry_run == "client",
+        errors=errors,
+        sends_empty=True,
+    )
+    errors.raise_any()
