@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from sampan.apiserver.customresources import CustomResourceMetrics, DefinitionController
+from sampan.machinery.metrics import Metrics
 from sampan.testing import Cluster
+from tests.apiserver.asking import Asking, asking
 from tests.apiserver.customresources.serving import (
     BOXES,
     DEFINITIONS,
@@ -30,13 +33,40 @@ def port() -> Iterator[int]:
         yield port_of(cluster)
 
 
-def test_a_resource_is_served_within_a_tenth_of_a_second(port: int) -> None:
+MOST_TURNS, MOST_CPU_S = 50, 0.1
+"""What a definition may take until its resource can be used: turns of the event loop, and CPU time with client and
+server. The benchmark `custom` has the time that goes by."""
+
+
+async def _is_established(asks: Asking) -> bool:
+    conditions = (await asks.get(f"{DEFINITIONS}/{NAME}")).json["status"].get("conditions") or ()
+    return any((entry["type"], entry["status"]) == ("Established", "True") for entry in conditions)
+
+
+async def test_a_definition_is_established_without_waiting() -> None:
+    """Nothing sleeps or polls on the way: turns of the event loop are counted, which no other process can slow down."""
+    async with asking() as asks, asyncio.timeout(60):
+        controller = DefinitionController(pipeline=asks.pipeline, metrics=CustomResourceMetrics(metrics=Metrics()))
+        running = asyncio.create_task(controller.run())
+        await controller.wait_synced()
+        await asks.create(DEFINITIONS, definition())
+        turns = 0
+        while not await _is_established(asks):
+            await asyncio.sleep(0)
+            turns += 1
+        assert turns < MOST_TURNS
+        await asks.create(BOXES, box(spec={"a": 1}))
+        running.cancel()
+
+
+def test_a_resource_is_served_soon(port: int) -> None:
     async def main() -> None:
         async with custom_server(port) as server:
-            start = time.monotonic()
+            await server.define(definition(plural="crates", kind="Crate"))  # loads modules
+            start = time.process_time()
             await server.define(definition())
             created = await server.create(box(spec={"a": 1}))
-            assert time.monotonic() - start < 1  # 0.1 s on an idle machine
+            assert time.process_time() - start < MOST_CPU_S
             assert created["spec"] == {"a": 1}
             assert created["metadata"]["generation"] == 1
             listed = (await server.ask("GET", BOXES)).json
