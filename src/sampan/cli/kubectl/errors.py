@@ -20,13 +20,13 @@ class KubectlError(CliError):
     @property
     def text(self) -> str:
         """The message as it is printed when it is the only one."""
-        message = self.message.rstrip("\n")
+        message = self.message.removesuffix("\n")
         return message if message.startswith("error: ") else f"error: {message}"
 
     @property
     def text_in_list(self) -> str:
         """The message as it is printed among several."""
-        return self.message.rstrip("\n")
+        return self.message.removesuffix("\n")
 
 
 class PlainError(KubectlError):
