@@ -112,9 +112,15 @@ class RootGroup(KubectlGroup):
             raise self._unknown_command(words[0], args)
         return super().parse_args(ctx, args)
 
+    def report_missing_command(self, ctx: click.Context) -> None:
+        click.echo(self.get_help(ctx), color=ctx.color)
+
     def _unknown_command(self, word: str, args: list[str]) -> KubectlError:
         if args[0].startswith("-"):
             return PlainError(f"Error: flags cannot be placed before plugin name: {args[0]}")
+        from sampan.cli.kubectl.plugin import run_plugin
+
+        run_plugin(args)
         return KubectlError(f'unknown command "{word}" for "kubectl"' + suggestions(word))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -148,7 +148,8 @@ class KubectlGroup(KubectlCommand, click.Group):
         """Print the help, or report a word that is not a sub-command."""
         if ctx.args:
             raise UsageError(f'unknown command "{ctx.args[0]}"', ctx)
-        click.echo(self.get_help(ctx), color=ctx.color)
+        click.echo(self.get_help(ctx), color=ctx.color, err=True)
+        raise SilentExit
 
 
 def _value(option: click.Option, values: Mapping[str, Any]) -> Any:

@@ -25,7 +25,7 @@ from sampan.cli.kubectl.options import (
 )
 from sampan.cli.kubectl.printers import GET_FORMATS, Printer, printer_for
 from sampan.cli.kubectl.printers.table import TablePrinter
-from sampan.cli.kubectl.session import JSON, ServerError
+from sampan.cli.kubectl.session import JSON, FoundErrors
 from sampan.cli.kubectl.targets import ResourceBuilder, ResourceInfo
 
 TABLE = (
@@ -186,14 +186,6 @@ def _print_objects(builder: ResourceBuilder, options: Mapping[str, Any]) -> None
 
 def _errors(options: Mapping[str, Any]) -> ErrorAggregate:
     return FoundErrors() if options["ignore_not_found"] else ErrorAggregate()
-
-
-class FoundErrors(ErrorAggregate):
-    """Errors other than that an object does not exist."""
-
-    def add(self, error: click.ClickException) -> None:
-        if not (isinstance(error, ServerError) and error.is_not_found):
-            super().add(error)
 
 
 def _print_tables(factory: Factory, builder: ResourceBuilder, options: Mapping[str, Any]) -> None:

@@ -124,7 +124,7 @@ class ResourceTypes:
         of_version = [kind for kind in self.all() if version in ("", kind.version)]
         for groups in ({group}, {kind.group for kind in of_version if kind.group.startswith(group)}):
             types = [kind for kind in of_version if not group or kind.group in groups]
-            matches = [kind for kind in types if name in (kind.plural, kind.singular)]
+            matches = [kind for kind in types if name in (kind.plural, kind.singular or kind.kind.lower())]
             if matches:
                 return matches[0]
             if shortened := [kind for kind in types if name in kind.short_names]:
@@ -198,7 +198,7 @@ def _aggregated_type(group: str, version: str, row: Mapping[str, Any]) -> Resour
         group,
         version,
         row["resource"],
-        row.get("singularResource") or kind.lower(),
+        row.get("singularResource") or "",
         kind,
         row.get("scope") == "Namespaced",
         tuple(row.get("shortNames") or ()),
@@ -214,7 +214,7 @@ def _listed_type(group: str, version: str, row: Mapping[str, Any], rows: Iterabl
         group,
         version,
         row["name"],
-        row.get("singularName") or row["kind"].lower(),
+        row.get("singularName") or "",
         row["kind"],
         bool(row.get("namespaced")),
         tuple(row.get("shortNames") or ()),

@@ -78,7 +78,11 @@ def output_options(*, formats: tuple[str, ...] = OBJECT_FORMATS) -> Decorator:
 
 
 def printer_of(
-    options: Mapping[str, Any], *, formats: tuple[str, ...] = OBJECT_FORMATS, operation: str = ""
+    options: Mapping[str, Any],
+    *,
+    formats: tuple[str, ...] = OBJECT_FORMATS,
+    operation: str = "",
+    is_sorted: bool = True,
 ) -> Printer:
     """Return the printer that the flags of `output_options` choose."""
     return printer_for(
@@ -87,6 +91,7 @@ def printer_of(
         allows_missing_keys=options["allow_missing_template_keys"],
         shows_managed_fields=options["show_managed_fields"],
         operation=operation,
+        is_sorted=is_sorted,
         formats=formats,
     )
 

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import click
 import msgspec
 
-from sampan.cli.kubectl.errors import KubectlError, PlainError
+from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError, PlainError
 from sampan.machinery import errors
 from sampan.machinery.client.access import Access, AccessError, tls_context
 
@@ -65,6 +65,14 @@ def _invalid_text(error: errors.ApiError) -> str:
     if len(causes) == 1:
         return f"{subject}: {causes[0]}"
     return f"{subject}: \n" + "\n".join(f"* {cause}" for cause in causes) if causes else subject
+
+
+class FoundErrors(ErrorAggregate):
+    """Errors other than that an object does not exist."""
+
+    def add(self, error: click.ClickException) -> None:
+        if not (isinstance(error, ServerError) and error.is_not_found):
+            super().add(error)
 
 
 class Session:

@@ -42,9 +42,11 @@ def printer_for(
     shows_managed_fields: bool = False,
     has_headers: bool = True,
     operation: str = "",
+    is_sorted: bool = True,
     formats: tuple[str, ...] = OBJECT_FORMATS,
 ) -> Printer:
-    """Return the printer for the value of --output. Without one, `operation` is printed after the object's name.
+    """Return the printer for the value of --output. Without one, `operation` is printed after the object's name. JSON
+    has sorted keys unless `is_sorted` is false.
 
     `formats` are the ones that the command allows; another one is an error that lists them.
     """
@@ -58,7 +60,7 @@ def printer_for(
         if lowered == "kyaml" and os.environ.get("KUBECTL_KYAML", "").lower() == "false":
             raise unknown_format(output, tuple(name for name in formats if name != "kyaml"))
         if lowered == "json":
-            return JsonPrinter(shows_managed_fields)
+            return JsonPrinter(shows_managed_fields, is_sorted)
         return YamlPrinter(shows_managed_fields) if lowered == "yaml" else KyamlPrinter(shows_managed_fields)
     if lowered in ("", "name") and "name" in formats:
         return NamePrinter("" if lowered else operation)

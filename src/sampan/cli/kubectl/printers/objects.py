@@ -15,9 +15,9 @@ def as_yaml(value: Any) -> str:
     return yaml.encode(value).decode().rstrip("\n")
 
 
-def as_json(value: Any) -> str:
-    """Return indented JSON with sorted keys and the characters escaped that Go escapes."""
-    text = msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=4).decode()
+def as_json(value: Any, *, is_sorted: bool = True) -> str:
+    """Return indented JSON, sorted by keys unless `is_sorted` is false, with the characters escaped that Go escapes."""
+    text = msgspec.json.format(msgspec.json.encode(value, order="sorted" if is_sorted else None), indent=4).decode()
     if "<" in text or ">" in text or "&" in text or "\u2028" in text or "\u2029" in text:
         for char in "<>&\u2028\u2029":
             text = text.replace(char, f"\\u{ord(char):04x}")
@@ -49,9 +49,13 @@ def qualified_name(value: dict[str, Any]) -> str:
 @dataclass(slots=True)
 class JsonPrinter:
     shows_managed_fields: bool = False
+    is_sorted: bool = True
+    """Whether fields are printed in alphabetical order. kubectl prints objects of types that it knows in the order of
+    their declaration."""
 
     def print(self, value: dict[str, Any]) -> None:
-        click.echo(as_json(value if self.shows_managed_fields else without_managed_fields(value)))
+        shown = value if self.shows_managed_fields else without_managed_fields(value)
+        click.echo(as_json(shown, is_sorted=self.is_sorted))
 
 
 @dataclass(slots=True)

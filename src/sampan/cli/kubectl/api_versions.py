@@ -1,0 +1,23 @@
+"""`kubectl api-versions`: the API groups and versions that the server serves."""
+
+from __future__ import annotations
+
+import click
+
+from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.errors import UsageError
+from sampan.cli.kubectl.factory import Factory
+
+
+@click.command("api-versions", cls=KubectlCommand)
+@click.argument("words", nargs=-1)
+@click.pass_obj
+def command(factory: Factory, /, words: tuple[str, ...]) -> None:
+    """Print the API versions of the server, each as GROUP/VERSION."""
+    if words:
+        raise UsageError(f"unexpected arguments: [{' '.join(words)}]")
+    versions = list(factory.session.get("/api").get("versions") or ())
+    for group in factory.session.get("/apis").get("groups") or ():
+        versions += [version["groupVersion"] for version in group.get("versions") or ()]
+    for version in sorted(versions):
+        click.echo(version)

@@ -1,0 +1,229 @@
+"""`kubectl wait`: wait until objects meet conditions, exist, or are gone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import click
+
+from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
+from sampan.cli.kubectl.factory import Factory
+from sampan.cli.kubectl.flag_parser import DURATION, STRING_SLICE, quoted
+from sampan.cli.kubectl.manifests import FilenameFlags
+from sampan.cli.kubectl.options import (
+    all_namespaces_option,
+    field_selector_option,
+    output_options,
+    printer_of,
+    selector_option,
+)
+from sampan.cli.kubectl.printers.jsonpath import JsonPathTemplate, TemplatePathError, relaxed
+from sampan.cli.kubectl.session import FoundErrors, ServerError, Session
+from sampan.cli.kubectl.targets import ResourceInfo
+
+_WEEK_S = 7 * 24 * 3600.0
+_POLL_S = 0.25
+_TIMED_OUT = "timed out waiting for the condition"
+_NO_JSONPATH_VALUE = (
+    "jsonpath wait has to have a value after equal sign, like --for=jsonpath='{.status.readyReplicas}'=3"
+)
+_JSONPATH_FORMAT = (
+    "jsonpath wait format must be --for=jsonpath='{.status.readyReplicas}'=3 or "
+    "--for=jsonpath='{.status.readyReplicas}'"
+)
+
+Condition = Callable[[dict[str, Any]], bool]
+
+
+@click.command("wait", cls=KubectlCommand)
+@click.argument("words", nargs=-1)
+@click.option(
+    "-f", "--filename", "files", multiple=True, type=STRING_SLICE, metavar="FILE", help="File that names the objects."
+)
+@click.option("-R", "--recursive", is_flag=True, default=True, help="Process the directories of -f recursively.")
+@output_options()
+@selector_option()
+@field_selector_option()
+@all_namespaces_option()
+@click.option("--all", "selects_all", is_flag=True, help="Select all objects of the types in the namespace.")
+@click.option("--local", "is_local", is_flag=True, help="Do not contact the server.")
+@click.option(
+    "--for",
+    "conditions",
+    multiple=True,
+    metavar="CONDITION",
+    help="create, delete, condition=NAME[=VALUE] or jsonpath=PATH[=VALUE]; repeatable.",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=DURATION,
+    default=30.0,
+    metavar="TIME",
+    help="How long to wait, 30s by default; 0 checks once, a negative time means a week.",
+)
+@click.pass_obj
+def command(factory: Factory, /, words: tuple[str, ...], conditions: tuple[str, ...], **options: Any) -> None:
+    """Wait until objects meet a condition.
+
+    \b
+    Examples:
+      sampan kubectl wait --for=condition=Ready pod/web
+      sampan kubectl wait --for=jsonpath={.status.phase}=Running pod -l app=web
+      sampan kubectl wait --for=delete pod/web --timeout=60s
+    """
+    printer = printer_of(options, operation="condition met")
+    timeout_s = options["timeout_s"] if options["timeout_s"] >= 0 else _WEEK_S
+    checks = _checks(conditions)
+    wait = ObjectWait(factory.session, timeout_s)
+    names = [condition.lower() for condition in conditions]
+
+    def infos(errors: ErrorAggregate | None = None) -> Iterator[ResourceInfo]:
+        return factory.resources(
+            words=words,
+            files=FilenameFlags(options["files"], is_recursive=options["recursive"]),
+            selector=options["selector"],
+            field_selector=options["field_selector"],
+            all_namespaces=options["all_namespaces"],
+            selects_all=options["selects_all"],
+            is_local=options["is_local"],
+            fetches_latest=True,
+            chunk_size=500,
+        ).infos(errors)
+
+    if "create" in names:
+        wait.until_created(infos)
+    has_objects, errors = False, FoundErrors() if "delete" in names else ErrorAggregate()
+    for info in infos(errors):
+        has_objects = True
+        with errors.collect():
+            for check in checks:
+                if isinstance(check, str):
+                    value = info.value if check == "create" else wait.until_deleted(info)
+                else:
+                    value = wait.until(info, check)
+                printer.print(value)
+    errors.raise_any()
+    if not has_objects and "delete" not in names:
+        raise KubectlError("no matching resources found")
+
+
+def _checks(conditions: Sequence[str]) -> list[Condition | str]:
+    checks: list[Condition | str] = []
+    for text in conditions:
+        if text.lower() in ("create", "delete"):
+            checks.append(text.lower())
+        elif text.startswith("condition="):
+            name, _, value = text.removeprefix("condition=").partition("=")
+            checks.append(_status_condition(name, value if "=" in text.removeprefix("condition=") else "true"))
+        elif text.startswith("jsonpath="):
+            checks.append(_jsonpath_condition(text.removeprefix("jsonpath=")))
+        else:
+            raise KubectlError(f"unrecognized condition: {quoted(text)}")
+    if not checks:
+        raise KubectlError("unrecognized condition: []")
+    return checks
+
+
+def _status_condition(name: str, status: str) -> Condition:
+    def is_met(value: dict[str, Any]) -> bool:
+        present = value.get("status") or {}
+        for condition in present.get("conditions") or ():
+            if str(condition.get("type", "")).lower() != name.lower():
+                continue
+            observed = condition.get("observedGeneration", present.get("observedGeneration"))
+            generation = (value.get("metadata") or {}).get("generation")
+            if observed is not None and generation is not None and observed < generation:
+                return False
+            return str(condition.get("status", "")).lower() == status.lower()
+        return False
+
+    return is_met
+
+
+def _jsonpath_condition(text: str) -> Condition:
+    parts = [part.replace("\0", "==") for part in text.replace("==", "\0").split("=")]
+    if len(parts) > 2:
+        raise KubectlError(_JSONPATH_FORMAT)
+    try:
+        path = relaxed(parts[0])
+        expected = parts[1].strip("'\"") if len(parts) == 2 else ""
+        if len(parts) == 2 and not expected:
+            raise KubectlError(_NO_JSONPATH_VALUE)
+        if not path:
+            raise KubectlError("jsonpath expression cannot be empty")
+        template = JsonPathTemplate(path)
+    except TemplatePathError as error:
+        raise KubectlError(str(error)) from None
+
+    def is_met(value: dict[str, Any]) -> bool:
+        from sampan.api.go_compat import gotext
+
+        try:
+            results = template.find(value)
+        except TemplatePathError as error:
+            raise KubectlError(str(error)) from None
+        if not (results and results[0]):
+            return False
+        if len(results) > 1:
+            raise KubectlError("given jsonpath expression matches more than one list")
+        if len(results[0]) > 1:
+            raise KubectlError("given jsonpath expression matches more than one value")
+        if not expected:
+            return True
+        if isinstance(results[0][0], (dict, list)):
+            raise KubectlError("jsonpath leads to a nested object or list which is not supported")
+        return gotext.value(results[0][0]).strip() == expected.strip()
+
+    return is_met
+
+
+class ObjectWait:
+    """Waits for objects until a deadline that all of them share."""
+
+    def __init__(self, session: Session, timeout_s: float) -> None:
+        self._session, self._timeout_s = session, timeout_s
+        self._deadline = time.monotonic() + timeout_s
+
+    def until_created(self, infos: Callable[[], Iterator[ResourceInfo]]) -> None:
+        while True:
+            try:
+                if next(infos(), None) is not None:
+                    return
+            except ServerError as error:
+                if not error.is_not_found:
+                    raise
+            self._sleep(_TIMED_OUT)
+
+    def until(self, info: ResourceInfo, is_met: Condition) -> dict[str, Any]:
+        """Return the object that meets the condition. An object that disappears never meets it."""
+        while True:
+            info.fetch(self._session)
+            if is_met(info.value):
+                return info.value
+            self._sleep(f"{_TIMED_OUT} on {info.kind.plural}/{info.name}", info)
+
+    def until_deleted(self, info: ResourceInfo) -> dict[str, Any]:
+        """Return the last state of an object that is gone, or that was replaced by another one of the same name."""
+        uid = (info.value.get("metadata") or {}).get("uid")
+        while True:
+            try:
+                present = self._session.get(info.path)
+            except ServerError as error:
+                if error.is_not_found:
+                    return info.value
+                raise
+            if uid and present["metadata"].get("uid") != uid:
+                return info.value
+            self._sleep(f"{_TIMED_OUT} on {info.kind.plural}/{info.name}", info)
+
+    def _sleep(self, message: str, info: ResourceInfo | None = None) -> None:
+        if not self._timeout_s and info is not None:
+            raise KubectlError(f"condition not met for {info.kind.plural}/{info.name}")
+        left_s = self._deadline - time.monotonic()
+        if left_s <= 0:
+            raise KubectlError(message)
+        time.sleep(min(_POLL_S, left_s))
