@@ -66,7 +66,11 @@ class Side:
     def environment(self, line: Line) -> dict[str, str]:
         editor = {"KUBE_EDITOR": line.editor} if line.editor else {}
         names = {"PATH": os.environ["PATH"], "HOME": str(self.home), "KUBECONFIG": str(self.kubeconfig)}
-        return names | editor | dict(line.environment)
+        own = {name: value.replace("{home}", str(self.home)) for name, value in line.environment.items()}
+        return names | editor | own
+
+    def words(self, line: Line) -> list[str]:
+        return line.words(self.namespace, str(self.home))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,7 +94,7 @@ class Comparison:
 
     def run_real(self, line: Line, side: Side) -> Outcome:
         done = subprocess.run(
-            [self.program, *line.words(side.namespace)],
+            [self.program, *side.words(line)],
             input=line.stdin,
             capture_output=True,
             text=True,
@@ -100,7 +104,7 @@ class Comparison:
         return done.returncode, done.stdout, done.stderr
 
     def run_ours(self, line: Line) -> Outcome:
-        words = ["kubectl", *line.words(self.ours.namespace)]
+        words = ["kubectl", *self.ours.words(line)]
         done = CliRunner().invoke(cli, words, input=line.stdin, env=self.ours.environment(line), prog_name="sampan")
         return done.exit_code, done.stdout, done.stderr
 

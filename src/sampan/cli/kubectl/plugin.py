@@ -29,15 +29,15 @@ def list_plugins(factory: Factory, /, name_only: bool) -> None:
     if not paths:
         raise KubectlError("unable to find any kubectl plugins in your PATH")
     click.echo("The following compatible plugins are available:\n")
-    seen: dict[str, str] = {}
+    paths_by_name: dict[str, str] = {}
     count = 0
     for path in paths:
         name = os.path.basename(path)
         click.echo(name if name_only else path)
-        for warning in _warnings(path, name, seen):
+        for warning in _warnings(path, name, paths_by_name):
             click.echo(f"  - {warning}", err=True)
             count += 1
-        seen.setdefault(name, path)
+        paths_by_name.setdefault(name, path)
     if count:
         word = "one plugin warning was found" if count == 1 else f"{count} plugin warnings were found"
         raise KubectlError(word)
@@ -56,7 +56,7 @@ def _plugin_paths() -> Iterator[str]:
         yield from (os.path.join(directory, name) for name in names if name.startswith(_PREFIXES))
 
 
-def _warnings(path: str, name: str, seen: dict[str, str]) -> Iterator[str]:
+def _warnings(path: str, name: str, paths_by_name: dict[str, str]) -> Iterator[str]:
     from sampan.cli.kubectl import COMMANDS
 
     parts = name.split("-")[1:]
@@ -64,8 +64,8 @@ def _warnings(path: str, name: str, seen: dict[str, str]) -> Iterator[str]:
         yield f'warning: {name} overwrites existing command: "kubectl {parts[0]}"'
     if not os.access(path, os.X_OK):
         yield f"warning: {path} identified as a kubectl plugin, but it is not executable"
-    if name in seen:
-        yield f"warning: {path} is overshadowed by a similarly named plugin: {seen[name]}"
+    if name in paths_by_name:
+        yield f"warning: {path} is overshadowed by a similarly named plugin: {paths_by_name[name]}"
 
 
 def run_plugin(args: Sequence[str]) -> None:

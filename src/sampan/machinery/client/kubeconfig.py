@@ -119,11 +119,11 @@ def read(paths: Sequence[Path]) -> Kubeconfig:
     if not existing:
         raise KubeconfigError(f"{config.source}: there is no such file")
     for path in existing:
-        config.take(path, _read(path))
+        config.take(path, read_document(path))
     return config
 
 
-def _read(path: Path) -> Mapping[str, Any]:
+def read_document(path: Path) -> Mapping[str, Any]:
     try:
         content = yaml.load(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (OSError, UnicodeDecodeError, RecursionError, yaml.YAMLError) as error:

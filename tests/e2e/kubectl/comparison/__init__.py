@@ -2,8 +2,9 @@
 
 A module has the attribute `AREA`. test_comparison.py runs the lines of an area in order, each with kubectl in one
 namespace and with `sampan kubectl` in another, and compares exit code, standard output and standard error after
-`mask`. To add lines, add them to an area; `{ns}` in a line stands for the namespace of the side. A line that differs
-for a good reason goes into `differences` with that reason, and into docs/compatibility.md.
+`mask`. To add lines, add them to an area; `{ns}` and `{home}` in a line stand for the namespace and the home directory
+of the side. A line that differs for a good reason goes into `differences` with that reason, and into
+docs/compatibility.md.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class Line:
     """Whether the order of lines in the output is not defined."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def words(self, namespace: str) -> list[str]:
-        return [word.replace("{ns}", namespace) for word in shlex.split(self.text)]
+    def words(self, namespace: str, home: str) -> list[str]:
+        return [word.replace("{ns}", namespace).replace("{home}", home) for word in shlex.split(self.text)]
 
 
 @dataclass(frozen=True, slots=True)
