@@ -1,5 +1,5 @@
-"""`python -m tests.conformance.report DIRECTORY`: writes docs/conformance.md and the figure in the README from the
-results of all runs whose output is in the directory."""
+"""`python -m tests.conformance.report DIRECTORY`: adds all runs whose output is in the directory to the record, and
+writes docs/conformance.md and the figure in the README from it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from tests.conformance.programs import KUBERNETES_VERSION
+from tests.conformance.record import merged, read_record, write_record
 from tests.conformance.results import Configuration, Run, Summary, load, sig_of, summaries
 
 ROOT = Path(__file__).parents[2]
@@ -20,10 +21,12 @@ _LONGEST_REASON = 120
 
 
 def write(output: Path) -> Path:
-    """Writes docs/conformance.md and the figure in the README."""
-    runs = load(output)
-    if not runs:
+    """Adds the runs in the directory to the record, and writes docs/conformance.md and the figure in the README."""
+    new = load(output)
+    if not new:
         raise click.ClickException(f"no results of runs in {output}")
+    write_record(merged(read_record(), new))
+    runs = read_record()
     page = ROOT / "docs" / "conformance.md"
     page.write_text(page_text(runs))
     readme = ROOT / "README.md"
@@ -41,7 +44,7 @@ def page_text(runs: Sequence[Run]) -> str:
         "",
         f"The official conformance suite of Kubernetes {KUBERNETES_VERSION} against a Sampan",
         "cluster of two nodes, or one with containerd (`cri`). `make conformance` writes this page from the last",
-        "result of each test.",
+        "result of each test in the record, `tests/conformance/record.json`.",
         "",
         "```",
         f"{main.configuration}: {main}",
@@ -123,7 +126,7 @@ def _quoted(failure: str) -> str:
 @click.command()
 @click.argument("output", type=click.Path(path_type=Path, exists=True))
 def main(output: Path) -> None:
-    """Write docs/conformance.md and the README's figure from the results in OUTPUT."""
+    """Add the runs in OUTPUT to the record, and write docs/conformance.md and the README's figure."""
     click.echo(f"wrote {write(output)}")
 
 

@@ -41,6 +41,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """One invocation of the suite, of all of it or of a part."""
 
+    started: str = ""
+    """The name of the directory with the output of the run, which is the time of its start."""
     configuration: Configuration
     commit: str
     """The commit of the tested tree, with a plus sign if the tree was modified."""
@@ -69,7 +71,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 def load(output: Path) -> list[Run]:
     """Returns the runs whose directories are in an output directory, oldest first."""
-    return [msgspec.json.decode(path.read_bytes(), type=Run) for path in sorted(output.glob(f"*/{_FILE}"))]
+    runs = {path: msgspec.json.decode(path.read_bytes(), type=Run) for path in sorted(output.glob(f"*/{_FILE}"))}
+    return [msgspec.structs.replace(run, started=path.parent.name) for path, run in runs.items()]
 
 
 def summaries(runs: Iterable[Run]) -> dict[Configuration, Summary]:

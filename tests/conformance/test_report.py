@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from tests.conformance.record import merged, read_record, write_record
 from tests.conformance.report import page_text
 from tests.conformance.results import Configuration, Result, Run, load, new_directory, read, summaries
 
@@ -43,11 +46,29 @@ def test_junit_files_are_read(tmp_path: Path) -> None:
 def test_the_later_result_of_a_test_counts(tmp_path: Path) -> None:
     first = run(Result(name=POD, failure="timeout"), left_out=(SERVICE, CRD))
     first.save(new_directory(tmp_path))
-    assert load(tmp_path) == [first]
+    assert [replace(loaded, started="") for loaded in load(tmp_path)] == [first]
     second = run(Result(name=POD), Result(name=SERVICE, failure="no"), left_out=(CRD,), commit="def")
     summary = summaries([first, second])[Configuration()]
     assert str(summary) == "1 Passed | 1 Failed | 1 Not Run"
     assert summary.left_out == [CRD]
+
+
+def test_runs_are_added_to_the_record(tmp_path: Path) -> None:
+    """A partial run with another runtime leaves the result of the whole suite as it is."""
+    file = tmp_path / "record.json"
+    assert read_record(file) == []
+    whole = replace(run(Result(name=POD), Result(name=SERVICE, failure="no")), started="20260102T01")
+    part = replace(run(Result(name=POD, failure="exit"), left_out=(SERVICE,), runtime="cri"), started="20260102T02")
+    write_record(merged([], [whole]), file)
+    write_record(merged(read_record(file), [part, whole]), file)
+    runs = read_record(file)
+    assert [sorted(loaded.results, key=lambda result: result.name) for loaded in runs] == [
+        sorted(added.results, key=lambda result: result.name) for added in (whole, part)
+    ]
+    assert [str(summary) for summary in summaries(runs).values()] == [
+        "1 Passed | 1 Failed",
+        "0 Passed | 1 Failed | 1 Not Run",
+    ]
 
 
 def test_configurations_are_kept_apart() -> None:
