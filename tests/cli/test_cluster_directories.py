@@ -41,7 +41,7 @@ def run(*words: str) -> Result:
 
 def with_name(words: list[str], name: str) -> list[str]:
     """`sampan image` takes the name before its own commands."""
-    return ["image", "--name", name, *words[1:]] if words[0] == "image" else [*words, "--name", name]
+    return [*words, "--name", name]
 
 
 def fill_cluster(path: Path) -> Path:
@@ -153,7 +153,7 @@ def test_a_directory_that_is_no_clusters_gets_no_lock_file(home: Path, tmp_path:
     (precious / "file").write_text("x")
     for words in (["down"], ["down", "--delete"], ["status"]):
         run(*words, "--data-dir", str(precious))
-    run("image", "--data-dir", str(precious), "ls")
+    run("image", "ls", "--data-dir", str(precious))
     run("node", "add", "--data-dir", str(precious))
     assert files(precious) == ["file"]
 

@@ -307,11 +307,44 @@ def _all_roots() -> list[Path]:
 
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the flags that select a cluster to a command."""
-    command = click.option("--name", default=DEFAULT_NAME, show_default=True, help="Name of the cluster.")(command)
-    return click.option("--data-dir", metavar="DIR", help="Data directory of the cluster. Default: SAMPAN_HOME/NAME.")(
-        command
+    """Add the flags that name a cluster to a command."""
+    name = click.option(
+        "--name", envvar="SAMPAN_NAME", default=DEFAULT_NAME, show_default=True, help="Name of the cluster."
     )
+    return _data_dir_option(name(command))
+
+
+def running_cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the flags that select a cluster which exists to a command, for `selected_cluster`."""
+    name = click.option(
+        "--name",
+        "cluster",
+        envvar="SAMPAN_NAME",
+        help=f"Name of the cluster. Default: {DEFAULT_NAME}, or the only one that is running.",
+    )
+    return _data_dir_option(name(command))
+
+
+def _data_dir_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--data-dir",
+        envvar="SAMPAN_DATA_DIR",
+        metavar="DIR",
+        help="Data directory of the cluster. Default: SAMPAN_HOME/NAME.",
+    )(command)
+
+
+def selected_cluster(data_dir: str | None, name: str | None) -> ClusterDir:
+    """Return the cluster that the flags select. Without flags it is the one named sampan if it exists, or else the only
+    one that is running."""
+    where = cluster_dir(data_dir, DEFAULT_NAME if name is None else name)
+    if data_dir is not None or name is not None or where.is_cluster:
+        return where
+    running = [cluster for cluster in known_clusters() if not cluster.is_unreadable and cluster.running() is not None]
+    if len(running) > 1:
+        names = ", ".join(cluster.path.name for cluster in running)
+        raise CliError(f"--name: several clusters are running: {names}; choose one")
+    return running[0] if running else where
 
 
 def cluster_dir(data_dir: str | None, name: str) -> ClusterDir:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
-from sampan.cli.cluster_dir import ClusterDir, cluster_dir, cluster_options
+from sampan.cli.cluster_dir import ClusterDir, running_cluster_options, selected_cluster
+from sampan.cli.command_aliases import AliasGroup
 from sampan.cli.failures import CliError
 from sampan.runtimes.images import BadReference, ImageStore, ImageUnknown, parse_reference
 from sampan.runtimes.images.manifests import BadImage
@@ -31,17 +35,26 @@ class _Images(ImageStore):
             lock.release()
 
 
-@click.group("image")
-@cluster_options
-@click.pass_context
-def command(context: click.Context, data_dir: str | None, name: str) -> None:
+def _image_command(name: str) -> Callable[[Callable[..., None]], click.Command]:
+    """Return a decorator for a subcommand whose first parameter is the image store of the selected cluster."""
+
+    def decorate(function: Callable[..., None]) -> click.Command:
+        @functools.wraps(function)
+        def run(data_dir: str | None, cluster: str | None, **options: Any) -> None:
+            function(_Images(selected_cluster(data_dir, cluster)), **options)
+
+        return command.command(name)(running_cluster_options(run))
+
+    return decorate
+
+
+@click.group("image", cls=AliasGroup)
+def command() -> None:
     """Manage the images of a cluster: load, pull, list, remove and save them."""
-    context.obj = _Images(cluster_dir(data_dir, name))
 
 
-@command.command("load")
+@_image_command("load")
 @click.argument("paths", nargs=-1, required=True, metavar="FILE...")
-@click.pass_obj
 def load_command(store: ImageStore, paths: tuple[str, ...]) -> None:
     """Load images from archives.
 
@@ -58,7 +71,7 @@ def load_command(store: ImageStore, paths: tuple[str, ...]) -> None:
             click.echo(f"loaded {', '.join(image.names) or image.id}")
 
 
-@command.command("pull")
+@_image_command("pull")
 @click.argument("name")
 @click.option("--plain-http", is_flag=True, help="Connect to the registry over HTTP instead of HTTPS.")
 @click.option(
@@ -69,7 +82,6 @@ def load_command(store: ImageStore, paths: tuple[str, ...]) -> None:
     help="Registry mirror that is tried first; can be given several times.",
 )
 @click.option("--auth-file", metavar="F", help="Docker config.json file with registry credentials.")
-@click.pass_obj
 def pull_command(
     store: ImageStore, name: str, plain_http: bool, mirrors: tuple[str, ...], auth_file: str | None
 ) -> None:
@@ -105,9 +117,8 @@ def pull_command(
         raise CliError(f"{name}: {error}") from None
 
 
-@command.command("ls")
+@_image_command("ls")
 @click.option("-q", "--quiet", is_flag=True, help="Print image names only.")
-@click.pass_obj
 def list_command(store: ImageStore, quiet: bool) -> None:
     """List the images of the cluster."""
     from sampan.runtimes.images import host
@@ -128,9 +139,8 @@ def list_command(store: ImageStore, quiet: bool) -> None:
         click.echo("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-@command.command("rm")
+@_image_command("rm")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.pass_obj
 def remove_command(store: _Images, names: tuple[str, ...]) -> None:
     """Remove images by name or ID.
 
@@ -145,10 +155,9 @@ def remove_command(store: _Images, names: tuple[str, ...]) -> None:
     store.prune_unless_running()
 
 
-@command.command("save")
+@_image_command("save")
 @click.argument("name")
 @click.option("-o", "--output", required=True, metavar="F", help="Path of the archive to write.")
-@click.pass_obj
 def save_command(store: ImageStore, name: str, output: str) -> None:
     """Save an image to an archive in the OCI image layout."""
     from sampan.runtimes.images.archives import save

@@ -15,15 +15,18 @@ COMMANDS = {
     "up": ("sampan.cli.up", "Start a cluster."),
     "down": ("sampan.cli.down", "Stop a cluster."),
     "status": ("sampan.cli.status", "List the clusters, and show one in detail."),
-    "node": ("sampan.cli.node", "Add, remove, stop and start nodes."),
-    "token": ("sampan.cli.token", "Create, list and delete tokens with which nodes join."),
+    "logs": ("sampan.cli.logs", "Print the log of a detached cluster."),
+    "kubeconfig": ("sampan.cli.kubeconfig", "Print the kubeconfig of a cluster."),
+    "node": ("sampan.cli.node", "Add, list, remove, stop and start nodes."),
+    "token": ("sampan.cli.token", "Manage the tokens with which nodes join."),
     "join": ("sampan.cli.join", "Join this machine to a cluster as a node."),
-    "leave": ("sampan.cli.leave", "Remove this machine from the cluster that it joined."),
+    "leave": ("sampan.cli.leave", "Remove this machine from its cluster."),
     "store": ("sampan.cli.store", "Copy the store of a stopped cluster."),
     "image": ("sampan.cli.image", "Load, pull, list and remove images."),
     "why": ("sampan.cli.why", "Explain why a pod is pending or where it runs."),
     "trace": ("sampan.cli.trace", "Show the recorded history of an object."),
     "doctor": ("sampan.cli.doctor", "Check what this machine can do."),
+    "completion": ("sampan.cli.completion", "Print a completion script for a shell."),
     "kube-apiserver": ("sampan.cli.kube_apiserver", "Run only the API server."),
     "kube-controller-manager": (
         "sampan.cli.kube_controller_manager",
@@ -35,6 +38,16 @@ COMMANDS = {
     "kube-proxy": ("sampan.cli.kube_proxy", "Run only the service proxy of this machine."),
     "kubectl": ("sampan.cli.kubectl", "Work with a cluster: kubectl in Python."),
 }
+
+
+_COMPONENTS = tuple(name for name in COMMANDS if name.startswith("kube-") or name == "kubelet")
+_GROUPS = (
+    ("Clusters", ("up", "down", "status", "kubeconfig", "logs", "store")),
+    ("Work with a cluster", ("kubectl", "why", "trace", "image", "node")),
+    ("Several machines", ("token", "join", "leave")),
+    ("This machine", ("doctor", "completion")),
+    ("Single components, with the flags of the real ones", _COMPONENTS),
+)
 
 
 class LazyGroup(click.Group):
@@ -53,11 +66,12 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        for title, names in _GROUPS:
+            with formatter.section(title):
+                formatter.write_dl([(name, COMMANDS[name][1]) for name in names])
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "SAMPAN"})
 @click.version_option(__version__, prog_name="sampan")
 def cli() -> None:
     """Run Kubernetes clusters: a complete Kubernetes in one process."""

@@ -16,8 +16,11 @@ import click
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import NodeStatus, Taint
-from sampan.cli.cluster_dir import cluster_dir, cluster_options
+from sampan.cli.cluster_dir import running_cluster_options, selected_cluster
+from sampan.cli.command_aliases import AliasGroup
 from sampan.cli.failures import CliError
+from sampan.cli.kubectl.get import TABLE
+from sampan.cli.kubectl.printers.table import cell_text, table_lines
 from sampan.cli.kubectl.session import Session
 from sampan.kubelet import hollow_nodes
 from sampan.machinery.client import kubeconfig
@@ -29,7 +32,7 @@ _PATIENCE_S = 30
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-@click.group("node")
+@click.group("node", cls=AliasGroup)
 def command() -> None:
     """Add, remove, stop and start nodes of a running cluster."""
 
@@ -65,14 +68,14 @@ def command() -> None:
 @click.option(
     "--pods", metavar="N", help=f"Largest number of pods on each hollow node. Default: {hollow_nodes.CAPACITY['pods']}."
 )
-@cluster_options
-def add(names: tuple[str, ...], count: int | None, data_dir: str | None, name: str, **options: Any) -> None:
+@running_cluster_options
+def add(names: tuple[str, ...], count: int | None, data_dir: str | None, cluster: str | None, **options: Any) -> None:
     """Add nodes, and wait until they are ready."""
     if names and count is not None:
         raise CliError("--count: cannot be used together with names of nodes")
     capacity = {key: options[key] for key in ("cpu", "memory", "pods") if options[key]}
     labels, taints = labels_of(options["labels"]), [_taint(text) for text in options["taints"]]
-    session = _open(data_dir, name)
+    session = _open(data_dir, cluster)
     runtime = _runtime(session, options["runtime"])
     if capacity and runtime != hollow_nodes.HOLLOW:
         raise CliError(
@@ -92,13 +95,13 @@ def add(names: tuple[str, ...], count: int | None, data_dir: str | None, name: s
 
 @command.command("remove")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@cluster_options
-def remove(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
+@running_cluster_options
+def remove(names: tuple[str, ...], data_dir: str | None, cluster: str | None) -> None:
     """Remove nodes and stop all pods that run on them.
 
     To move the pods to other nodes first, use `kubectl drain`.
     """
-    session = _open(data_dir, name)
+    session = _open(data_dir, cluster)
     for node_name in names:
         _check(session, node_name)
         session.send("DELETE", f"{_NODES}/{node_name}")
@@ -107,13 +110,13 @@ def remove(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
 
 @command.command("stop")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@cluster_options
-def stop(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
+@running_cluster_options
+def stop(names: tuple[str, ...], data_dir: str | None, cluster: str | None) -> None:
     """Stop nodes abruptly, as a power failure would.
 
     The API server is not notified, and the containers of the nodes are lost.
     """
-    session = _open(data_dir, name)
+    session = _open(data_dir, cluster)
     for node_name in names:
         _power(session, node_name, hollow_nodes.OFF)
         click.echo(f"node {node_name} stopped")
@@ -121,10 +124,10 @@ def stop(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
 
 @command.command("start")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@cluster_options
-def start(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
+@running_cluster_options
+def start(names: tuple[str, ...], data_dir: str | None, cluster: str | None) -> None:
     """Start stopped nodes, which restart their containers."""
-    session = _open(data_dir, name)
+    session = _open(data_dir, cluster)
     for node_name in names:
         before = _renewed(session, node_name)
         _power(session, node_name, None)
@@ -132,13 +135,28 @@ def start(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
         click.echo(f"node {node_name} is ready")
 
 
+@command.command("ls")
+@running_cluster_options
+def list_nodes(data_dir: str | None, cluster: str | None) -> None:
+    """List the nodes of the cluster, as `kubectl get nodes -o wide`."""
+    session = _open(data_dir, cluster)
+    table = session.get(_NODES, {"includeObject": "None"}, accept=TABLE)
+    columns = [column["name"].upper() for column in table["columnDefinitions"]]
+    rows = [[cell_text(cell) for cell in row["cells"]] for row in table.get("rows") or []]
+    if not rows:
+        click.echo("there are no nodes; `sampan node add` adds one")
+        return
+    for line in table_lines([columns, *rows]):
+        click.echo(line.rstrip())
+
+
 # -- internals -------------------------------------------------------------------------------------------------------
 
 
-def _open(data_dir: str | None, name: str) -> Session:
-    where = cluster_dir(data_dir, name)
+def _open(data_dir: str | None, cluster: str | None) -> Session:
+    where = selected_cluster(data_dir, cluster)
     if where.running() is None:
-        raise CliError(f"{name} is not running; `sampan up` starts it")
+        raise CliError(f"{where.path.name} is not running; `sampan up` starts it")
     try:
         session = Session(kubeconfig.load(where.kubeconfig), "default")
     except kubeconfig.KubeconfigError as error:

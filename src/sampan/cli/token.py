@@ -15,7 +15,7 @@ import click
 
 from sampan.api.types.core_v1 import Secret
 from sampan.cli import flags
-from sampan.cli.cluster_dir import cluster_dir, cluster_options
+from sampan.cli.cluster_dir import running_cluster_options, selected_cluster
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.columns import aligned
 from sampan.cluster.join import grants
@@ -70,7 +70,7 @@ def access_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="F",
         help="Kubeconfig file of an administrator of the cluster. Default: that of the cluster of --name.",
     )
-    return option(cluster_options(command))
+    return option(running_cluster_options(command))
 
 
 @click.group("token")
@@ -245,10 +245,10 @@ def _cluster(options: Mapping[str, Any]) -> ClusterAccess:
             access = load(Path(options["kubeconfig_path"]))
             url = urlsplit(access.server)
             return ClusterAccess(access=access, address=url.netloc if url.port else f"{url.netloc}:443")
-        where = cluster_dir(options["data_dir"], options["name"])
+        where = selected_cluster(options["data_dir"], options["cluster"])
         note = where.running()
         if note is None or where.is_joined:
-            raise CliError(f"{options['name']} is not a cluster that runs on this machine; `sampan up` starts one")
+            raise CliError(f"{where.path.name} is not a cluster that runs on this machine; `sampan up` starts one")
         access = load(where.kubeconfig)
     except KubeconfigError as error:
         raise CliError(f"--kubeconfig: {error}") from None

@@ -17,7 +17,9 @@ from sampan.cli.status.report_text import COLUMNS, details, table_row
 @click.command("status")
 @click.option("--data-dir", metavar="DIR", help="Show only the cluster with this data directory.")
 @click.option("--name", help="Show only the cluster with this name.")
-@click.option("-o", "--output", type=click.Choice(["", "json"]), default="", help="Output format.")
+@click.option(
+    "-o", "--output", type=click.Choice(["", "json"]), default="", help="Output format: json is for programs."
+)
 def command(data_dir: str | None, name: str | None, output: str) -> None:
     """List clusters, and show one in detail.
 
