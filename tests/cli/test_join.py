@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dns import message
+from dns import query as dnspython
 
 from sampan.machinery.network_namespace import in_network
 from sampan.network.mesh import kernel
@@ -117,6 +120,31 @@ def fetch(server: Machine, pod: str, address: str) -> str:
     return kubectl(server, "exec", pod, "--", "python3", "-c", script, f"http://{address}:8080/").strip()
 
 
+def resolve(machine: Machine, address: str) -> bytes:
+    """Return what the DNS server of a joined machine responds about the API server's service."""
+    query = message.make_query("kubernetes.default.svc.cluster.local", "A")
+
+    def ask() -> bytes:
+        response = dnspython.udp(query, address, port=10053, timeout=10)
+        return b"".join(row.address.encode() for answer in response.answer for row in answer)
+
+    return in_network(machine.space, ask)
+
+
+def is_forbidden(machine: Machine, verb: str, what: str) -> bool:
+    """Whether the credentials of a joined node do not suffice for a request."""
+    resource, _, name = what.partition("/")
+    group = "apis/discovery.k8s.io" if "." in resource else "api"
+    namespace = "" if resource == "node" else "/namespaces/kube-system"
+    path = f"/{group}/v1{namespace}/{resource.partition('.')[0].removesuffix('s')}s" + (f"/{name}" if name else "")
+    (certificate,) = machine.sampan.folder().rglob("kubelet-client-current.pem")
+    method = {"create": "POST", "get": "GET", "delete": "DELETE"}[verb]
+    body = ["--data", "{}", "--header", "Content-Type: application/json"] if verb == "create" else []
+    argv = ["curl", "-sk", "--cert", str(certificate), "-X", method, *body, f"https://{SERVER}{path}"]
+    done = subprocess.run([*machine.sampan.prefix, *argv], capture_output=True, text=True, check=True)
+    return bool(json.loads(done.stdout).get("code") == 403)
+
+
 @pytest.mark.parametrize(
     "address",
     [NEAR, pytest.param(FAR, marks=pytest.mark.skipif(not kernel.can_create("vxlan"), reason="no vxlan here"))],
@@ -133,6 +161,11 @@ def test_pods_of_joined_machines_reach_each_other(
     assert fetch(server, "pod-b", addresses["pod-a"]) == "200"
     assert fetch(server, "pod-a", "pod-b") == "200"
     assert fetch(server, "pod-b", "pod-a") == "200"
+    assert resolve(machine, "10.77.0.2" if address == NEAR else "10.78.0.2")
+    slices = json.loads(kubectl(server, "get", "endpointslices", "-n", "kube-system", "-o", "json"))["items"]
+    assert "kube-dns-machine-b" in [item["metadata"]["name"] for item in slices]
+    for words in (["create", "endpointslices.discovery.k8s.io"], ["get", "secrets"], ["delete", "node/node-0"]):
+        assert is_forbidden(machine, *words), words
     assert "machine-b" in machine.sampan("leave")
     assert "machine-b" not in kubectl(server, "get", "nodes")
     assert machine.links() == {"lo", "eth0"}

@@ -20,7 +20,6 @@ from sampan.cli.rootless import subordinate_range
 from sampan.machinery.user_namespace import is_in_user_namespace
 from sampan.network.nodes import bridge_of_nodes
 from tests.cli.command import Sampan, get
-from tests.ports import free_port
 
 USER = 65534
 NODE_PORT = 30487
@@ -109,7 +108,7 @@ def processes_below(pid: int) -> list[int]:
 
 
 def start(sampan: Sampan, *words: str) -> None:
-    sampan("up", "--detach", "--secure-port", str(free_port()), *words)
+    sampan("up", "--detach", *words)
     manifest = sampan.home / "objects.json"
     manifest.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": OBJECTS}))
     sampan("kubectl", "create", "-f", str(manifest))

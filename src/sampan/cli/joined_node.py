@@ -193,7 +193,7 @@ class JoinedNode:
                 activity=Activity(),
                 has_policies=can_enforce_policies(record.runtime),
                 make_proxies=self._make_proxies,
-                dns=ClusterDnsConfig(zone=ZoneConfig(domain=record.dns_domain)),
+                dns=ClusterDnsConfig(zone=ZoneConfig(domain=record.dns_domain), is_announced=True),
             )
             attachment = NodeAttachment(
                 node=record.node, directory=directory, namespace=NetworkNamespace(), addresses=addresses

@@ -166,6 +166,7 @@ def delete(tokens: tuple[str, ...], **options: Any) -> None:
 async def _create(client: Client, cluster: ClusterAccess, secret: Secret) -> None:
     """Create the token, after everything that a join needs."""
     await grants.ensure_grants(client, grants.join_grants())
+    await grants.revoke_slice_grants(client)
     await grants.ensure_config_map(client, grants.cluster_info(f"https://{cluster.address}", cluster.access.ca_pem))
     if cluster.networks is not None:
         await grants.ensure_config_map(client, grants.cluster_config(cluster.networks))

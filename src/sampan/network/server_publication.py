@@ -90,6 +90,24 @@ def is_reachable(node: Node) -> bool:
     return all(condition.status != "Unknown" for condition in node.status.conditions if condition.type == "Ready")
 
 
+async def put_slice(client: Client, desired: EndpointSlice, current: EndpointSlice | None) -> None:
+    """Create an EndpointSlice, or update the current one if it differs."""
+    slices = client.of(EndpointSlice)
+    if current is None:
+        await _ignore_conflict(slices.create(desired))
+    elif _content(current) != _content(desired):
+        desired.metadata.resourceVersion = current.metadata.resourceVersion
+        await _ignore_conflict(slices.update(desired))
+
+
+async def _ignore_conflict(write: Awaitable[object]) -> None:
+    """Wait for a write. After a conflict the event of the other write leads to another attempt."""
+    try:
+        await write
+    except (errors.Conflict, errors.AlreadyExists, errors.NotFound):
+        return
+
+
 class ServerPublication:
     """Keeps the EndpointSlices of one server, and marks those of nodes that are gone as not ready.
 
@@ -133,18 +151,10 @@ class ServerPublication:
         node = self._nodes.lister.get(self._server.node)
         own = {} if node is None else {item.metadata.name: item for item in server_slices(self._server, node)}
         for name, desired in own.items():
-            await self._put(desired, self._slices.lister.get(name, self._namespace))
+            await put_slice(self._client, desired, self._slices.lister.get(name, self._namespace))
         for current in list(self._slices.lister):
             if current.metadata.name not in own:
                 await self._settle_other(current)
-
-    async def _put(self, desired: EndpointSlice, current: EndpointSlice | None) -> None:
-        slices = self._client.of(EndpointSlice)
-        if current is None:
-            await self._ignore_conflict(slices.create(desired))
-        elif _content(current) != _content(desired):
-            desired.metadata.resourceVersion = current.metadata.resourceVersion
-            await self._ignore_conflict(slices.update(desired))
 
     async def _settle_other(self, current: EndpointSlice) -> None:
         """Mark the slice of another node as not ready if that node is gone. Its own server marks it as ready."""
@@ -164,21 +174,14 @@ class ServerPublication:
                 ],
                 ports=current.ports,
             )
-            await self._ignore_conflict(self._client.of(EndpointSlice).update(changed))
-
-    async def _ignore_conflict(self, write: Awaitable[object]) -> None:
-        """Wait for a write. After a conflict the event of the other write leads to another attempt."""
-        try:
-            await write
-        except (errors.Conflict, errors.AlreadyExists, errors.NotFound):
-            return
+            await _ignore_conflict(self._client.of(EndpointSlice).update(changed))
 
     async def _remove(self) -> None:
         try:
             async with asyncio.timeout(_REMOVAL_S):
                 for current in list(self._slices.lister):
                     if any(endpoint.nodeName == self._server.node for endpoint in current.endpoints or ()):
-                        await self._ignore_conflict(
+                        await _ignore_conflict(
                             self._client.of(EndpointSlice).delete(current.metadata.name, self._namespace)
                         )
         except (errors.ApiError, ConnectionFailed, TimeoutError) as error:

@@ -73,18 +73,12 @@ def join_grants() -> list[RbacObject]:
         _role_binding(config, NAMESPACE, joining, nodes),
         _cluster_role(
             _JOINED,
-            _rule([""], ["nodes", "services", "pods", "namespaces", "endpoints"], _READ),
+            _rule([""], ["nodes", "services", "pods", "namespaces"], _READ),
             _rule(["discovery.k8s.io"], ["endpointslices"], _READ),
             _rule(["networking.k8s.io"], ["networkpolicies", "servicecidrs"], _READ),
             _rule([""], ["nodes"], ["delete"]),
         ),
         _cluster_binding(_JOINED, _JOINED, nodes),
-        _role(
-            _JOINED,
-            NAMESPACE,
-            _rule(["discovery.k8s.io"], ["endpointslices"], ["create", "update", "patch", "delete"]),
-        ),
-        _role_binding(_JOINED, NAMESPACE, nodes),
     ]
 
 
@@ -100,6 +94,16 @@ def one_use_grants(secret: Secret) -> list[RbacObject]:
     for obj in granted:
         obj.metadata.ownerReferences = [owner]
     return granted
+
+
+async def revoke_slice_grants(client: Client) -> None:
+    """Delete the objects named `sampan:joined-nodes` in kube-system, if there are any: with them every node may lead
+    the clients of all services there to itself."""
+    for kind in (RoleBinding, Role):
+        try:
+            await client.of(kind).delete(_JOINED, NAMESPACE)
+        except errors.NotFound:
+            continue
 
 
 async def ensure_grants(client: Client, objects: Sequence[RbacObject]) -> None:

@@ -4,5 +4,6 @@ Pure: `wire` (the format of messages), `records` (the records of Services and En
 record sets as ready-made bytes, kept up to date by informers), `responder` (the decision about a query), `upstreams`
 (the choice of upstream resolvers) and `upstream_response` (what is cached of their responses). Effects: `forwarder`
 (cache and upstream resolvers), `server` (sockets), `status_port` (health and metrics), `publication` (the Service
-kube-dns and the EndpointSlices of a node). `cluster_dns` combines them to the DNS servers of the nodes of a process.
+kube-dns and the EndpointSlices of a node), `announcement` (servers of joined nodes). `cluster_dns` combines them to the
+DNS servers of the nodes of a process.
 """

@@ -13,6 +13,7 @@ from sampan.machinery.informer import InformerFactory
 from sampan.machinery.metrics import Metrics
 from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.machinery.process_metrics import export_process
+from sampan.network.dns.announcement import AnnouncedServers, DnsAnnouncement
 from sampan.network.dns.clients import KnownClients
 from sampan.network.dns.config import ClusterDnsConfig
 from sampan.network.dns.forwarder import Forwarder
@@ -45,7 +46,10 @@ class ClusterDns:
 
     async def __aenter__(self) -> ClusterDns:
         await self._group.__aenter__()
-        work = self.forwarder.run(), self.source.run(), self._use_table()
+        work = [self.forwarder.run(), self.source.run(), self._use_table()]
+        if not self.config.is_announced:
+            others = AnnouncedServers(client=self._client, informers=self._informers, clock=self._clock)
+            work.append(others.run())
         self._tasks = [self._group.create_task(coroutine) for coroutine in work]
         return self
 
@@ -69,11 +73,13 @@ class ClusterDns:
             namespace=namespace,
             addresses=addresses,
             clients=clients,
-            publish=lambda server: ServerPublication(
-                server=server, client=self._client, informers=self._informers, clock=self._clock
-            ).run(),
+            publish=self._publish,
         )
         return server
+
+    async def _publish(self, server: PublishedServer) -> None:
+        publication = DnsAnnouncement if self.config.is_announced else ServerPublication
+        await publication(server=server, client=self._client, informers=self._informers, clock=self._clock).run()
 
 
 class NodeDns:

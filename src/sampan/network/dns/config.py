@@ -52,3 +52,6 @@ class ClusterDnsConfig:
     server: DnsServerConfig = field(default_factory=DnsServerConfig)
     client_cidrs: Sequence[str] = ()
     """CIDRs of clients beside the nodes of the cluster and their pod CIDRs."""
+    is_announced: bool = False
+    """Whether the servers are announced on their Node objects (`announcement`), because this process may not write
+    EndpointSlices. Otherwise it publishes its own servers and those that other nodes announce."""

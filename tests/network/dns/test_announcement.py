@@ -1,0 +1,77 @@
+"""DNS servers of nodes that announce them on their Node objects."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from sampan.api.types.core_v1 import Namespace, Node, NodeAddress, NodeCondition, NodeStatus
+from sampan.api.types.discovery_v1 import EndpointSlice
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.machinery.copies import copy_of
+from sampan.machinery.informer import InformerFactory
+from sampan.network.dns.announcement import (
+    DNS_PORT,
+    METRICS_PORT,
+    AnnouncedServers,
+    DnsAnnouncement,
+    announced_server,
+    announced_slices,
+)
+from sampan.network.dns.publication import published_dns
+from tests.eventually import eventually
+from tests.serving import serving
+
+
+def node(name: str = "b", **annotations: str) -> Node:
+    return Node(
+        metadata=ObjectMeta(name=name, annotations=annotations),
+        status=NodeStatus(
+            addresses=[NodeAddress(type="InternalIP", address="192.0.2.7")],
+            conditions=[NodeCondition(type="Ready", status="True")],
+        ),
+    )
+
+
+@pytest.mark.parametrize("port", ["", "0", "65536", "-1", "x", "9" * 5000, "\u0661"])
+def test_an_announcement_without_a_usable_port_is_ignored(port: str) -> None:
+    assert announced_server(node(**{DNS_PORT: port, METRICS_PORT: "9153"})) is None
+    assert announced_slices(node()) == []
+
+
+def test_an_announced_server_has_the_addresses_of_its_node() -> None:
+    (item,) = announced_slices(node(**{DNS_PORT: "10053", METRICS_PORT: "9153"}))
+    (endpoint,) = item.endpoints or []
+    assert (endpoint.addresses, endpoint.nodeName) == (["192.0.2.7"], "b")
+    assert endpoint.hints is not None
+    assert [hint.name for hint in endpoint.hints.forNodes] == ["b"]
+
+
+def test_slices_follow_announcements() -> None:
+    async def main() -> None:
+        async with asyncio.timeout(60), serving() as api:
+            client = api.client()
+            await client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="kube-system")))
+            created = copy_of(await client.of(Node).create(node()))
+            created.status = node().status
+            await client.of(Node).update_status(created)
+            async with InformerFactory(client=client) as informers, asyncio.TaskGroup() as group:
+                slices = informers.of(EndpointSlice)
+
+                def names() -> list[str]:
+                    return [item.metadata.name for item in slices.lister]
+
+                parts = {"client": client, "informers": informers, "clock": api.clock}
+                published = group.create_task(AnnouncedServers(**parts).run())  # type: ignore[arg-type]
+                server = published_dns(node="b", addresses=["192.0.2.7"], dns_port=10053, metrics_port=9153)
+                announcement = group.create_task(DnsAnnouncement(server=server, **parts).run())  # type: ignore[arg-type]
+                await eventually(lambda: names() == ["kube-dns-b"])
+                await client.of(EndpointSlice).delete("kube-dns-b", "kube-system")
+                await eventually(lambda: names() == ["kube-dns-b"])
+                announcement.cancel()
+                await eventually(lambda: names() == [])
+                assert DNS_PORT not in (await client.of(Node).get("b")).metadata.annotations
+                published.cancel()
+
+    asyncio.run(main())
