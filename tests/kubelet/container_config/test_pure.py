@@ -254,6 +254,13 @@ CLUSTER = DnsConfig(node=NODE, cluster_servers=["10.96.0.10"])
         ),
         ({"dnsPolicy": "Default"}, CLUSTER, "search example.com\nnameserver 192.0.2.53\noptions edns0\n"),
         ({"hostNetwork": True}, CLUSTER, "search example.com\nnameserver 192.0.2.53\noptions edns0\n"),
+        (
+            {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"},
+            CLUSTER,
+            "search ns.svc.cluster.local svc.cluster.local cluster.local example.com\n"
+            "nameserver 10.96.0.10\noptions ndots:5\n",
+        ),
+        ({"hostNetwork": True}, DnsConfig(local_servers=["127.0.0.1"]), "search .\nnameserver 127.0.0.1\n"),
         ({"dnsPolicy": "None", "dnsConfig": {"nameservers": ["1.1.1.1"]}}, CLUSTER, "nameserver 1.1.1.1\n"),
         (
             {

@@ -7,6 +7,7 @@ created before them: the pod queue, the event that says that the node status is 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from sampan.api.types.core_v1 import Pod, Service
 from sampan.api.types.node_v1 import RuntimeClass
@@ -283,6 +284,11 @@ def _build_container_configs(services: Services) -> ContainerConfigBuilder:
     )
 
 
+def _local_servers(machine: NodeMachine) -> list[str]:
+    """Return a loopback address for each address of the node."""
+    return ["::1" if ":" in address else "127.0.0.1" for address in (machine.address, *machine.more_addresses)]
+
+
 def _node_settings(config: AgentConfig, machine: NodeMachine, facts: MachineFacts) -> NodeSettings:
     try:
         resolv = read_resolv_conf(config.resolv_conf.read_text())
@@ -297,7 +303,12 @@ def _node_settings(config: AgentConfig, machine: NodeMachine, facts: MachineFact
         allocatable=machine.allocatable or {},
         has_seccomp=config.has_default_seccomp,
         loopback_services=config.loopback_services,
-        dns=DnsConfig(node=resolv, cluster_servers=config.cluster_dns, cluster_domain=config.cluster_domain),
+        dns=DnsConfig(
+            node=resolv,
+            local_servers=_local_servers(machine) if config.resolv_conf == Path() else (),
+            cluster_servers=config.cluster_dns,
+            cluster_domain=config.cluster_domain,
+        ),
     )
 
 

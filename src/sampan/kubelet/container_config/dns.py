@@ -18,6 +18,9 @@ class DnsConfig:
 
     node: Dns = field(default_factory=Dns)
     """The content of the node's resolv.conf."""
+    local_servers: Sequence[str] = ()
+    """Loopback addresses of resolvers on the node, which pods with the node's DNS get if the node has no resolv.conf
+    (`--resolv-conf ""`)."""
     cluster_servers: Sequence[str] = ()
     cluster_domain: str = "cluster.local"
 
@@ -43,7 +46,7 @@ def pod_dns(pod: Pod, config: DnsConfig) -> tuple[Dns, list[str]]:
             options=_CLUSTER_OPTIONS,
         )
     else:
-        dns = config.node
+        dns = Dns(servers=config.local_servers, searches=["."]) if config.local_servers else config.node
     return _within_limits(_with_own(pod, dns), warnings), warnings
 
 
