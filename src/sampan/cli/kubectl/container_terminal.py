@@ -52,7 +52,9 @@ def run(
         with terminal.raw() if is_raw else nullcontext():
             keys = detach_keys if is_raw else b""
             status = asyncio.run(_run(session, path, [*query, *streams], has_stdin, is_raw, keys))
-    except DetachKeysPressed:
+    except BaseExceptionGroup as group:
+        if group.subgroup(DetachKeysPressed) is None:
+            raise
         return
     finish(status)
 

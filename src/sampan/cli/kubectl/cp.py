@@ -220,7 +220,7 @@ def _without_shortcuts(path: str) -> str:
 def _path_inside(target: Path, relative: str) -> Path | None:
     """Return the path of an entry below the target; None if it, or a link on the way, leads elsewhere."""
     path = Path(os.path.normpath(f"{target}/{relative}")) if relative.strip("/") else target
-    if path != target and not path.is_relative_to(os.path.normpath(target)):
+    if path != target and (path.is_symlink() or not path.is_relative_to(os.path.normpath(target))):
         return None
     root = target.resolve()
     parent = path.parent.resolve() if path != target else root

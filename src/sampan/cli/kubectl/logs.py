@@ -229,13 +229,14 @@ def _follow_all(
     session: Session, sources: list[LogSource], query: Mapping[str, str], options: Mapping[str, Any]
 ) -> None:
     """Follow several logs, each over a separate connection. The first error ends the command."""
-    lock, failures = threading.Lock(), []
+    lock = threading.Lock()
+    failures: list[Exception] = []
     is_over = threading.Semaphore(0)
 
     def follow(source: LogSource) -> None:
         try:
             _consume(session.another(), source, query, options, lock)
-        except click.ClickException as error:
+        except (click.ClickException, OSError) as error:  # an OSError if nobody reads the output
             failures.append(error)
         is_over.release()
 

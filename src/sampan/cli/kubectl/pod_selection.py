@@ -27,7 +27,9 @@ def target_object(factory: Factory, word: str) -> Pod:
     kind, slash, name = word.partition("/")
     if not slash:
         kind, name = "pods", word
-    elif not kind or not name or "/" in name:
+    elif "/" in name:
+        raise KubectlError("arguments in resource/name form may not have more than one slash")
+    elif not kind or not name:
         raise KubectlError("arguments in resource/name form must have a single resource and name")
     resource = factory.kinds.named(kind)
     namespace = factory.namespace if resource.is_namespaced else ""

@@ -18,6 +18,7 @@ _PATTERNS = [
     (re.compile(r"^[EIWF]\d{4} \d\d:\d\d:\d\d\.\d+ .*\n", re.MULTILINE), ""),
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}"), "UID"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "TIME"),
+    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \+0000 UTC"), "TIME"),
     (re.compile(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}"), "TIME"),
     (re.compile(r'(resourceVersion"?: ?"|Resource Version: +)\d+'), r"\1VERSION"),
     (re.compile(r"(hollow://|sha256:)[0-9a-f]{64}"), r"\1DIGEST"),

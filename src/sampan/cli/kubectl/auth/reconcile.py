@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import product
@@ -14,6 +14,7 @@ import click
 from sampan.cli.kubectl.command import KubectlCommand
 from sampan.cli.kubectl.errors import KubectlError
 from sampan.cli.kubectl.factory import Factory
+from sampan.cli.kubectl.manifests import FilenameFlags, manifest_objects
 from sampan.cli.kubectl.options import (
     dry_run_of,
     dry_run_option,
@@ -23,7 +24,7 @@ from sampan.cli.kubectl.options import (
     printer_of,
 )
 from sampan.cli.kubectl.session import ServerError
-from sampan.cli.kubectl.targets import ResourceInfo
+from sampan.cli.kubectl.targets import ResourceInfo, kind_for
 
 _GROUP = "rbac.authorization.k8s.io"
 _PROTECTION = "rbac.authorization.kubernetes.io/autoupdate"
@@ -68,7 +69,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
         raise KubectlError("--dry-run=server for command reconcile is not supported yet")
     operation = "reconciled (dry run)" if dry_run == "client" else "reconciled"
     printer = printer_of(options, operation=operation)
-    for info in factory.resources(files=files).infos():
+    for info in _local_infos(factory, files):
         if info.kind.group != _GROUP or info.kind.kind not in (*_ROLES, *_BINDINGS):
             continue
         result = _reconcile(factory, info, options, is_dry_run=dry_run == "client")
@@ -76,14 +77,23 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
         _report(result, info.kind.kind in _ROLES, options)
 
 
+def _local_infos(factory: Factory, files: FilenameFlags) -> Iterator[ResourceInfo]:
+    """Yield the roles and bindings of files with the namespaces that the files give them, and no others."""
+    for manifest in manifest_objects(files, validates=False):
+        if manifest.api_version.partition("/")[0] == _GROUP:
+            kind = kind_for(factory.kinds, manifest)
+            yield ResourceInfo(kind, manifest.namespace, manifest.name, manifest.value, manifest.source)
+
+
 def _reconcile(factory: Factory, info: ResourceInfo, options: Mapping[str, Any], *, is_dry_run: bool) -> Reconciliation:
     session = factory.session
+    current: Value | None = None
     try:
-        current: Value | None = session.get(info.path)
+        if info.namespace or not info.kind.is_namespaced:
+            current = session.get(info.path)
     except ServerError as error:
         if not error.is_not_found:
             raise
-        current = None
     decide = decide_role if info.kind.kind in _ROLES else decide_binding
     removes = options["remove_extra_permissions" if info.kind.kind in _ROLES else "remove_extra_subjects"]
     result = decide(current, info.value, removes_extra=removes)
@@ -92,16 +102,20 @@ def _reconcile(factory: Factory, info: ResourceInfo, options: Mapping[str, Any],
     if result.operation in ("create", "recreate"):
         if result.operation == "recreate":
             session.send("DELETE", info.path)
-        _ensure_namespace(factory, info.namespace)
+        _ensure_namespace(factory, info)
         result.value = session.send("POST", info.collection, body=result.value)
     else:
         result.value = session.send("PUT", info.path, body=result.value)
     return result
 
 
-def _ensure_namespace(factory: Factory, namespace: str) -> None:
-    if not namespace:
+def _ensure_namespace(factory: Factory, info: ResourceInfo) -> None:
+    """Create the namespace of an object, which the file must name."""
+    if not info.kind.is_namespaced:
         return
+    namespace = info.value["metadata"].get("namespace")
+    if not namespace:
+        raise KubectlError("resource name may not be empty")
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
     try:
         factory.session.send("POST", "/api/v1/namespaces", body=body)

@@ -1,0 +1,161 @@
+"""The proxy to the API server: which requests it accepts, what it sends, and that nothing passes unchecked."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from sampan.cli.kubectl.api_proxy import ApiProxy, MalformedRequest, RequestFilter, parse_head
+from sampan.cli.kubectl.errors import KubectlError
+from sampan.cli.kubectl.session import Session
+from sampan.machinery.client.access import Access
+
+DEFAULT = RequestFilter(
+    accepted_paths="^.*",
+    rejected_paths="^/api/.*/pods/.*/exec,^/api/.*/pods/.*/attach",
+    accepted_hosts=r"^localhost$,^127\.0\.0\.1$",
+    rejected_methods="^$",
+)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "host", "is_accepted"),
+    [
+        ("GET", "/api/v1/pods", "localhost", True),
+        ("GET", "/api/v1/pods", "evil.example.com", False),
+        ("POST", "/api/v1/namespaces/a/pods/b/exec", "localhost", False),
+        ("POST", "/api/v1/namespaces/a/pods/b/attach", "127.0.0.1", False),
+    ],
+)
+def test_filter(method: str, path: str, host: str, is_accepted: bool) -> None:
+    assert DEFAULT.accepts(method, path, host) is is_accepted
+
+
+def test_methods_are_rejected_by_pattern() -> None:
+    request_filter = RequestFilter(
+        accepted_paths="^.*", rejected_paths="", accepted_hosts=".*", rejected_methods="^POST$,^PUT$"
+    )
+    assert not request_filter.accepts("PUT", "/", "x")
+    assert request_filter.accepts("GET", "/", "x")
+
+
+def test_patterns_that_cannot_be_compiled_are_refused() -> None:
+    with pytest.raises(KubectlError, match="Error compiling re"):
+        RequestFilter(accepted_paths="(", rejected_paths="", accepted_hosts="", rejected_methods="")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"GET / HTTP/1.1\r\n folded: x\r\n\r\n",
+        b"GET http://evil/ HTTP/1.1\r\n\r\n",
+        b"nonsense\r\n\r\n",
+    ],
+)
+def test_ambiguous_requests_are_malformed(head: bytes) -> None:
+    with pytest.raises(MalformedRequest):
+        parse_head(head)
+
+
+def test_host_without_port() -> None:
+    assert parse_head(b"GET / HTTP/1.1\r\nHost: localhost:8001\r\n\r\n").host == "localhost"
+    assert parse_head(b"GET / HTTP/1.1\r\nHost: [::1]:8001\r\n\r\n").host == "::1"
+
+
+@asynccontextmanager
+async def running_proxy(directory: Path | None = None) -> AsyncIterator[tuple[int, list[bytes]]]:
+    """Run a proxy in front of a server that records requests; yield the port and the recorded bytes."""
+    received: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        data = await reader.readuntil(b"\r\n\r\n")
+        if b"Content-Length: 4" in data:
+            data += await reader.readexactly(4)
+        received.append(data)
+        if b"Upgrade: echo" in data:
+            writer.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\r\n")
+            writer.write(await reader.readexactly(4))
+        else:
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    proxy = ApiProxy(
+        session=Session(Access(server=address, token="secret-token"), "default"),
+        request_filter=DEFAULT,
+        api_prefix="/",
+        static_prefix="/static/",
+        static_directory=directory,
+        appends_server_path=False,
+        keepalive_s=0,
+    )
+    listener = socket.create_server(("127.0.0.1", 0))
+    task = asyncio.create_task(proxy.serve(listener))
+    try:
+        yield listener.getsockname()[1], received
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        server.close()
+
+
+async def exchange(port: int, request: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    response = await reader.read()
+    writer.close()
+    return response
+
+
+async def test_credentials_are_added_and_the_body_passes() -> None:
+    async with running_proxy() as (port, received):
+        request = b"POST /api/v1/pods HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody"
+        assert (await exchange(port, request)).endswith(b"ok")
+        assert b"Authorization: Bearer secret-token\r\n" in received[0]
+        assert received[0].endswith(b"\r\n\r\nbody")
+
+
+async def test_a_second_request_behind_the_first_does_not_pass() -> None:
+    async with running_proxy() as (port, received):
+        hidden = b"POST /api/v1/namespaces/a/pods/b/exec HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        await exchange(port, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" + hidden)
+        assert b"exec" not in b"".join(received)
+
+
+async def test_rejected_requests_do_not_reach_the_server() -> None:
+    async with running_proxy() as (port, received):
+        assert b"403 Forbidden" in await exchange(port, b"GET / HTTP/1.1\r\nHost: evil\r\n\r\n")
+        assert b"400 Bad Request" in await exchange(port, b"GET x\r\n\r\n")
+        assert received == []
+
+
+async def test_both_directions_stay_open_after_an_upgrade() -> None:
+    async with running_proxy() as (port, _):
+        request = b"GET /ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nping"
+        assert (await exchange(port, request)).endswith(b"\r\n\r\nping")
+
+
+async def test_static_files_stay_inside_of_the_directory(tmp_path: Path) -> None:
+    directory = tmp_path / "www"
+    directory.mkdir()
+    (directory / "a.txt").write_text("hello")
+    (tmp_path / "secret").write_text("hidden")
+    (directory / "link").symlink_to(tmp_path / "secret")
+    async with running_proxy(directory) as (port, _):
+
+        async def get(path: str) -> bytes:
+            return await exchange(port, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+
+        assert (await get("/static/a.txt")).endswith(b"hello")
+        for path in ("/static/../secret", "/static/%2e%2e/secret", "/static/link", "/static/nosuch"):
+            assert b"404 Not Found" in await get(path)

@@ -1,0 +1,70 @@
+"""Archives from containers are unpacked below the target only."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from sampan.cli.kubectl.cp import FileSpec, file_spec, unpack
+from sampan.cli.kubectl.errors import KubectlError
+
+
+def archive(*members: tuple[str, bytes | None, str]) -> bytes:
+    """Return a tar archive of files, or of links where there is no content."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as tar:
+        for name, content, link in members:
+            info = tarfile.TarInfo(name)
+            if content is None:
+                info.type, info.linkname = tarfile.SYMTYPE, link
+                tar.addfile(info)
+            else:
+                info.size = len(content)
+                tar.addfile(info, io.BytesIO(content))
+    return data.getvalue()
+
+
+def test_files_are_unpacked(tmp_path: Path) -> None:
+    unpack(archive(("dir/a", b"1", ""), ("dir/b/c", b"2", "")), "/dir", tmp_path / "out", namespace="n", pod="p")
+    assert (tmp_path / "out" / "a").read_bytes() == b"1"
+    assert (tmp_path / "out" / "b" / "c").read_bytes() == b"2"
+
+
+@pytest.mark.parametrize("name", ["dir/../../escape", "dir/../../../escape", "/dir/../../escape"])
+def test_entries_outside_of_the_target_are_skipped(tmp_path: Path, name: str) -> None:
+    unpack(archive((name, b"x", "")), "/dir", tmp_path / "out" / "deep", namespace="n", pod="p")
+    assert not list(tmp_path.rglob("escape"))
+
+
+def test_links_are_skipped_and_not_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    data = archive(("dir/link", None, str(outside)), ("dir/link/escape", b"x", ""))
+    unpack(data, "/dir", tmp_path / "out", namespace="n", pod="p")
+    assert not list(outside.iterdir())
+    assert "warning: skipping symlink" in capsys.readouterr().err
+
+
+def test_a_link_in_the_target_is_not_followed(tmp_path: Path) -> None:
+    outside, target = tmp_path / "outside", tmp_path / "out"
+    outside.mkdir()
+    target.mkdir()
+    (target / "link").symlink_to(outside)
+    unpack(archive(("dir/link/escape", b"x", "")), "/dir", target, namespace="n", pod="p")
+    assert not list(outside.iterdir())
+
+
+def test_an_archive_of_something_else_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(KubectlError, match="tar contents corrupted"):
+        unpack(archive(("other/a", b"1", "")), "/dir", tmp_path, namespace="n", pod="p")
+
+
+def test_file_specs() -> None:
+    assert file_spec("a/b") == FileSpec("a/b")
+    assert file_spec("pod:/x") == FileSpec("/x", "pod")
+    assert file_spec("ns/pod:x") == FileSpec("x", "pod", "ns")
+    with pytest.raises(KubectlError):
+        file_spec(":x")
