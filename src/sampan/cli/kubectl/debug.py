@@ -240,9 +240,9 @@ class Debugger:
     def _container_name(self, pod: Pod) -> str:
         if self._options["container"]:
             return str(self._options["container"])
-        taken = container_names(pod, "containers", "initContainers", "ephemeralContainers")
+        used_names = container_names(pod, "containers", "initContainers", "ephemeralContainers")
         name = f"debugger-{_suffix()}"
-        while name in taken:
+        while name in used_names:
             name = f"debugger-{_suffix()}"
         self._tell(f"Defaulting debug container name to {name}.")
         return name

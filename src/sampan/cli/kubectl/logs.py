@@ -248,10 +248,15 @@ def _follow_all(
             raise failures[0]
 
 
+class LostLogError(KubectlError):
+    """The connection over which a log arrives has ended before the log."""
+
+
 def _consume(
     session: Session, source: LogSource, query: Mapping[str, str], options: Mapping[str, Any], lock: threading.Lock
 ) -> None:
-    """Print a log. With --follow, try again after an error of the server until the time is over."""
+    """Print a log. With --follow, connect again when the connection is lost, and try again after an error of the
+    server until the time is over."""
     deadline = time.monotonic() + options["pod_running_timeout"]
     while True:
         try:
@@ -266,18 +271,49 @@ def _consume(
             if not options["follow"]:
                 raise
             click.echo(error.message, err=True)
-            if not isinstance(error, ServerError):
+            if isinstance(error, LostLogError):
+                session.close()
+                query = _continued(query)
+                deadline = time.monotonic() + options["pod_running_timeout"]
+            elif not isinstance(error, ServerError):
                 raise
             if time.monotonic() + _RETRY_INTERVAL_S > deadline:
                 raise KubectlError("context deadline exceeded") from None
             time.sleep(_RETRY_INTERVAL_S)
 
 
+def _continued(query: Mapping[str, str]) -> dict[str, str]:
+    """Return the query for the lines after those that have arrived."""
+    from datetime import UTC, datetime
+
+    kept = {key: value for key, value in query.items() if key not in ("tailLines", "sinceSeconds", "limitBytes")}
+    return {**kept, "sinceTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
+
+
 def _print_log(
     session: Session, source: LogSource, query: Mapping[str, str], has_prefix: bool, lock: threading.Lock
 ) -> None:
-    prefix, out = source.prefix if has_prefix else b"", sys.stdout.buffer
-    for piece in session.pieces(source.path, {"container": source.container, **query}, is_lines=True):
+    import http.client
+
+    prefix = source.prefix if has_prefix else b""
+    pieces, line_start = session.pieces(source.path, {"container": source.container, **query}), b""
+    while True:
+        try:
+            piece = next(pieces, b"")
+        except (OSError, http.client.HTTPException) as error:
+            _write_lines(line_start, prefix, lock)
+            raise LostLogError(f"lost connection to the log of {source.pod}: {error}") from None
+        if not piece:
+            _write_lines(line_start, prefix, lock)
+            return
+        lines, newline, line_start = (line_start + piece).rpartition(b"\n")
+        _write_lines(lines + newline, prefix, lock)
+
+
+def _write_lines(data: bytes, prefix: bytes, lock: threading.Lock) -> None:
+    """Write complete lines, so that those of several logs do not mix."""
+    if data:
+        text = b"".join(prefix + line for line in data.splitlines(keepends=True)) if prefix else data
         with lock:
-            out.write(prefix + piece)
-            out.flush()
+            sys.stdout.buffer.write(text)
+            sys.stdout.buffer.flush()

@@ -145,13 +145,30 @@ class GoTemplatePrinter:
     template: Template
 
     def print(self, value: dict[str, Any]) -> None:
+        from sampan.cli.kubectl.flag_parser import quoted
         from sampan.cli.kubectl.printers.go_template import TemplateError
 
         try:
             text = self.template.render(value)
         except TemplateError as error:
-            raise KubectlError(str(error)) from None
+            click.echo(error.output + self._diagnosis(value, error), nl=False)
+            raise KubectlError(f"error executing template {quoted(self.template.text)}: {error}") from None
         click.echo(text, nl=False)
+
+    def _diagnosis(self, value: dict[str, Any], error: Exception) -> str:
+        """Return what kubectl prints about a template that fails: the template and the object."""
+        import msgspec
+
+        from sampan.cli.kubectl.printers.go_template import default_text
+
+        data = msgspec.json.encode(value, order="sorted").decode()
+        for char in "<>&":
+            data = data.replace(char, f"\\u{ord(char):04x}")
+        return (
+            f"Error executing template: {error}. Printing more information for debugging the template:\n"
+            f"\ttemplate was:\n\t\t{self.template.text}\n\traw data was:\n\t\t{data}\n"
+            f"\tobject given to template engine was:\n\t\t{default_text(value)}\n\n"
+        )
 
 
 def _go_template_printer(text: str, allows_missing_keys: bool) -> Printer:
