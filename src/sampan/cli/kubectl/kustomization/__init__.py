@@ -61,7 +61,14 @@ def build(directory: str) -> list[Value]:
         raise KubectlError(_missing_directory(directory, path))
     if not path.is_dir():
         raise KubectlError(f"got file '{path.name}', but '{path}' must be a directory to be a root")
-    loader = KustomizationLoader(path)
+    try:
+        return _build(KustomizationLoader(path))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        # Manifests and entries are arbitrary JSON: a text where an object belongs ends up here.
+        raise KubectlError(f"a field of a kustomization or resource has a value of the wrong type: {error}") from None
+
+
+def _build(loader: KustomizationLoader) -> list[Value]:
     kustomization = loader.kustomization()
     resources = _accumulate(loader, kustomization, [])
     for resource in resources:

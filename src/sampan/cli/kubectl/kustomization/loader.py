@@ -25,6 +25,27 @@ _KNOWN = frozenset(
     | {"secretGenerator", "generatorOptions", "helmCharts", "helmGlobals", "helmChartInflationGenerator"}
     | {"generators", "transformers", "validators", "configurations", "openapi", "buildMetadata", "sortOptions"}
 )
+_STRINGS, _OBJECTS, _OBJECT = (list, str), (list, dict), (dict, object)
+_TYPES: dict[str, tuple[type, type]] = {
+    "resources": _STRINGS,
+    "bases": _STRINGS,
+    "components": _STRINGS,
+    "patchesStrategicMerge": _STRINGS,
+    "patches": _OBJECTS,
+    "patchesJson6902": _OBJECTS,
+    "labels": _OBJECTS,
+    "images": _OBJECTS,
+    "imageTags": _OBJECTS,
+    "replicas": _OBJECTS,
+    "replacements": _OBJECTS,
+    "configMapGenerator": _OBJECTS,
+    "secretGenerator": _OBJECTS,
+    "generatorOptions": _OBJECT,
+    "commonLabels": _OBJECT,
+    "commonAnnotations": _OBJECT,
+    "sortOptions": _OBJECT,
+}
+"""The types of fields, and of the items of those that are lists."""
 _DEPRECATED = {
     "bases": "resources",
     "commonLabels": "labels",
@@ -87,6 +108,11 @@ class KustomizationLoader:
         for name in _NOT_SUPPORTED:
             if value.get(name):
                 raise KubectlError(f"the field {name} of {self.directory} is not supported")
+        for name, (type, item_type) in _TYPES.items():
+            part = value.get(name)
+            items = part if isinstance(part, list) else ()
+            if part is not None and not (isinstance(part, type) and all(isinstance(item, item_type) for item in items)):
+                raise KubectlError(f"invalid Kustomization: the field {name} has a value of the wrong type")
 
     def path(self, name: str) -> Path:
         """Return the path of a file of this kustomization. Raise KubectlError for one outside of its directory."""
@@ -137,6 +163,8 @@ def _objects(value: Any) -> Iterator[Value]:
     if not value.get("kind"):
         raise KubectlError("missing Resource metadata: kind")
     metadata = value.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        raise KubectlError(f"the metadata of an object of kind {value['kind']} must be an object")
     if not metadata.get("name") and not metadata.get("generateName"):
         identity = f"{{{value.get('apiVersion', '')} {value['kind']}}}"
         raise KubectlError(f"missing metadata.name in object {{{identity} {{{{ }} map[] map[]}}}}")

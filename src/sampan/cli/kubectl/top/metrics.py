@@ -7,6 +7,7 @@ from typing import Any
 
 from sampan.api.quantity import Quantity, from_json
 from sampan.cli.kubectl.errors import KubectlError
+from sampan.cli.kubectl.flag_parser import quoted
 from sampan.cli.kubectl.printers.table import print_table
 from sampan.cli.kubectl.session import Session
 
@@ -35,6 +36,10 @@ def check_sort(sort_by: str) -> None:
 
 def get_metrics(session: Session, path: str, name: str, query: Mapping[str, str]) -> list[dict[str, Any]]:
     if name:
+        if "/" in name or "%" in name:
+            raise KubectlError(
+                f"invalid resource name {quoted(name)}: [may not contain '{'/' if '/' in name else '%'}']"
+            )
         return [session.get(f"{path}/{name}")]
     return list(session.get(path, {key: value for key, value in query.items() if value}).get("items") or ())
 
