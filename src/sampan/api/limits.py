@@ -109,6 +109,22 @@ AGGREGATED_RESPONSE_BYTES: Final = 64 << 20
 """The largest response of an aggregated API server that is buffered, such as a list of all pods' metrics in a large
 cluster."""
 
+OPENAPI_INDEX_BYTES: Final = 1 << 20
+"""The largest index of OpenAPI v3 documents that is read from an aggregated API server."""
+
+OPENAPI_DOCUMENT_BYTES: Final = 16 << 20
+"""The largest OpenAPI v2 document that is read from an aggregated API server. That of a whole Kubernetes has 5 MB."""
+
+MERGED_OPENAPI_BYTES: Final = 4 << 20
+"""The largest part of an aggregated API server's OpenAPI v2 document that is merged: the paths of its group version and
+the definitions that they use."""
+
+MERGED_OPENAPI_VALUES: Final = 100_000
+"""The number of values in that part. The document of a whole Kubernetes has 130,000."""
+
+MERGED_OPENAPI_DEPTH: Final = 200
+"""The deepest nesting of objects and lists in a path or definition of such a document."""
+
 WEBHOOK_RESPONSE_BYTES: Final = 64 << 20
 """The largest response of an admission or conversion webhook. A list of custom resources is converted as a whole."""
 

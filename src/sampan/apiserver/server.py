@@ -140,6 +140,8 @@ class ApiServer:
 
     async def __aenter__(self) -> ApiServer:
         async with AsyncExitStack() as running:
+            running.push_async_callback(self.upstream.close)  # the background tasks use both until they end
+            running.push_async_callback(self.webhooks.close)
             self._tasks = await running.enter_async_context(_BackgroundTasks())
             running.enter_context(self.watchdog.watching())
             self._start(self._lag.run())
@@ -151,8 +153,6 @@ class ApiServer:
             running.push_async_callback(self.security.authorizer.close)
             for file in reloading_files(self.config, self._oidc, self._use_modes, self.clock):
                 self._start(file.run())
-            running.push_async_callback(self.upstream.close)
-            running.push_async_callback(self.webhooks.close)
             running.push_async_callback(self._http.close)
             await self._listen()
             endpoints = self._endpoint_reconciler()

@@ -55,11 +55,13 @@ class There:
         """The subjects of the callers' certificates, other than in requests for discovery."""
 
     def requests(self) -> list[web.BaseRequest]:
-        """Return the requests other than those for discovery."""
-        return [request for request in self.asked if request.path != METRICS]
+        """Return the requests other than those for discovery and OpenAPI."""
+        return [request for request in self.asked if not _is_about_the_api(request)]
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         self.asked.append(request)
+        if request.path.startswith("/openapi/"):
+            return web.Response(status=404)
         if request.path != METRICS:
             self.peers.append((request.get_extra_info("peercert") or {}).get("subject"))
         if request.path == METRICS:
@@ -71,6 +73,10 @@ class There:
         if request.path.endswith("/namespaces/vast/pods"):
             return web.Response(body=bytes(65 << 20))
         return web.json_response({"kind": "NodeMetricsList", "items": [], "path": request.raw_path}, status=203)
+
+
+def _is_about_the_api(request: web.BaseRequest) -> bool:
+    return request.path == METRICS or request.path.startswith("/openapi/")
 
 
 def _entry(name: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,8 @@ from sampan.api.types.apiregistration_v1 import APIService, APIServiceCondition
 from sampan.api.types.core_v1 import Endpoints, Service
 from sampan.api.types.meta_v1 import APIResource
 from sampan.apiserver.aggregation.discovery_documents import InvalidDiscovery, resource_list
+from sampan.apiserver.aggregation.openapi_documents import InvalidOpenApi, RemoteOpenApi
+from sampan.apiserver.aggregation.openapi_download import download
 from sampan.apiserver.aggregation.registrations import LocalRegistrations
 from sampan.apiserver.aggregation.remote_api import ClientFiles, RemoteApi
 from sampan.apiserver.bootstrap import SYSTEM
@@ -41,6 +43,10 @@ _CHECK_S = 30.0
 _FAILED_CHECK_S = 2.0
 """The time between two checks of a service that is not available."""
 _CHECK_TIMEOUT_S = 6.0
+_OPENAPI_S = 60.0
+"""The time between two reads of the OpenAPI documents of a service."""
+_FAILED_OPENAPI_S = (2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
+"""The times between reads that fail."""
 
 
 @dataclass(slots=True)
@@ -49,10 +55,16 @@ class RemoteGroupVersion:
 
     service: APIService
     api: RemoteApi
-    is_available: bool = False
+    available: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
     resources: Sequence[APIResource] = ()
     """The resources as of the last successful check."""
-    check: asyncio.Task[None] | None = field(default=None, repr=False)
+    openapi: RemoteOpenApi = field(default_factory=RemoteOpenApi)
+    """The OpenAPI documents as of the last successful read."""
+    tasks: list[asyncio.Task[None]] = field(default_factory=list, repr=False)
+
+    @property
+    def is_available(self) -> bool:
+        return self.available.is_set()
 
     def is_for(self, service: APIService) -> bool:
         """Whether requests are proxied in the same way for this state of the APIService."""
@@ -90,6 +102,17 @@ class AggregationController:
         for versions in groups.values():
             versions.sort(key=lambda remote: -remote.service.spec.versionPriority)
         return groups
+
+    def openapi_documents(self) -> Mapping[str, RemoteOpenApi]:
+        """Return the OpenAPI documents of other servers that are available, by the name of the v3 document."""
+        remotes = [remote for versions in self.remote_versions().values() for remote in versions]
+        remotes.sort(key=lambda remote: -remote.service.spec.groupPriorityMinimum)
+        return {_document_name(remote.service): remote.openapi for remote in remotes if remote.is_available}
+
+    async def serve_openapi(self, call: Call, name: str) -> ApiResponse:
+        """Proxy a request for the v3 document of a group version, which `openapi_documents` lists."""
+        _, group, version = name.split("/")
+        return await self._remotes[group, version].api.serve(call)
 
     def renew_client(self) -> None:
         """Reload the client certificate of this server."""
@@ -134,13 +157,14 @@ class AggregationController:
             if known is not None:
                 self._forget(key)
             remote = self._remotes[key] = RemoteGroupVersion(service, self._make_api(service))
-            remote.check = group.create_task(self._keep_checking(remote))
+            remote.tasks.append(group.create_task(self._keep_checking(remote)))
+            remote.tasks.append(group.create_task(self._keep_openapi(remote)))
             self.generation += 1
 
     def _forget(self, key: tuple[str, str]) -> None:
         remote = self._remotes.pop(key)
-        if remote.check is not None:
-            remote.check.cancel()
+        for task in remote.tasks:
+            task.cancel()
         self.generation += 1
 
     # -- availability ------------------------------------------------------------------------------------------------
@@ -160,7 +184,10 @@ class AggregationController:
     def _use(self, remote: RemoteGroupVersion, condition: APIServiceCondition) -> None:
         is_available = condition.status == "True"
         if is_available != remote.is_available:
-            remote.is_available = is_available
+            if is_available:
+                remote.available.set()
+            else:
+                remote.available.clear()
             self.generation += 1
 
     async def _check(self, remote: RemoteGroupVersion) -> APIServiceCondition:
@@ -204,6 +231,21 @@ class AggregationController:
             self.generation += 1
         return APIServiceCondition(type=AVAILABLE, status="True", reason="Passed", message="all checks passed")
 
+    async def _keep_openapi(self, remote: RemoteGroupVersion) -> None:
+        """Keep the OpenAPI documents of a service up to date while it is available."""
+        spec, failures = remote.service.spec, 0
+        while True:
+            await remote.available.wait()
+            try:
+                remote.openapi = await download(remote.api, spec.group, spec.version, remote.openapi)
+                failures, delay_s = 0, _OPENAPI_S
+            except (errors.ApiError, OSError, TimeoutError, InvalidOpenApi) as error:
+                delay_s = _FAILED_OPENAPI_S[min(failures, len(_FAILED_OPENAPI_S) - 1)]
+                failures += 1
+                text = str(error) or "context deadline exceeded"
+                log.warning("cannot read the OpenAPI documents of %s: %s", remote.service.metadata.name, text)
+            await asyncio.sleep(delay_s)
+
     async def _find(self, kind: str, namespace: str, name: str) -> object | None:
         store = self._registry.open_store_of("", "v1", kind)
         item = await store.cacher.get(namespace, name)
@@ -227,6 +269,10 @@ class AggregationController:
         headers = {"Content-Type": MERGE_PATCH, "User-Agent": "kube-aggregator"}
         call = Call(method="PATCH", path=path, query=Query(""), headers=headers, body=body, user=SYSTEM)
         await self._pipeline.serve_as(call)
+
+
+def _document_name(service: APIService) -> str:
+    return f"apis/{service.spec.group}/{service.spec.version}"
 
 
 def _unavailable(reason: str, message: str) -> APIServiceCondition:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
+from sampan.api import limits
 from sampan.api.types.apiregistration_v1 import APIService
 from sampan.apiserver.proxy.kubelets import unverified_context
 from sampan.apiserver.proxy.locations import Location, unreachable
@@ -72,11 +73,18 @@ class RemoteApi:
         except OSError as error:
             raise unreachable(str(error)) from None
 
-    async def get(self, path: str, user: UserInfo, accept: str = "application/json") -> RawResponse:
-        """Read a document of the server, as `user`. Raise an ApiError or OSError."""
-        headers = [("Accept", accept), *_user_headers(user)]
+    async def get(
+        self, path: str, user: UserInfo, *, etag: str = "", limit: int = limits.AGGREGATED_RESPONSE_BYTES
+    ) -> RawResponse:
+        """Read a JSON document of the server, as `user`, unless it is the one with this ETag. Raise an ApiError or
+        OSError, also if the document has more than `limit` bytes."""
+        headers = [("Accept", "application/json"), *_user_headers(user)]
+        if etag:
+            headers.append(("If-None-Match", etag))
         location = await self._location()
-        return await self._upstream.ask(location, path, headers=headers, tls=self._tls, server_name=self._server_name)
+        return await self._upstream.ask(
+            location, path, headers=headers, tls=self._tls, server_name=self._server_name, limit=limit
+        )
 
     def _streamed(self, call: Call, location: Location, target: str) -> StreamedResponse:
         async def serve(request: web.BaseRequest) -> web.StreamResponse:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sampan.apiserver.nonresource.debug import PATH as FLIGHT
 from sampan.apiserver.nonresource.debug import DebugHandler, FlightRecorderHandler, MetricsHandler
 from sampan.apiserver.nonresource.discovery import DiscoveryHandler, RemoteGroups
 from sampan.apiserver.nonresource.health import HealthCheck, HealthHandler, store_check, writable_store_check
 from sampan.apiserver.nonresource.openapi import OpenApiHandler
+from sampan.apiserver.nonresource.openapi.handler import RemoteDocuments
 from sampan.apiserver.nonresource.server_info import CONFIGURATION, KEYS, IndexHandler, OpenIdHandler, version
 
 if TYPE_CHECKING:
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
     from sampan.apiserver.response.responses import ApiResponse
     from sampan.machinery.flight_recorder import FlightRecorder
     from sampan.machinery.metrics import Metrics
+
+
+class AggregatedServers(RemoteGroups, RemoteDocuments, Protocol):
+    """What other servers add to the discovery and OpenAPI documents."""
+
 
 NonResourceHandler = Callable[["Call"], Awaitable["ApiResponse"]]
 
@@ -32,12 +38,12 @@ def nonresource_handlers(
     recorder: FlightRecorder | None = None,
     debug: Mapping[str, NonResourceHandler] | None = None,
     openid: OpenIdHandler | None = None,
-    remote: Callable[[], RemoteGroups | None] = lambda: None,
+    remote: Callable[[], AggregatedServers | None] = lambda: None,
 ) -> Mapping[str, NonResourceHandler]:
     """Return the handlers by the first element of their path. `address` returns where clients reach the server
     (host:port); `checks` are additional health checks, `ready_checks` only apply to readiness. `debug` are further
-    handlers below /debug by their full path, looked up on each request. `remote` returns the API groups of other
-    servers."""
+    handlers below /debug by their full path, looked up on each request. `remote` returns the other servers that
+    serve API groups."""
     discovery = DiscoveryHandler(scheme=registry.scheme, address=address, remote=remote)
     health = HealthHandler(
         checks=[store_check(registry.backend), *checks],
@@ -48,7 +54,7 @@ def nonresource_handlers(
         "apis": discovery.groups,
         "healthz": health.handle,
         "livez": health.handle,
-        "openapi": OpenApiHandler(registry=registry).handle,
+        "openapi": OpenApiHandler(registry=registry, remote=remote).handle,
         "readyz": health.handle,
         "version": version,
     }

@@ -47,7 +47,7 @@ _ERROR_TEXT_BYTES = 100_000
 _KEPT_S = 2.0
 """How long an idle connection is kept: shorter than the idle timeout of servers."""
 _SILENT_HEADERS = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
-_KEPT_HEADERS = ("Content-Encoding", "Location", "Vary")
+_KEPT_HEADERS = ("Cache-Control", "Content-Encoding", "ETag", "Expires", "Last-Modified", "Location", "Vary")
 
 
 _VERIFY_ERRORS = {
@@ -163,9 +163,10 @@ class Upstream:
         server_name: str,
         method: str = "GET",
         body: bytes = b"",
+        limit: int = limits.AGGREGATED_RESPONSE_BYTES,
     ) -> RawResponse:
         """Send a request on behalf of a user to a server whose certificate must have this name. Redirects are returned
-        to the client, not followed. Raise OSError as `fetch` does."""
+        to the client, not followed. Raise OSError as `fetch` does, and if the response has more than `limit` bytes."""
         options: dict[str, Any] = {
             "ssl": tls,
             "server_hostname": server_name,
@@ -175,7 +176,7 @@ class Upstream:
             async with self._open().request(
                 method, self._url(location, target), headers=CIMultiDict(headers), data=body or None, **options
             ) as upstream_response:
-                content = await _whole(upstream_response, limits.AGGREGATED_RESPONSE_BYTES)
+                content = await _whole(upstream_response, limit)
         except aiohttp.ClientConnectorError as error:
             raise ConnectionError(dial_error(error.os_error, location)) from None
         except (aiohttp.ClientError, TimeoutError) as error:

@@ -2,7 +2,8 @@
 
 They are generated on demand in a thread, and the most recently used ones are cached. Their hashes, which the index
 contains and which clients use for caching, are computed from the resources, so that the index does not require
-generating any document.
+generating any document. The documents of aggregated API servers are listed in the index and proxied (v3), and merged
+into the own document (v2); a document of this server takes precedence.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -25,6 +26,7 @@ from sampan.apiserver.response import renderer
 from sampan.apiserver.response.responses import ApiResponse, RawResponse, path_not_found
 
 if TYPE_CHECKING:
+    from sampan.apiserver.aggregation.openapi_documents import RemoteOpenApi
     from sampan.apiserver.nonresource.openapi.documents import OpenApiContents
     from sampan.apiserver.registry.registry import Registry
 
@@ -38,9 +40,19 @@ _MOST_KEPT = 12
 _YEAR = timedelta(days=365)
 
 
+class RemoteDocuments(Protocol):
+    """The OpenAPI documents of aggregated API servers."""
+
+    def openapi_documents(self) -> Mapping[str, RemoteOpenApi]:
+        """Return the documents by the name of the v3 document, ordered by priority."""
+
+    async def serve_openapi(self, call: Call, name: str) -> ApiResponse:
+        """Respond with a v3 document."""
+
+
 class OpenApiHandler:
-    def __init__(self, *, registry: Registry) -> None:
-        self._registry = registry
+    def __init__(self, *, registry: Registry, remote: Callable[[], RemoteDocuments | None] = lambda: None) -> None:
+        self._registry, self._remote = registry, remote
         self._generation = -1
         self._contents: OpenApiContents | None = None
         self._kept: dict[str, tuple[str, bytes]] = {}
@@ -57,14 +69,19 @@ class OpenApiHandler:
         return path_not_found()
 
     def _index(self, call: Call) -> ApiResponse:
-        paths = {name: {"serverRelativeURL": _url(name, self._hash(name))} for name in self._now().names()}
-        raw = msgspec.json.encode({"paths": paths})
+        hashes = {name: document.v3_hash for name, document in self._remote_documents().items()}
+        hashes |= {name: self._hash(name) for name in self._now().names()}
+        listed = sorted((name, hash) for name, hash in hashes.items() if hash is not None)
+        raw = msgspec.json.encode({"paths": {name: {"serverRelativeURL": _url(name, hash)} for name, hash in listed}})
         return _cached(call, raw, JSON, {"ETag": f'"{_digest(raw)}"'})
 
     async def _v3(self, call: Call, name: str) -> ApiResponse:
         headers, contents = {"Vary": "Accept"}, self._now()
         if name not in contents.names():
-            return RawResponse(b"", code=404)
+            remote, document = self._remote(), self._remote_documents().get(name)
+            if remote is None or document is None or document.v3_hash is None:
+                return RawResponse(b"", code=404)
+            return await remote.serve_openapi(call, name)
         if not _accepts(call, JSON):
             return RawResponse(b"", code=406, headers=headers)
         hash = self._hash(name)
@@ -80,21 +97,29 @@ class OpenApiHandler:
 
     async def _v2(self, call: Call) -> ApiResponse:
         contents = self._now()
-        hash = _digest("".join(self._hash(name) for name in contents.names()).encode())
+        parts = {document.v2_hash: document.v2 for document in self._remote_documents().values() if document.v2}
+        hash = _digest("".join([*(self._hash(name) for name in contents.names()), *parts]).encode())
         headers = {"Vary": "Accept", "ETag": f'"{hash}"'}
+        encode: Callable[[dict[str, Any]], bytes]
         for clause in negotiation.clauses(call.headers.get("Accept", "") or "*/*"):
             if clause.takes(JSON):
-                content_type, make = JSON, _v2_document
+                content_type, encode = JSON, msgspec.json.encode
                 break
             if any(clause.takes(offered) for offered in _PROTOBUF_2):
-                content_type, make = _PROTOBUF_2[1], _v2_message
+                content_type, encode = _PROTOBUF_2[1], _v2_message
                 break
         else:
             return RawResponse(b"", code=406, headers={"Vary": "Accept"})
         if _is_current(call, headers):
             return RawResponse(b"", content_type, 304, headers)
-        packed = await self._document(f"v2 {content_type}", hash, lambda: make(contents))
+        packed = await self._document(
+            f"v2 {content_type}", hash, lambda: encode(_v2_document(contents, list(parts.values())))
+        )
         return _packed(call, packed, content_type, headers)
+
+    def _remote_documents(self) -> Mapping[str, RemoteOpenApi]:
+        remote = self._remote()
+        return remote.openapi_documents() if remote is not None else {}
 
     # -- caches ------------------------------------------------------------------------------------------------------
 
@@ -133,16 +158,22 @@ def _v3_document(contents: OpenApiContents, name: str) -> bytes:
     return msgspec.json.encode(documents.document(contents, name))
 
 
-def _v2_document(contents: OpenApiContents) -> bytes:
+def _v2_document(contents: OpenApiContents, parts: Sequence[bytes]) -> dict[str, Any]:
+    """Return the document of this server, merged with the parts of others."""
     from sampan.apiserver.nonresource.openapi import v2
 
-    return msgspec.json.encode(v2.document(contents))
+    own = v2.document(contents)
+    if not parts:
+        return own
+    from sampan.apiserver.aggregation.openapi_documents import merge_documents
+
+    return merge_documents(own, parts)
 
 
-def _v2_message(contents: OpenApiContents) -> bytes:
+def _v2_message(document: dict[str, Any]) -> bytes:
     from sampan.apiserver.nonresource.openapi import v2
 
-    return v2.encode(v2.document(contents))
+    return v2.encode(document)
 
 
 def _accepts(call: Call, media: str) -> bool:
@@ -168,7 +199,7 @@ def _packed(call: Call, packed: bytes, content_type: str, headers: dict[str, str
 
 
 def _url(name: str, hash: str) -> str:
-    return f"/openapi/v3/{name}?hash={hash}"
+    return f"/openapi/v3/{name}?hash={hash}" if hash else f"/openapi/v3/{name}"
 
 
 def _digest(data: bytes) -> str:
