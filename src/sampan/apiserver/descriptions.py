@@ -1,7 +1,8 @@
 """Field descriptions of the published Kubernetes API, if a package that contains them is installed.
 
 The texts are not part of Sampan: they come from `kubernetes-validate` and are loaded when they are first needed
-(`kubectl explain`, the column descriptions of a table). Without that package descriptions are empty.
+(`kubectl explain`, the column descriptions of a table). That package takes 108 MB, as it has the schemas of many
+versions, and is therefore an extra. Without it, `kubectl explain` shows how to install it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ _PACKAGE = "kubernetes_validate"
 _FILE = "kubernetes-json-schema/v1.36.0-local/_definitions.json"
 
 
+MISSING = "This server has no descriptions. To install them: pip install kubernetes-validate, or sampan[descriptions]."
+"""The description of every definition on a server without the package."""
+
+
 class Definition(msgspec.Struct, gc=False):
     """The descriptions of one OpenAPI definition; everything else in it is ignored."""
 
@@ -42,7 +47,10 @@ class _File(msgspec.Struct, rename={"definitions": "$defs"}):
 @cache
 def of_definition(name: str) -> Definition:
     """Return the descriptions of a definition such as `io.k8s.api.core.v1.Pod`."""
-    text = _texts().get(name)
+    texts = _texts()
+    if not texts:
+        return Definition(description=MISSING)
+    text = texts.get(name)
     return msgspec.json.decode(text, type=Definition) if text is not None else Definition()
 
 

@@ -79,6 +79,8 @@ class ApiEndpoints:
 
     async def get(self, call: Call) -> ApiResponse:
         resource = _resource(call)
+        if call.query.flag("export"):
+            raise errors.bad_request("the export parameter, deprecated since v1.14, is no longer supported")
         item = await self.registry.open_store(resource).get(
             call.namespace, call.name, call.query.get("resourceVersion")
         )

@@ -175,7 +175,8 @@ class Pipeline:
             serve = self._nonresource_handlers.get(call.path.split("/", 2)[1])
             return await serve(call) if serve is not None else path_not_found()
         behaviour = self.endpoints.registry.behaviour(resource)
-        if behaviour.deprecation and call.verb == "watch":  # even if the resource has no watch: lists share its path
+        is_watch = call.verb == "watch" and not call.is_classic_watch
+        if behaviour.deprecation and is_watch:  # even if the resource has no watch: lists share its path
             call.warn(behaviour.deprecation)
         if resource.is_custom and _lacks_namespace(call, resource):
             return path_not_found()
@@ -206,6 +207,8 @@ def _subject(call: Call, name: str = "") -> str:
 
 
 _LOG_MEDIA_TYPES = ("text/plain", *OBJECT_MEDIA_TYPES)
+_OBJECT_VERBS = frozenset({"get", "update", "patch", "delete"})
+"""Verbs on the path of an object, which exists only if the resource supports one of them."""
 _CHANGES = frozenset({"create", "update", "patch"})
 _PROXIED = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _BY_METHOD = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -223,6 +226,8 @@ def _verb(call: Call) -> str:
 
 def _check_verb(call: Call, resource: Resource) -> None:
     """Reject a verb that the resource or the path does not support."""
+    if call.tail and call.subresource != "proxy":
+        raise errors.generic(404)
     if call.subresource == "proxy" and call.name:
         if call.method not in _PROXIED:
             raise errors.generic(405)
@@ -236,7 +241,8 @@ def _check_verb(call: Call, resource: Resource) -> None:
     elif call.verb not in verbs or not _fits_path(call):
         if resource.is_custom:
             raise errors.method_not_supported(resource.plural, call.verb, group=resource.group)
-        raise errors.generic(405)
+        has_path = not call.name or bool(call.subresource) or _OBJECT_VERBS.intersection(verbs)
+        raise errors.generic(405 if has_path else 404)
     elif _lacks_namespace(call, resource):
         raise errors.generic(405 if "list" in verbs else 404)
 

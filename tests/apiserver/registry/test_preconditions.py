@@ -90,6 +90,6 @@ def test_the_store_checks_uid_before_version() -> None:
 def test_a_deletion_names_the_kind() -> None:
     preconditions.check(_lease("7"), uid="u", resource_version="7")
     with pytest.raises(errors.Conflict, match=r'on Lease.coordination.k8s.io "a": the UID in the precondition \(x\)'):
-        preconditions.check(_lease("7"), uid="x")
+        preconditions.check(_lease("7"), uid="x", resource_version=None)
     with pytest.raises(errors.Conflict, match=r"the ResourceVersion in the precondition \(8\) does not match"):
-        preconditions.check(_lease("7"), resource_version="8")
+        preconditions.check(_lease("7"), uid=None, resource_version="8")

@@ -53,12 +53,14 @@ def _call(media: str, query: str = "") -> Call:
     return Call(method="PATCH", path="/", query=Query(query), headers=headers, body=b"{}")
 
 
-@pytest.mark.parametrize("media", [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, "Application/Merge-Patch+JSON; charset=x"])
+@pytest.mark.parametrize("media", [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, f"{MERGE_PATCH}; charset=x"])
 def test_kinds_of_patches(media: str) -> None:
-    assert patches.patch_type(_call(media), is_custom=False) == media.partition(";")[0].lower()
+    assert patches.patch_type(_call(media), is_custom=False) == media.partition(";")[0]
 
 
-@pytest.mark.parametrize("media", ["", "application/json", "text/plain", patches.APPLY_CBOR])
+@pytest.mark.parametrize(
+    "media", ["", "application/json", "Application/JSON-Patch+json", "text/plain", patches.APPLY_CBOR]
+)
 def test_other_bodies_are_no_patches(media: str) -> None:
     with pytest.raises(errors.UnsupportedMediaType):
         patches.patch_type(_call(media), is_custom=False)
@@ -109,11 +111,26 @@ def test_malformed_patches(media: str, body: bytes, start: str) -> None:
 @pytest.mark.parametrize(
     ("media", "body", "shown", "why"),
     [
-        (MERGE_PATCH, {"spec": "text"}, '{\\"kind\\":\\"Pod\\"', "json: cannot unmarshal string into Go struct field"),
+        (
+            MERGE_PATCH,
+            {"spec": "text"},
+            '{\\"apiVersion\\":\\"v1\\"',
+            "json: cannot unmarshal string into Go struct field",
+        ),
         (STRATEGIC_PATCH, {"spec": {"containers": "text"}}, "map[spec:map[containers:text]]", "cannot restore slice"),
-        (MERGE_PATCH, {"kind": "Secret"}, '{\\"kind\\":\\"Secret\\"', "converting (v1.Secret) to (core.Pod): unknown"),
-        (MERGE_PATCH, {"apiVersion": "v7"}, '{\\"kind\\":\\"Pod\\"', 'no kind \\"Pod\\" is registered for version'),
-        (JSON_PATCH, [{"op": "replace", "path": "", "value": []}], "[]", "json: cannot unmarshal array into Go value"),
+        (
+            MERGE_PATCH,
+            {"kind": "Secret"},
+            '{\\"apiVersion\\":\\"v1\\"',
+            "converting (v1.Secret) to (core.Pod): unknown",
+        ),
+        (
+            MERGE_PATCH,
+            {"apiVersion": "v7"},
+            '{\\"apiVersion\\":\\"v7\\"',
+            'no kind \\"Pod\\" is registered for version',
+        ),
+        (JSON_PATCH, [{"op": "replace", "path": "", "value": []}], "[]", "couldn't get version/kind; json parse error"),
     ],
 )
 def test_results_that_are_no_objects(media: str, body: Any, shown: str, why: str) -> None:

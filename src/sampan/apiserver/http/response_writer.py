@@ -130,7 +130,9 @@ async def _send(request: web.BaseRequest, rendered: Rendered, body: bytes) -> Se
 @lru_cache(maxsize=1024)
 def _head(code: int, content_type: str, *headers: tuple[str, str]) -> bytes:
     """Return the cached head of a response, up to the Content-Length."""
-    lines = [f"HTTP/1.1 {code} {_phrase(code)}", f"Content-Type: {content_type}"]
+    lines = [f"HTTP/1.1 {code} {_phrase(code)}"]
+    if content_type:
+        lines.append(f"Content-Type: {content_type}")
     if not any(name == "Cache-Control" for name, _ in headers):
         lines.append(f"Cache-Control: {_NO_CACHE}")
     lines += [f"{name}: {value.translate(_CONTROL)}" for name, value in headers]

@@ -21,8 +21,9 @@ class DeleteOptions:
     grace_period_seconds: int | None = None
     propagation_policy: Policy = ""
     orphan_dependents: bool | None = None
-    uid: str = ""
-    resource_version: str = ""
+    uid: str | None = None
+    """The UID that the object must have; None for any."""
+    resource_version: str | None = None
     dry_run: bool = False
 
     @property

@@ -57,15 +57,16 @@ def check_stored(resource: Resource, key: str, obj: Any | None, *, uid: str = ""
             raise errors.conflict(resource.plural, key.rpartition("/")[2], why, group=resource.group)
 
 
-def check(obj: Any, *, uid: str = "", resource_version: str = "") -> None:
-    """Raise Conflict if the object to delete does not have the expected UID and resource version."""
+def check(obj: Any, *, uid: str | None, resource_version: str | None) -> None:
+    """Raise Conflict if the object to delete does not have the expected UID and resource version. An empty one is
+    expected by nobody, but it is a precondition."""
     meta = obj.metadata
-    if uid and uid != meta.uid:
+    if uid is not None and uid != meta.uid:
         why = (
             f"the UID in the precondition ({uid}) does not match the UID in record ({meta.uid}). "
             "The object might have been deleted and then recreated"
         )
-    elif resource_version and resource_version != meta.resourceVersion:
+    elif resource_version is not None and resource_version != meta.resourceVersion:
         why = (
             f"the ResourceVersion in the precondition ({resource_version}) does not match the "
             f"ResourceVersion in record ({meta.resourceVersion}). The object might have been modified"

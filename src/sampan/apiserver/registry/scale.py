@@ -16,7 +16,7 @@ from sampan.apiserver.registry import metadata, preconditions
 from sampan.apiserver.registry.validation import validate_non_negative
 from sampan.apiserver.request import bodies, options, patches, server_side_apply
 from sampan.apiserver.request.options import WriteOptions
-from sampan.apiserver.response.responses import ValueResponse
+from sampan.apiserver.response.responses import ObjectResponse
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Scaled:
         store = endpoints.registry.open_store(call.resource)
         if call.verb == "get":
             item = await store.get(call.namespace, call.name, call.query.get("resourceVersion"))
-            return self._scale_response(item.object(store.codec.decode))
+            return self._scale_response(call.resource, item.object(store.codec.decode))
         change, ctx = await _put(endpoints, call) if call.verb == "update" else _patch(endpoints, call)
 
         async def scaled(current: Any) -> Any:
@@ -64,10 +64,10 @@ class Scaled:
             await endpoints.admission.validate(endpoints.attributes("UPDATE", call, *scales, ctx))
 
         written = await store.update(ctx, call.name, scaled, strategy=self._strategy, check=check)
-        return self._scale_response(written.obj)
+        return self._scale_response(call.resource, written.obj)
 
-    def _scale_response(self, obj: Any) -> ValueResponse:
-        return ValueResponse(json.to_value(self.scale_of(obj)))
+    def _scale_response(self, resource: Resource, obj: Any) -> ObjectResponse:
+        return ObjectResponse(resource, json.encode(self.scale_of(obj)))
 
     def scale_of(self, obj: Any) -> Scale:
         return make_scale(obj, obj.spec.replicas or 0, obj.status.replicas, self._selector(obj))
@@ -123,6 +123,8 @@ def _patch(endpoints: ApiEndpoints, call: Call) -> tuple[Change, Context]:
 
     def change(current: Scale, managers: Entries) -> tuple[Scale, Entries]:
         desired: Scale = patch.apply(json.to_value(current))
+        bodies.match_name(call, desired)
+        bodies.match_namespace(call, desired)
         return desired, _changed(endpoints, call, ctx, opts, managers, current, desired)
 
     return change, ctx

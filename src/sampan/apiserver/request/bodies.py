@@ -87,8 +87,14 @@ def _version_mismatch(actual: str, expected: str) -> str:
     return f"the API version in the data ({actual}) does not match the expected API version ({expected})"
 
 
+_OLD_EVICTION = GroupVersionKind(group="policy", version="v1beta1", kind="Eviction")
+"""A version that the subresource still accepts, although its group version is not served."""
+
+
 def _refusal(kind: GroupVersionKind, expected_kind: GroupVersionKind) -> errors.ApiError | None:
     """Return the error for a body whose kind is not the expected one, or None if the kind is acceptable."""
+    if kind == _OLD_EVICTION and expected_kind.kind == kind.kind:
+        return None
     if kind != expected_kind and is_same_kind(kind, expected_kind):
         return errors.bad_request(_version_mismatch(kind.api_version, expected_kind.api_version))
     why = _mismatch(kind, expected_kind)
@@ -109,14 +115,14 @@ def read_delete_options(call: Call) -> dict[str, Any]:
     try:
         body = call.body if media == JSON else _as_json(call, media, "DeleteOptions")[0]
         json_codec.check_size(body)
-        _, kind = json_codec.read_kind(body)
+        api_version, kind = json_codec.read_kind(body)
     except json_codec.BodyTooLargeError as error:
         raise errors.request_entity_too_large(str(error)) from None
     except json_codec.DecodeError as decode_error:
         raise errors.bad_request(f"couldn't get version/kind; json parse error: {decode_error}") from None
     if kind not in ("", "DeleteOptions"):
-        why = f'no kind {gotext.quote(kind)} is registered for version "v1" in scheme {gotext.quote(_OPTIONS_SCHEME)}'
-        raise errors.bad_request(why)
+        version, scheme = gotext.quote(api_version or "meta.k8s.io/v1"), gotext.quote(_OPTIONS_SCHEME)
+        raise errors.bad_request(f"no kind {gotext.quote(kind)} is registered for version {version} in scheme {scheme}")
     try:
         options, _ = json_codec.decode(body, DeleteOptions)
     except json_codec.DecodeError as decode_error:

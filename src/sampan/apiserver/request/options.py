@@ -4,7 +4,8 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from sampan.api import fields, labels
+from sampan.api import fields, integers, labels
+from sampan.api.go_compat import gotext
 from sampan.api.resource import Resource
 from sampan.apiserver.registry.deletion import DeleteOptions
 from sampan.apiserver.request import bodies
@@ -80,10 +81,11 @@ def _dry_run_errors(values: list[str]) -> list[FieldError]:
 
 
 def delete_options_of_query(query: Query) -> DeleteOptions:
-    grace = query.get("gracePeriodSeconds")
+    uid = query.get("uid")
     return checked_delete_options(
         {
-            "gracePeriodSeconds": _int(grace) if grace else None,
+            "gracePeriodSeconds": int_parameter(query, "gracePeriodSeconds"),
+            "preconditions": {"uid": uid} if uid else None,
             "propagationPolicy": query.get("propagationPolicy") or None,
             "orphanDependents": query.flag("orphanDependents") if "orphanDependents" in query else None,
             "dryRun": query.all("dryRun"),
@@ -108,17 +110,10 @@ def checked_delete_options(value: dict[str, Any]) -> DeleteOptions:
         grace_period_seconds=value.get("gracePeriodSeconds"),
         propagation_policy=policy or "",
         orphan_dependents=orphan,
-        uid=preconditions.get("uid") or "",
-        resource_version=preconditions.get("resourceVersion") or "",
+        uid=preconditions.get("uid"),
+        resource_version=preconditions.get("resourceVersion"),
         dry_run=bool(value.get("dryRun")),
     )
-
-
-def _int(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
 
 _CHANCE = random.Random()
@@ -179,19 +174,19 @@ def list_query(call: Call) -> ListQuery:
     if not query:
         return ListQuery(ObjectSelection(namespace=call.namespace))
     options = checked_options(call, is_watch=False)
-    int_parameter(query.get("timeoutSeconds"))
+    int_parameter(query, "timeoutSeconds")
     return ListQuery(
         selection=selection_of(call),
         resource_version=options.resource_version,
         match=options.match,
-        limit=int_parameter(query.get("limit")),
+        limit=int_parameter(query, "limit") or 0,
         continue_token=options.continue_token,
     )
 
 
 def watch_query(call: Call) -> WatchQuery:
     options = checked_options(call, is_watch=True)
-    timeout = int_parameter(call.query.get("timeoutSeconds"))
+    timeout = int_parameter(call.query, "timeoutSeconds") or 0
     return WatchQuery(
         selection=selection_of(call),
         resource_version=options.resource_version,
@@ -201,13 +196,16 @@ def watch_query(call: Call) -> WatchQuery:
     )
 
 
-def int_parameter(text: str) -> int:
-    if not text:
-        return 0
-    try:
-        return int(text)
-    except ValueError:
-        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+def int_parameter(query: Query, name: str) -> int | None:
+    """Return a number of the query, or None if it is absent. Raise BadRequest for anything but a 64-bit integer."""
+    if name not in query:
+        return None
+    text = query.get(name)
+    number = integers.parse_int64(text)
+    if number is None:
+        why = "value out of range" if integers.is_integer(text) else "invalid syntax"
+        raise errors.bad_request(f"strconv.ParseInt: parsing {gotext.quote(text)}: {why}")
+    return number
 
 
 _OPTIONS_KINDS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}

@@ -29,7 +29,7 @@ Value = dict[str, Any]
 
 
 def patch_type(call: Call, *, is_custom: bool) -> str:
-    media = call.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    media = call.headers.get("Content-Type", "").partition(";")[0]
     if media in _ANY_KIND or (media == STRATEGIC_PATCH and not is_custom):
         return media
     if is_custom:
@@ -99,6 +99,10 @@ class Patch:
             self._apply = lambda current: patch.apply_merge_patch(current, merged)
 
     def _decoded(self, patched: Value) -> tuple[Any, list[str]]:
+        if self._media != STRATEGIC_PATCH and self._codec.type is not None and not self._has_version(patched):
+            # kube-apiserver takes an object without a version for its internal type, whose fields have no JSON names
+            names = sorted(patched.keys() - {"kind", "apiVersion"})
+            return self._codec.type(), [f"unknown field {gotext.quote(name)}" for name in names]
         try:
             obj, unknown = self._codec.from_value(patched)
         except json_codec.DecodeError as error:
@@ -109,10 +113,21 @@ class Patch:
                 else str(error)
             )
             raise self._invalid(patched, why) from None
-        if other := kind_mismatch(obj.apiVersion, obj.kind, self._codec.kind):
+        # kube-apiserver gives the result of a strategic merge patch the type of the path, whatever its kind is
+        other = kind_mismatch(obj.apiVersion, obj.kind, self._codec.kind)
+        if other and self._media != STRATEGIC_PATCH:
             raise self._invalid(patched, other)
         obj.kind, obj.apiVersion = self._codec.kind.kind, self._codec.kind.api_version
         return obj, unknown
+
+    def _has_version(self, patched: Any) -> bool:
+        """Whether the result names an API version. Raise Invalid if it is not an object, or its kind is no text."""
+        if isinstance(patched, dict) and all(isinstance(patched.get(name), str) for name in ("kind", "apiVersion")):
+            return bool(patched["apiVersion"])
+        try:
+            return bool(json_codec.read_kind(json_codec.encode(patched))[0])
+        except json_codec.DecodeError as error:
+            raise self._invalid(patched, f"couldn't get version/kind; json parse error: {error}") from None
 
     def _report_strict_errors(self, messages: list[str], patched: Value) -> None:
         if not messages or self._validation == "Ignore":
@@ -125,5 +140,47 @@ class Patch:
     def _invalid(self, patched: Value, why: str) -> errors.ApiError:
         """Return the error for an invalid result. It shows a strategic patch itself, otherwise the result."""
         is_strategic = self._media == STRATEGIC_PATCH
-        shown = gotext.value(self._value) if is_strategic else json_codec.encode(patched).decode()
+        shown = gotext.value(self._value) if is_strategic else self._shown(patched)
         return errors.invalid("", "", [FieldError.invalid("patch", shown, why)])
+
+    def _shown(self, patched: Any) -> str:
+        """Return the result as kube-apiserver prints it: the objects that the patch has touched are sorted by key, the
+        others are in the order of the type."""
+        touched = self._value if self._media == MERGE_PATCH else _touched(self._value)
+        if isinstance(patched, dict) and isinstance(metadata := patched.get("metadata"), dict):
+            patched = {**patched, "metadata": _with_version_after_uid(metadata)}
+        return gotext.compact_json(json_codec.encode(_arranged(patched, touched))).decode()
+
+
+def _touched(operations: list[dict[str, Any]]) -> Value:
+    """Return the tree of the containers that a JSON patch has opened."""
+    root: Value = {}
+    for operation in operations:
+        for pointer in (operation.get("path"), operation.get("from")):
+            tree = root
+            for key in pointer.split("/")[1:-1] if isinstance(pointer, str) else ():
+                tree = tree.setdefault(key.replace("~1", "/").replace("~0", "~"), {})
+    return root
+
+
+def _arranged(value: Any, touched: Any) -> Any:
+    if not isinstance(touched, dict):
+        return value
+    if isinstance(value, list):
+        return [_arranged(item, touched.get(str(index))) for index, item in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    return {key: _arranged(value[key], touched.get(key)) for key in sorted(value)}
+
+
+def _with_version_after_uid(metadata: Value) -> Value:
+    """Return the metadata of a stored object in the order of its type; Sampan stores the resource version first."""
+    if "uid" not in metadata or "resourceVersion" not in metadata:
+        return metadata
+    ordered: Value = {}
+    for key, item in metadata.items():
+        if key != "resourceVersion":
+            ordered[key] = item
+        if key == "uid":
+            ordered["resourceVersion"] = metadata["resourceVersion"]
+    return ordered

@@ -27,7 +27,7 @@ from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.negotiation import JSON, PLAIN, PROTOBUF, TABLE, YAML, OutputFormat
 from sampan.apiserver.response import json_bytes, watch_frames
 from sampan.apiserver.response.responses import ListResponse, ObjectResponse, RawResponse, ValueResponse, WatchResponse
-from sampan.apiserver.tables.columns import GENERIC
+from sampan.apiserver.tables.columns import GENERIC, SCALE
 from sampan.apiserver.tables.table import TableWriter, include_of
 from sampan.machinery import errors
 from sampan.storage.cacher import Item, ListResult
@@ -104,7 +104,8 @@ class Renderer:
             writer = self.table_writer(resource, output_format, include_of(call))
             obj = response.obj if response.obj is not None else self._decoded(response)
         else:  # a subresource of its own kind: a scale, an eviction
-            writer = self.table_writer(resource, output_format, include_of(call), columns=GENERIC)
+            columns = SCALE if title.kind == "Scale" else GENERIC
+            writer = self.table_writer(resource, output_format, include_of(call), columns=columns)
             obj = Unstructured.from_value(json_codec.read_any(response.raw))
         version = title.metadata.resourceVersion
         return writer.table({"resourceVersion": version} if version else {}, [writer.row(obj, lambda: response.raw)])

@@ -142,7 +142,11 @@ def translate_storage_error(error: Exception, call: Call) -> errors.ApiError | N
         case cache.TooLargeVersion():
             return errors.resource_version_too_large(error.requested, error.current, retry_after_s=error.retry_after_s)
         case cache.InvalidVersion():
-            return errors.bad_request(str(error)) if call.verb == "list" else errors.unexpected(str(error))
+            return (
+                errors.bad_request(str(error))
+                if call.verb in ("list", "deletecollection")
+                else errors.unexpected(str(error))
+            )
         case cache.InvalidContinue() | cache.UnsupportedField():
             return errors.bad_request(str(error))
         case cache.NotReady() | cache.WatchClosed() | backend.Closed():

@@ -1,6 +1,7 @@
 """The column definitions of tables, and the columns of kinds that declare none."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +17,23 @@ AGE = Column("Age", cells.age, field="metadata.creationTimestamp")
 CREATED_AT = Column("Created At", cells.created_at, type="date", field="metadata.creationTimestamp")
 GENERIC = (NAME, CREATED_AT)
 """The columns for any object."""
+SCALE = (
+    replace(NAME, format=""),
+    Column(
+        "Desired",
+        lambda scale, now: scale.content["spec"].get("replicas", 0),
+        type="integer",
+        description="replicas is the desired number of instances for the scaled object.",
+    ),
+    Column(
+        "Available",
+        lambda scale, now: scale.content["status"]["replicas"],
+        type="integer",
+        description="replicas is the actual number of observed instances of the scaled object.",
+    ),
+    AGE,
+)
+"""The columns of the scale subresource of any kind."""
 
 
 def definitions(columns: Sequence[Column], kind: GroupVersionKind) -> bytes:

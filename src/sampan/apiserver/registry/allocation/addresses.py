@@ -78,7 +78,7 @@ class AddressAllocator:
                 return str(address)
         return ""
 
-    async def release(self, ctx: Context, address: str, *, uid: str = "") -> None:
+    async def release(self, ctx: Context, address: str, *, uid: str | None = None) -> None:
         """Release an address. An address that is not allocated, or not by the object with that `uid`, is ignored."""
         name = str(ipaddress.ip_address(address))
         try:

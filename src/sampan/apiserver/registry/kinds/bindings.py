@@ -33,6 +33,10 @@ async def bind(endpoints: ApiEndpoints, call: Call) -> ValueResponse:
     opts = options.write_options("CreateOptions", call.query)
     binding: Binding = await endpoints.read_object(call, endpoints.registry.codec(_BINDING), opts.field_validation)
     bodies.match_namespace(call, binding)
+    if not call.name:  # the legacy resource, whose path does not name the pod
+        if not binding.metadata.name:
+            raise errors.bad_request("Name parameter required.")
+        binding.metadata.uid = ""
     ctx = endpoints.context(call, opts.dry_run)
     await endpoints.admission.admit(endpoints.attributes("CREATE", call, binding, None, ctx))
     if call.name and call.name != binding.metadata.name:

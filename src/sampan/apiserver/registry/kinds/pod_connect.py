@@ -34,7 +34,7 @@ async def read_log(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
     pod = await _pod(endpoints, call.namespace, call.name)
     container = _container(pod, call.query.get("container"))
     if not pod.spec.nodeName:
-        return RawResponse(b"", code=204)
+        return RawResponse(b"", content_type="", code=204)
     upstream = await _to_node(endpoints, pod)
     return StreamedResponse(lambda request: logs.serve(request, upstream, pod, container, log_query(call.query)))
 
@@ -136,7 +136,7 @@ def _container(pod: Pod, requested: str) -> str:
 
 
 def _validate_log_options(query: Query) -> list[FieldError]:
-    tail, limit, since = (_number(query, name) for name in ("tailLines", "limitBytes", "sinceSeconds"))
+    tail, limit, since = (options.int_parameter(query, name) for name in ("tailLines", "limitBytes", "sinceSeconds"))
     has_time = _check_time(query.get("sinceTime"))
     field_errors = []
     if tail is not None and tail < 0:
@@ -151,10 +151,6 @@ def _validate_log_options(query: Query) -> list[FieldError]:
     if "stream" in query:
         field_errors.append(FieldError.forbidden("stream", "may not be specified"))
     return field_errors
-
-
-def _number(query: Query, name: str) -> int | None:
-    return options.int_parameter(query.get(name)) if query.get(name) else None
 
 
 def _check_time(text: str) -> bool:

@@ -161,7 +161,7 @@ async def _evict(endpoints: ApiEndpoints, ctx: Context, name: str, deletion: Del
         try:
             return await _delete(endpoints, ctx, name, _pinned(deletion, pod) if _may_get_ready(pod) else deletion)
         except errors.Conflict:
-            if deletion.resource_version or not attempts_left:
+            if deletion.resource_version is not None or not attempts_left:
                 raise
 
 
@@ -181,14 +181,16 @@ async def _evict_serving(endpoints: ApiEndpoints, ctx: Context, pod: Pod, deleti
     try:
         await _delete(endpoints, ctx, name, _pinned(deletion, pod))
     except errors.Conflict:
-        if deletion.resource_version:
+        if deletion.resource_version is not None:
             raise
         raise still_processed(budget) from None
 
 
 def _pinned(deletion: DeleteOptions, pod: Pod) -> DeleteOptions:
     """Return the options with the pod's resourceVersion as a precondition."""
-    return replace(deletion, resource_version=deletion.resource_version or pod.metadata.resourceVersion)
+    if deletion.resource_version is not None:
+        return deletion
+    return replace(deletion, resource_version=pod.metadata.resourceVersion)
 
 
 def _may_get_ready(pod: Pod) -> bool:

@@ -9,7 +9,6 @@ from sampan.api.types.authorization_v1 import (
     NonResourceRule,
     ResourceRule,
     SelfSubjectRulesReview,
-    SelfSubjectRulesReviewSpec,
     SubjectRulesReviewStatus,
 )
 from sampan.apiserver.authz.authorizer import ResolvedRules
@@ -27,8 +26,8 @@ async def review(endpoints: ApiEndpoints, call: Call) -> ValueResponse:
     rules_review: SelfSubjectRulesReview = await read_review(endpoints, call)
     if not rules_review.spec.namespace:
         raise errors.bad_request("no namespace on request")
-    rules_review.status = _status(security_of(endpoints).authorizer.rules_for(call.user, rules_review.spec.namespace))
-    rules_review.spec = SelfSubjectRulesReviewSpec()
+    rules = security_of(endpoints).authorizer.rules_for(call.user, rules_review.spec.namespace)
+    rules_review = SelfSubjectRulesReview(status=_status(rules))  # the response has neither metadata nor spec
     return await review_response(endpoints, call, rules_review)
 
 

@@ -12,7 +12,7 @@ from sampan.api.field_errors import FieldError
 from sampan.api.resource import GroupVersionKind
 from sampan.api.types.authentication_v1 import BoundObjectReference, TokenRequest, TokenRequestStatus
 from sampan.api.types.core_v1 import Node, Pod, ServiceAccount
-from sampan.apiserver.request import options
+from sampan.apiserver.request import bodies, options
 from sampan.apiserver.response.responses import ValueResponse
 from sampan.machinery import errors
 
@@ -47,6 +47,7 @@ async def create_token(endpoints: ApiEndpoints, call: Call) -> ValueResponse:
         raise errors.generic(404)
     opts = options.write_options("CreateOptions", call.query)
     request: TokenRequest = await endpoints.read_object(call, endpoints.registry.codec(_KIND), opts.field_validation)
+    bodies.match_namespace(call, request)
     if request.spec.expirationSeconds is None:
         request.spec.expirationSeconds = _DEFAULT_S
     ctx = endpoints.context(call, opts.dry_run)

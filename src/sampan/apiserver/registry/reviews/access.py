@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from sampan.api import names
+from sampan.api import fields, labels, names
 from sampan.api.field_errors import FieldError
 from sampan.api.types.authorization_v1 import (
     LocalSubjectAccessReview,
@@ -49,11 +49,14 @@ async def review_access(
 
 async def status_of(authorizer: UnionAuthorizer, spec: Spec, user: UserInfo) -> SubjectAccessReviewStatus:
     result = await authorizer.authorize(_attributes_of(spec, user))
+    evaluation_errors = [result.error] if result.error else []
+    if spec.resourceAttributes is not None:
+        evaluation_errors += _selector_errors(spec.resourceAttributes)
     return SubjectAccessReviewStatus(
         allowed=result.decision is AuthzDecision.ALLOW,
         denied=result.decision is AuthzDecision.DENY,
         reason=result.reason,
-        evaluationError=result.error,
+        evaluationError="; ".join(evaluation_errors),
     )
 
 
@@ -81,13 +84,43 @@ def _attributes_of(spec: Spec, user: UserInfo) -> Attributes:
     )
 
 
+def _selector_errors(attributes: ResourceAttributes) -> Iterator[str]:
+    """Yield the selectors that authorizers did not see completely."""
+    for name, selector, parse, is_valid in (
+        ("fieldSelector", attributes.fieldSelector, fields.parse, _is_field_term),
+        ("labelSelector", attributes.labelSelector, labels.parse, _label_term),
+    ):
+        if selector is None:
+            continue
+        terms = selector.requirements
+        if selector.rawSelector and not terms:
+            usable, count = int(_parses(parse, selector.rawSelector)), 1
+        else:
+            usable, count = sum(bool(is_valid(term)) for term in terms), len(terms)
+        if usable < count:
+            yield f"{_RESOURCE}.{name} {'partially ' if usable else ''}ignored due to parse error"
+
+
+def _parses(parse: Callable[[str], object], text: str) -> bool:
+    try:
+        parse(text)
+    except (fields.FieldSelectorError, labels.SelectorError):
+        return False
+    return True
+
+
+def _is_field_term(term: Any) -> bool:
+    return term.operator in ("In", "NotIn") and len(term.values) == 1
+
+
 def _field_selector(attributes: ResourceAttributes) -> str:
     """Return the requirements with a single value as a field selector; authorizers cannot use others."""
     selector = attributes.fieldSelector
     if selector is None:
         return ""
-    single = [term for term in selector.requirements if term.operator == "In" and len(term.values) == 1]
-    return selector.rawSelector or ",".join(f"{term.key}={term.values[0]}" for term in single)
+    single = [term for term in selector.requirements if _is_field_term(term)]
+    signs = {"In": "=", "NotIn": "!="}
+    return selector.rawSelector or ",".join(f"{term.key}{signs[term.operator]}{term.values[0]}" for term in single)
 
 
 def _label_selector(attributes: ResourceAttributes) -> str:

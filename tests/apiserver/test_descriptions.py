@@ -1,0 +1,34 @@
+"""Field descriptions with and without the package that contains them."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from sampan.api.resource import GroupVersionKind
+from sampan.apiserver import descriptions
+
+POD = GroupVersionKind(group="", version="v1", kind="Pod")
+
+
+@pytest.fixture
+def without_package(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(descriptions, "_PACKAGE", "no_such_package")
+    caches = (descriptions._texts, descriptions.of_definition)
+    for cache in caches:
+        cache.cache_clear()
+    yield
+    for cache in caches:
+        cache.cache_clear()
+
+
+@pytest.mark.usefixtures("without_package")
+def test_without_the_package_the_description_says_how_to_install_it() -> None:
+    assert not descriptions.are_installed()
+    assert "sampan[descriptions]" in descriptions.of_definition("io.k8s.api.core.v1.Pod").description
+    assert descriptions.of_field(POD, "spec.nodeName") == ""
+
+
+@pytest.mark.skipif(not descriptions.are_installed(), reason="kubernetes-validate is not installed")
+def test_with_the_package() -> None:
+    assert descriptions.of_definition("io.k8s.api.core.v1.Pod").description.startswith("Pod is a collection")
+    assert "node" in descriptions.of_field(POD, "spec.nodeName").lower()
