@@ -41,7 +41,7 @@ class Result(NamedTuple):
         return self.row.value >= self.goal if self.row.is_rate else self.row.value <= self.goal
 
 
-SIZES = frozenset({"bytes", "KB", "MB", "GB", "count"})
+SIZES = frozenset({"bytes", "KB", "MB", "GB", "count", "%"})
 
 
 class Failed(Exception):

@@ -10,6 +10,7 @@ import asyncio
 import ssl
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -47,6 +48,21 @@ class _Attempt:
     uses_kept_connection: bool = False
 
 
+@lru_cache(maxsize=1024)
+def _url_location(url: str) -> tuple[Location, str]:
+    """Return where to connect to for a URL, and the name that the certificate must have."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    return Location(host=host, port=parts.port or _HTTPS, is_tls=True), host
+
+
+@lru_cache(maxsize=1024)
+def _target_of(url: str, authority: str) -> tuple[URL, str]:
+    """Return the URL with the address to connect to in place of the host, and the value of the Host header."""
+    parts = URL(url, encoded=True)
+    return URL(f"https://{authority}{parts.raw_path_qs}", encoded=True), parts.raw_authority
+
+
 class WebhookClients:
     """Calls webhooks. It must be closed with `close()`."""
 
@@ -79,9 +95,7 @@ class WebhookClients:
         service = config.service
         if service is not None:
             return await self._service_location(service), f"{service.name}.{service.namespace}.svc"
-        parts = urlsplit(config.url or "")
-        host = parts.hostname or ""
-        return Location(host=host, port=parts.port or _HTTPS, is_tls=True), host
+        return _url_location(config.url or "")
 
     async def _service_location(self, reference: WebhookService) -> Location:
         from sampan.apiserver.proxy.proxied import locate_service
@@ -102,9 +116,8 @@ class WebhookClients:
     ) -> bytes:
         from sampan.apiserver.proxy.upstream import dial_error
 
-        parts = URL(url, encoded=True)
-        target = URL(f"https://{location.authority}{parts.raw_path_qs}", encoded=True)
-        headers = {**_JSON, "Host": parts.raw_authority}
+        target, host = _target_of(url, location.authority)
+        headers = {**_JSON, "Host": host}
         while True:
             attempt = _Attempt()
             try:
