@@ -165,10 +165,13 @@ class Drain:
         errors: list[click.ClickException] = []
 
         def evict(pod: Pod) -> None:
+            session = self._session.another()
             try:
-                self._evict(self._session.another(), pod, deadline)
+                self._evict(session, pod, deadline)
             except click.ClickException as error:
                 errors.append(error)
+            finally:
+                session.close()
 
         threads = [threading.Thread(target=evict, args=(pod,), daemon=True) for pod in pods]
         for thread in threads:

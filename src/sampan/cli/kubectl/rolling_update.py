@@ -114,7 +114,8 @@ class RollingUpdate:
         self._source = options["files"][0] if options["files"] else ""
         self.old: Controller = self._api.get(self._old_name)
         self.new: Controller = self._target(words)
-        steps.check_selectors(self.old, self.new, self._source)
+        if not options["image"]:
+            steps.check_selectors(self.old, self.new, self._source)
 
     def _target(self, words: tuple[str, ...]) -> Controller:
         """Return the new controller: from a file, derived from the old one with another image, or for a rollback the
@@ -194,6 +195,7 @@ class RollingUpdate:
         """Run or continue the update. Return the remaining controller and the operation to report."""
         if self._options["image"]:
             self._mark_old_pods()
+            steps.check_selectors(self.old, self.new, self._source)
         if self._options["rolls_back"]:
             self._swap()
         self._update()

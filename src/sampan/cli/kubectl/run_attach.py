@@ -76,8 +76,12 @@ def _is_ready(pod: Pod) -> bool:
 
 
 def _print_log(session: Session, info: ResourceInfo) -> None:
-    for piece in session.another().pieces(f"{info.path}/log", {"container": info.name}):
-        sys.stdout.buffer.write(piece)
+    log_session = session.another()
+    try:
+        for piece in log_session.pieces(f"{info.path}/log", {"container": info.name}):
+            sys.stdout.buffer.write(piece)
+    finally:
+        log_session.close()
     sys.stdout.flush()
 
 

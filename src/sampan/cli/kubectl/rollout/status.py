@@ -35,7 +35,11 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
         count += 1
         with errors.collect():
             status_of = status_function(info.kind.group, info.kind.kind)
-            _follow(factory.session.another(), info, status_of, options)
+            session = factory.session.another()
+            try:
+                _follow(session, info, status_of, options)
+            finally:
+                session.close()
     errors.raise_any()
     if not count:
         report_no_resources(factory, errors)

@@ -1,0 +1,48 @@
+"""`kubectl label` and `kubectl annotate`."""
+
+from tests.e2e.kubectl.comparison import Area, Line
+from tests.e2e.kubectl.comparison_files import FILES
+
+AREA = Area(
+    files=FILES,
+    lines=[
+        "create cm a",
+        "create cm b",
+        "label cm a x=y",
+        "label cm a x=y",
+        "label cm a x=z",
+        "label cm a x=z --overwrite",
+        "label cm a x-",
+        "label cm a x-",
+        "label cm a",
+        "label cm",
+        "label",
+        "label cm a 'x=y z'",
+        "label cm a x=1 y",
+        "label cm a x=1 x-",
+        "label cm --all t=u",
+        "label cm -l t=u v=w -o name",
+        "label cm a q=r --dry-run=client",
+        "label cm a q=r --dry-run=server",
+        "label cm a q=r -o yaml",
+        Line("label cm a --list", is_sorted=True),
+        "label cm b c=d e=f",
+        Line("label cm a b --list", is_sorted=True),
+        "label -f cm.yaml --local g=h -o yaml",
+        "label cm a --resource-version=1 h=i",
+        "label cm nope a=b",
+        "annotate cm a x=y",
+        "annotate cm a x=z",
+        "annotate cm a x=z --overwrite",
+        "annotate cm a x-",
+        "annotate cm a",
+        "annotate cm a x=1 x-",
+        "annotate cm --all k=v",
+        Line("annotate cm a --list", is_sorted=True),
+        "annotate cm a q=r --dry-run=server",
+        "annotate cm a q=s -o yaml --overwrite",
+        "annotate -f cm.yaml a=b",
+        "annotate",
+        "annotate cm nope a=b",
+    ],
+)
