@@ -11,7 +11,7 @@ import click
 
 from sampan.cli.kubectl.command import KubectlCommand
 from sampan.cli.kubectl.drain_filters import DrainedPods, DrainOptions, filter_pods, is_deletion_overdue
-from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
+from sampan.cli.kubectl.errors import KubectlError, PlainError, error_text
 from sampan.cli.kubectl.factory import Factory
 from sampan.cli.kubectl.flag_parser import DURATION
 from sampan.cli.kubectl.node_schedulability import report_node, selected_nodes, set_schedulable
@@ -58,24 +58,22 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     nodes = selected_nodes(factory, "drain", words, options["selector"], options["chunk_size"])
     set_schedulable(factory, nodes, is_cordoned=True, dry_run=dry_run)
     drain = Drain(factory.session, factory, options, dry_run)
-    errors, remaining = ErrorAggregate(), []
+    failures: dict[str, NodeDrainError] = {}
     for node in nodes:
         try:
             drain.run(node)
-        except click.ClickException as error:
-            click.echo(
-                f'error: unable to drain node "{node.name}" due to error: {_plain(error)}, continuing command...',
-                err=True,
-            )
-            errors.errors.append(error)
-            remaining.append(node.name)
+        except NodeDrainError as error:
+            text = f'error: unable to drain node "{node.name}" due to error: {error.message}, continuing command...'
+            click.echo(text, err=True)
+            failures[node.name] = error
             continue
         report_node(node, "drained", dry_run)
-    if remaining:
+    if failures:
         click.echo("There are pending nodes to be drained:", err=True)
-        for name in remaining:
+        for name in failures:
             click.echo(f" {name}", err=True)
-    errors.raise_any()
+        errors = list(failures.values())
+        raise errors[0] if len(errors) == 1 else PlainError("\n".join(error.message for error in errors))
 
 
 def _check_selector(text: str) -> None:
@@ -86,6 +84,19 @@ def _check_selector(text: str) -> None:
         labels.parse(text)
     except SelectorError:
         raise KubectlError("--pod-selector=<pod_selector> must be a valid label selector") from None
+
+
+class NodeDrainError(PlainError):
+    """The errors of one node. The message has them in one line, the text for the user in a line each."""
+
+    def __init__(self, errors: Sequence[click.ClickException]) -> None:
+        texts = list(dict.fromkeys(map(_plain, errors)))
+        super().__init__(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+        self._lines = [error_text(error) for error in errors]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self._lines)
 
 
 class Drain:
@@ -101,9 +112,12 @@ class Drain:
         )
 
     def run(self, node: ResourceInfo) -> None:
-        drained = self._pods(node.name)
+        try:
+            drained = self._pods(node.name)
+        except ServerError as error:
+            raise NodeDrainError([error]) from None
         if drained.error_texts:
-            raise _aggregate([KubectlError(text) for text in drained.error_texts])
+            raise NodeDrainError([KubectlError(text) for text in drained.error_texts])
         if drained.warnings:
             click.echo(f"Warning: {drained.warning_text}", err=True)
         if self._dry_run == "client":
@@ -113,13 +127,14 @@ class Drain:
         try:
             self._remove(drained.pods)
         except click.ClickException as error:
-            self._report_pending(node.name, error)
-            raise
+            failure = error if isinstance(error, NodeDrainError) else NodeDrainError([error])
+            self._report_pending(node.name, failure)
+            raise failure from None
 
-    def _report_pending(self, node: str, error: click.ClickException) -> None:
+    def _report_pending(self, node: str, error: NodeDrainError) -> None:
         pending = self._pods(node)
         if pending.pods:
-            text = f'There are pending pods in node "{node}" when an error occurred: {_plain(error)}'
+            text = f'There are pending pods in node "{node}" when an error occurred: {error.message}'
             click.echo(text, err=True)
             for pod in pending.pods:
                 click.echo(f"pod/{pod['metadata']['name']}", err=True)
@@ -179,7 +194,7 @@ class Drain:
         for thread in threads:
             thread.join()
         if errors:
-            raise _aggregate(errors)
+            raise NodeDrainError(errors)
 
     def _evict(self, session: Session, pod: Pod, deadline: float) -> None:
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
@@ -288,12 +303,6 @@ def _duration_text(seconds: float) -> str:
     from sampan.api import durations
 
     return durations.format_duration(int(seconds * durations.SECOND))
-
-
-def _aggregate(errors: Sequence[click.ClickException]) -> click.ClickException:
-    if len(errors) == 1:
-        return errors[0]
-    return KubectlError(f"[{', '.join(dict.fromkeys(map(_plain, errors)))}]")
 
 
 def _plain(error: click.ClickException) -> str:
