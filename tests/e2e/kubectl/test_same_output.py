@@ -356,7 +356,7 @@ spec:
         ],
     )
     def test_a_kind_with_a_form_of_its_own(self, both: Both, words: str) -> None:
-        both.kubectl.needs(1, 31)  # older ones show endpoints in another way
+        both.kubectl.needs(1, 36)  # older ones show endpoints and projected volumes in another way
         assert both("apply", "-f", "-", stdin=DESCRIBED)[0] == 0
         for look in (lambda *words: both.kubectl.run(*words).stdout, lambda *words: both.ours(*words)[1]):
             assert eventually(lambda: "NewReplicaSetAvailable" in look("get", "deployment", "busy", "-o", "yaml"))  # noqa: B023

@@ -17,13 +17,21 @@ _REFUSED = ("enable_alpha_plugins", "enable_helm", "enable_exec", "enable_star",
 
 @click.command("kustomize", cls=KubectlCommand)
 @click.argument("words", nargs=-1)
-@click.option("-o", "--output", default="", metavar="PATH", help="File or directory to write to.")
-@click.option("--load-restrictor", default="LoadRestrictionsRootOnly", metavar="RULE", hidden=True)
-@click.option("--reorder", default="", metavar="RULE", hidden=True)
-@click.option("--enable-alpha-plugins", is_flag=True, hidden=True)
-@click.option("--enable-helm", is_flag=True, hidden=True)
-@click.option("--enable-managedby-label", is_flag=True, hidden=True)
-@click.option("--network", is_flag=True, hidden=True)
+@click.option("-o", "--output", default="", metavar="PATH", help="File or directory to write the objects to.")
+@click.option(
+    "--load-restrictor",
+    default="LoadRestrictionsRootOnly",
+    metavar="RULE",
+    hidden=True,
+    help="Files must always be below the directory of the kustomization.",
+)
+@click.option("--reorder", default="", metavar="RULE", hidden=True, help="Order of the objects: always legacy.")
+@click.option("--enable-alpha-plugins", is_flag=True, hidden=True, help="Plug-ins of kustomizations are refused.")
+@click.option("--enable-helm", is_flag=True, hidden=True, help="Helm charts in kustomizations are refused.")
+@click.option(
+    "--enable-managedby-label", is_flag=True, hidden=True, help="The label that names kustomize is not added."
+)
+@click.option("--network", is_flag=True, hidden=True, help="Plug-ins with network access are refused.")
 @click.pass_context
 def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> None:
     """Print the objects of a kustomization.

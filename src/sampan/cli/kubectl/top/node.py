@@ -33,7 +33,13 @@ _UNKNOWN = "<unknown>"
 @selector_option()
 @click.option("--sort-by", default="", metavar="cpu|memory", help="Sort by usage, highest first.")
 @click.option("--no-headers", is_flag=True, help="Print the table without the header line.")
-@click.option("--use-protocol-buffers", is_flag=True, default=True, hidden=True)
+@click.option(
+    "--use-protocol-buffers",
+    is_flag=True,
+    default=True,
+    hidden=True,
+    help="Accepted without effect: requests use JSON.",
+)
 @click.option("--show-capacity", is_flag=True, help="Show shares of the capacity instead of what is allocatable.")
 @click.option("--show-swap", is_flag=True, help="Show the usage of swap memory.")
 @click.pass_obj

@@ -39,7 +39,13 @@ _CREATION_DELAY_S = 120
 @click.option("--containers", is_flag=True, help="Show the usage of each container.")
 @all_namespaces_option()
 @click.option("--no-headers", is_flag=True, help="Print the table without the header line.")
-@click.option("--use-protocol-buffers", is_flag=True, default=True, hidden=True)
+@click.option(
+    "--use-protocol-buffers",
+    is_flag=True,
+    default=True,
+    hidden=True,
+    help="Accepted without effect: requests use JSON.",
+)
 @click.option("--sum", "has_sum", is_flag=True, help="Print the sum of the usage in the last line.")
 @click.option("--show-swap", is_flag=True, help="Show the usage of swap memory.")
 @click.pass_obj
