@@ -88,8 +88,8 @@ def test_secrets_do_not_show(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"user": {"exec": {"command": "aws"}}}, "exec plug-ins are not supported"),
-        ({"user": {"auth-provider": {"name": "gcp"}}}, "auth provider plug-ins are not supported"),
+        ({"user": {"exec": {"command": "aws"}}}, "exec plugin: invalid apiVersion"),
+        ({"user": {"auth-provider": {"name": "gcp"}}}, 'no Auth Provider found for name "gcp"'),
         ({"user": {"client-key-data": "%%%"}}, "client-key-data is not base64"),
         ({"user": {"client-key": "nowhere.pem"}}, "client-key: .*nowhere.pem"),
         ({"cluster": {"server": ""}}, "the cluster has no server"),

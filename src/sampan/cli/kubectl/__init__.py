@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import KubectlGroup
+from sampan.cli.kubectl.command import PREFERENCES, KubectlGroup
 from sampan.cli.kubectl.errors import KubectlError, PlainError
 
 GROUPS = {
@@ -82,6 +82,7 @@ GROUPS = {
 }
 """The commands with their help texts, grouped as in the help of kubectl."""
 
+_COMPLETE = "__complete"
 _SIMILAR = 2
 _SYNONYMS = {"get": ("list", "ls"), "delete": ("rm", "remove"), "describe": ("inspect",), "top": ("stats",)}
 _DIRECTORY = os.path.dirname(__file__)
@@ -102,15 +103,27 @@ class RootGroup(KubectlGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
+        if name not in COMMANDS and name != _COMPLETE:
             return None
+        if name == _COMPLETE:
+            name = "complete"
         subcommand: click.Command = import_module(f"{__name__}.{name.replace('-', '_')}").command
         return subcommand
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args[:1] != [_COMPLETE]:
+            args = self._apply_preferences(ctx, args)
         if self.find_subcommand(ctx, args) is None and (words := self.flag_set().words(args)):
             raise self._unknown_command(words[0], args)
         return super().parse_args(ctx, args)
+
+    def _apply_preferences(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Expand an alias of the user's kuberc file, if there is one, and keep the default flags for the command."""
+        from sampan.cli.kubectl.kuberc.preferences import load_preferences
+
+        preferences = load_preferences(args)
+        ctx.meta[PREFERENCES] = preferences
+        return preferences.expand_alias(args, lambda name: name in COMMANDS)
 
     def report_missing_command(self, ctx: click.Context) -> None:
         click.echo(self.get_help(ctx), color=ctx.color)

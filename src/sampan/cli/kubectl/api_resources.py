@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import click
@@ -58,7 +59,7 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> No
         raise KubectlError(f"unable to retrieve the complete list of server APIs: {reasons}")
 
 
-def _is_selected(kind: ResourceType, options: dict[str, Any], changed: frozenset[str]) -> bool:
+def _is_selected(kind: ResourceType, options: dict[str, Any], changed: Collection[str]) -> bool:
     return (
         bool(kind.verbs)
         and ("api_group" not in changed or kind.group == options["api_group"])

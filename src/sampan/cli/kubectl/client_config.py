@@ -22,18 +22,19 @@ def load_access(options: Mapping[str, Any]) -> tuple[Access, str]:
     paths = kubeconfig_paths(options)
     if options.get("kubeconfig") and not paths[0].exists():
         raise KubectlError(f"stat {options['kubeconfig']}: no such file or directory")
-    access, namespace, user = Access(server=_DEFAULT_SERVER), "", ""
+    access, namespace, cluster, user = Access(server=_DEFAULT_SERVER), "", "", ""
     if any(path.exists() for path in paths):
         try:
-            access, namespace, user = _from_files(kubeconfig.read(paths), options)
+            access, namespace, cluster, user = _from_files(kubeconfig.read(paths), options)
         except kubeconfig.KubeconfigError as error:
             raise KubectlError(str(error)) from None
-    _override(access, options, user)
+    _override(access, options, cluster, user)
     return access, str(options.get("namespace") or namespace or "default")
 
 
-def _from_files(config: kubeconfig.Kubeconfig, options: Mapping[str, Any]) -> tuple[Access, str, str]:
-    """Return the access, the namespace and the name of the user. Without any context the server is the default."""
+def _from_files(config: kubeconfig.Kubeconfig, options: Mapping[str, Any]) -> tuple[Access, str, str, str]:
+    """Return the access, the namespace and the names of cluster and user. Without any context the server is the
+    default."""
     name = str(options.get("context_name") or config.current)
     if name and not config.has("contexts", name):
         raise PlainError(f"Error in configuration: context was not found for specified context: {name}")
@@ -45,7 +46,7 @@ def _from_files(config: kubeconfig.Kubeconfig, options: Mapping[str, Any]) -> tu
     if cluster and not config.has("clusters", cluster):
         raise KubectlError(f"no server found for cluster {quoted(cluster)}")
     access = config.access(cluster, user) if cluster else Access(server=_DEFAULT_SERVER)
-    return access, str(context.get("namespace") or ""), user
+    return access, str(context.get("namespace") or ""), cluster, user
 
 
 def kubeconfig_paths(options: Mapping[str, Any]) -> list[Path]:
@@ -85,7 +86,7 @@ def _only_running() -> list[Path]:
     return [cluster.kubeconfig for cluster in running]
 
 
-def _override(access: Access, options: Mapping[str, Any], user: str) -> None:
+def _override(access: Access, options: Mapping[str, Any], cluster: str, user: str) -> None:
     access.server = str(options.get("server") or access.server)
     if "://" not in access.server:
         access.server = f"http://{access.server}"
@@ -95,21 +96,22 @@ def _override(access: Access, options: Mapping[str, Any], user: str) -> None:
     access.password = str(options.get("password") or access.password)
     access.is_insecure |= bool(options.get("insecure"))
     access.tls_server_name = str(options.get("tls_server_name") or access.tls_server_name)
-    access.ca_pem = _file(options, "certificate_authority") or access.ca_pem
-    access.client_cert_pem = _file(options, "client_certificate") or access.client_cert_pem
-    access.client_key_pem = _file(options, "client_key") or access.client_key_pem
+    access.ca_pem = _file(options, "certificate_authority", "certificate-authority", cluster) or access.ca_pem
+    access.client_cert_pem = _file(options, "client_certificate", "client-cert", user) or access.client_cert_pem
+    access.client_key_pem = _file(options, "client_key", "client-key", user) or access.client_key_pem
     access.impersonation = _impersonation(options, user) or access.impersonation
 
 
-def _file(options: Mapping[str, Any], name: str) -> bytes:
+def _file(options: Mapping[str, Any], name: str, title: str, owner: str) -> bytes:
+    """Return the content of the file that a flag names; an error names the entry of the kubeconfig that it is for."""
     path = str(options.get(name) or "")
     if not path:
         return b""
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        flag = name.replace("_", "-")
-        raise KubectlError(f"unable to read {flag} {path}: open {path}: {(error.strerror or '').lower()}") from None
+        reason = f"open {path}: {(error.strerror or '').lower()}"
+        raise KubectlError(f"unable to read {title} {path} for {owner} due to {reason}") from None
 
 
 def _impersonation(options: Mapping[str, Any], authenticated: str) -> list[tuple[str, str]]:

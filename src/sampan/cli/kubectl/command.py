@@ -8,19 +8,24 @@ callback gets a `Factory` from `click.pass_obj`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sampan.cli.failures import CliError, guarded
 from sampan.cli.kubectl.errors import KubectlError, SilentExit, UsageError, command_path
 from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.flag_parser import FlagError, FlagSet
+from sampan.cli.kubectl.flag_parser import FlagError, FlagSet, ParsedFlags
 from sampan.cli.kubectl.global_options import GLOBAL_OPTIONS
+
+if TYPE_CHECKING:
+    from sampan.cli.kubectl.kuberc.preferences import Preferences
 
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
 ARGS_BEFORE_DASH = "kubectl-args_before_dash"
 """Key in `ctx.meta`: the number of words before `--`, or -1 without one."""
+PREFERENCES = "kubectl-preferences"
+"""Key in `ctx.meta`: the preferences of the user's kuberc file."""
 CHANGED_FLAGS = "kubectl-changed_flags"
 """Key in `ctx.meta`: the names of parameters that the command line sets."""
 
@@ -52,6 +57,9 @@ class KubectlCommand(click.Command):
         if parsed.has_help:
             click.echo(self.get_help(ctx), color=ctx.color)
             ctx.exit()
+        preferences = ctx.meta.get(PREFERENCES)
+        if preferences is not None:
+            self._apply_defaults(ctx, flags, parsed, preferences)
         for text in parsed.deprecations:
             click.echo(text, err=True)
         self._check_required(parsed.values)
@@ -71,13 +79,26 @@ class KubectlCommand(click.Command):
             names = ", ".join(f'"{name}"' for name in missing)
             raise KubectlError(f"required flag(s) {names} not set")
 
+    def _apply_defaults(
+        self, ctx: click.Context, flags: FlagSet, parsed: ParsedFlags, preferences: Preferences
+    ) -> None:
+        command = command_path(ctx).removeprefix("kubectl ")
+        for name, text in preferences.default_flags(command):
+            try:
+                flags.set_default(name, text, parsed)
+            except FlagError as error:
+                raise KubectlError(f"kuberc error {error} for command {command}") from None
+
     def _own_values(self, values: Mapping[str, Any]) -> dict[str, Any]:
         options = [param for param in self.params if isinstance(param, click.Option) and param.expose_value]
         return {str(option.name): _value(option, values) for option in options}
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return guarded(lambda: click.Command.invoke(self, ctx))
+            result = guarded(lambda: click.Command.invoke(self, ctx))
+            if isinstance(ctx.obj, Factory):
+                ctx.obj.check_warnings()
+            return result
         except CliError as error:
             if type(error).show is not CliError.show:
                 raise

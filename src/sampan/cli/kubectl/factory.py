@@ -22,7 +22,20 @@ class Factory:
     def session(self) -> Session:
         from sampan.cli.kubectl.session import open_session
 
-        return open_session(self.flags)
+        session = open_session(self.flags)
+        if self.flags.get("match_server_version"):
+            _check_version(session)
+        return session
+
+    def check_warnings(self) -> None:
+        """Raise KubectlError if the server warned about something and --warnings-as-errors is set."""
+        session: Session | None = self.__dict__.get("session")
+        if session is None or not (self.flags.get("warnings_as_errors") and session.warnings):
+            return
+        from sampan.cli.kubectl.errors import KubectlError
+
+        count = len(session.warnings)
+        raise KubectlError("1 warning received" if count == 1 else f"{count} warnings received")
 
     @cached_property
     def kinds(self) -> ResourceTypes:
@@ -44,3 +57,12 @@ class Factory:
         from sampan.cli.kubectl.targets import ResourceBuilder
 
         return ResourceBuilder(self, **selection)
+
+
+def _check_version(session: Session) -> None:
+    from sampan.cli.kubectl.errors import KubectlError
+    from sampan.cli.kubectl.version import CLIENT_VERSION
+
+    version = session.get("/version").get("gitVersion")
+    if version != CLIENT_VERSION:
+        raise KubectlError(f"server version ({version}) differs from client version ({CLIENT_VERSION})")

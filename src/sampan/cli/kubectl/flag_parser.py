@@ -116,6 +116,20 @@ class FlagSet:
         """Return the long names of all flags, with the options."""
         return sorted(self._long.items())
 
+    def option_without_value(self, word: str) -> click.Option | None:
+        """Return the flag whose value is the next word, if this word is such a flag."""
+        if not word.startswith("-") or not self._takes_next(word):
+            return None
+        return self._option(word[2:]) if word.startswith("--") else self._short.get(word[1])
+
+    def set_default(self, name: str, text: str, parsed: ParsedFlags) -> None:
+        """Set a flag that the command line does not set. Raise FlagError for an unknown flag or a wrong value."""
+        option = self._option(name)
+        if option is None:
+            raise FlagError(f"invalid flag {name}")
+        if str(option.name) not in parsed.values:
+            _set(option, text, parsed)
+
     def _takes_next(self, word: str) -> bool:
         if "=" in word or word in ("-h", "--help"):
             return False

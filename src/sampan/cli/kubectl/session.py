@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import http.client
+import os
 import ssl
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 import click
 import msgspec
@@ -157,7 +158,7 @@ class Session:
         try:
             return list(self._access.headers())
         except AccessError as error:
-            raise KubectlError(str(error)) from None
+            raise PlainError(f"Unable to connect to the server: {error}") from None
 
     def _open(
         self, method: str, path: str, query: Mapping[str, str] | str | None, body: Any, content_type: str, accept: str
@@ -197,11 +198,15 @@ class Session:
     def _connect(self) -> http.client.HTTPConnection:
         """Connect with a time limit; the limit for responses is that of --request-timeout."""
         host, port = self._url.hostname or "", self._url.port
-        connection = (
-            http.client.HTTPConnection(host, port, timeout=_CONNECT_TIMEOUT_S)
-            if self._url.scheme == "http"
-            else http.client.HTTPSConnection(host, port, timeout=_CONNECT_TIMEOUT_S, context=self._tls())
-        )
+        proxy = _proxy_for(self._url, self._access.proxy_url)
+        near_host, near_port = (proxy.hostname or "", proxy.port) if proxy is not None else (host, port)
+        if self._url.scheme == "http":
+            connection = http.client.HTTPConnection(near_host, near_port, timeout=_CONNECT_TIMEOUT_S)
+        else:
+            name = self._access.tls_server_name
+            connection = NamedConnection(near_host, near_port, context=self._tls(), server_name=name)
+        if proxy is not None:
+            connection.set_tunnel(host, port or (80 if self._url.scheme == "http" else 443), _proxy_headers(proxy))
         connection.connect()
         connection.sock.settimeout(self._timeout_s)
         return connection
@@ -213,6 +218,50 @@ class Session:
             raise KubectlError(str(error)) from None
         assert isinstance(context, ssl.SSLContext)
         return context
+
+
+class NamedConnection(http.client.HTTPSConnection):
+    """A connection to a server whose certificate may have another name than its address."""
+
+    def __init__(self, host: str, port: int | None, *, context: ssl.SSLContext, server_name: str) -> None:
+        super().__init__(host, port, timeout=_CONNECT_TIMEOUT_S, context=context)
+        self._tls_context, self._server_name = context, server_name
+
+    def connect(self) -> None:
+        if not self._server_name:
+            super().connect()
+            return
+        http.client.HTTPConnection.connect(self)
+        self.sock = self._tls_context.wrap_socket(self.sock, server_hostname=self._server_name)
+
+
+def _proxy_for(url: SplitResult, configured: str) -> SplitResult | None:
+    """Return the proxy of the kubeconfig, or of the environment for this server."""
+    text = configured
+    if not text:
+        names = (f"{url.scheme}_proxy", f"{url.scheme}_proxy".upper())
+        text = next((os.environ[name] for name in names if os.environ.get(name)), "")
+        if text:
+            from urllib.request import proxy_bypass
+
+            is_local = (url.hostname or "") in ("localhost", "127.0.0.1", "::1")
+            text = "" if is_local or proxy_bypass(url.hostname or "") else text
+    if not text:
+        return None
+    proxy = urlsplit(text if "://" in text else f"http://{text}")
+    if proxy.scheme != "http":
+        raise KubectlError(f"proxy {text}: the scheme {proxy.scheme} is not supported; use http")
+    return proxy
+
+
+def _proxy_headers(proxy: SplitResult) -> dict[str, str]:
+    if not proxy.username:
+        return {}
+    from base64 import b64encode
+    from urllib.parse import unquote
+
+    pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+    return {"Proxy-Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
 
 
 def _failure(code: int, body: bytes) -> errors.ApiError:

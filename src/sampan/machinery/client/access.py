@@ -1,5 +1,7 @@
 """The address of a server and the credentials for it, from a kubeconfig or from flags."""
 
+from __future__ import annotations
+
 import base64
 import os
 import ssl
@@ -8,6 +10,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sampan.machinery.client.exec_credentials import ClientCredentials, CredentialSource
 
 _TOKEN_KEPT_S = 60.0
 """How long a token from a file is used before the file is read again."""
@@ -33,6 +39,8 @@ class Access:
     """Read again every minute; takes precedence over `token`."""
     username: str = ""
     password: str = field(default="", repr=False)
+    credential_source: CredentialSource | None = None
+    """Where tokens or client certificates come from that expire: an exec plug-in or an OpenID Connect provider."""
     impersonation: Sequence[tuple[str, str]] = ()
     """The impersonation headers."""
     _read_at: float = field(default=float("-inf"), repr=False)
@@ -48,9 +56,26 @@ class Access:
             headers.append(("Authorization", f"Basic {pair}"))
         return headers
 
+    def client_certificate(self) -> tuple[bytes, bytes]:
+        """Return the client certificate and its key, or empty bytes."""
+        if self.client_cert_pem or self.credential_source is None:
+            return self.client_cert_pem, self.client_key_pem
+        credentials = self._fetch_credentials(self.credential_source)
+        return credentials.client_cert_pem, credentials.client_key_pem
+
+    def _fetch_credentials(self, source: CredentialSource) -> ClientCredentials:
+        from sampan.machinery.client.exec_credentials import CredentialError
+
+        try:
+            return source.credentials()
+        except CredentialError as error:
+            raise AccessError(str(error)) from error
+
     def _present_token(self) -> str:
         if self.token_file is None:
-            return self.token
+            if self.token or self.credential_source is None:
+                return self.token
+            return self._fetch_credentials(self.credential_source).token
         if time.monotonic() - self._read_at > _TOKEN_KEPT_S:
             try:
                 self._read = self.token_file.read_text().strip()
@@ -73,17 +98,18 @@ def tls_context(access: Access) -> ssl.SSLContext | bool:
     context.set_alpn_protocols(["http/1.1"])
     if access.is_insecure:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    if access.client_cert_pem:
-        _load_client_certificate(context, access)
+    cert_pem, key_pem = access.client_certificate()
+    if cert_pem:
+        _load_client_certificate(context, cert_pem, key_pem)
     return context
 
 
-def _load_client_certificate(context: ssl.SSLContext, access: Access) -> None:
+def _load_client_certificate(context: ssl.SSLContext, cert_pem: bytes, key_pem: bytes) -> None:
     """Load the client certificate by way of a private temporary file, because the ssl module only reads files."""
     handle, name = tempfile.mkstemp(suffix=".pem")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(access.client_cert_pem.rstrip() + b"\n" + access.client_key_pem)
+            file.write(cert_pem.rstrip() + b"\n" + key_pem)
         context.load_cert_chain(name)
     except ssl.SSLError as error:
         raise AccessError(f"the client certificate and its key cannot be used: {error}") from error

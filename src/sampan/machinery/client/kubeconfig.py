@@ -1,19 +1,24 @@
-"""Kubeconfig files. Unsupported authentication methods raise an error that names them; they are never ignored."""
+"""Kubeconfig files. Unknown authentication methods raise an error that names them; they are never ignored."""
+
+from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import yaml
 
 from sampan.machinery.client.access import Access
 
+if TYPE_CHECKING:
+    from sampan.machinery.client.exec_credentials import CredentialSource
+
 _IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_UNSUPPORTED = {"exec": "exec plug-ins", "auth-provider": "auth provider plug-ins"}
 
 Entry = Mapping[str, Any]
 
@@ -75,7 +80,7 @@ class Kubeconfig:
                 entry = item.get(inner) or {}
                 if not isinstance(entry, dict):
                     raise KubeconfigError(f"{path}: {section}: {inner} must be an object")
-                self._places[id(entry)] = path.parent
+                self._places[id(entry)] = path
                 self._entries.setdefault((section, str(item.get("name", ""))), entry)
 
     def has(self, section: str, name: str) -> bool:
@@ -94,7 +99,16 @@ class Kubeconfig:
 
     def path(self, entry: Entry, text: str) -> Path:
         """Resolve a path relative to the kubeconfig file that contains the entry."""
-        return self._places.get(id(entry), Path()) / text
+        return self.place(entry).parent / text
+
+    def place(self, entry: Entry) -> Path:
+        """Return the kubeconfig file that contains the entry."""
+        return self._places.get(id(entry), Path())
+
+    def user_name(self, user: Entry) -> str:
+        return next(
+            (name for (section, name), entry in self._entries.items() if section == "users" and entry is user), ""
+        )
 
     def pem(self, entry: Entry, key: str) -> bytes:
         """Return the bytes of `key`-data, or of the file that `key` names."""
@@ -136,9 +150,6 @@ def read_document(path: Path) -> Mapping[str, Any]:
 
 
 def _access(config: Kubeconfig, cluster: Entry, user: Entry) -> Access:
-    for key, feature in _UNSUPPORTED.items():
-        if user.get(key):
-            raise KubeconfigError(f"{config.source}: {feature} are not supported; use a token or a client certificate")
     if not cluster.get("server"):
         raise KubeconfigError(f"{config.source}: the cluster has no server")
     token_file = user.get("tokenFile")
@@ -154,8 +165,68 @@ def _access(config: Kubeconfig, cluster: Entry, user: Entry) -> Access:
         token_file=config.path(user, token_file) if token_file else None,
         username=str(user.get("username") or ""),
         password=str(user.get("password") or ""),
+        credential_source=_credential_source(config, cluster, user),
         impersonation=_impersonation(user),
     )
+
+
+def _credential_source(config: Kubeconfig, cluster: Entry, user: Entry) -> CredentialSource | None:
+    provider, plugin = user.get("auth-provider"), user.get("exec")
+    if not (provider or plugin):
+        return None
+    from sampan.machinery.client.exec_credentials import CredentialError, ExecCredentialSource, OidcCredentialSource
+
+    try:
+        if plugin:
+            if provider:
+                raise CredentialError("authProvider cannot be provided in combination with an exec plugin")
+            entry = dict(_object(plugin, "exec"))
+            if "/" in str(entry.get("command") or ""):
+                entry["command"] = str(config.path(user, str(entry["command"])))
+            return ExecCredentialSource(entry, _cluster_info(config, cluster))
+        provider = _object(provider, "auth-provider")
+        name = provider.get("name")
+        if name != "oidc":
+            raise CredentialError(f'no Auth Provider found for name "{name}"')
+        values = _object(provider.get("config") or {}, "auth-provider.config")
+        return OidcCredentialSource(
+            {str(key): str(value) for key, value in values.items()},
+            functools.partial(_persist_tokens, config.place(user), config.user_name(user)),
+        )
+    except CredentialError as error:
+        raise KubeconfigError(f"{config.source}: {error}") from error
+
+
+def _object(value: Any, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise KubeconfigError(f"{name} must be an object")
+    return value
+
+
+def _cluster_info(config: Kubeconfig, cluster: Entry) -> dict[str, Any]:
+    """Return the cluster as an exec plug-in gets it."""
+    return {
+        "server": str(cluster.get("server") or ""),
+        "tls-server-name": cluster.get("tls-server-name"),
+        "insecure-skip-tls-verify": cluster.get("insecure-skip-tls-verify"),
+        "certificate-authority-data": base64.b64encode(config.pem(cluster, "certificate-authority")).decode(),
+        "proxy-url": cluster.get("proxy-url"),
+    }
+
+
+def _persist_tokens(path: Path, user: str, tokens: dict[str, str]) -> None:
+    """Write refreshed tokens to the kubeconfig file that contains the user."""
+    from sampan.machinery.client.exec_credentials import CredentialError
+    from sampan.machinery.private_files import write_private
+
+    document = dict(read_document(path))
+    for item in document.get("users") or ():
+        if item.get("name") == user:
+            item["user"]["auth-provider"]["config"] = tokens
+    try:
+        write_private(path, yaml.safe_dump(document).encode())
+    except OSError as error:
+        raise CredentialError(f"could not persist new tokens: {error.strerror or error}") from error
 
 
 def _impersonation(user: Entry) -> list[tuple[str, str]]:

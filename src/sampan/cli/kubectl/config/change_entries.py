@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,7 @@ def set_credentials(ctx: click.Context, /, words: tuple[str, ...], **options: An
     click.echo(f"User {quoted(words[0])} set.")
 
 
-def _check_credentials(name: str, options: dict[str, Any], changed: frozenset[str]) -> None:
+def _check_credentials(name: str, options: dict[str, Any], changed: Collection[str]) -> None:
     if not name:
         raise KubectlError("you must specify a non-empty user name")
     if options["token"] and (options["username"] or options["password"]):
@@ -133,7 +134,7 @@ def _check_credentials(name: str, options: dict[str, Any], changed: frozenset[st
         raise KubectlError("invalid interactive mode type, can be only IfAvailable, Never, Always")
 
 
-def _change_credentials(entry: Entry, options: dict[str, Any], changed: frozenset[str]) -> None:
+def _change_credentials(entry: Entry, options: dict[str, Any], changed: Collection[str]) -> None:
     for flag in ("client-certificate", "client-key"):
         if flag.replace("-", "_") in changed:
             path = options[flag.replace("-", "_")]
@@ -155,7 +156,7 @@ def _change_credentials(entry: Entry, options: dict[str, Any], changed: frozense
     _change_exec(entry, options, changed)
 
 
-def _change_exec(entry: Entry, options: dict[str, Any], changed: frozenset[str]) -> None:
+def _change_exec(entry: Entry, options: dict[str, Any], changed: Collection[str]) -> None:
     plugin = dict(entry.get("exec") or {})
     if "exec_command" in changed:
         plugin |= {"command": options["exec_command"], "args": None}
