@@ -135,7 +135,7 @@ class JsonPathPrinter:
             raise KubectlError(
                 f"error executing jsonpath {quoted(self.template.text)}: Error executing template: {error}. Printing "
                 f"more information for debugging the template:\n\ttemplate was:\n\t\t{self.template.text}\n"
-                f"\tobject given to jsonpath engine was:\n\t\t{go_syntax(value)}\n\n"
+                f"\tobject given to jsonpath engine was:\n\t\t{go_syntax(value)}\n\n\n"
             ) from None
         click.echo(text, nl=False)
 
