@@ -57,6 +57,13 @@ DEFINITION: Object = {
 
 
 @pytest.fixture(scope="module")
+def sampan_cluster() -> Iterator[Cluster]:
+    """A cluster for this module alone: objects with the finalizer of the operator outlive the operator."""
+    with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
 def api(sampan_cluster: Cluster) -> Api:
     return Api(sampan_cluster)
 
@@ -75,9 +82,6 @@ def operator(sampan_cluster: Cluster, api: Api, tmp_path_factory: pytest.TempPat
         for kind in ("mutating", "validating"):
             api.wait_for(f"{HOOKS}/{kind}webhookconfigurations/hooks.{GROUP}", has_rules)
         yield process
-    for kind in ("mutating", "validating"):
-        api.delete(f"{HOOKS}/{kind}webhookconfigurations/hooks.{GROUP}")
-    api.delete(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{PLURAL}.{GROUP}")
 
 
 def has_rules(configuration: Object) -> bool:
