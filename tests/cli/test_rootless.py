@@ -22,7 +22,8 @@ from sampan.network.nodes import bridge_of_nodes
 from tests.cli.command import Sampan, get
 
 USER = 65534
-NODE_PORT = 30487
+NODE_PORT = 30100 + os.getpid() % 2600
+"""A node port of this process: tests that run at the same time share the loopback addresses of the machine."""
 AS_USER = f"""
 if [ -n "$PYTHON" ] && ! setpriv --reuid {USER} --clear-groups --regid {USER} test -x "$PYTHON"; then
     mount --bind "$PYTHON" "$PLACE" && mount -t tmpfs -o mode=755 none "$(echo "$PYTHON" | cut -d/ -f1-2)"
