@@ -8,7 +8,6 @@ would take longer than most commands. What commands share is in `command` (flags
 
 from __future__ import annotations
 
-import os
 from importlib import import_module
 from typing import Any
 
@@ -85,15 +84,7 @@ GROUPS = {
 _COMPLETE = "__complete"
 _SIMILAR = 2
 _SYNONYMS = {"get": ("list", "ls"), "delete": ("rm", "remove"), "describe": ("inspect",), "top": ("stats",)}
-_DIRECTORY = os.path.dirname(__file__)
-
-
-def _has_module(name: str) -> bool:
-    path = os.path.join(_DIRECTORY, name.replace("-", "_"))
-    return os.path.exists(f"{path}.py") or os.path.isdir(path)
-
-
-COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items() if _has_module(name)}
+COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
 
 
 class RootGroup(KubectlGroup):
@@ -138,9 +129,8 @@ class RootGroup(KubectlGroup):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, commands in GROUPS.items():
-            if present := [(name, text) for name, text in commands.items() if name in COMMANDS]:
-                with formatter.section(title):
-                    formatter.write_dl(present)
+            with formatter.section(title):
+                formatter.write_dl(list(commands.items()))
 
 
 def suggestions(word: str) -> str:

@@ -55,7 +55,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     \b
     Examples:
       sampan kubectl patch node NAME -p '{"spec":{"unschedulable":true}}'
-      sampan kubectl patch pod NAME --type json -p '[{"op":"remove","path":"/metadata/labels/a"}]'
+      sampan kubectl patch pod NAME --type merge -p '{"metadata":{"labels":null}}'
     """
     dry_run, printer = dry_run_of(options), ResultPrinter(options, dry_run="none")
     _check_flags(words, options, dry_run)

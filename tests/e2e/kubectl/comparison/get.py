@@ -303,6 +303,7 @@ AREA = Area(
         "get cm --kubeconfig=nowhere",
         "get cm --server=https://127.0.0.1:1",
         "nonsense",
+        "gett pods",
         "pods",
     ),
 )
