@@ -188,7 +188,7 @@ def check(words: list[str]) -> None:
         assert done.stderr.startswith("Error: --"), (words, done.stderr)
         assert done.stderr.count("\n") == 1, (words, done.stderr)
     elif done.exit_code:
-        told = ("rror", "Usage: ", "The connection to the server ")
+        told = ("rror", "Usage: ", "The connection to the server ", "does not exist")
         assert any(text in done.stderr for text in told) or words[0] == "status", (words, done.stderr)
 
 

@@ -1,6 +1,7 @@
 """Where `sampan up` listens: nobody on another machine gets a connection unless --bind-address says so."""
 
 import ipaddress
+import json
 import os
 import shutil
 import socket
@@ -62,7 +63,8 @@ def up(sampan: Sampan, *words: str) -> int:
     while (found := shown(listening_anywhere(sampan))) < addresses and time.monotonic() < deadline:
         time.sleep(0.01)  # the kubelet opens its port when it has registered its node
     assert found == addresses
-    assert set(sampan("status").splitlines()[1].split()[5].split(",")) == addresses
+    (status,) = json.loads(sampan("status", "-o", "json"))
+    assert set(status["listening"]) == addresses
     return port
 
 
