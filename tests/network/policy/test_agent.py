@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
@@ -129,16 +130,22 @@ def _received(server: socket.socket) -> int:
     return count
 
 
-async def _connect_under_flood(lab: Lab, node: Node, prepare: Callable[[], Awaitable[str]]) -> int:
-    """Connect a server whose address is flooded by another pod from before it exists; return what it received."""
+async def _connect_under_flood(
+    lab: Lab, node: Node, prepare: Callable[[], Awaitable[str]], *, patience_s: float = 0.5
+) -> int:
+    """Connect a server whose address is flooded by another pod from before it exists; return what it received within
+    `patience_s`, or until it received something."""
     client = lab.space("client")
     await node.network.attach(await node.create_pod("client"), client, [])
     target = lab.space("server")
     with in_network(target, _bind) as server, flood(client, "10.78.0.3"):
         uid = await prepare()
         assert await node.network.attach(uid, target, []) == ["10.78.0.3"]
-        await asyncio.sleep(0.5)
-        return _received(server)
+        count, deadline = 0, time.monotonic() + patience_s
+        while not count and time.monotonic() < deadline:
+            await asyncio.sleep(0.01)
+            count = _received(server)
+        return count
 
 
 def test_packets_arrive_without_a_policy(lab: Lab) -> None:
@@ -146,9 +153,23 @@ def test_packets_arrive_without_a_policy(lab: Lab) -> None:
 
     async def main() -> int:
         async with node_of(lab) as node, following(node):
-            return await _connect_under_flood(lab, node, lambda: node.create_pod("server", app="server"))
+            return await _connect_under_flood(lab, node, lambda: node.create_pod("server", app="server"), patience_s=30)
 
     assert lab.run(main) > 0
+
+
+def test_a_pod_that_the_informers_reach_while_rules_are_written_does_not_wait(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sampan.network.policy.agent._KNOWN_S", 3600.0)
+
+    async def main() -> None:
+        async with node_of(lab) as node, following(node), asyncio.timeout(60):
+            for number in range(20):
+                uid = await node.create_pod(f"pod-{number}")
+                await node.agent.isolate(uid, [f"10.78.0.{number + 2}"])
+
+    lab.run(main)
 
 
 def test_no_packet_before_a_policy_that_the_informer_has_not_reached(lab: Lab) -> None:

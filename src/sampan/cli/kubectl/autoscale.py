@@ -36,7 +36,7 @@ _UNITS = {"cpu": "m", "memory": "Mi"}
 _DEPRECATED = (
     "Use --cpu with percentage or resource quantity format (e.g., '70%' for utilization or '500m' for milliCPU)."
 )
-_is_number = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?").fullmatch
+_is_number = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?").fullmatch
 
 
 @click.command("autoscale", cls=KubectlCommand)

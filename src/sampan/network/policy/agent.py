@@ -70,8 +70,7 @@ class NetworkPolicyAgent:
     async def isolate(self, uid: str, addresses: Sequence[str]) -> None:
         try:
             if self._compiler.pod_of(uid) is None:
-                await self._enforcer.isolate(uid, addresses)
-                await self._wait_for_pod(uid)
+                await self._isolate_unknown(uid, addresses)
             if (pod := self._compiler.pod_of(uid)) is not None:
                 await self._list_policies(pod.namespace)
                 await self._enforcer.isolate(uid, addresses)
@@ -95,9 +94,12 @@ class NetworkPolicyAgent:
         """Release resources of this process; the policies stay in effect."""
         self._enforcer.close()
 
-    async def _wait_for_pod(self, uid: str) -> None:
+    async def _isolate_unknown(self, uid: str, addresses: Sequence[str]) -> None:
+        """Isolate a pod that the informers do not know yet, and wait until they do. They may reach it while the rules
+        are written, so the wait is registered before."""
         known = self._awaited[uid] = asyncio.Event()
         try:
+            await self._enforcer.isolate(uid, addresses)
             async with asyncio.timeout(_KNOWN_S):
                 await known.wait()
         except TimeoutError:

@@ -11,7 +11,7 @@ from sampan.cli.kubectl.errors import KubectlError
 from sampan.cli.kubectl.kustomization.patches import select
 from sampan.cli.kubectl.kustomization.resource import KustomizeResource
 
-_PART = re.compile(r"\[[^\]]*\]|(?:\\.|[^.\\\[])+")
+_PART = re.compile(r"\[[^\[\]]*+\]|(?:\\.|[^.\\\[])+")
 
 
 def apply_replacement(resources: list[KustomizeResource], replacement: Mapping[str, Any]) -> None:

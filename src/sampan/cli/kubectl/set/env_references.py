@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 from typing import Any
 
 from sampan.api import quantity
@@ -12,8 +11,6 @@ from sampan.cli.failures import CliError
 from sampan.cli.kubectl.factory import Factory
 from sampan.cli.kubectl.session import ServerError
 from sampan.cli.kubectl.targets import ResourceInfo
-
-_subscript = re.compile(r"(.+)\['(.*)'\]").fullmatch
 
 
 def reference_text(source: dict[str, Any]) -> str:
@@ -64,10 +61,11 @@ class EnvReferences:
 def field_text(value: dict[str, Any], path: str) -> str:
     """Return a field of an object's metadata as the kubelet writes it."""
     metadata = value["metadata"]
-    if match := _subscript(path):
-        if match[1] not in ("metadata.annotations", "metadata.labels"):
+    field, bracket, key = path.removesuffix("']").rpartition("['")
+    if field and bracket and path.endswith("']"):
+        if field not in ("metadata.annotations", "metadata.labels"):
             raise CliError(f"fieldPath {gotext.quote(path)} does not support subscript")
-        return str((metadata.get(match[1].removeprefix("metadata.")) or {}).get(match[2], ""))
+        return str((metadata.get(field.removeprefix("metadata.")) or {}).get(key, ""))
     if path in ("metadata.annotations", "metadata.labels"):
         entries = metadata.get(path.removeprefix("metadata.")) or {}
         return "\n".join(f"{key}={gotext.quote(text)}" for key, text in sorted(entries.items()))

@@ -15,9 +15,9 @@ _DIGITS = r"(?:0[xX][0-9a-fA-F_]*(?:\.[0-9a-fA-F_]*)?(?:[pP][+-]?[0-9_]*)?|0[oO]
 _NUMBER = re.compile(rf"[+-]?{_DIGITS}|0[bB][01_]*(?:\.[01_]*)?|[0-9_]*(?:\.[0-9_]*)?(?:[eE][+-]?[0-9_]*)?)i?")
 _NUMBER_START = re.compile(r"[0-9+-]|\.[0-9]")
 _WORD = re.compile(r"\w+")
-_DOUBLE_QUOTED = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"')
-_CHARACTER = re.compile(r"'(?:[^'\\\n]|\\[^\n])*'")
-_RAW_QUOTED = re.compile(r"`[^`]*`")
+_match_double_quoted = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"').match
+_match_character = re.compile(r"'(?:[^'\\\n]|\\[^\n])*'").match
+_match_raw_quoted = re.compile(r"`[^`]*`").match
 _SINGLE = frozenset("=|()")
 
 
@@ -194,12 +194,12 @@ class Lexer:
 
     def _quoted(self, char: str) -> TemplateToken:
         patterns = {
-            '"': (_DOUBLE_QUOTED, TokenType.STRING, "unterminated quoted string"),
-            "`": (_RAW_QUOTED, TokenType.RAW_STRING, "unterminated raw quoted string"),
-            "'": (_CHARACTER, TokenType.CHARACTER_CONSTANT, "unterminated character constant"),
+            '"': (_match_double_quoted, TokenType.STRING, "unterminated quoted string"),
+            "`": (_match_raw_quoted, TokenType.RAW_STRING, "unterminated raw quoted string"),
+            "'": (_match_character, TokenType.CHARACTER_CONSTANT, "unterminated character constant"),
         }
-        pattern, type, error = patterns[char]
-        match = pattern.match(self._text, self._position)
+        match_quoted, type, error = patterns[char]
+        match = match_quoted(self._text, self._position)
         if match is None:
             raise _LexicalError(error)
         return self._token(type, match.end())
