@@ -22,11 +22,11 @@ from tests.e2e.kubectl.command import Kubectl, find
 from tests.e2e.kubectl.manifests import CONFIG_MAP, DEPLOYMENT, POD, SERVICE
 
 BY_NATURE = [
+    (re.compile(r"kube-api-access-\w{5}"), "kube-api-access-XXXXX"),
     (re.compile(r"\b\d+[smh](?=[ )]|$)", re.MULTILINE), "AGE"),
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}"), "UID"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "TIME"),
     (re.compile(r'(resourceVersion"?: "|Resource Version: +)\d+'), r"\1VERSION"),
-    (re.compile(r"kube-api-access-\w{5}"), "kube-api-access-XXXXX"),
     (re.compile(r"\b10\.96\.\d+\.\d+"), "ADDRESS"),
     (re.compile(r"\b3[0-2]\d{3}/"), "NODEPORT/"),
     (re.compile(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d \+0000"), "TIME"),
