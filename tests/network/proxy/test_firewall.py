@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import subprocess
 
 import pytest
 
-from sampan.machinery.network_namespace import in_network
+from sampan.machinery.clock import VirtualClock
+from sampan.machinery.network_namespace import NetworkNamespace, in_network
 from sampan.network.nft import run_nft
-from sampan.network.proxy.firewall import COMMENT, ServiceForwardRules, accept_rules
+from sampan.network.proxy.firewall import COMMENT, ServiceForwardRules, accept_rules, keep_forward_rules
 from tests.network.pods.lab import Lab, needs_network
 
 MARK = 0x4000
@@ -67,3 +69,21 @@ def test_the_chain_of_iptables(lab: Lab) -> None:
     assert [iptables_rules(lab, program).count(COMMENT) for program in PROGRAMS] == [2, 2]
     in_network(lab.node, rules.remove)
     assert [iptables_rules(lab, program).count(COMMENT) for program in PROGRAMS] == [0, 0]
+
+
+@needs_network
+@pytest.mark.skipif(shutil.which("iptables", path="/usr/sbin:/sbin:/usr/bin") is None, reason="no iptables")
+def test_the_rules_are_gone_when_their_task_has_ended(lab: Lab) -> None:
+    in_network(lab.node, lambda: subprocess.run(["iptables", "-P", "FORWARD", "DROP"], check=True))
+    rules, clock = ServiceForwardRules(masquerade_mark=MARK), VirtualClock()
+
+    async def run() -> tuple[int, int]:
+        task = asyncio.create_task(keep_forward_rules(rules, NetworkNamespace(lab.node), clock, removes_rules=True))
+        while clock.next_wake() is None:
+            await asyncio.sleep(0.01)
+        count = iptables_rules(lab, "iptables").count(COMMENT)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return count, iptables_rules(lab, "iptables").count(COMMENT)
+
+    assert asyncio.run(run()) == (2, 0)

@@ -127,6 +127,6 @@ async def keep_forward_rules(
             await loop.run_in_executor(executor, rules.ensure)
             await clock.sleep(CHECK_PERIOD_S)
     finally:
-        if removes_rules:
-            executor.submit(rules.remove)
+        if removes_rules:  # complete before this returns, as the process may exit at once
+            await asyncio.shield(loop.run_in_executor(executor, rules.remove))
         executor.shutdown(wait=False)
