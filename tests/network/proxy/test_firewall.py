@@ -12,6 +12,7 @@ from sampan.machinery.clock import VirtualClock
 from sampan.machinery.network_namespace import NetworkNamespace, in_network
 from sampan.network.nft import run_nft
 from sampan.network.proxy.firewall import COMMENT, ServiceForwardRules, accept_rules, keep_forward_rules
+from tests.eventually import eventually
 from tests.network.pods.lab import Lab, needs_network
 
 MARK = 0x4000
@@ -79,8 +80,7 @@ def test_the_rules_are_gone_when_their_task_has_ended(lab: Lab) -> None:
 
     async def run() -> tuple[int, int]:
         task = asyncio.create_task(keep_forward_rules(rules, NetworkNamespace(lab.node), clock, removes_rules=True))
-        while clock.next_wake() is None:
-            await asyncio.sleep(0.01)
+        await eventually(lambda: clock.next_wake() is not None)
         count = iptables_rules(lab, "iptables").count(COMMENT)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
