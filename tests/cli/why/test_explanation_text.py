@@ -30,7 +30,8 @@ REFUSED = {
 def test_a_pod_that_no_node_will_do_for() -> None:
     assert [line.rstrip() for line in explanation_text.lines(REFUSED, is_wide=False)] == [
         "last tried 5s ago (attempt 2): 0/2 nodes are available: …",
-        "in the queue for 60s (unschedulable); retried when an event concerns the plug-ins NodeResourcesFit",
+        "in the queue for 60s (unschedulable); retried when an event concerns the",
+        "  plug-ins NodeResourcesFit",
         "",
         "Now none of 2 nodes is feasible:",
         "",

@@ -12,6 +12,7 @@ from sampan.api.types.core_v1 import Pod, ResourceRequirements
 from sampan.cli.main import cli
 from sampan.machinery.client import Selection
 from sampan.testing import Cluster, builders
+from tests.eventually import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -161,3 +162,22 @@ def test_a_trace_as_json_and_svg(cluster: Cluster) -> None:
     assert sampan(cluster, "trace", "namespace/default", "-o", "svg").exit_code == 1
     assert sampan(cluster, "trace", "pods").exit_code == 1
     assert "choose a node" in printed(cluster, "trace", "pod/traced", "--follow")
+
+
+def test_a_preempted_pod_and_the_pod_it_made_room_for() -> None:
+    with Cluster(nodes=1) as cluster:
+        make(cluster, "low", cpu="20")
+        high = builders.pod("high", namespace="default")
+        assert high.spec.containers
+        high.spec.containers[0].resources = ResourceRequirements(requests={"cpu": "30"})
+        high.spec.priorityClassName = "system-cluster-critical"
+        cluster.run(cluster.client.of(Pod).create(high))
+        wait_until(lambda: "preempted by pod" in sampan(cluster, "why", "pod/low").stdout)
+        wait_until(lambda: "does not exist any more" in sampan(cluster, "why", "pod/low").stdout)
+        text = printed(cluster, "why", "pod/low")
+        words = " ".join(text.split())
+        assert "preempted by pod default/high to make room on node-0: it has priority 2000000000" in words
+        assert "system:kube-scheduler requested its deletion" in words
+        text = printed(cluster, "why", "pod/high")
+        assert "of a priority below 2000000000: default/low" in " ".join(text.split())
+        assert max(map(len, text.splitlines())) <= 80

@@ -50,8 +50,10 @@ class FlightRecorderHandler:
         number = parse_int64(after or "0")
         if number is None or number < 0:
             raise errors.bad_request(f"after: {after!r} is not the number of a record")
-        uid = call.query.get("uid")
+        uid, subject = call.query.get("uid"), call.query.get("subject")
         records = self._recorder.about(uid, after=number) if uid else self._recorder.since(number)
+        if subject:
+            records = (record for record in records if f"{record.subject}/".startswith(f"{subject}/"))
         lines = b"".join(msgspec.json.encode(record) + b"\n" for record in records)
         return RawResponse(lines, "application/x-ndjson")
 

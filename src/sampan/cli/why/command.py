@@ -16,6 +16,8 @@ from sampan.cli.kubectl.printers.table import table_lines
 from sampan.cli.kubectl.session import ServerError, Session, open_session
 from sampan.cli.kubectl.targets import targets
 from sampan.cli.why import explanation_text
+from sampan.cli.why.disruption_source import DisruptionSource
+from sampan.cli.why.disruptions import EVENT_REASONS
 from sampan.cli.why.explanation_source import fetch_explanation
 from sampan.cli.why.missing_parts import is_healthy, is_placed, missing, state_of
 from sampan.cli.why.workload_pods import complaints, pods_of
@@ -50,7 +52,9 @@ _ENDED = ("Succeeded", "Failed")
 )
 @connection_options
 def command(words: tuple[str, ...], files: tuple[str, ...], output: str, scheduler: str, **options: Any) -> None:
-    """Explain why a pod is pending, or why it runs on its node.
+    """Explain why a pod is pending, why it runs on its node, or why it was evicted or preempted.
+
+    For a pod that does not exist any more it shows what removed it, as long as events and records are kept.
 
     \b
     Examples:
@@ -72,6 +76,7 @@ def command(words: tuple[str, ...], files: tuple[str, ...], output: str, schedul
 class PodExplainer:
     def __init__(self, session: Session, output: str, scheduler: str) -> None:
         self._session, self._output, self._scheduler = session, output, scheduler
+        self._disruptions = DisruptionSource(session)
         self._count = 0
 
     # -- existing objects --------------------------------------------------------------------------------------------
@@ -81,12 +86,32 @@ class PodExplainer:
         for target in targets(ResourceTypes(self._session), words):
             if not target.names:
                 raise CliError(f"{target.kind.plural}: want the name of one, as in {target.kind.singular}/NAME")
+            is_pod = target.kind.plural == "pods" and not target.kind.group
             for name in target.names:
-                obj = self._session.get(target.kind.object(self._session.namespace, name))
-                if target.kind.plural == "pods" and not target.kind.group:
+                try:
+                    obj = self._session.get(target.kind.object(self._session.namespace, name))
+                except ServerError as error:
+                    if not (is_pod and error.is_not_found and self._has_explained_deleted(name)):
+                        raise
+                    continue
+                if is_pod:
                     self._pod(obj)
                 else:
                     self._members(obj, f"{target.kind.qualified}/{name}")
+
+    def _has_explained_deleted(self, name: str) -> bool:
+        """Print why a pod that does not exist any more was removed. Return False if there is no trace of it."""
+        lines = self._disruptions.explain_deleted(self._session.namespace, name)
+        if not lines:
+            return False
+        full_name = f"{self._session.namespace}/{name}"
+        if self._output == "json":
+            click.echo(as_json({"pod": full_name, "state": "deleted", "lacks": [], "disruption": lines}))
+            return True
+        self._start_section()
+        click.echo(f"pod {full_name} does not exist any more")
+        _echo_details(lines)
+        return True
 
     def _members(self, obj: Mapping[str, Any], name: str) -> None:
         """Print one line for each pod of a workload, and the explanation for the first one that is not healthy."""
@@ -96,8 +121,9 @@ class PodExplainer:
                 self._pod(pod)
             return
         click.echo(f"{name}: {len(pods)} pods" if pods else f"{name}: there are no pods")
-        for line in [*complaints(obj), *([] if pods else missing(_NOBODY, self._events(obj)))]:
-            click.echo(f"  {line}")
+        _echo_details([*complaints(obj), *([] if pods else missing(_NOBODY, self._events(obj)))])
+        namespace, own_name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+        _echo_details(self._disruptions.replaced_lines(namespace, own_name, pods) if namespace else ())
         rows = [[_name(pod), state_of(pod), pod["spec"].get("nodeName", ""), _first(pod)] for pod in pods]
         for line in table_lines([["POD", "STATE", "NODE", "LACKS"], *rows]) if rows else ():
             click.echo(line.rstrip())
@@ -110,15 +136,18 @@ class PodExplainer:
         explanation = None
         if pod.get("status", {}).get("phase") not in _ENDED and not pod["metadata"].get("deletionTimestamp"):
             explanation = self._fetch(pod, is_there=True)
-        lacks = missing(pod, self._events(pod), self._claims(pod))
+        events = self._events(pod)
+        lacks = missing(pod, events, self._claims(pod))
+        disruption = self._disruptions.explain(pod, events)
         if self._output == "json":
-            click.echo(as_json({"pod": _name(pod), "state": state_of(pod), "lacks": lacks, "scheduling": explanation}))
+            value = {"pod": _name(pod), "state": state_of(pod), "lacks": lacks, "disruption": disruption}
+            click.echo(as_json({**value, "scheduling": explanation}))
             return
         self._start_section()
         where = f" on {pod['spec']['nodeName']}" if is_placed(pod) else ": no node yet"
         click.echo(f"pod {_name(pod)} is {state_of(pod)}{where}")
-        for line in lacks:
-            click.echo(f"  {line}")
+        _echo_details(disruption)
+        _echo_details(line for line in lacks if not any(line.startswith(f"{reason}:") for reason in EVENT_REASONS))
         self._print(explanation)
 
     # -- objects that do not exist yet -------------------------------------------------------------------------------
@@ -207,6 +236,12 @@ class PodExplainer:
 
 
 _NOBODY: Mapping[str, Any] = {"metadata": {}}
+
+
+def _echo_details(lines: Iterable[str]) -> None:
+    for text in lines:
+        for line in explanation_text.wrap(text, indent="  "):
+            click.echo(line)
 
 
 def _name(pod: Mapping[str, Any]) -> str:

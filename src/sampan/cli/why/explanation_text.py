@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,8 +12,22 @@ from sampan.cli.kubectl.printers.table import table_lines
 Explained = Mapping[str, Any]
 """`sampan.scheduler.explain.report.Explanation` decoded from JSON."""
 
+WIDTH = 80
+"""The width of the default output, in columns."""
 _MOST_NODES = 20
 """The maximum number of nodes in the default output."""
+
+
+def wrap(text: str, indent: str = "") -> list[str]:
+    """Return the text in lines of the default output, those after the first with a hanging indentation."""
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def lines(explanation: Explained, *, is_wide: bool) -> list[str]:
@@ -43,7 +58,7 @@ def _decided(explanation: Explained) -> list[str]:
         return []
     ago = human(max(0.0, explanation["time"] - decision["time"]))
     if decision.get("message"):
-        texts = [f"last tried {ago} ago (attempt {decision['attempt']}): {decision['message']}"]
+        texts = wrap(f"last tried {ago} ago (attempt {decision['attempt']}): {decision['message']}")
         if decision.get("nominated"):
             texts.append(f"nominated to {decision['nominated']}: pods of lower priority are being evicted there")
         return texts
@@ -61,7 +76,7 @@ def _queue(explanation: Explained) -> list[str]:
     plugins = waiting.get("plugins") or []
     if plugins:
         text += f"; retried when an event concerns the plug-ins {', '.join(plugins)}"
-    return [text]
+    return wrap(text)
 
 
 def _heading(explanation: Explained) -> str:
@@ -96,7 +111,15 @@ def _scores(explanation: Explained, nodes: Sequence[Mapping[str, Any]], is_wide:
         for node in nodes
     ]
     alike = [entry["plugin"] for entry in nodes[0].get("scores", []) if entry["plugin"] not in dict(columns)]
-    return [*table_lines([head, *rows]), *([f"same score on all nodes: {', '.join(alike)}"] if alike else [])]
+    table = list(table_lines([head, *rows]))
+    if not is_wide and _width(table) > WIDTH:
+        turned = list(table_lines([list(row) for row in zip(head, *rows, strict=True)]))
+        table = turned if _width(turned) < _width(table) else table
+    return [*table, *(wrap(f"same score on all nodes: {', '.join(alike)}") if alike else [])]
+
+
+def _width(table: Sequence[str]) -> int:
+    return max(len(line.rstrip()) for line in table)
 
 
 def _score(node: Mapping[str, Any], plugin: str) -> int:
@@ -131,7 +154,7 @@ def _left_out(explanation: Explained, shown: int, is_wide: bool) -> list[str]:
     refusing = {refusal["plugin"] for node in explanation.get("nodes", ()) for refusal in node.get("refusals", ())}
     passed = [plugin for plugin in explanation.get("filters", ()) if plugin not in refusing]
     if passed:
-        texts += ["", f"plug-ins that reject no node: {', '.join(passed)}"]
+        texts += ["", *wrap(f"plug-ins that reject no node: {', '.join(passed)}")]
     return texts
 
 
