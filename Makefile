@@ -5,7 +5,7 @@ export PYTHON
 VENV := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run stop test bench format soak official operators conformance clean
+.PHONY: help run stop test dashboard bench format soak official operators conformance clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ stop: .venv/ready ## end the cluster that `make run` started
 
 test: .venv/ready ## lint, types, import contracts, tests; ARGS="-k name" goes to pytest
 	@tools/check.sh $(ARGS)
+
+dashboard: ## build the page of the dashboard, which needs Node 20.19 or later
+	@tools/dashboard.sh
 
 bench: .venv/ready ## measure, and write benchmarks/RESULTS.md
 	@$(VENV)/python -m benchmarks --write
@@ -38,7 +41,7 @@ conformance: .venv/ready ## run the official conformance suite; FOCUS='sig-node'
 	@tools/conformance.sh $(if $(FOCUS),--focus '$(FOCUS)') $(ARGS)
 
 clean: ## remove the virtual environment and all caches
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist dashboard/web/node_modules src/sampan/dashboard/static
 	find src tests tools benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/ready: pyproject.toml tools/setup.sh

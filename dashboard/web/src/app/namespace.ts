@@ -1,0 +1,14 @@
+/** The namespace that lists and new objects start in; empty means all. It is part of the address where it matters. */
+import { effect, signal } from "@preact/signals";
+import { location } from "./router";
+import { readSetting, writeSetting } from "./settings";
+
+export const namespace = signal(readSetting("namespace") ?? "");
+
+effect(() => {
+  const { segments, query } = location.value;
+  const isList = segments[0] === "c" && segments.length === 3 && (segments[2] ?? "").includes("~");
+  if (isList) namespace.value = query["namespace"] ?? "";
+});
+
+effect(() => writeSetting("namespace", namespace.value));

@@ -1,0 +1,120 @@
+/** Who is logged in, to which clusters, and when the server ends the session of an idle page. */
+import { signal } from "@preact/signals";
+import { ApiError, onSessionEnd, request, setCsrf } from "./http";
+import { href, navigate } from "./router";
+
+export interface Cluster {
+  readonly name: string;
+  readonly current?: boolean;
+  readonly version?: string;
+}
+
+export interface Session {
+  readonly user: { readonly username: string; readonly groups?: readonly string[] };
+  readonly csrf: string;
+  readonly clusters: readonly Cluster[];
+  readonly idleSeconds: number;
+  readonly features: Readonly<Record<string, boolean>>;
+}
+
+export type Credentials = { readonly token: string } | { readonly kubeconfig: string } | { readonly code: string };
+export type LogoutReason = "expired" | "idle" | "chosen";
+
+/** undefined: not known yet; null: nobody is logged in. */
+export const session = signal<Session | null | undefined>(undefined);
+export const logoutReason = signal<LogoutReason | null>(null);
+/** Seconds until the server ends this session, once there is less than a minute left; otherwise null. */
+export const idleWarning = signal<number | null>(null);
+
+const WARNING_SECONDS = 60;
+let lastActivity = Date.now();
+
+function accept(next: Session): void {
+  setCsrf(next.csrf);
+  lastActivity = Date.now();
+  logoutReason.value = null;
+  session.value = next;
+}
+
+function end(reason: LogoutReason): void {
+  if (session.peek() === null) return;
+  const hadSession = Boolean(session.peek());
+  session.value = null;
+  idleWarning.value = null;
+  if (hadSession) logoutReason.value = reason;
+}
+
+export function hasFeature(name: string): boolean {
+  return session.value?.features[name] === true;
+}
+
+export function currentCluster(): string {
+  const clusters = session.peek()?.clusters ?? [];
+  return (clusters.find((cluster) => cluster.current) ?? clusters[0])?.name ?? "";
+}
+
+export async function login(credentials: Credentials): Promise<void> {
+  await request<unknown>("login", { method: "POST", body: credentials });
+  accept(await request<Session>("session"));
+}
+
+export async function logout(): Promise<void> {
+  try {
+    await request<unknown>("logout", { method: "POST", body: {} });
+  } finally {
+    end("chosen");
+    navigate(href(["login"]));
+  }
+}
+
+/** Tells the server that a person is there, which restarts its idle time. */
+export async function stayLoggedIn(): Promise<void> {
+  accept(await request<Session>("session"));
+  idleWarning.value = null;
+}
+
+/** The one-time code of `sampan dashboard` comes in the fragment, which no log and no Referer shows. */
+function takeCode(): string | null {
+  const code = /^#code=([\w-]+)$/.exec(window.location.hash)?.[1] ?? null;
+  if (code) history.replaceState(null, "", window.location.pathname + window.location.search);
+  return code;
+}
+
+export async function startSession(): Promise<void> {
+  onSessionEnd(() => end("expired"));
+  const code = takeCode();
+  try {
+    if (code) await login({ code });
+    else accept(await request<Session>("session"));
+  } catch (error) {
+    session.value = null;
+    if (!(error instanceof ApiError) || error.code !== 401) throw error;
+  }
+  watchActivity();
+}
+
+function watchActivity(): void {
+  const note = (): void => {
+    if (idleWarning.peek() === null) lastActivity = Date.now();
+  };
+  for (const name of ["pointerdown", "keydown", "wheel"]) window.addEventListener(name, note, { passive: true });
+  let lastTouch = Date.now();
+  window.setInterval(() => {
+    const current = session.peek();
+    if (!current) return;
+    const idle = (Date.now() - lastActivity) / 1000;
+    const left = Math.ceil(current.idleSeconds - idle);
+    if (left <= 0) void endIdle();
+    else if (left <= WARNING_SECONDS) idleWarning.value = left;
+    // A person who only watches a live page sends no request: renew while there is activity.
+    else if (lastActivity > lastTouch && Date.now() - lastTouch > (current.idleSeconds * 1000) / 4) {
+      lastTouch = Date.now();
+      void request<unknown>("session").catch(() => undefined);
+    }
+  }, 1000);
+}
+
+async function endIdle(): Promise<void> {
+  await request<unknown>("logout", { method: "POST", body: {} }).catch(() => undefined);
+  end("idle");
+}

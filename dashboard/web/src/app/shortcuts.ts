@@ -1,0 +1,74 @@
+/** Keys that act without a field in focus, as in k9s. `g p` is two keys after each other. */
+import { signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+
+export interface Shortcut {
+  /** One key, or keys after each other with blanks between: `?`, `g p`, `Ctrl+k`. */
+  readonly keys: string;
+  readonly label: () => string;
+  readonly run: () => void;
+  /** Also while a field has the focus. */
+  readonly inFields?: boolean;
+}
+
+export const shortcuts = signal<readonly Shortcut[]>([]);
+const SEQUENCE_MS = 1200;
+let pressed = "";
+let pressedAt = 0;
+
+export function addShortcuts(added: readonly Shortcut[]): () => void {
+  shortcuts.value = [...added, ...shortcuts.peek()]; // The view that was added last wins.
+  return () => {
+    shortcuts.value = shortcuts.peek().filter((shortcut) => !added.includes(shortcut));
+  };
+}
+
+/** Shortcuts of a view, while it is shown. */
+export function useShortcuts(added: readonly Shortcut[], dependencies: readonly unknown[]): void {
+  // The closures in `added` change with the dependencies, which only the caller knows.
+  useEffect(() => addShortcuts(added), dependencies as unknown[]);
+}
+
+export function keyName(event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey">): string {
+  const modifier = event.ctrlKey || event.metaKey ? "Ctrl+" : event.altKey ? "Alt+" : "";
+  return modifier + (event.key === " " ? "Space" : event.key);
+}
+
+/** The shortcut that the keys so far complete; whether a longer one begins with them. */
+export function matchKeys(sequence: string, known: readonly Shortcut[]): { complete: Shortcut | undefined; isPrefix: boolean } {
+  return {
+    complete: known.find((shortcut) => shortcut.keys === sequence),
+    isPrefix: known.some((shortcut) => shortcut.keys.startsWith(`${sequence} `)),
+  };
+}
+
+function isField(target: EventTarget | null): boolean {
+  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+}
+
+function handle(event: KeyboardEvent): void {
+  if (event.defaultPrevented || /^(Control|Shift|Alt|Meta)$/.test(event.key)) return;
+  const name = keyName(event);
+  const inField = isField(event.target) || document.querySelector("dialog[open]") !== null;
+  const known = inField ? shortcuts.peek().filter((shortcut) => shortcut.inFields) : shortcuts.peek();
+  const isSequence = pressed !== "" && Date.now() - pressedAt < SEQUENCE_MS;
+  for (const sequence of isSequence ? [`${pressed} ${name}`, name] : [name]) {
+    const { complete, isPrefix } = matchKeys(sequence, known);
+    if (complete) {
+      pressed = "";
+      event.preventDefault();
+      complete.run();
+      return;
+    }
+    if (isPrefix) {
+      pressed = sequence;
+      pressedAt = Date.now();
+      return;
+    }
+  }
+  pressed = "";
+}
+
+export function startShortcuts(): void {
+  document.addEventListener("keydown", handle);
+}

@@ -1,0 +1,223 @@
+/**
+ * One WebSocket per cluster carries every live list, object and overview of the page. Subscriptions outlive the
+ * connection: after a break the client connects again with backoff and subscribes anew, and the server sends a snapshot.
+ */
+import { signal, type Signal } from "@preact/signals";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ApiError, cluster } from "./http";
+import type { KubernetesObject, ObjectMeta, Status, TableColumn } from "./kubernetes";
+
+export interface Row {
+  readonly key: string;
+  readonly uid: string;
+  readonly cells: readonly unknown[];
+  readonly metadata: Partial<ObjectMeta>;
+}
+
+export type Change<T> = readonly ["PUT", T] | readonly ["DELETE", string];
+
+export interface SubscriptionRequest {
+  readonly path?: string;
+  readonly kind?: string;
+  readonly table?: boolean;
+  readonly labelSelector?: string;
+  readonly fieldSelector?: string;
+  readonly limit?: number;
+}
+
+interface Snapshot {
+  readonly type: "snapshot";
+  readonly columns?: readonly TableColumn[];
+  readonly rows?: readonly Row[];
+  readonly objects?: readonly KubernetesObject[];
+  readonly overview?: unknown;
+  readonly resourceVersion?: string;
+  readonly remaining?: number;
+  /** More pages of the same list come: they add to this one. */
+  readonly more?: boolean;
+}
+
+interface Changes {
+  readonly type: "changes";
+  readonly changes?: readonly Change<Row & KubernetesObject>[];
+  readonly overview?: unknown;
+  readonly resourceVersion?: string;
+}
+
+export type StreamMessage = Snapshot | Changes;
+
+export interface Listener {
+  /** `isFirstPage` tells a fresh snapshot from a further page of the same one. */
+  onMessage(message: StreamMessage, isFirstPage: boolean): void;
+  onError(error: ApiError): void;
+}
+
+interface Subscription {
+  readonly request: SubscriptionRequest;
+  readonly listener: Listener;
+  isPaging: boolean;
+}
+
+export type StreamState = "connecting" | "open" | "broken";
+
+const FIRST_RETRY_MS = 500;
+const LONGEST_RETRY_MS = 15_000;
+
+export class StreamClient {
+  readonly state: Signal<StreamState> = signal("connecting");
+  /** When the next attempt to connect takes place, in milliseconds since the epoch. */
+  readonly retryAt: Signal<number> = signal(0);
+  private readonly connect: () => WebSocket;
+  private readonly subscriptions = new Map<number, Subscription>();
+  private socket: WebSocket | null = null;
+  private nextId = 1;
+  private failures = 0;
+  private timer = 0;
+
+  constructor(connect: () => WebSocket) {
+    this.connect = connect;
+  }
+
+  subscribe(request: SubscriptionRequest, listener: Listener): () => void {
+    const id = this.nextId++;
+    this.subscriptions.set(id, { request, listener, isPaging: false });
+    if (!this.socket) this.open();
+    else this.sendSubscription(id, request);
+    return () => this.unsubscribe(id);
+  }
+
+  /** Connects at once instead of at the end of the backoff. */
+  retryNow(): void {
+    if (this.state.peek() !== "broken") return;
+    window.clearTimeout(this.timer);
+    this.open();
+  }
+
+  close(): void {
+    window.clearTimeout(this.timer);
+    this.subscriptions.clear();
+    this.closeSocket();
+    this.state.value = "connecting";
+  }
+
+  private unsubscribe(id: number): void {
+    if (!this.subscriptions.delete(id)) return;
+    if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify({ id, op: "unsubscribe" }));
+  }
+
+  private open(): void {
+    const socket = this.connect();
+    this.socket = socket;
+    socket.onopen = () => {
+      this.failures = 0;
+      this.state.value = "open";
+      for (const [id, { request }] of this.subscriptions) this.sendSubscription(id, request);
+    };
+    socket.onmessage = (event: MessageEvent<string>) => this.receive(event.data);
+    socket.onclose = () => {
+      if (this.socket === socket) this.scheduleRetry();
+    };
+  }
+
+  private closeSocket(): void {
+    const socket = this.socket;
+    this.socket = null;
+    if (socket) {
+      socket.onclose = null;
+      socket.close();
+    }
+  }
+
+  private scheduleRetry(): void {
+    this.closeSocket();
+    if (this.subscriptions.size === 0) return;
+    const delay = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** this.failures++);
+    this.state.value = "broken";
+    this.retryAt.value = Date.now() + delay;
+    this.timer = window.setTimeout(() => this.open(), delay);
+  }
+
+  private sendSubscription(id: number, request: SubscriptionRequest): void {
+    if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify({ id, op: "subscribe", ...request }));
+  }
+
+  private receive(data: string): void {
+    const message = JSON.parse(data) as { id: number } & (StreamMessage | { type: "error"; status: Status });
+    const subscription = this.subscriptions.get(message.id);
+    if (!subscription) return;
+    if (message.type === "error") {
+      subscription.isPaging = false;
+      subscription.listener.onError(new ApiError(message.status));
+      return;
+    }
+    const isFirstPage = message.type === "snapshot" && !subscription.isPaging;
+    if (message.type === "snapshot") subscription.isPaging = message.more === true;
+    subscription.listener.onMessage(message, isFirstPage);
+  }
+}
+
+const streams = new Map<string, StreamClient>();
+
+export function stream(name: string): StreamClient {
+  let client = streams.get(name);
+  if (!client) {
+    const target = cluster(name);
+    client = new StreamClient(() => new WebSocket(target.socketUrl("stream"), target.socketProtocols()));
+    streams.set(name, client);
+  }
+  return client;
+}
+
+export function closeStreams(): void {
+  for (const client of streams.values()) client.close();
+  streams.clear();
+}
+
+export interface LiveObject {
+  /** undefined until the first snapshot; null when the object does not exist (any more). */
+  readonly object: KubernetesObject | null | undefined;
+  readonly error: ApiError | null;
+}
+
+/** Follows one object. `listPath` is the path of its list, such as `/api/v1/namespaces/x/pods`. */
+export function useLiveObject(clusterName: string, listPath: string, name: string): LiveObject {
+  const objects = useLiveObjects(clusterName, listPath ? { path: listPath, fieldSelector: `metadata.name=${name}` } : null);
+  const [object] = objects.objects ?? [];
+  return { object: objects.objects ? (object ?? null) : undefined, error: objects.error };
+}
+
+export interface LiveObjects {
+  readonly objects: readonly KubernetesObject[] | undefined;
+  readonly error: ApiError | null;
+}
+
+/** Follows the objects of a list; null follows nothing. */
+export function useLiveObjects(clusterName: string, request: SubscriptionRequest | null): LiveObjects {
+  const [live, setLive] = useState<LiveObjects>({ objects: undefined, error: null });
+  const key = request && JSON.stringify(request);
+  const current = useRef(new Map<string, KubernetesObject>());
+  useEffect(() => {
+    if (!key) return undefined;
+    const objects = (current.current = new Map<string, KubernetesObject>());
+    setLive({ objects: undefined, error: null });
+    return stream(clusterName).subscribe(JSON.parse(key) as SubscriptionRequest, {
+      onMessage(message, isFirstPage) {
+        if (isFirstPage) objects.clear();
+        if (message.type === "snapshot") for (const object of message.objects ?? []) objects.set(objectKey(object.metadata), object);
+        else
+          for (const [verb, value] of message.changes ?? []) {
+            if (verb === "PUT") objects.set(objectKey(value.metadata), value);
+            else objects.delete(value);
+          }
+        setLive({ objects: [...objects.values()], error: null });
+      },
+      onError: (error) => setLive((before) => ({ objects: before.objects, error })),
+    });
+  }, [clusterName, key]);
+  return live;
+}
+
+/** `ns/name`, or `name` for an object without namespace: the key of changes. */
+export function objectKey(metadata: Partial<ObjectMeta>): string {
+  return metadata.namespace ? `${metadata.namespace}/${metadata.name ?? ""}` : (metadata.name ?? "");
+}

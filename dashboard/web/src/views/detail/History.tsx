@@ -1,0 +1,5 @@
+import { Loading } from "../../components";
+
+export default function Tab() {
+  return <Loading />;
+}
