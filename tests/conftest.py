@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import transports
+from tests.eventually import wait_until
 
 pytest.register_assert_rewrite("sampan.testing.backend_conformance", "sampan.testing.runtime_conformance")
 
@@ -20,6 +21,7 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 """Programs that tests begin have no use for the gRPC of the process that they come from."""
 
 _PATIENCE_S = 30
+_CHECKERS_S = 600
 ROOT = Path(__file__).resolve().parent.parent
 
 settings.register_profile(
@@ -114,7 +116,10 @@ def _read(path: Path) -> str:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say again, just above the last line, which of the checkers that ran before pytest failed (tools/check.sh)."""
-    if failed := os.environ.get("FAILED_CHECKS"):
-        terminalreporter.section("checks that failed before the tests", red=True)
-        terminalreporter.line(failed.replace(",", ", "))
+    """Report, above pytest's last line, what failed checkers printed that tools/check.sh runs beside the tests."""
+    if not (directory := os.environ.get("CHECKS")):
+        return
+    wait_until(Path(directory, "complete").exists, timeout_s=_CHECKERS_S)
+    for path in sorted(Path(directory).glob("failed *")):
+        terminalreporter.section(f"{path.name.removeprefix('failed ')} has failed", red=True)
+        terminalreporter.write(path.read_text(errors="replace"))

@@ -1,24 +1,31 @@
 #!/usr/bin/env bash
-# Everything that must hold before a change goes in: the checkers, then the tests. All of it runs even if a part fails.
-# Arguments go to pytest.
+# Everything that must hold before a change goes in: the checkers, and beside them the tests, which often wait. All of it
+# runs even if a part fails. Arguments go to pytest.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 bin=.venv/bin
-failed=()
+# tests/conftest.py reads these files, and reports failed checkers above pytest's last line, which is the last line of all.
+CHECKS=$(mktemp -d)
+export CHECKS
+trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$CHECKS"' EXIT
 
 check() {
     local name=$1; shift
-    printf '\n== %s\n' "$name"
-    "$@" || failed+=("$name")
+    "$@" >"$CHECKS/output" 2>&1 || mv "$CHECKS/output" "$CHECKS/failed $name"
 }
 
-check "ruff check" $bin/python -m ruff check .
-check "ruff format" $bin/python -m ruff format --check .
-check "mypy" $bin/python -m mypy
-check "import contracts" $bin/lint-imports --no-logo
+run_checkers() {
+    check "ruff check" $bin/python -m ruff check .
+    check "ruff format" $bin/python -m ruff format --check .
+    check "import contracts" $bin/lint-imports --no-logo
+    check "mypy" $bin/python -m mypy
+    touch "$CHECKS/complete"
+}
 
-printf '\n== pytest\n'
 tools/engines.sh
-# tests/conftest.py repeats the failed checkers above pytest's last line, which is the last line of all.
-FAILED_CHECKS=$(IFS=,; echo "${failed[*]-}") $bin/python -m pytest -n auto --dist loadfile "$@" || exit
-[ ${#failed[@]} = 0 ]
+run_checkers &
+# One worker more than there are cores, because tests wait for programs, timers and disks.
+$bin/python -m pytest -n $(($(nproc) + 1)) --dist loadfile "$@"
+status=$?
+wait
+[ "$status" = 0 ] && ! compgen -G "$CHECKS/failed *" >/dev/null || exit $((status > 0 ? status : 1))
