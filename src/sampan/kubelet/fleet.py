@@ -19,8 +19,7 @@ from sampan.kubelet.heartbeat import Heartbeat
 from sampan.kubelet.hollow_pod_lifecycle import HollowPodLifecycle
 from sampan.kubelet.node_status import NodeMachine
 from sampan.kubelet.pod_events import PodEvents, PodTrace
-from sampan.kubelet.pod_queue import PodQueue
-from sampan.kubelet.records import NodeRecord, Records
+from sampan.kubelet.records import NodeRecord, PodQueue, Records
 from sampan.kubelet.status_manager import StatusManager
 from sampan.kubelet.sync_loop import SyncLoop
 from sampan.machinery import errors

@@ -25,7 +25,6 @@ from sampan.kubelet.pod_actions import (
 from sampan.kubelet.pod_conditions import TERMINAL
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.pod_lifecycle import ContainerKill, PodLifecycle
-from sampan.kubelet.pod_queue import PodQueue
 from sampan.kubelet.pod_status import (
     DEADLINE_EXCEEDED,
     StatusInputs,
@@ -34,7 +33,7 @@ from sampan.kubelet.pod_status import (
     generate_status,
     may_run,
 )
-from sampan.kubelet.records import ACTIVE, ENDED, MOST_S, NodeRecord, PodRecord, PodSyncState, Records
+from sampan.kubelet.records import ACTIVE, ENDED, MOST_S, NodeRecord, PodQueue, PodRecord, PodSyncState, Records
 from sampan.kubelet.status_manager import StatusManager
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import NORMAL, WARNING

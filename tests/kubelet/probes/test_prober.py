@@ -11,8 +11,7 @@ from aiohttp import web
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Container, HTTPGetAction
-from sampan.kubelet.probes.prober import headers_of, port_of, probe_grpc, probe_http, probe_tcp, url_of
-from sampan.kubelet.probes.results import ProbeResult
+from sampan.kubelet.probes.prober import ProbeResult, headers_of, port_of, probe_grpc, probe_http, probe_tcp, url_of
 from tests.ports import free_port
 
 

@@ -17,9 +17,8 @@ from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.eviction_rules import Observation, Shortage, Threshold
 from sampan.kubelet.node_status import DISK_PRESSURE, ConditionValue
 from sampan.kubelet.pod_events import PodEvents
-from sampan.kubelet.pod_queue import PodQueue
 from sampan.kubelet.pod_status import PodFailure
-from sampan.kubelet.records import ACTIVE, NodeRecord, Records
+from sampan.kubelet.records import ACTIVE, NodeRecord, PodQueue, Records
 from sampan.kubelet.volumes.usage import VolumeUsage
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import WARNING

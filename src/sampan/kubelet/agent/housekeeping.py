@@ -13,8 +13,7 @@ from pathlib import Path
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.node_plugins import NodePlugins
 from sampan.kubelet.cgroups import PodCgroups
-from sampan.kubelet.pod_queue import PodQueue
-from sampan.kubelet.records import ENDED, Records
+from sampan.kubelet.records import ENDED, PodQueue, Records
 from sampan.kubelet.volumes import VolumeManager
 from sampan.machinery.clock import Clock
 from sampan.runtimes import kernel

@@ -18,8 +18,7 @@ from sampan.kubelet.agent.components import Components, build_components
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.services import build_services
 from sampan.kubelet.cgroups.pod_cgroups import VERSION_1
-from sampan.kubelet.pod_queue import PodQueue
-from sampan.kubelet.records import PodRecord, Records
+from sampan.kubelet.records import PodQueue, PodRecord, Records
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock

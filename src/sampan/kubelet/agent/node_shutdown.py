@@ -12,9 +12,8 @@ from sampan.kubelet.agent.config import AgentConfig, ShutdownGroup
 from sampan.kubelet.agent.logind import ShutdownInhibitor
 from sampan.kubelet.node_status import READY, ConditionValue
 from sampan.kubelet.pod_events import PodEvents
-from sampan.kubelet.pod_queue import PodQueue
 from sampan.kubelet.pod_status import PodFailure
-from sampan.kubelet.records import ENDED, NodeRecord, PodRecord, PodSyncState, Records
+from sampan.kubelet.records import ENDED, NodeRecord, PodQueue, PodRecord, PodSyncState, Records
 from sampan.machinery.clock import Clock
 
 _MESSAGE = "Pod was terminated in response to imminent node shutdown."

@@ -16,8 +16,7 @@ from sampan.kubelet.cgroups import PodCgroups
 from sampan.kubelet.node_status import NodeMachine
 from sampan.kubelet.objects import PodObjects
 from sampan.kubelet.pod_events import PodEvents
-from sampan.kubelet.pod_queue import PodQueue
-from sampan.kubelet.records import NodeRecord, Records
+from sampan.kubelet.records import NodeRecord, PodQueue, Records
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock

@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import Container, Pod, Probe
-from sampan.kubelet.probes.prober import probe_container
-from sampan.kubelet.probes.results import KINDS, Kind, ProbeResult, ProbeTally, probe_of
+from sampan.kubelet.probes.prober import ProbeResult, probe_container
 from sampan.machinery.activity import Activity
 from sampan.machinery.clock import Clock
 from sampan.machinery.metrics import Metrics
@@ -30,6 +29,11 @@ Event = Callable[[Pod, Container, str, str], None]
 """Record a warning event about a container with a reason and a message."""
 
 
+Kind = Literal["Startup", "Liveness", "Readiness"]
+KINDS: tuple[Kind, ...] = ("Startup", "Liveness", "Readiness")
+_INITIAL: dict[Kind, bool | None] = {"Startup": None, "Liveness": True, "Readiness": False}
+
+
 class ProbeKey(NamedTuple):
     uid: str
     container: str
@@ -44,6 +48,38 @@ class _Target:
     container: Container
     report: ContainerReport
     address: str
+
+
+@dataclass(slots=True)
+class ProbeTally:
+    """The results for one instance of a container."""
+
+    kind: Kind
+    container_id: str = ""
+    value: bool | None = None
+    """The current state; None for a startup probe that has neither succeeded nor failed."""
+    last: bool | None = None
+    run: int = 0
+    """Number of consecutive results equal to `last`."""
+    is_on_hold: bool = False
+    """Whether the probe is not run again for this instance of the container."""
+
+    def start(self, container_id: str) -> None:
+        self.container_id, self.value = container_id, _INITIAL[self.kind]
+        self.last, self.run, self.is_on_hold = None, 0, False
+
+    def count(self, is_success: bool, probe: Probe) -> bool:
+        """Record a result. Return whether the state has changed."""
+        self.run = self.run + 1 if self.last is is_success else 1
+        self.last = is_success
+        threshold = (probe.successThreshold or 1) if is_success else (probe.failureThreshold or 3)
+        if self.run < threshold:
+            return False
+        if self.kind == "Startup" or (self.kind == "Liveness" and not is_success):
+            self.is_on_hold, self.run = True, 0
+        is_new = self.value is not is_success
+        self.value = is_success
+        return is_new
 
 
 class ProbeManager:
@@ -204,3 +240,11 @@ class ProbeManager:
 
 def _has_probes(container: Container) -> bool:
     return any(probe_of(container, kind) is not None for kind in KINDS)
+
+
+def probe_of(container: Container, kind: Kind) -> Probe | None:
+    return {
+        "Startup": container.startupProbe,
+        "Liveness": container.livenessProbe,
+        "Readiness": container.readinessProbe,
+    }[kind]

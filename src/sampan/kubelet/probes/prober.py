@@ -6,17 +6,28 @@ import asyncio
 import os
 import ssl
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from yarl import URL
 
 from sampan.api import durations
 from sampan.api.types.core_v1 import Container, HTTPGetAction, Pod, Probe
 from sampan.kubelet.container_config.variables import expand
-from sampan.kubelet.probes.results import ProbeResult
 from sampan.machinery.http_session import HttpSession, get_following
 from sampan.machinery.lean_aiohttp import aiohttp
 from sampan.runtimes.contract import Runtime, RuntimeFailure
 from sampan.runtimes.streams import collected
+
+
+class ProbeResult(NamedTuple):
+    """The result of one run of a probe."""
+
+    is_success: bool
+    text: str = ""
+    is_warning: bool = False
+    """Whether a success produces a warning event."""
+    is_error: bool = False
+    """Whether the probe could not be performed, so that the result is ignored."""
 
 
 async def probe_container(runtime: Runtime, pod: Pod, container: Container, probe: Probe, address: str) -> ProbeResult:

@@ -1,11 +1,11 @@
-"""What a probe's answers amount to."""
+"""Successes and failures of a probe, counted up to its thresholds."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api.types.core_v1 import Probe
-from sampan.kubelet.probes.results import Kind, ProbeTally
+from sampan.kubelet.probes.manager import Kind, ProbeTally
 
 
 @pytest.mark.parametrize(
