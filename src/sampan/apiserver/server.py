@@ -37,9 +37,10 @@ from sampan.apiserver.endpoints import ApiEndpoints
 from sampan.apiserver.flowcontrol import Fairness, FlowControlController
 from sampan.apiserver.flowcontrol.fairness import export_fairness, width
 from sampan.apiserver.http.connection_limits import HttpLimits
-from sampan.apiserver.http.server import HttpServer, Listener
+from sampan.apiserver.http.server import HttpServer, Listener, Site
 from sampan.apiserver.http.tls import tls_context
 from sampan.apiserver.identity_lease import IdentityLease
+from sampan.apiserver.in_process_api import InProcessApiSource
 from sampan.apiserver.loopback import LoopbackTransport
 from sampan.apiserver.metrics import RequestMetrics, export_storage
 from sampan.apiserver.nonresource import HealthCheck, NonResourceHandler, nonresource_handlers
@@ -238,6 +239,14 @@ class ApiServer:
         if client is not None:
             self._start(reloading_proxy_client(client, aggregation.renew_client).run())
         self._start(aggregation.run())
+
+    def user_api_source(self) -> InProcessApiSource:
+        """Return the API for servers in this process that act with the rights of their users."""
+        return InProcessApiSource(http=self._http, pipeline=self.pipeline, tls=lambda: self._http.tls)
+
+    def serve_site(self, name: str, site: Site) -> None:
+        """Serve a site under /NAME/ of the secure port."""
+        self._http.sites[name] = site
 
     def loopback(self, user: UserInfo = SYSTEM) -> LoopbackTransport:
         """Return a transport for a client in this process."""

@@ -175,6 +175,13 @@ _FLAGS = (
         target="has_fairness",
     ),
     Flag(
+        name="--dashboard",
+        help="Serve the dashboard under /ui/ of the secure port. Its pages need a log-in.",
+        default=True,
+        is_switch=True,
+        target="has_dashboard",
+    ),
+    Flag(
         name="--tls-min-version",
         help="Oldest TLS version that is accepted.",
         default="VersionTLS12",

@@ -161,6 +161,10 @@ class Assembly:
             running.callback(self._locks.close)
             await running.enter_async_context(self.backend)
             await running.enter_async_context(self.server)
+            if self.config.server.has_dashboard and self.server.secure_port:
+                from sampan.cluster.dashboard import serve_dashboard
+
+                serve_dashboard(self.server)
             await running.enter_async_context(_in_background(self.config.renewals.run(RealClock())))
             await self._make_roles()
             if addresses := _dns_addresses(self.config):

@@ -122,6 +122,8 @@ class ServerConfig:
     """The client certificate and key that the server presents to extension API servers."""
     has_fairness: bool = True
     """Whether API Priority and Fairness is enabled; otherwise only the limits of requests in flight apply."""
+    has_dashboard: bool = True
+    """Whether the secure port serves the dashboard under /ui/."""
     max_in_flight: int = 400
     """The maximum number of concurrent read-only requests."""
     max_mutating_in_flight: int = 200

@@ -37,7 +37,7 @@ class Acceptor:
         limits: HttpLimits,
     ) -> None:
         """`make` returns the protocol of a connection, which must call `Place.leave` when it is closed."""
-        self._listening, self._make, self._tls = listening, make, tls
+        self._listening, self._make, self.tls = listening, make, tls
         self._limiter, self._limits = limiter, limits
         self._arriving: set[socket.socket] = set()
         """Sockets that are accepted, but whose connection is not set up yet."""
@@ -73,8 +73,8 @@ class Acceptor:
 
     def use_tls(self, tls: ssl.SSLContext) -> None:
         """Use another TLS context for new connections; without effect on a plain HTTP port."""
-        if self._tls is not None:
-            self._tls = tls
+        if self.tls is not None:
+            self.tls = tls
 
     def close(self) -> None:
         """Close the listening socket and pending ones, after `run` has been cancelled."""
@@ -92,10 +92,10 @@ class Acceptor:
     async def _admit(self, client: socket.socket, slot: ConnectionSlot) -> None:
         is_admitted = False
         try:
-            if self._tls is None or await self._speaks_tls(client):
+            if self.tls is None or await self._speaks_tls(client):
                 loop = asyncio.get_running_loop()
                 make = partial(self._make, slot)
-                await loop.connect_accepted_socket(make, client, ssl=self._tls, **self._options)
+                await loop.connect_accepted_socket(make, client, ssl=self.tls, **self._options)
                 is_admitted = True
         except (OSError, TimeoutError) as error:
             log.debug("cannot set up a connection: %s", error)

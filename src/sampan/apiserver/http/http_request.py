@@ -20,10 +20,12 @@ from sampan.apiserver.flowcontrol.fairness import Fairness, Flow
 from sampan.apiserver.flowcontrol.priority_level import PriorityLevel
 from sampan.apiserver.http.connection import HttpConnection
 from sampan.apiserver.http.connection_limits import HttpLimits
+from sampan.apiserver.http.delegated_request import DelegatedRequest
 from sampan.apiserver.metrics import RequestMetrics
 from sampan.apiserver.request.call import MASTERS, PROXIED_SUBRESOURCES, Call, Query
 from sampan.machinery import errors
 from sampan.machinery.metrics import Number
+from sampan.machinery.peer_certificates import PeerCertificate
 
 _READS = frozenset({"get", "list"})
 _LASTING = frozenset({"watch", "proxy"})
@@ -71,19 +73,57 @@ class InvalidTarget(ValueError):
     """The request target is invalid."""
 
 
-class HttpRequest:
-    """The transport of one HTTP request: flow control and the body."""
+class FlowSeat:
+    """The place of one request in flow control."""
 
-    __slots__ = ("_entered", "_in_flight", "_level", "_limits", "_request", "_width", "flow", "is_body_incomplete")
+    __slots__ = ("_entered", "_in_flight", "_level", "_width", "flow")
 
-    def __init__(self, request: web.BaseRequest, *, in_flight: InFlightLimiter, limits: HttpLimits) -> None:
-        self._request, self._in_flight, self._limits = request, in_flight, limits
+    def __init__(self, in_flight: InFlightLimiter) -> None:
+        self._in_flight = in_flight
         self._entered: Number | None = None
         self._level: PriorityLevel | None = None
         """The priority level in which the request occupies seats."""
         self._width = 1
         """How many seats the request occupies."""
         self.flow: Flow | None = None
+
+    def enter(self, call: Call) -> Awaitable[None] | None:
+        self._entered = self._in_flight.enter(call)
+        fairness = self._in_flight.fairness
+        self.flow = fairness.flow(call) if fairness is not None else None
+        if fairness is None or self.flow is None or is_long_running(call):
+            return None
+        level = fairness.levels.get(self.flow.level)
+        if level is None:
+            return None
+        self._width = fairness.width(call)
+        waiting = level.enter(self.flow.key, self._width)
+        if waiting is not None:
+            return self._seated(level, waiting)
+        self._level = level
+        return None
+
+    async def _seated(self, level: PriorityLevel, waiting: Awaitable[None]) -> None:
+        await waiting
+        self._level = level
+
+    def leave(self) -> None:
+        """Release the seats and counters when the request has finished."""
+        self._in_flight.leave(self._entered)
+        self._entered = None
+        if self._level is not None:
+            self._level.leave(self._width)
+            self._level = None
+
+
+class HttpRequest(FlowSeat):
+    """The transport of one HTTP request: flow control and the body."""
+
+    __slots__ = ("_limits", "_request", "is_body_incomplete")
+
+    def __init__(self, request: web.BaseRequest, *, in_flight: InFlightLimiter, limits: HttpLimits) -> None:
+        super().__init__(in_flight)
+        self._request, self._limits = request, limits
         self.is_body_incomplete = False
         """Whether the body cannot be read to its end, so that the connection cannot be reused."""
 
@@ -91,14 +131,14 @@ class HttpRequest:
         """Return the call, whose body is not read yet. Raise `InvalidTarget` if the path is invalid."""
         request = self._request
         url = request.rel_url
-        connection = request.protocol
+        client_certificate, proxy_certificate = _certificates(request)
         return Call(
             method=request.method,
             path=_path(url.raw_path),
             query=Query(_clean(url.raw_query_string)),
             headers=_headers(request.headers),
-            client_certificate=connection.client_certificate if isinstance(connection, HttpConnection) else None,
-            proxy_certificate=connection.proxy_certificate if isinstance(connection, HttpConnection) else None,
+            client_certificate=client_certificate,
+            proxy_certificate=proxy_certificate,
             transport=self,
         )
 
@@ -124,39 +164,12 @@ class HttpRequest:
     def remote_address(self) -> str:
         return self._request.remote or ""
 
-    def enter(self, call: Call) -> Awaitable[None] | None:
-        self._entered = self._in_flight.enter(call)
-        fairness = self._in_flight.fairness
-        self.flow = fairness.flow(call) if fairness is not None else None
-        if fairness is None or self.flow is None or is_long_running(call):
-            return None
-        level = fairness.levels.get(self.flow.level)
-        if level is None:
-            return None
-        self._width = fairness.width(call)
-        waiting = level.enter(self.flow.key, self._width)
-        if waiting is not None:
-            return self._seated(level, waiting)
-        self._level = level
-        return None
-
-    async def _seated(self, level: PriorityLevel, waiting: Awaitable[None]) -> None:
-        await waiting
-        self._level = level
-
     def flow_headers(self) -> dict[str, str]:
         """Return the response headers that name the flow schema and priority level."""
         fairness = self._in_flight.fairness
         if self.flow is None or fairness is None:
             return {}
         return {_SCHEMA_UID: self.flow.schema_uid, _LEVEL_UID: fairness.level_uid(self.flow)}
-
-    def leave(self) -> None:
-        """Release the seats and counters when the request has finished."""
-        self._in_flight.leave(self._entered)
-        if self._level is not None:
-            self._level.leave(self._width)
-            self._level = None
 
     async def read_body(self, call: Call) -> None:
         request = self._request
@@ -197,6 +210,16 @@ class HttpRequest:
 
     def _too_large(self) -> errors.ApiError:
         return errors.request_entity_too_large(f"limit is {self._limits.body_bytes}")
+
+
+def _certificates(request: web.BaseRequest) -> tuple[PeerCertificate | None, PeerCertificate | None]:
+    """Return the verified certificate of the user, and that of a front proxy."""
+    if isinstance(request, DelegatedRequest):
+        return request.client_certificate, None
+    connection = request.protocol
+    if not isinstance(connection, HttpConnection):
+        return None, None
+    return connection.client_certificate, connection.proxy_certificate
 
 
 def _path(raw: str) -> str:

@@ -10,6 +10,7 @@ from http import HTTPStatus
 from aiohttp import web
 from aiohttp.helpers import rfc822_formatted_time
 
+from sampan.apiserver.http.delegated_request import DelegatedRequest
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.response.renderer import Rendered, gzipped
 
@@ -112,6 +113,7 @@ def _is_plain(request: web.BaseRequest, call: Call, code: int) -> bool:
         and call.method != "HEAD"
         and not call.warnings
         and code not in (204, 304)
+        and not isinstance(request, DelegatedRequest)
     )
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from aiohttp import web
 
@@ -18,6 +18,7 @@ from sampan.apiserver.http import response_writer, websocket
 from sampan.apiserver.http.acceptor import Acceptor, listen
 from sampan.apiserver.http.connection import HttpConnection, HttpConnections
 from sampan.apiserver.http.connection_limits import HttpLimits, connection_limiter
+from sampan.apiserver.http.delegated_request import DelegatedRequest
 from sampan.apiserver.http.http_request import HttpRequest, InFlightLimiter, InvalidTarget
 from sampan.apiserver.http.watch_server import WatchServer
 from sampan.apiserver.metrics import RequestMetrics
@@ -49,6 +50,15 @@ class Listener:
     network: NetworkNamespace = field(default_factory=NetworkNamespace)
 
 
+class Site(Protocol):
+    """Pages on the secure port that are no part of the Kubernetes API. A site authenticates its requests itself."""
+
+    async def serve(self, request: web.BaseRequest) -> web.StreamResponse: ...
+
+    async def close(self) -> None:
+        """End the open connections."""
+
+
 class HttpServer:
     def __init__(
         self,
@@ -63,12 +73,14 @@ class HttpServer:
         self._pipeline, self._start_task = pipeline, start_task
         self._limits = limits or HttpLimits()
         self._metrics = metrics or RequestMetrics(metrics=Metrics())
-        self._renderer = Renderer(endpoints=pipeline.endpoints)
-        self._in_flight_limiter = InFlightLimiter(limits=self._limits, metrics=self._metrics, fairness=fairness)
+        self.renderer = Renderer(endpoints=pipeline.endpoints)
+        self.in_flight_limiter = InFlightLimiter(limits=self._limits, metrics=self._metrics, fairness=fairness)
         self._watch_server = WatchServer(metrics=self._metrics, budget=pipeline.endpoints.registry.watch_budget)
         self._streams: set[asyncio.Task[Any]] = set()
         """The tasks of proxied, long-running streams."""
         self._limiter = connection_limiter(self._limits, descriptor_limit())
+        self.sites: dict[str, Site] = {}
+        """Sites by the first element of their paths."""
         self._acceptors: list[tuple[Acceptor, asyncio.Task[None]]] = []
         self._connections: list[HttpConnections] = []
         self.is_stopping = False
@@ -101,6 +113,11 @@ class HttpServer:
         for acceptor, _ in self._acceptors:
             acceptor.use_tls(tls)
 
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """The TLS context of the secure port; None if there is none."""
+        return next((acceptor.tls for acceptor, _ in self._acceptors if acceptor.tls is not None), None)
+
     async def close(self, grace_s: float = 5) -> None:
         """Shut down: stop accepting, end the watches, let requests in progress finish and close the rest."""
         self.is_stopping = True
@@ -109,6 +126,8 @@ class HttpServer:
             await asyncio.wait([task])
             acceptor.close()
         self._watch_server.end_all()
+        for site in self.sites.values():
+            await site.close()
         for stream in list(self._streams):
             stream.cancel()
         await asyncio.gather(*(connections.close(grace_s) for connections in self._connections))
@@ -118,7 +137,22 @@ class HttpServer:
     async def _handle(self, user: UserInfo | None, request: web.BaseRequest) -> web.StreamResponse:
         if request.version not in _VERSIONS:
             return response_writer.unsupported_version(request)
-        http_request = HttpRequest(request, in_flight=self._in_flight_limiter, limits=self._limits)
+        if self.sites and user is None:
+            site = self.sites.get(request.rel_url.raw_path[1:].partition("/")[0])
+            if site is not None:
+                return await site.serve(request)
+        return await self._serve_api(user, request)
+
+    async def serve_delegated(self, request: DelegatedRequest) -> web.StreamResponse:
+        """Serve a request of a site for one of its users. A response that is returned but not sent yet is prepared as
+        well."""
+        response = await self._serve_api(None, request)
+        if not isinstance(response, TakenOverResponse) and not response.prepared:
+            request.prepare_response(response)
+        return response
+
+    async def _serve_api(self, user: UserInfo | None, request: web.BaseRequest) -> web.StreamResponse:
+        http_request = HttpRequest(request, in_flight=self.in_flight_limiter, limits=self._limits)
         try:
             response = await self._respond(user, request, http_request)
         except InvalidTarget:
@@ -150,11 +184,11 @@ class HttpServer:
                     limit.reschedule(None)
                     return await self._stream(request, call, api_response, started)
                 rendered = _with_request_headers(
-                    await self._renderer.render(api_response, call.output_format, call), call, http_request
+                    await self.renderer.render(api_response, call.output_format, call), call, http_request
                 )
                 response = await response_writer.respond(request, call, rendered)
         except errors.ApiError as error:
-            rendered = _with_request_headers(await self._renderer.error(error, call), call, http_request)
+            rendered = _with_request_headers(await self.renderer.error(error, call), call, http_request)
             response = await response_writer.respond(request, call, rendered)
         except TimeoutError:
             rendered, response = await self._time_out(request, call)
@@ -182,7 +216,7 @@ class HttpServer:
 
     async def _watch(self, request: web.BaseRequest, call: Call, api_response: WatchResponse) -> web.StreamResponse:
         try:
-            frames = self._renderer.frames(api_response, call)
+            frames = self.renderer.frames(api_response, call)
             if websocket.is_upgrade(request):
                 return await self._watch_server.serve_websocket(request, call, api_response, frames)
             response = response_writer.streamed_response(call)
@@ -225,7 +259,7 @@ class HttpServer:
 
     async def _time_out(self, request: web.BaseRequest, call: Call) -> tuple[Rendered, web.StreamResponse]:
         """Report a timeout, or abort the connection if the response has been started."""
-        rendered = await self._renderer.error(errors.timeout(_TOO_LATE), call)
+        rendered = await self.renderer.error(errors.timeout(_TOO_LATE), call)
         if request.writer.output_size > 0:
             if request.transport is not None:
                 request.transport.abort()

@@ -18,6 +18,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from sampan.api import limits
+from sampan.apiserver.http.delegated_request import DelegatedRequest
 from sampan.apiserver.proxy.kubelets import Kubelets, unverified_context
 from sampan.apiserver.proxy.locations import Location, unreachable
 from sampan.apiserver.proxy.logs import refused
@@ -37,6 +38,7 @@ _NOT_OURS_TO_SEND = {"authorization", "host", "expect"}
 """Headers that are meant for this server only, or set again."""
 _IMPERSONATION = "impersonate-"
 _REMOTE_USER = "x-remote-"
+_HANDSHAKE = {"connection", "upgrade", "sec-websocket-accept", "sec-websocket-protocol"}
 _CORS = {f"access-control-allow-{name}" for name in ("credentials", "headers", "methods", "origin")}
 _ON_THE_LOOP_BYTES = 16 << 10
 """Pages up to this size are rewritten on the event loop, larger ones in a thread: 16 kB may take about 10 ms."""
@@ -239,7 +241,7 @@ class Upstream:
             if head.code != upgrade.SWITCHING:
                 return await _not_changed(reader, head)
             wire = take_over(request)
-            await wire.write(_raw(head))
+            await wire.write(_raw(head, is_delegated=isinstance(request, DelegatedRequest)))
             await joined(wire, StreamWire(reader, writer))
             return TakenOverResponse()
         except upgrade.BadResponse as error:
@@ -337,8 +339,11 @@ def _let_continue(request: web.BaseRequest) -> None:
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
 
-def _raw(head: upgrade.Head) -> bytes:
-    lines = [f"HTTP/1.1 {head.code} {head.phrase}", *(f"{name}: {value}" for name, value in head.headers), "", ""]
+def _raw(head: upgrade.Head, *, is_delegated: bool) -> bytes:
+    """Return the head as bytes. A site that delegates its requests shares its origin with the response, so that only
+    the headers of the handshake are passed, and never a cookie."""
+    headers = [pair for pair in head.headers if not is_delegated or pair[0].lower() in _HANDSHAKE]
+    lines = [f"HTTP/1.1 {head.code} {head.phrase}", *(f"{name}: {value}" for name, value in headers), "", ""]
     return "\r\n".join(lines).encode("utf-8", "surrogateescape")
 
 

@@ -1,0 +1,72 @@
+"""What a cluster can show beyond the Kubernetes API, and its version."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from sampan.machinery import errors
+from sampan.machinery.client.transport import ConnectionFailed, Request
+from sampan.machinery.client.user_api import UserApi
+from sampan.machinery.clock import Clock
+
+_KEPT_S = 60.0
+_PROBES: dict[str, tuple[str, list[tuple[str, str]]]] = {
+    "flightRecorder": ("/debug/flightrecorder", [("after", str(2**62))]),
+    "why": ("/debug/scheduler/decisions", [("limit", "1")]),
+    "queues": ("/debug/controllers", []),
+    "audit": ("/debug/audit", [("limit", "1")]),
+    "metrics": ("/apis/metrics.k8s.io/v1beta1", []),
+}
+"""A request that succeeds if the cluster has the feature and the user may use it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    version: str
+    features: dict[str, bool] = field(default_factory=dict)
+    """The features that the cluster has and the user may use; others are absent."""
+
+
+class ClusterFeatures:
+    """Descriptions of clusters as their users see them, kept for a minute."""
+
+    def __init__(self, *, clock: Clock) -> None:
+        self._clock = clock
+        self._descriptions: WeakKeyDictionary[UserApi, tuple[float, ClusterDescription]] = WeakKeyDictionary()
+
+    async def describe(self, api: UserApi) -> ClusterDescription:
+        now = self._clock.monotonic()
+        kept = self._descriptions.get(api)
+        if kept is None or kept[0] < now - _KEPT_S:
+            kept = self._descriptions[api] = (now, await _description(api))
+        return kept[1]
+
+
+async def _description(api: UserApi) -> ClusterDescription:
+    probes = await asyncio.gather(*(_succeeds(api, path, query) for path, query in _PROBES.values()))
+    features = {name: True for name, is_there in zip(_PROBES, probes, strict=True) if is_there}
+    if "flightRecorder" in features:
+        features["trace"] = True
+    return ClusterDescription(
+        await _version(api), features | {"complete": True, "diff": True, "yaml": True, "overview": True}
+    )
+
+
+async def _version(api: UserApi) -> str:
+    try:
+        body = (await api.send(Request(method="GET", path="/version", headers={"Accept": "application/json"}))).body()
+        return str(msgspec.json.decode(body).get("gitVersion", ""))
+    except (errors.ApiError, ConnectionFailed, msgspec.MsgspecError, AttributeError):
+        return ""
+
+
+async def _succeeds(api: UserApi, path: str, query: list[tuple[str, str]]) -> bool:
+    try:
+        await api.send(Request(method="GET", path=path, query=query, headers={"Accept": "*/*"}))
+    except (errors.ApiError, ConnectionFailed):
+        return False
+    return True

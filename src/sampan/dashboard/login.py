@@ -1,0 +1,184 @@
+"""Log-in: the credentials in a request, their verification, and the limit on failed attempts."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import re
+from collections import OrderedDict, deque
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import yaml
+
+from sampan.api.codec import json as json_codec
+from sampan.dashboard.sessions import OneTimeCodes, User
+from sampan.machinery import errors
+from sampan.machinery.client.transport import ConnectionFailed, Request
+from sampan.machinery.client.user_api import UserApi, UserApiSource, UserCredentials
+from sampan.machinery.clock import Clock
+
+KUBECONFIG_BYTES = 256 << 10
+_TOKEN_LENGTH = 16 << 10
+_FAILURES, _FAILURE_WINDOW_S = 10, 60.0
+_ADDRESSES = 4096
+_ANONYMOUS = "system:anonymous"
+_REVIEW_PATH = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+_REVIEW = b'{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}'
+_DENIED_USER = re.compile(r'User "([^"]{1,256})" cannot')
+
+
+class LoginRequest(msgspec.Struct):
+    token: str = ""
+    kubeconfig: str = ""
+    code: str = ""
+    cluster: str = ""
+    """The cluster to log in to; empty: the first one. A code is valid for every cluster."""
+
+
+class LoginLimiter:
+    """Counts failed attempts by address. IPv6 clients usually have a whole /64 network, which counts as one."""
+
+    def __init__(self, *, clock: Clock) -> None:
+        self._clock = clock
+        self._failures: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def check(self, address: str) -> None:
+        """Raise TooManyRequests if the address had too many failed attempts."""
+        failures = self._failures.get(_network(address))
+        if failures is None:
+            return
+        now = self._clock.monotonic()
+        while failures and failures[0] <= now - _FAILURE_WINDOW_S:
+            failures.popleft()
+        if len(failures) >= _FAILURES:
+            wait_s = int(failures[0] + _FAILURE_WINDOW_S - now) + 1
+            raise errors.too_many_requests("Too many failed log-ins, please try again later.", retry_after_s=wait_s)
+
+    def record_failure(self, address: str) -> None:
+        network = _network(address)
+        failures = self._failures.setdefault(network, deque(maxlen=_FAILURES))
+        failures.append(self._clock.monotonic())
+        self._failures.move_to_end(network)
+        if len(self._failures) > _ADDRESSES:
+            self._failures.popitem(last=False)
+
+
+class Login:
+    def __init__(self, *, clusters: Mapping[str, UserApiSource], codes: OneTimeCodes, clock: Clock) -> None:
+        self._clusters, self._codes = clusters, codes
+        self._limiter = LoginLimiter(clock=clock)
+
+    async def log_in(self, request: LoginRequest, address: str) -> tuple[User, Mapping[str, UserApi]]:
+        """Return the user and the APIs of the clusters. Raise Unauthorized for invalid credentials."""
+        self._limiter.check(address)
+        try:
+            apis = await self._apis(request)
+            user = await identify(next(iter(apis.values())))
+        except errors.Unauthorized:
+            self._limiter.record_failure(address)
+            raise
+        return user, apis
+
+    async def _apis(self, request: LoginRequest) -> Mapping[str, UserApi]:
+        if request.code:
+            apis = self._codes.redeem(request.code)
+            if apis is None:
+                raise errors.unauthorized("The code is not valid: it was used before, or it is older than a minute.")
+            return apis
+        if request.kubeconfig:
+            credentials = kubeconfig_credentials(request.kubeconfig)
+        else:
+            credentials = UserCredentials(token=_checked_token(request.token))
+        name = request.cluster or next(iter(self._clusters))
+        if name not in self._clusters:
+            raise errors.bad_request(f"there is no cluster {name!r}")
+        return {name: await self._clusters[name].with_credentials(credentials)}
+
+
+async def identify(api: UserApi) -> User:
+    """Return the user whom the API server recognizes by the credentials. Raise Unauthorized if they are invalid or name
+    nobody."""
+    request = Request(
+        method="POST", path=_REVIEW_PATH, body=_REVIEW, headers={"Content-Type": "application/json", "Accept": "*/*"}
+    )
+    try:
+        status = json_codec.read_any((await api.send(request)).body())["status"]["userInfo"]
+    except errors.Forbidden as error:  # the default roles allow the review to everybody, but they can be changed
+        match = _DENIED_USER.search(error.message)
+        status = {"username": match.group(1) if match is not None else _ANONYMOUS}
+    except ConnectionFailed as error:
+        raise errors.service_unavailable(f"the cluster cannot be reached: {error}") from None
+    except (json_codec.DecodeError, KeyError, TypeError):
+        raise errors.service_unavailable("the cluster does not tell who the user is") from None
+    username = str(status.get("username") or "")
+    if not username or username == _ANONYMOUS:
+        raise errors.unauthorized()
+    return User(username, tuple(map(str, status.get("groups") or ())))
+
+
+def kubeconfig_credentials(text: str) -> UserCredentials:
+    """Return the credentials of the current context of a kubeconfig. Only those in the text itself count: a file or a
+    program that it names would be one of the server's machine, and its server address is ignored."""
+    if len(text) > KUBECONFIG_BYTES:
+        raise errors.bad_request("the kubeconfig is too large")
+    try:
+        content = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, RecursionError, ValueError):
+        raise errors.bad_request("the kubeconfig is not valid YAML") from None
+    if not isinstance(content, dict):
+        raise errors.bad_request("the text is not a kubeconfig")
+    contexts, users = _entries(content, "contexts", "context"), _entries(content, "users", "user")
+    context = contexts.get(str(content.get("current-context") or ""))
+    user = users.get(str((context or {}).get("user") or "")) if context is not None else None
+    if user is None and len(users) == 1:
+        user = next(iter(users.values()))
+    if user is None:
+        raise errors.bad_request("the kubeconfig has no user for its current context")
+    if user.get("token"):
+        return UserCredentials(token=_checked_token(str(user["token"])))
+    if user.get("username"):
+        return UserCredentials(username=str(user["username"]), password=str(user.get("password") or ""))
+    certificate, key = _pem(user, "client-certificate-data"), _pem(user, "client-key-data")
+    if not certificate or not key:
+        raise errors.bad_request(
+            "the kubeconfig must contain a token, or a client certificate with its key, in the text itself"
+        )
+    return UserCredentials(client_cert_pem=certificate, client_key_pem=key)
+
+
+def _entries(content: Mapping[str, Any], section: str, inner: str) -> dict[str, Mapping[str, Any]]:
+    items = content.get(section)
+    if not isinstance(items, list):
+        return {}
+    return {
+        str(item.get("name") or ""): item[inner]
+        for item in items
+        if isinstance(item, dict) and isinstance(item.get(inner), dict)
+    }
+
+
+def _pem(user: Mapping[str, Any], key: str) -> bytes:
+    try:
+        return base64.b64decode(str(user.get(key) or ""), validate=True)
+    except (binascii.Error, ValueError):
+        raise errors.bad_request(f"the kubeconfig's {key} is not base64") from None
+
+
+def _checked_token(token: str) -> str:
+    token = token.strip()
+    if not token or len(token) > _TOKEN_LENGTH or not token.isascii() or not token.isprintable() or " " in token:
+        raise errors.unauthorized()
+    return token
+
+
+def _network(address: str) -> str:
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is None:
+        return str(ipaddress.ip_network(f"{parsed}/64", strict=False))
+    return str(parsed)

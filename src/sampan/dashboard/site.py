@@ -1,0 +1,236 @@
+"""The routes below /ui/: the files of the page, log-in, and the API of the page, which needs a session."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from sampan.dashboard import request_checks
+from sampan.dashboard.cluster_features import ClusterFeatures
+from sampan.dashboard.login import Login, LoginRequest, identify
+from sampan.dashboard.pass_through import pass_through
+from sampan.dashboard.request_checks import IsOwnHost, forbidden
+from sampan.dashboard.responses import error_response, json_response, text_response
+from sampan.dashboard.sessions import CODE_LIFETIME_S, LoginSession, LoginSessions, OneTimeCodes
+from sampan.dashboard.static_files import StaticFiles
+from sampan.dashboard.stream import StreamConnection
+from sampan.dashboard.stream.connection import MakeSubscription
+from sampan.machinery import errors
+from sampan.machinery.client.transport import ConnectionFailed
+from sampan.machinery.client.user_api import UserApi, UserApiSource
+from sampan.machinery.clock import Clock
+
+log = logging.getLogger(__name__)
+
+PREFIX = "ui"
+_API = "/ui/api/"
+_BODY_BYTES = 3 << 20
+_LOGIN_BYTES = 1 << 20
+_CONNECTIONS_OF_SESSION = 16
+_decode_login = msgspec.json.Decoder(LoginRequest).decode
+
+View = Callable[[web.BaseRequest, UserApi], Awaitable[web.StreamResponse]]
+"""Serves one path below /ui/api/clusters/CLUSTER/."""
+
+
+class DashboardSite:
+    """`clusters` are the clusters by name, the first of which is shown first. `is_own_host` says whether a host in a
+    Host header is this server. `views` are served below the path of a cluster, by name."""
+
+    def __init__(
+        self,
+        *,
+        clusters: Mapping[str, UserApiSource],
+        clock: Clock,
+        is_own_host: IsOwnHost,
+        cookie_name: Callable[[web.BaseRequest], str],
+        codes: OneTimeCodes,
+        views: Mapping[str, View],
+        subscriptions: dict[str, MakeSubscription],
+        files: StaticFiles,
+    ) -> None:
+        self._clusters, self._is_own_host, self._cookie_name = clusters, is_own_host, cookie_name
+        self._codes, self._views, self._subscriptions, self._files = codes, views, subscriptions, files
+        self._sessions = LoginSessions(clock=clock)
+        self._login = Login(clusters=clusters, codes=codes, clock=clock)
+        self._features = ClusterFeatures(clock=clock)
+
+    async def close(self) -> None:
+        await self._sessions.close_all()
+
+    async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            request_checks.check_host(request, self._is_own_host)
+            path = request.rel_url.raw_path
+            if path.startswith(_API):
+                return await self._serve_api(request, path.removeprefix(_API))
+            if path == f"/{PREFIX}":
+                return _redirect_to_page()
+            return self._files.respond(request, path.removeprefix(f"/{PREFIX}/"))
+        except errors.ApiError as error:
+            return error_response(error)
+        except ConnectionFailed as error:
+            return error_response(errors.service_unavailable(f"the cluster cannot be reached: {error}"))
+        except ConnectionError:
+            return text_response("", code=400)
+        except Exception:
+            log.exception("%s %s", request.method, request.rel_url.raw_path[:256])
+            return error_response(errors.internal_error("the request failed unexpectedly"))
+
+    async def _serve_api(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+        if path == "code":
+            return await self._issue_code(request)
+        request_checks.check_origin(request)
+        if path == "login":
+            return await self._log_in(request)
+        session = self._session(request)
+        request_checks.check_csrf_token(request, session)
+        if path == "session":
+            return await self._describe(request, session)
+        self._sessions.touch(self._cookie(request))
+        if path == "logout":
+            return await self._log_out(request, session)
+        root, _, rest = path.partition("/")
+        cluster, _, rest = rest.partition("/")
+        api = session.apis.get(cluster) if root == "clusters" else None
+        if api is None:
+            raise errors.generic(404)
+        return await self._serve_cluster(request, session, api, rest)
+
+    async def _serve_cluster(
+        self, request: web.BaseRequest, session: LoginSession, api: UserApi, path: str
+    ) -> web.StreamResponse:
+        if path.startswith("k8s/"):
+            return await pass_through(request, api, path.removeprefix("k8s"))
+        if path == "stream":
+            return await self._stream(request, session, api)
+        view = self._views.get(path)
+        if view is None:
+            raise errors.generic(404)
+        return await view(request, api)
+
+    # -- sessions ----------------------------------------------------------------------------------------------------
+
+    def _cookie(self, request: web.BaseRequest) -> str:
+        return request.cookies.get(self._cookie_name(request), "")
+
+    def _session(self, request: web.BaseRequest) -> LoginSession:
+        session = self._sessions.get(self._cookie(request))
+        if session is None:
+            raise errors.unauthorized("There is no session: log in.")
+        return session
+
+    async def _issue_code(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Issue a one-time code to `sampan dashboard`, for the user whose credentials authenticate this request. A
+        browser has no use for it."""
+        if request.method != "POST":
+            raise errors.generic(405)
+        if any(name in request.headers for name in ("Origin", "Sec-Fetch-Site", "Cookie")):
+            raise forbidden("a code cannot be requested by a page")
+        apis = {name: await source.of_request(request) for name, source in self._clusters.items()}
+        await identify(next(iter(apis.values())))
+        return json_response({"code": self._codes.issue(apis), "expiresInSeconds": int(CODE_LIFETIME_S)}, code=201)
+
+    async def _log_in(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.method != "POST":
+            raise errors.generic(405)
+        body = await read_json_body(request, _LOGIN_BYTES)
+        try:
+            login_request = _decode_login(body)
+        except msgspec.MsgspecError:
+            raise errors.bad_request("the body is not a log-in request") from None
+        user, apis = await self._login.log_in(login_request, request.remote or "")
+        if (previous := self._sessions.get(self._cookie(request))) is not None:
+            await self._sessions.close(previous)
+        identifier, session = await self._sessions.open(user, apis)
+        response = json_response(await self._value(session))
+        self._set_cookie(request, response, identifier)
+        return response
+
+    async def _log_out(self, request: web.BaseRequest, session: LoginSession) -> web.StreamResponse:
+        if request.method != "POST":
+            raise errors.generic(405)
+        await self._sessions.close(session)
+        response = json_response({})
+        self._set_cookie(request, response, "")
+        return response
+
+    def _set_cookie(self, request: web.BaseRequest, response: web.Response, identifier: str) -> None:
+        name, is_secure = self._cookie_name(request), request.scheme == "https"
+        response.set_cookie(
+            name,
+            identifier,
+            path="/" if name.startswith("__Host-") else f"/{PREFIX}/",
+            secure=is_secure,
+            httponly=True,
+            samesite="Strict",
+            max_age=None if identifier else 0,
+        )
+
+    async def _describe(self, request: web.BaseRequest, session: LoginSession) -> web.StreamResponse:
+        if request.method != "GET":
+            raise errors.generic(405)
+        return json_response(await self._value(session))
+
+    async def _value(self, session: LoginSession) -> dict[str, Any]:
+        descriptions = {name: await self._features.describe(api) for name, api in session.apis.items()}
+        clusters = [
+            {"name": name, "current": number == 0, "version": description.version, "features": description.features}
+            for number, (name, description) in enumerate(descriptions.items())
+        ]
+        return {
+            "user": {"username": session.user.username, "groups": list(session.user.groups)},
+            "csrf": session.csrf_token,
+            "clusters": clusters,
+            "idleSeconds": int(self._sessions.idle_s),
+            "remainingSeconds": int(self._sessions.remaining_idle_s(session)),
+            "features": clusters[0]["features"],
+        }
+
+    async def _stream(self, request: web.BaseRequest, session: LoginSession, api: UserApi) -> web.StreamResponse:
+        if not request_checks.is_websocket(request):
+            raise errors.bad_request("the stream is a WebSocket")
+        if len(session.disconnects) >= _CONNECTIONS_OF_SESSION:
+            raise errors.too_many_requests("the session has too many open pages", retry_after_s=5)
+        cookie = self._cookie(request)
+        connection = StreamConnection(
+            api=api,
+            session=session,
+            is_expired=lambda: self._sessions.is_expired(session),
+            touch=lambda: self._sessions.touch(cookie),
+            make_special=self._subscriptions,
+        )
+        return await connection.serve(request)
+
+
+def cookie_of_port(request: web.BaseRequest) -> str:
+    """Return the name of the session's cookie. Cookies do not distinguish ports, so that clusters on one machine need
+    different names. With TLS the prefix makes browsers refuse a cookie of this name from another host or path, or over
+    plain HTTP."""
+    address = request.transport.get_extra_info("sockname") if request.transport is not None else None
+    port = address[1] if isinstance(address, tuple) else 0
+    return f"__Host-sampan-{port}" if request.scheme == "https" else f"sampan-{port}"
+
+
+async def read_json_body(request: web.BaseRequest, limit: int = _BODY_BYTES) -> bytes:
+    """Return the body of a request with JSON. Another media type is rejected: a form of another site can send some
+    without asking."""
+    media_type = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise errors.unsupported_media_type(["application/json"])
+    body = bytearray()
+    async for piece in request.content.iter_any():
+        body += piece
+        if len(body) > limit:
+            raise errors.request_entity_too_large(f"limit is {limit}")
+    return bytes(body)
+
+
+def _redirect_to_page() -> web.StreamResponse:
+    response = text_response("", code=308)
+    response.headers["Location"] = f"/{PREFIX}/"
+    return response

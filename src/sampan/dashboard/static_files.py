@@ -1,0 +1,96 @@
+"""The files of the built page, with precompressed variants beside them (`app.js`, `app.js.br`, `app.js.gz`)."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import web
+
+from sampan.dashboard.responses import SECURITY_HEADERS, text_response
+
+BUILT_PAGE = Path(__file__).parent / "static"
+_NOT_BUILT = "The page of the dashboard is not built: run `make dashboard` in the source tree (it needs Node.js).\n"
+_INDEX = "index.html"
+_ENCODINGS = (("br", ".br"), ("gzip", ".gz"))
+"""Content codings with the suffixes of their files, in the order of preference."""
+_CONTENT_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".ico": "image/x-icon",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+    ".webmanifest": "application/manifest+json",
+    ".woff2": "font/woff2",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    content: bytes
+    etag: str
+    encoding: str
+
+
+class StaticFiles:
+    """Only files that a listing of the directory names are served, so that no path leads out of it. The listing is
+    renewed when the page is built again."""
+
+    def __init__(self, directory: Path = BUILT_PAGE) -> None:
+        self._directory = directory
+        self._build = 0
+        self._names: frozenset[str] = frozenset()
+        self._files: dict[str, _File] = {}
+
+    def respond(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+        """Respond with the file at a path below /ui/; with the page itself if there is no such file, since each of its
+        views has a path of its own."""
+        if request.method not in ("GET", "HEAD"):
+            return text_response("405 method not allowed\n", code=405)
+        if not self._is_built():
+            return text_response(_NOT_BUILT, code=503)
+        is_asset = path.startswith("assets/")
+        if is_asset and path not in self._names:
+            return text_response("404 page not found\n", code=404)
+        name = path if path in self._names and not path.endswith((".br", ".gz")) else _INDEX
+        file = self._file(name, request.headers.get("Accept-Encoding", ""))
+        headers = {
+            **SECURITY_HEADERS,
+            "ETag": file.etag,
+            "Vary": "Accept-Encoding",
+            "Cache-Control": "public, max-age=31536000, immutable" if is_asset else "no-cache",
+        }
+        if file.etag in [tag.strip() for tag in request.headers.get("If-None-Match", "").split(",")]:
+            return web.Response(status=304, headers=headers)
+        headers["Content-Type"] = _CONTENT_TYPES.get(Path(name).suffix, "application/octet-stream")
+        if file.encoding:
+            headers["Content-Encoding"] = file.encoding
+        return web.Response(body=file.content, headers=headers)
+
+    def _is_built(self) -> bool:
+        try:
+            build = (self._directory / _INDEX).stat().st_mtime_ns
+        except OSError:
+            return False
+        if build != self._build:
+            paths = [path for path in self._directory.rglob("*") if path.is_file() and not path.is_symlink()]
+            self._names = frozenset(str(path.relative_to(self._directory)) for path in paths)
+            self._files, self._build = {}, build
+        return True
+
+    def _file(self, name: str, accepted: str) -> _File:
+        codings = {word.split(";")[0].strip().lower() for word in accepted.split(",") if "q=0" not in word}
+        encoding, suffix = next(
+            ((coding, suffix) for coding, suffix in _ENCODINGS if coding in codings and name + suffix in self._names),
+            ("", ""),
+        )
+        file = self._files.get(name + suffix)
+        if file is None:
+            content = (self._directory / (name + suffix)).read_bytes()
+            etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+            file = self._files[name + suffix] = _File(content, etag, encoding)
+        return file

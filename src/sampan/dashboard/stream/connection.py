@@ -1,0 +1,215 @@
+"""The WebSocket connection of a page.
+
+One task reads the page's messages, one runs each subscription, and one writes: it takes the pending changes of a
+subscription at most every 100 ms, and only when the socket has taken the previous message. What happens in between is
+coalesced, so that a slow page delays nothing and gets the latest state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+from aiohttp import WSCloseCode, WSMsgType, web
+
+from sampan.dashboard.request_checks import websocket_protocols
+from sampan.dashboard.sessions import LoginSession
+from sampan.dashboard.stream.subscription import ListSubscription, SubscribeMessage, Subscription, error_message
+from sampan.machinery import errors
+from sampan.machinery.client.user_api import UserApi
+
+log = logging.getLogger(__name__)
+
+STREAM_PROTOCOL = "v1.stream.sampan"
+LOGGED_OUT = 4401
+"""The close code that tells the page that its session has ended."""
+_INTERVAL_S = 0.1
+"""The shortest time between two messages of a subscription."""
+_SUBSCRIPTIONS = 32
+_MESSAGE_BYTES = 64 << 10
+_MESSAGES, _MESSAGE_WINDOW_S = 300, 10.0
+"""How many messages a page may send within the window."""
+_SEND_S = 60.0
+"""How long a page may take to read a message before the connection is closed."""
+_HEARTBEAT_S = 30.0
+_SESSION_CHECK_S = 15.0
+_CLOSE_S = 2.0
+_decode = msgspec.json.Decoder(SubscribeMessage).decode
+
+MakeSubscription = Callable[[SubscribeMessage, "StreamConnection"], Subscription]
+
+
+class StreamConnection:
+    """`is_expired` and `touch` are those of the session; `make_special` creates subscriptions that are not lists of
+    objects, by their kind."""
+
+    def __init__(
+        self,
+        *,
+        api: UserApi,
+        session: LoginSession,
+        is_expired: Callable[[], bool],
+        touch: Callable[[], None],
+        make_special: dict[str, MakeSubscription],
+    ) -> None:
+        self.api, self._session = api, session
+        self._is_expired, self._touch, self._make_special = is_expired, touch, make_special
+        self._socket: web.WebSocketResponse | None = None
+        self._subscriptions: dict[int, tuple[Subscription, asyncio.Task[None]]] = {}
+        self._due: dict[int, float] = {}
+        """When the pending changes of a subscription may be sent."""
+        self._sent_at: dict[int, float] = {}
+        self._wake = asyncio.Event()
+        self._send_turn = asyncio.Lock()
+
+    async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        offered = websocket_protocols(request)
+        protocols = [STREAM_PROTOCOL] if STREAM_PROTOCOL in offered else offered[:1]
+        socket = web.WebSocketResponse(
+            protocols=protocols,
+            max_msg_size=_MESSAGE_BYTES,
+            compress=False,
+            heartbeat=_HEARTBEAT_S,
+            timeout=_CLOSE_S,
+        )
+        await socket.prepare(request)
+        self._socket = socket
+        self._session.disconnects.add(self.disconnect)
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(self._read(group)),
+                    group.create_task(self._write()),
+                    group.create_task(self._end_with_session()),
+                ]
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in (*tasks, *(task for _, task in self._subscriptions.values())):
+                    task.cancel()
+        except* (ConnectionError, TimeoutError):
+            log.debug("the stream of a dashboard page ended: the page does not read")
+            if request.transport is not None:
+                request.transport.abort()
+        finally:
+            self._session.disconnects.discard(self.disconnect)
+            with suppress(ConnectionError):
+                await socket.close()
+        return socket
+
+    async def disconnect(self) -> None:
+        """Close the connection because the session has ended."""
+        if self._socket is not None:
+            with suppress(ConnectionError):
+                await self._socket.close(code=LOGGED_OUT, message=b"logged out")
+
+    async def send(self, message: bytes) -> None:
+        """Send a message, and return when the connection has taken it."""
+        assert self._socket is not None
+        async with self._send_turn, asyncio.timeout(_SEND_S):
+            await self._socket.send_frame(message, WSMsgType.TEXT)
+
+    def mark(self, identifier: int) -> None:
+        """Schedule the pending changes of a subscription."""
+        if identifier not in self._due:
+            self._due[identifier] = self._sent_at.get(identifier, 0.0) + _INTERVAL_S
+            self._wake.set()
+
+    # -- messages of the page ----------------------------------------------------------------------------------------
+
+    async def _read(self, group: asyncio.TaskGroup) -> None:
+        assert self._socket is not None
+        loop = asyncio.get_running_loop()
+        window_start, count = loop.time(), 0
+        async for message in self._socket:
+            if message.type is not WSMsgType.TEXT:
+                return
+            if loop.time() - window_start > _MESSAGE_WINDOW_S:
+                window_start, count = loop.time(), 0
+            count += 1
+            if count > _MESSAGES:
+                await self._socket.close(code=WSCloseCode.POLICY_VIOLATION, message=b"too many messages")
+                return
+            await self._handle(group, message.data)
+
+    async def _handle(self, group: asyncio.TaskGroup, text: str) -> None:
+        try:
+            message = _decode(text)
+        except msgspec.MsgspecError as error:
+            await self.send(error_message(0, errors.bad_request(f"the message cannot be read: {error}")))
+            return
+        if message.op != "ping":
+            self._touch()
+        try:
+            if message.op == "subscribe":
+                self._subscribe(group, message)
+            elif message.op == "unsubscribe":
+                self._unsubscribe(message.id)
+            elif message.op not in ("active", "ping"):
+                raise errors.bad_request(f"there is no operation {message.op[:64]!r}")
+        except errors.ApiError as error:
+            await self.send(error_message(message.id, error))
+
+    def _subscribe(self, group: asyncio.TaskGroup, message: SubscribeMessage) -> None:
+        self._unsubscribe(message.id)
+        if len(self._subscriptions) >= _SUBSCRIPTIONS:
+            raise errors.too_many_requests(
+                f"a page may have at most {_SUBSCRIPTIONS} subscriptions at a time", retry_after_s=1
+            )
+        if message.kind:
+            make = self._make_special.get(message.kind)
+            if make is None:
+                raise errors.bad_request(f"there is no subscription of kind {message.kind[:64]!r}")
+            subscription = make(message, self)
+        else:
+            subscription = ListSubscription(
+                message=message, api=self.api, send=self.send, mark=lambda: self.mark(message.id)
+            )
+        task = group.create_task(self._run(message.id, subscription))
+        self._subscriptions[message.id] = (subscription, task)
+
+    async def _run(self, identifier: int, subscription: Subscription) -> None:
+        try:
+            await subscription.run()
+        except (ConnectionError, TimeoutError):
+            raise
+        except errors.ApiError as error:
+            await self.send(error_message(identifier, error))
+        except Exception:
+            log.exception("a subscription of the dashboard failed")
+            failure = errors.internal_error("the subscription failed unexpectedly")
+            await self.send(error_message(identifier, failure))
+
+    def _unsubscribe(self, identifier: int) -> None:
+        entry = self._subscriptions.pop(identifier, None)
+        if entry is not None:
+            entry[1].cancel()
+        self._due.pop(identifier, None)
+        self._sent_at.pop(identifier, None)
+
+    # -- messages of the subscriptions -------------------------------------------------------------------------------
+
+    async def _write(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            if not self._due:
+                self._wake.clear()
+                await self._wake.wait()
+            identifier, at = min(self._due.items(), key=lambda entry: entry[1])
+            if (wait_s := at - loop.time()) > 0:
+                await asyncio.sleep(wait_s)
+            if self._due.pop(identifier, None) is None:
+                continue
+            entry = self._subscriptions.get(identifier)
+            message = entry[0].take() if entry is not None else None
+            if message is not None:
+                await self.send(message)
+                self._sent_at[identifier] = loop.time()
+
+    async def _end_with_session(self) -> None:
+        while True:
+            if self._is_expired():
+                break
+            await asyncio.sleep(_SESSION_CHECK_S)
+        await self.disconnect()
