@@ -9,6 +9,7 @@ import type { KubernetesObject } from "../app/kubernetes";
 import type { Resource } from "../app/resources";
 import type { Query } from "../app/router";
 import type { IconName } from "../components/Icon";
+import { toolActions, toolTabs, toolViews } from "./tools";
 
 const t = catalog({
   overview: ["Overview", "概览"],
@@ -94,6 +95,7 @@ export const views: readonly View[] = [
     id: "overview", path: "c/:cluster/overview", title: () => t("overview"),
     navigation: { icon: "overview", shortcut: "g o" }, load: () => import("./overview"),
   },
+  ...toolViews,
   // Further views stand above this line: the path of lists matches any word.
   { id: "list", path: "c/:cluster/:resource", load: () => import("./list") },
   { id: "detail", path: "c/:cluster/:resource/:namespace/:name", load: () => import("./detail") },
@@ -103,9 +105,10 @@ export const views: readonly View[] = [
 export const detailTabs: readonly DetailTab[] = [
   { id: "summary", label: () => t("summary"), appliesTo: () => true, load: () => import("./detail/Summary") },
   { id: "yaml", label: () => "YAML", appliesTo: () => true, load: () => import("./detail/Yaml") },
+  ...toolTabs,
   { id: "events", label: () => t("events"), appliesTo: (resource) => resource.name !== "events", load: () => import("./detail/Events") },
   { id: "tree", label: () => t("tree"), appliesTo: () => true, load: () => import("./detail/Tree") },
   { id: "history", label: () => t("history"), appliesTo: () => true, load: () => import("./detail/History") },
 ];
 
-export const objectActions: readonly ObjectAction[] = [];
+export const objectActions: readonly ObjectAction[] = toolActions;

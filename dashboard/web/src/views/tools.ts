@@ -1,0 +1,87 @@
+/** The views, tabs and actions that act on objects, look into them and explain them. */
+import { catalog } from "../app/i18n";
+import { at } from "../app/kubernetes";
+import { qualifiedName, type Resource } from "../app/resources";
+import type { ActionTarget, DetailTab, ObjectAction, View } from ".";
+
+const t = catalog({
+  create: ["Create", "创建"],
+  edit: ["Edit", "编辑"],
+  scale: ["Scale", "伸缩"],
+  restart: ["Restart", "重启"],
+  rollback: ["Roll back", "回滚"],
+  pause: ["Pause", "暂停"],
+  resume: ["Resume", "恢复"],
+  cordon: ["Cordon", "停止调度"],
+  uncordon: ["Uncordon", "恢复调度"],
+  drain: ["Drain", "排空"],
+  trigger: ["Run now", "立即运行"],
+  delete: ["Delete", "删除"],
+});
+
+export const toolViews: readonly View[] = [
+  { id: "create", path: "c/:cluster/create", title: () => t("create"), navigation: { icon: "plus", shortcut: "g +" }, load: () => import("./create") },
+  { id: "create", path: "c/:cluster/create/:kind", title: () => t("create"), load: () => import("./create") },
+];
+
+export const toolTabs: readonly DetailTab[] = [
+  { id: "edit", label: () => t("edit"), appliesTo: (resource) => resource.verbs.includes("update"), load: () => import("./editor/EditTab") },
+];
+
+const WITH_TEMPLATE = new Set(["deployments.apps", "statefulsets.apps", "daemonsets.apps"]);
+const is = (resource: Resource, ...names: readonly string[]): boolean => names.includes(qualifiedName(resource));
+
+function question(verb: string, subresource = "") {
+  return (resource: Resource, target: ActionTarget) => ({
+    verb, group: resource.group, resource: resource.name, name: target.name,
+    ...(subresource ? { subresource } : {}), ...(target.namespace ? { namespace: target.namespace } : {}),
+  });
+}
+
+export const toolActions: readonly ObjectAction[] = [
+  {
+    id: "scale", label: () => t("scale"), shortcut: "s", isBulk: true, access: question("patch", "scale"),
+    appliesTo: (resource) => resource.subresources.includes("scale"), load: () => import("./actions/Scale"),
+  },
+  {
+    id: "restart", label: () => t("restart"), icon: "refresh", shortcut: "r", isBulk: true, access: question("patch"),
+    appliesTo: (resource) => WITH_TEMPLATE.has(qualifiedName(resource)), load: () => import("./actions/Restart"),
+  },
+  {
+    id: "rollback", label: () => t("rollback"), isBulk: false, access: question("patch"),
+    appliesTo: (resource) => WITH_TEMPLATE.has(qualifiedName(resource)), load: () => import("./actions/Rollback"),
+  },
+  {
+    id: "pause", label: () => t("pause"), isBulk: false, access: question("patch"), load: () => import("./actions/Pause"),
+    appliesTo: (resource, object) => object !== undefined && is(resource, "deployments.apps", "jobs.batch", "cronjobs.batch") && !isStopped(object),
+  },
+  {
+    id: "resume", label: () => t("resume"), isBulk: false, access: question("patch"), load: () => import("./actions/Pause"),
+    appliesTo: (resource, object) => object !== undefined && is(resource, "deployments.apps", "jobs.batch", "cronjobs.batch") && isStopped(object),
+  },
+  {
+    id: "trigger", label: () => t("trigger"), isBulk: false, load: () => import("./actions/Trigger"),
+    access: (_resource, target) => ({ verb: "create", group: "batch", resource: "jobs", ...(target.namespace ? { namespace: target.namespace } : {}) }),
+    appliesTo: (resource) => is(resource, "cronjobs.batch"),
+  },
+  {
+    id: "cordon", label: () => t("cordon"), isBulk: true, access: question("patch"), load: () => import("./actions/Cordon"),
+    appliesTo: (resource, object) => is(resource, "nodes") && at(object, "spec", "unschedulable") !== true,
+  },
+  {
+    id: "uncordon", label: () => t("uncordon"), isBulk: false, access: question("patch"), load: () => import("./actions/Cordon"),
+    appliesTo: (resource, object) => is(resource, "nodes") && at(object, "spec", "unschedulable") === true,
+  },
+  {
+    id: "drain", label: () => t("drain"), look: "danger", isBulk: false, access: question("patch"), load: () => import("./actions/Drain"),
+    appliesTo: (resource) => is(resource, "nodes"),
+  },
+  {
+    id: "delete", label: () => t("delete"), look: "danger", shortcut: "Delete", isBulk: true, access: question("delete"),
+    appliesTo: (resource) => resource.verbs.includes("delete"), load: () => import("./actions/Delete"),
+  },
+];
+
+function isStopped(object: unknown): boolean {
+  return at(object, "spec", "paused") === true || at(object, "spec", "suspend") === true;
+}
