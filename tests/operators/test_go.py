@@ -14,7 +14,7 @@ import pytest
 from sampan.testing import Cluster
 from tests.eventually import wait_until
 from tests.operators.api import Api, Object, establish, has_condition, write_service_account_kubeconfig
-from tests.operators.go_program import build_or_skip
+from tests.operators.go_program import SHOP_OPERATOR
 from tests.operators.program import Operator, running, write_webhook_certificates
 from tests.ports import free_ports
 
@@ -88,7 +88,7 @@ class Replicas:
 
 @pytest.fixture(scope="module")
 def program() -> Path:
-    return build_or_skip()
+    return SHOP_OPERATOR.build_or_skip()
 
 
 @pytest.fixture(scope="module")

@@ -287,9 +287,9 @@ class ApiServer:
                 self.registry,
                 address=self._host_port,
                 openid=self._openid(),
+                checks=[HealthCheck("poststarthook/bootstrap", self._check_bootstrap, is_transient=True)],
                 ready_checks=[
                     self._storage_readiness.check(),
-                    HealthCheck("poststarthook/bootstrap", self._check_bootstrap, is_transient=True),
                     HealthCheck("shutdown", self._check_stopping, is_transient=True),
                 ],
                 metrics=self.metrics,

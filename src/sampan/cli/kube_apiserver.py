@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,33 +14,63 @@ import click
 from sampan.apiserver.config.server_config import TlsFiles
 from sampan.cli import flags
 from sampan.cli.failures import CliError
+from sampan.cli.flag_table import Flag, add_flags
 from sampan.cli.server_flags import BIND_EVERYWHERE, server_config, server_options, store_config
 from sampan.cli.server_process import serve, set_up_logs
 from sampan.cli.up import server_names
-from sampan.cluster.assembly import APISERVER, Assembly, ClusterConfig
+from sampan.cluster.assembly import APISERVER, Assembly, ClusterConfig, StoreConfig
 from sampan.cluster.certificate_renewal import Renewals
 from sampan.cluster.pki import CA, SERVER, KeptPki, Pki
 
+_CERTIFICATE_FLAGS = (
+    Flag(
+        name="--tls-cert-file",
+        metavar="F",
+        help="Serving certificate of the HTTPS port. Default: a certificate signed by a generated CA.",
+    ),
+    Flag(name="--tls-private-key-file", metavar="F", help="Private key that belongs to --tls-cert-file."),
+    Flag(
+        name="--client-ca-file",
+        metavar="F",
+        help="CA certificates that client certificates are verified with; the subject becomes user and groups.",
+    ),
+    Flag(
+        name="--cert-dir",
+        metavar="DIR",
+        help="Directory of the serving certificate, apiserver.crt and apiserver.key, which the server generates unless "
+        "they exist.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlPlane:
+    """What runs beside the API server, and where its objects are."""
+
+    store: StoreConfig
+    components: Sequence[str] = (APISERVER,)
+    controllers: Sequence[str] = ()
+    root_ca: bytes = b""
+    """The CA certificate that the controllers publish to pods."""
+
+
+def api_server_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the flags of kube-apiserver to a command."""
+    return add_flags(_CERTIFICATE_FLAGS)(server_options(BIND_EVERYWHERE)(command))
+
 
 @click.command("kube-apiserver")
-@click.option(
-    "--tls-cert-file",
-    metavar="F",
-    help="Serving certificate of the HTTPS port. Default: a certificate signed by a generated CA.",
-)
-@click.option("--tls-private-key-file", metavar="F", help="Private key that belongs to --tls-cert-file.")
-@click.option(
-    "--client-ca-file",
-    metavar="F",
-    help="CA certificates that client certificates are verified with; the subject becomes user and groups.",
-)
-@click.option("--cert-dir", metavar="DIR", help="Directory for the certificates that the server generates.")
-@server_options(BIND_EVERYWHERE)
+@api_server_options
 def command(**options: Any) -> None:
     """Run the Kubernetes API server.
 
     Without --etcd-servers all objects are kept in memory and lost when the process stops.
     """
+    run_api_server(options, ControlPlane(store=store_config(options)))
+
+
+def run_api_server(options: dict[str, Any], plane: ControlPlane) -> None:
+    """Run the API server, and what `plane` adds, until the process is signalled to stop."""
     set_up_logs(options["verbosity"])
     began = time.monotonic()
     scratch = TemporaryDirectory(prefix="sampan-certs-")
@@ -47,8 +79,10 @@ def command(**options: Any) -> None:
         config = ClusterConfig(
             server=server_config(options, tls=_tls(options, Path(scratch.name), renewals)),
             renewals=renewals,
-            store=store_config(options),
-            components=(APISERVER,),
+            store=plane.store,
+            components=plane.components,
+            controllers=plane.controllers,
+            root_ca=plane.root_ca,
         )
 
         async def on_ready(cluster: Assembly) -> None:
@@ -71,6 +105,8 @@ def _tls(options: dict[str, Any], scratch: Path, renewals: Renewals) -> TlsFiles
     except OSError as error:
         raise CliError(f"--cert-dir: cannot create {directory}: {error.strerror}") from None
     pki = Pki(directory)
+    if pki.is_foreign:
+        return TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=client_ca)
     names = server_names(options, options["service_cluster_ip_range"])
     pki.ensure(names=names, now=time.time())
     if options["cert_dir"]:

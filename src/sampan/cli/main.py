@@ -26,6 +26,7 @@ COMMANDS = {
     "why": ("sampan.cli.why", "Explain why a pod is pending or where it runs."),
     "trace": ("sampan.cli.trace", "Show the recorded history of an object."),
     "doctor": ("sampan.cli.doctor", "Check what this machine can do."),
+    "envtest": ("sampan.cli.envtest", "Run envtest suites of Go projects on Sampan."),
     "completion": ("sampan.cli.completion", "Print a completion script for a shell."),
     "kube-apiserver": ("sampan.cli.kube_apiserver", "Run only the API server."),
     "kube-controller-manager": (
@@ -45,7 +46,7 @@ _GROUPS = (
     ("Clusters", ("up", "down", "status", "kubeconfig", "logs", "store")),
     ("Work with a cluster", ("kubectl", "why", "trace", "image", "node")),
     ("Several machines", ("token", "join", "leave")),
-    ("This machine", ("doctor", "completion")),
+    ("This machine", ("doctor", "envtest", "completion")),
     ("Single components, with the flags of the real ones", _COMPONENTS),
 )
 

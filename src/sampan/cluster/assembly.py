@@ -74,6 +74,8 @@ class StoreConfig:
     etcd_key: Path | None = None
     etcd_prefix: str = ""
     sqlite: Path | None = None
+    is_synced: bool = True
+    """Whether SQLite acknowledges a write only when it is on disk."""
     compaction_interval_s: float = 300.0
     """The interval at which old revisions are discarded; 0 keeps them all, or leaves it to another server of etcd."""
 
@@ -92,7 +94,7 @@ class StoreConfig:
         if self.sqlite is not None:
             from sampan.storage.sqlite import SqliteBackend, SqliteConfig
 
-            sqlite = SqliteConfig(compaction_interval_s=self.compaction_interval_s)
+            sqlite = SqliteConfig(compaction_interval_s=self.compaction_interval_s, is_synced=self.is_synced)
             return SqliteBackend(path=self.sqlite, clock=clock, config=sqlite)
         from sampan.storage.memory import MemoryBackend
 

@@ -59,6 +59,12 @@ class Pki:
     def key(self, name: str) -> Path:
         return self.directory / f"{name}.key"
 
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the directory has a serving certificate and key that another program put there."""
+        has_pair = self.certificate(SERVER).exists() and self.key(SERVER).exists()
+        return has_pair and not self.key(CA).exists()
+
     def ensure(self, *, names: Sequence[str], now: float) -> None:
         """Create certificates that are missing, about to expire, or lack one of the server's `names`."""
         self.directory.mkdir(mode=0o700, exist_ok=True)

@@ -16,6 +16,7 @@ from sampan.apiserver.proxy.locations import Location, unreachable
 from sampan.apiserver.proxy.proxied import locate_service
 from sampan.apiserver.response.responses import ApiResponse, RawResponse, StreamedResponse
 from sampan.machinery import errors
+from sampan.machinery.client.access import verifying_context
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -109,9 +110,8 @@ def _is_upgrade(call: Call) -> bool:
 def _context(service: APIService) -> ssl.SSLContext:
     if service.spec.insecureSkipTLSVerify:
         return unverified_context()
-    bundle = service.spec.caBundle
     try:
-        return ssl.create_default_context(cadata=bytes(bundle).decode() if bundle else None)
+        return verifying_context(service.spec.caBundle)
     except (ssl.SSLError, ValueError):
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no CA, so that the connection is rejected
 

@@ -51,15 +51,15 @@ def _number(value: int, size: int = 0) -> str:
 
 
 def read_keys(pems: Iterable[bytes]) -> tuple[VerificationKey, ...]:
-    """Return the public keys of PEM files with public or private keys, without duplicates, in their order."""
+    """Return the public keys of PEM files with public keys, private keys or certificates, without duplicates, in their
+    order."""
     keys = {key.id: key for key in map(_read, pems)}
     return tuple(keys.values())
 
 
 def _read(pem: bytes) -> VerificationKey:
     try:
-        is_private = b"PRIVATE KEY" in pem
-        key = load_pem_private_key(pem, password=None).public_key() if is_private else load_pem_public_key(pem)
+        key = _public_key(pem)
     except (ValueError, TypeError) as error:
         raise KeyFileError(str(error)) from None
     if isinstance(key, rsa.RSAPublicKey):
@@ -67,6 +67,16 @@ def _read(pem: bytes) -> VerificationKey:
     if isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name in _CURVES:
         return VerificationKey(key_id(key), _CURVES[key.curve.name][1], key)
     raise KeyFileError("tokens of service accounts need an RSA or an elliptic curve key")
+
+
+def _public_key(pem: bytes) -> object:
+    if b"PRIVATE KEY" in pem:
+        return load_pem_private_key(pem, password=None).public_key()
+    if b"BEGIN CERTIFICATE" in pem:
+        from cryptography.x509 import load_pem_x509_certificate  # slow to import, and rarely needed
+
+        return load_pem_x509_certificate(pem).public_key()
+    return load_pem_public_key(pem)
 
 
 class _Issued(msgspec.Struct):

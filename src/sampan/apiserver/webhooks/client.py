@@ -7,6 +7,7 @@ endpoints, because cluster IPs are routed on nodes only, and the API server need
 from __future__ import annotations
 
 import asyncio
+import posixpath
 import ssl
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from sampan.api import limits
 from sampan.apiserver.proxy.locations import Location
 from sampan.apiserver.webhooks.client_config import CallableWebhook, WebhookService
 from sampan.machinery import errors
+from sampan.machinery.client.access import verifying_context
 from sampan.machinery.lean_aiohttp import aiohttp
 
 if TYPE_CHECKING:
@@ -176,7 +178,7 @@ async def _note_kept_connection(
 
 def _tls_context(bundle: bytes) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cadata=bytes(bundle).decode() if bundle else None)
+        context = verifying_context(bundle)
     except (ssl.SSLError, ValueError):
         raise WebhookFailed("unable to load root certificates: unable to parse bytes as PEM block") from None
     context.set_alpn_protocols(["http/1.1"])
@@ -184,14 +186,14 @@ def _tls_context(bundle: bytes) -> ssl.SSLContext:
 
 
 def _url_of(config: CallableWebhook, timeout_s: float) -> str:
-    """Return the URL of the webhook as error messages show it, with the timeout as parameter."""
+    """Return the URL of the webhook as error messages show it, with the timeout as parameter. Its path is normalized
+    as in client-go: envtest registers webhooks with two slashes."""
     if (service := config.service) is not None:
-        path = service.path or "/"
-        separator = "" if path.startswith("/") else "/"
-        base = f"https://{service.name}.{service.namespace}.svc:{service.port or _HTTPS}{separator}{path}"
+        host, path = f"{service.name}.{service.namespace}.svc:{service.port or _HTTPS}", service.path or ""
     else:
-        base = config.url or ""
-    return f"{base}?timeout={timeout_s:g}s"
+        parts = urlsplit(config.url or "")
+        host, path = parts.netloc, parts.path
+    return f"https://{host}{posixpath.normpath('/' + path.lstrip('/'))}?timeout={timeout_s:g}s"
 
 
 async def _checked_body(response: aiohttp.ClientResponse) -> bytes:

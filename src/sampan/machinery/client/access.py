@@ -90,17 +90,21 @@ def tls_context(access: Access) -> ssl.SSLContext | bool:
     """Return the `ssl` argument for aiohttp: a context, or True for a plain HTTP server."""
     if not access.server.startswith("https:"):
         return True
-    context = (
-        ssl.create_default_context(cadata=access.ca_pem.decode() or None)
-        if access.ca_pem
-        else (ssl.create_default_context())
-    )
+    context = verifying_context(access.ca_pem)
     context.set_alpn_protocols(["http/1.1"])
     if access.is_insecure:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     cert_pem, key_pem = access.client_certificate()
     if cert_pem:
         _load_client_certificate(context, cert_pem, key_pem)
+    return context
+
+
+def verifying_context(bundle: bytes) -> ssl.SSLContext:
+    """Return a context that verifies servers with a CA bundle, or with the CAs of the system if it is empty. As in Go,
+    any certificate of the bundle is trusted, even one of a server itself."""
+    context = ssl.create_default_context(cadata=bytes(bundle).decode() if bundle else None)
+    context.verify_flags = (context.verify_flags | ssl.VERIFY_X509_PARTIAL_CHAIN) & ~ssl.VERIFY_X509_STRICT
     return context
 
 

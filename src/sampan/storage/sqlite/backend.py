@@ -39,6 +39,9 @@ class SqliteConfig:
     """The interval of compactions, in seconds: history covers between one and two intervals. 0 disables them."""
     max_bytes: int = 8 << 30
     """The size of the database above which only deletions are accepted."""
+    is_synced: bool = True
+    """Whether a write is acknowledged only when it is on disk. Otherwise it survives the end of the process, but not
+    a crash of the machine."""
     reader_threads: int = 2
     """How many ranges and old revisions can be read concurrently."""
 
@@ -154,7 +157,8 @@ class SqliteBackend:
     async def _open(self, running: AsyncExitStack) -> _OpenStore:
         worker = Worker(name=f"sqlite writer {self._path.name}")
         running.push_async_callback(worker.stop)
-        log = Log(driver=self._driver, path=self._path, max_bytes=self._config.max_bytes)
+        config = self._config
+        log = Log(driver=self._driver, path=self._path, max_bytes=config.max_bytes, is_synced=config.is_synced)
         running.push_async_callback(worker.call, log.close)
         opened = await worker.call(log.open)
         for key, expires, revision in opened.expiring:

@@ -54,10 +54,11 @@ class StoredState(NamedTuple):
 
 
 class Log:
-    def __init__(self, *, driver: Driver, path: Path, max_bytes: int) -> None:
+    def __init__(self, *, driver: Driver, path: Path, max_bytes: int, is_synced: bool) -> None:
         self._driver = driver
         self._path = path
         self._max_bytes = max_bytes
+        self._is_synced = is_synced
         self._connection: SqliteConnection | None = None
         self.revision = FIRST_REVISION
         """The revision of the last write on disk."""
@@ -152,7 +153,7 @@ class Log:
     def _usable(self) -> SqliteConnection:
         if self._connection is None:
             try:
-                self._connection = open_for_writing(self._driver, self._path)
+                self._connection = open_for_writing(self._driver, self._path, is_synced=self._is_synced)
                 [last] = self._connection.execute("SELECT max(revision) FROM revisions").fetchone()
                 self._shorten_wal(self._connection)
             except self._driver.error as error:

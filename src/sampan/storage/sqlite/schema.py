@@ -98,12 +98,12 @@ STEPS: Sequence[Step] = (_format_1,)
 """The migrations: step i converts format i to format i + 1; format 0 is an empty file."""
 
 
-def open_for_writing(driver: Driver, path: Path) -> SqliteConnection:
-    """Return a connection for writing, on a file of the current format."""
+def open_for_writing(driver: Driver, path: Path, *, is_synced: bool = True) -> SqliteConnection:
+    """Return a connection for writing, on a file of the current format. Commits wait for the disk if it is synced."""
     connection = driver.connect(path)
     try:
         version_of(connection, path)  # before anything that would change another program's file
-        _configure(connection)
+        _configure(connection, is_synced=is_synced)
         bring_up(connection, path)
     except driver.error as error:
         connection.close()
@@ -148,7 +148,7 @@ def version_of(connection: SqliteConnection, path: Path) -> int:
     return int(version)
 
 
-def _configure(connection: SqliteConnection) -> None:
+def _configure(connection: SqliteConnection, *, is_synced: bool) -> None:
     """Configure the write connection.
 
     Page size and vacuum mode take effect only before anything is written. Only this connection checkpoints.
@@ -158,7 +158,7 @@ def _configure(connection: SqliteConnection) -> None:
         "page_size = 4096",
         "auto_vacuum = INCREMENTAL",
         "journal_mode = WAL",
-        "synchronous = FULL",
+        f"synchronous = {'FULL' if is_synced else 'OFF'}",
         "fullfsync = ON",
         "wal_autocheckpoint = 1000",
         "journal_size_limit = 16777216",

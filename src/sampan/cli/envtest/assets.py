@@ -1,0 +1,81 @@
+"""The directory of `KUBEBUILDER_ASSETS`: `etcd`, `kube-apiserver` and `kubectl` as scripts that run Sampan."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from pathlib import Path
+from shlex import quote
+
+from sampan import __version__
+from sampan.cli.envtest import etcd, kube_apiserver
+
+_SCRIPT = """\
+#!/bin/sh
+# {name} of `sampan envtest path`, Sampan {version}
+for word in "$@"; do
+  test "$word" = --help || continue
+  cat <<'END_OF_HELP'
+{help}
+END_OF_HELP
+  exit 0
+done
+exec {command} "$@"
+"""
+"""envtest searches the output of --help for flags before each start, so that the help must not wait for Python."""
+
+
+def write_assets() -> Path:
+    """Return the path of the directory, after adding what is missing in it. Several processes may do so at once."""
+    scripts = _scripts()
+    content = hashlib.sha256("".join(scripts.values()).encode()).hexdigest()[:12]
+    directory = _cache() / "envtest" / f"{__version__}-{content}"
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, text in scripts.items():
+        if not _is_current(directory / name, text):
+            _write(directory / name, text)
+    return directory
+
+
+def _scripts() -> dict[str, str]:
+    python = quote(sys.executable)
+    # -P keeps modules of the directory in which the tests run out of the way; etcd needs the standard library alone
+    return {
+        "etcd": _script("etcd", etcd.HELP, f"{python} -I -S {quote(etcd.__file__)}"),
+        "kube-apiserver": _script("kube-apiserver", _server_help(), f"{python} -P -m {kube_apiserver.__name__}"),
+        "kubectl": f'#!/bin/sh\nexec {python} -P -m sampan kubectl "$@"\n',
+    }
+
+
+def _script(name: str, help: str, command: str) -> str:
+    return _SCRIPT.format(name=name, version=__version__, help=help.rstrip(), command=command)
+
+
+def _server_help() -> str:
+    import click
+
+    with click.Context(kube_apiserver.command, info_name="kube-apiserver", terminal_width=100) as context:
+        return kube_apiserver.command.get_help(context)
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "sampan"
+
+
+def _is_current(path: Path, text: str) -> bool:
+    try:
+        return path.read_text() == text and os.access(path, os.X_OK)
+    except FileNotFoundError:
+        return False
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace the file atomically: another process may be about to run it."""
+    number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    with os.fdopen(number, "w") as file:
+        file.write(text)
+    os.chmod(name, 0o755)
+    os.replace(name, path)

@@ -1,0 +1,164 @@
+"""The `kube-apiserver` of `sampan envtest`: `sampan kube-apiserver` on the store of the `etcd` beside it.
+
+All flags of kube-apiserver v1.36 are accepted, as test suites set some for good measure. Those without effect here are
+named on standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+
+from sampan.cli import flags
+from sampan.cli.envtest.etcd import STORE_PATH, UNSYNCED
+from sampan.cli.failures import guarded
+from sampan.cli.kube_apiserver import ControlPlane, api_server_options, run_api_server
+from sampan.cli.server_flags import FEATURES, store_config
+from sampan.cli.server_process import leave
+from sampan.cluster.assembly import APISERVER, CONTROLLERS, StoreConfig
+from sampan.cluster.pki import SERVER, Pki
+
+CONTROLLERS_VARIABLE = "SAMPAN_ENVTEST_CONTROLLERS"
+_STORE_TIMEOUT_S = 5
+_SILENT = ("allow-privileged", "storage-backend", "vmodule")
+"""Flags without effect that need no message: containers may be privileged, there is one storage backend."""
+# fmt: off
+_UNUSED = frozenset(
+    (
+        "admission-control", "aggregator-reject-forwarding-redirect", "allow-metric-labels",
+        "allow-metric-labels-manifest", "audit-log-batch-buffer-size", "audit-log-batch-max-size",
+        "audit-log-batch-max-wait", "audit-log-batch-throttle-burst", "audit-log-batch-throttle-enable",
+        "audit-log-batch-throttle-qps", "audit-log-compress", "audit-log-format", "audit-log-mode",
+        "audit-log-truncate-enabled", "audit-log-truncate-max-batch-size", "audit-log-truncate-max-event-size",
+        "audit-log-version", "audit-webhook-batch-buffer-size", "audit-webhook-batch-max-size",
+        "audit-webhook-batch-max-wait", "audit-webhook-batch-throttle-burst", "audit-webhook-batch-throttle-enable",
+        "audit-webhook-batch-throttle-qps", "audit-webhook-config-file", "audit-webhook-initial-backoff",
+        "audit-webhook-mode", "audit-webhook-truncate-enabled", "audit-webhook-truncate-max-batch-size",
+        "audit-webhook-truncate-max-event-size", "audit-webhook-version", "contention-profiling",
+        "coordinated-leadership-lease-duration", "coordinated-leadership-renew-deadline",
+        "coordinated-leadership-retry-period", "cors-allowed-origins", "debug-socket-path",
+        "default-not-ready-toleration-seconds", "default-unreachable-toleration-seconds", "delete-collection-workers",
+        "disable-http2-serving", "disabled-metrics", "egress-selector-config-file", "emulated-version",
+        "emulation-forward-compatible", "enable-aggregator-routing", "enable-garbage-collector",
+        "enable-logs-handler", "endpoint-reconciler-type", "etcd-count-metric-poll-period",
+        "etcd-db-metric-poll-interval", "etcd-healthcheck-timeout", "etcd-prefix", "etcd-readycheck-timeout",
+        "etcd-servers-overrides", "external-hostname", "goaway-chance", "http2-max-streams-per-connection",
+        "kubernetes-service-node-port", "lease-reuse-duration-seconds", "livez-grace-period", "log-flush-frequency",
+        "log-json-info-buffer-size", "log-json-split-stream", "log-text-info-buffer-size", "log-text-split-stream",
+        "logging-format", "max-connection-bytes-per-sec", "min-compatibility-version", "min-request-timeout",
+        "peer-advertise-ip", "peer-advertise-port", "peer-ca-file", "permit-address-sharing", "permit-port-sharing",
+        "profiling", "request-timeout", "runtime-config-emulation-forward-compatible", "service-account-lookup",
+        "service-account-signing-endpoint", "show-hidden-metrics-for-version", "shutdown-delay-duration",
+        "shutdown-send-retry-after", "shutdown-watch-termination-grace-period", "storage-initialization-timeout",
+        "storage-media-type", "strict-transport-security-directives", "tls-cipher-suites", "tls-curve-preferences",
+        "tls-sni-cert-key", "tracing-config-file", "watch-cache", "watch-cache-sizes",
+    )
+).union(_SILENT)
+"""The flags of kube-apiserver v1.36 that `sampan kube-apiserver` does not have."""
+# fmt: on
+
+
+@click.command("kube-apiserver")
+@api_server_options
+def command(**options: Any) -> None:
+    """Run the Kubernetes API server for envtest, on the etcd of `sampan envtest` or on a real one."""
+    guarded(lambda: _run(options))
+    leave()
+
+
+def _run(options: dict[str, Any]) -> None:
+    names = flags.controllers(CONTROLLERS_VARIABLE, os.environ.get(CONTROLLERS_VARIABLE, ""))
+    plane = ControlPlane(
+        store=find_store(store_config(options)),
+        components=(APISERVER, CONTROLLERS) if names else (APISERVER,),
+        controllers=names,
+        root_ca=_serving_certificate(options),
+    )
+    run_api_server(options, plane)
+
+
+def main() -> None:
+    command.main(args=drop_unused(sys.argv[1:]), prog_name="kube-apiserver")
+
+
+def drop_unused(words: Sequence[str]) -> list[str]:
+    """Return the command line without flags and feature gates that have no effect, and name those on standard error."""
+    kept: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.removeprefix("--").partition("=")
+        if name not in (*_UNUSED, "feature-gates"):
+            kept.append(word)
+            continue
+        if not equals and rest and not rest[0].startswith("-"):
+            value = rest.pop(0)
+        if name == "feature-gates":
+            kept.append(f"--feature-gates={_known_gates(value)}")
+        elif name not in _SILENT:
+            _warn(f"--{name} has no effect")
+    return kept
+
+
+def _known_gates(text: str) -> str:
+    gates = {gate.partition("=")[0].strip(): gate for gate in text.split(",") if gate.strip()}
+    for name in gates.keys() - FEATURES:
+        _warn(f"--feature-gates: {name} has no effect")
+    return ",".join(gate for name, gate in gates.items() if name in FEATURES)
+
+
+def _warn(text: str) -> None:
+    click.echo(f"kube-apiserver: {text} in Sampan", err=True)
+
+
+def find_store(store: StoreConfig) -> StoreConfig:
+    """Return the SQLite store that the etcd of `sampan envtest` names, or the given one if it is a real etcd."""
+    for url in store.etcd_servers:
+        lines = _get(url).splitlines()
+        if len(lines) == 2:
+            path, sync = lines
+            return StoreConfig(
+                sqlite=Path(path), is_synced=sync != UNSYNCED, compaction_interval_s=store.compaction_interval_s
+            )
+    return store
+
+
+def _get(url: str) -> str:
+    """Return the page about the store of an etcd of `sampan envtest`; empty for another server. This is no HTTP client,
+    as importing one would take longer than everything else here."""
+    address = urlsplit(url)
+    if address.scheme != "http" or not address.hostname:
+        return ""
+    try:
+        with socket.create_connection((address.hostname, address.port or 80), _STORE_TIMEOUT_S) as connection:
+            connection.sendall(f"GET {STORE_PATH} HTTP/1.0\r\nHost: {address.netloc}\r\n\r\n".encode())
+            response = b"".join(_blocks(connection))
+    except OSError:
+        return ""
+    head, _, body = response.partition(b"\r\n\r\n")
+    return body.decode() if head.split(b" ")[1:2] == [b"200"] else ""
+
+
+def _blocks(connection: socket.socket) -> Iterable[bytes]:
+    while block := connection.recv(65536):
+        yield block
+
+
+def _serving_certificate(options: dict[str, Any]) -> bytes:
+    """Return the certificate of the server, which is what pods verify it with: envtest does not reveal its CA."""
+    path = options["tls_cert_file"] or (options["cert_dir"] and Pki(Path(options["cert_dir"])).certificate(SERVER))
+    try:
+        return Path(path).read_bytes() if path else b""
+    except OSError:
+        return b""  # the server is about to generate it
+
+
+if __name__ == "__main__":
+    main()
