@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from sampan.cli.trace.timeline import STEPS, Timeline, timeline
 from sampan.cli.trace.timeline_svg import timeline_svg
-from sampan.cli.trace.timeline_text import timeline_text, timeline_value
+from sampan.cli.trace.timeline_text import timeline_text
+from sampan.diagnosis.pod_timeline import STEPS, Timeline, timeline, timeline_value
 
 KUBELET = "kubelet/node-0"
 

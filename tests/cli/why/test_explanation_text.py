@@ -1,9 +1,8 @@
-"""What `sampan why` prints of an explanation, and what it finds that a pod lacks."""
+"""What `sampan why` prints of an explanation."""
 
 from typing import Any
 
 from sampan.cli.why import explanation_text
-from sampan.cli.why.missing_parts import missing, state_of
 from sampan.cli.why.workload_pods import complaints, selector_text
 
 
@@ -109,41 +108,6 @@ def test_gates_and_strangers() -> None:
     assert noted[-1] == "extender e failed: timeout"
     (line,) = explanation_text.lines({"scheduler": "other", "isFamiliar": False}, is_wide=False)
     assert "no scheduler named other" in line
-
-
-def pod(**status: Any) -> dict[str, Any]:
-    return {"metadata": {"name": "p", "namespace": "n"}, "spec": {"nodeName": "a"}, "status": status}
-
-
-def test_what_a_pod_lacks() -> None:
-    waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling"}}
-    assert missing(pod(phase="Pending", containerStatuses=[{"name": "c", "state": waiting}])) == [
-        "container c: ImagePullBackOff: Back-off pulling"
-    ]
-    ended = {"terminated": {"exitCode": 3, "reason": "Error"}}
-    assert missing(pod(initContainerStatuses=[{"name": "i", "state": ended, "restartCount": 2}])) == [
-        "init container i: exited with code 3 (Error), restarted 2 times"
-    ]
-    running = pod(phase="Running", containerStatuses=[{"name": "c", "state": {"running": {}}, "ready": False}])
-    assert (state_of(running), missing(running)) == ("Running, not ready", ["container c: running, but not ready"])
-    claim = {"metadata": {"name": "data"}, "status": {"phase": "Pending"}}
-    assert missing(pod(phase="Pending"), claims=[claim]) == ["claim data: Pending, not bound to a volume"]
-    events = [
-        {"type": "Warning", "reason": "FailedMount", "message": "old"},
-        {"type": "Normal", "reason": "Pulled", "message": "fine"},
-        {"type": "Warning", "reason": "FailedMount", "message": "new"},
-        {"type": "Warning", "reason": "FailedScheduling", "message": "told elsewhere"},
-    ]
-    assert missing(pod(phase="Pending"), events) == ["FailedMount: new"]
-    gated = pod(phase="Running")
-    gated["spec"]["readinessGates"] = [{"conditionType": "x/y"}]
-    assert missing(gated) == ["readiness gate x/y: not set"]
-    going = pod(phase="Running")
-    going["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]}
-    assert (state_of(going), missing(going)) == (
-        "Terminating",
-        ["it is terminating: grace period until 2026-01-01T00:00:00Z; held by the finalizers a/b"],
-    )
 
 
 def test_selectors_and_complaints_of_workloads() -> None:

@@ -6,6 +6,7 @@ other objects it is the list of their records.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -19,14 +20,14 @@ from sampan.cli.kubectl.printers.objects import as_json
 from sampan.cli.kubectl.printers.table import table_lines
 from sampan.cli.kubectl.session import ServerError, Session, open_session
 from sampan.cli.kubectl.targets import targets
-from sampan.cli.trace.timeline import Timeline, timeline
+from sampan.cli.session_reader import SessionReader
 from sampan.cli.trace.timeline_svg import timeline_svg
-from sampan.cli.trace.timeline_text import duration, timeline_text, timeline_value
+from sampan.cli.trace.timeline_text import duration, timeline_text
+from sampan.diagnosis.cluster_reader import RECORDS_PATH
+from sampan.diagnosis.pod_timeline import Timeline, read_owner_records, timeline, timeline_value
 
-_RECORDS = "/debug/flightrecorder"
 _POLL_S = 0.2
 _OUTPUTS = ("", "wide", "json", "svg")
-_MOST_OWNERS = 8
 
 Record = dict[str, Any]
 
@@ -88,7 +89,8 @@ class ObjectTrace:
             if output == "svg":
                 raise CliError("-o: svg draws the timeline of a pod; other objects have a list of records")
             return as_json(records) if output == "json" else "\n".join(_record_lines(records))
-        line = timeline(records, self._owner_records(value))
+        owners = asyncio.run(read_owner_records(SessionReader(self._session), value))
+        line = timeline(records, owners)
         if output == "json":
             return as_json({**timeline_value(line), "records": records})
         title = _title(value)
@@ -129,24 +131,7 @@ class ObjectTrace:
             time.sleep(_POLL_S)
 
     def _records(self, uid: str, *, after: int = 0) -> list[Record]:
-        return list(self._session.lines(_RECORDS, {"uid": uid, "after": str(after)}))
-
-    def _owner_records(self, value: Record) -> list[Record]:
-        """Return the records of the controllers that own the object, directly and indirectly."""
-        records: list[Record] = []
-        kinds, namespace = ResourceTypes(self._session), value["metadata"].get("namespace", "")
-        for _ in range(_MOST_OWNERS):
-            references = value["metadata"].get("ownerReferences") or ()
-            owner = next((reference for reference in references if reference.get("controller")), None)
-            if owner is None:
-                break
-            records += self._records(owner["uid"])
-            try:
-                kind = kinds.of(owner["apiVersion"], owner["kind"])
-                value = self._session.get(kind.object(namespace, owner["name"]))
-            except (ServerError, CliError):
-                break
-        return records
+        return list(self._session.lines(RECORDS_PATH, {"uid": uid, "after": str(after)}))
 
 
 def _has_settled(line: Timeline) -> bool:

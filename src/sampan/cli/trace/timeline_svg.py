@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xml.sax.saxutils import escape
 
-from sampan.cli.trace.timeline import Step, Timeline
 from sampan.cli.trace.timeline_text import duration, step_name, summary
+from sampan.diagnosis.pod_timeline import Step, Timeline
 
 _LABEL_WIDTH, _CHART_WIDTH, _ROW_HEIGHT, _TOP = 330, 560, 24, 64
 _MARGIN = 16

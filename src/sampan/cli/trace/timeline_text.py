@@ -1,11 +1,9 @@
-"""A timeline as text for a terminal of 80 columns, and as JSON."""
+"""A timeline as text for a terminal of 80 columns."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from sampan.cli.kubectl.printers.table import table_lines
-from sampan.cli.trace.timeline import Step, Timeline
+from sampan.diagnosis.pod_timeline import Step, Timeline
 
 _BAR_WIDTH = 16
 _LARGEST_SHARES = 3
@@ -38,31 +36,6 @@ def duration(seconds: float) -> str:
     if seconds < 0.01:
         return f"{seconds * 1000:.1f}ms"
     return f"{seconds * 1000:.0f}ms" if seconds < 1 else f"{seconds:.2f}s"
-
-
-def timeline_value(line: Timeline) -> dict[str, Any]:
-    """Return the timeline as a value for JSON. Times are seconds since the first step."""
-    value: dict[str, Any] = {"start": line.start, "steps": [_step_value(line, step) for step in line.steps]}
-    if line.running is not None:
-        value["runningAfterSeconds"] = line.running - line.start
-    if line.ready is not None:
-        value["readyAfterSeconds"] = line.ready - line.start
-    return value
-
-
-def _step_value(line: Timeline, step: Step) -> dict[str, Any]:
-    value: dict[str, Any] = {
-        "name": step.name,
-        "component": step.component,
-        "startSeconds": step.start - line.start,
-        "durationSeconds": step.took_s,
-        "isOnCriticalPath": step in line.path,
-    }
-    if step.number:
-        value["number"] = step.number
-    if step.detail:
-        value["detail"] = step.detail
-    return value
 
 
 def step_name(step: Step) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,15 +16,17 @@ from sampan.cli.kubectl.printers.objects import as_json
 from sampan.cli.kubectl.printers.table import table_lines
 from sampan.cli.kubectl.session import ServerError, Session, open_session
 from sampan.cli.kubectl.targets import targets
+from sampan.cli.session_reader import SessionReader
 from sampan.cli.why import explanation_text
-from sampan.cli.why.disruption_source import DisruptionSource
-from sampan.cli.why.disruptions import EVENT_REASONS
 from sampan.cli.why.explanation_source import fetch_explanation
-from sampan.cli.why.missing_parts import is_healthy, is_placed, missing, state_of
 from sampan.cli.why.workload_pods import complaints, pods_of
+from sampan.diagnosis.disruption_source import DisruptionSource
+from sampan.diagnosis.disruptions import EVENT_REASONS
+from sampan.diagnosis.missing_parts import is_healthy, is_placed, missing, state_of
+from sampan.diagnosis.pod_explanation import explain_pod, is_schedulable, read_events
 
 _LIMIT, _WIDE_LIMIT = 200, 1000
-_ENDED = ("Succeeded", "Failed")
+_DISRUPTIONS = tuple(f"{reason}:" for reason in EVENT_REASONS)
 
 
 @click.command("why")
@@ -76,7 +79,8 @@ def command(words: tuple[str, ...], files: tuple[str, ...], output: str, schedul
 class PodExplainer:
     def __init__(self, session: Session, output: str, scheduler: str) -> None:
         self._session, self._output, self._scheduler = session, output, scheduler
-        self._disruptions = DisruptionSource(session)
+        self._reader = SessionReader(session)
+        self._disruptions = DisruptionSource(self._reader)
         self._count = 0
 
     # -- existing objects --------------------------------------------------------------------------------------------
@@ -101,7 +105,7 @@ class PodExplainer:
 
     def _has_explained_deleted(self, name: str) -> bool:
         """Print why a pod that does not exist any more was removed. Return False if there is no trace of it."""
-        lines = self._disruptions.explain_deleted(self._session.namespace, name)
+        lines = asyncio.run(self._disruptions.explain_deleted(self._session.namespace, name))
         if not lines:
             return False
         full_name = f"{self._session.namespace}/{name}"
@@ -121,9 +125,12 @@ class PodExplainer:
                 self._pod(pod)
             return
         click.echo(f"{name}: {len(pods)} pods" if pods else f"{name}: there are no pods")
-        _echo_details([*complaints(obj), *([] if pods else missing(_NOBODY, self._events(obj)))])
+        _echo_details(
+            [*complaints(obj), *([] if pods else missing(_NOBODY, asyncio.run(read_events(self._reader, obj))))]
+        )
         namespace, own_name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
-        _echo_details(self._disruptions.replaced_lines(namespace, own_name, pods) if namespace else ())
+        if namespace:
+            _echo_details(asyncio.run(self._disruptions.replaced_lines(namespace, own_name, pods)))
         rows = [[_name(pod), state_of(pod), pod["spec"].get("nodeName", ""), _first(pod)] for pod in pods]
         for line in table_lines([["POD", "STATE", "NODE", "LACKS"], *rows]) if rows else ():
             click.echo(line.rstrip())
@@ -133,22 +140,18 @@ class PodExplainer:
             self._pod(ill)
 
     def _pod(self, pod: Mapping[str, Any]) -> None:
-        explanation = None
-        if pod.get("status", {}).get("phase") not in _ENDED and not pod["metadata"].get("deletionTimestamp"):
-            explanation = self._fetch(pod, is_there=True)
-        events = self._events(pod)
-        lacks = missing(pod, events, self._claims(pod))
-        disruption = self._disruptions.explain(pod, events)
+        scheduling = self._fetch(pod, is_there=True) if is_schedulable(pod) else None
+        explanation = asyncio.run(explain_pod(self._reader, pod))
         if self._output == "json":
-            value = {"pod": _name(pod), "state": state_of(pod), "lacks": lacks, "disruption": disruption}
-            click.echo(as_json({**value, "scheduling": explanation}))
+            click.echo(as_json(explanation.value(scheduling)))
             return
         self._start_section()
         where = f" on {pod['spec']['nodeName']}" if is_placed(pod) else ": no node yet"
-        click.echo(f"pod {_name(pod)} is {state_of(pod)}{where}")
-        _echo_details(disruption)
-        _echo_details(line for line in lacks if not any(line.startswith(f"{reason}:") for reason in EVENT_REASONS))
-        self._print(explanation)
+        click.echo(f"pod {explanation.pod} is {explanation.state}{where}")
+        _echo_details(explanation.disruption)
+        lacks = [line for line in explanation.lacks if not line.startswith(_DISRUPTIONS)]
+        _echo_details(lacks)
+        self._print(scheduling)
 
     # -- objects that do not exist yet -------------------------------------------------------------------------------
 
@@ -209,30 +212,6 @@ class PodExplainer:
         if self._count:
             click.echo("\n---\n")
         self._count += 1
-
-    def _events(self, obj: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        metadata = obj["metadata"]
-        path = f"/api/v1/namespaces/{metadata['namespace']}/events"
-        events: list[Mapping[str, Any]] = (
-            self._session.get(path, {"fieldSelector": f"involvedObject.uid={metadata['uid']}"})["items"] or []
-        )
-        return sorted(events, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
-
-    def _claims(self, pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        volumes = pod["spec"].get("volumes") or ()
-        names = [(volume.get("persistentVolumeClaim") or {}).get("claimName") for volume in volumes]
-        return [self._claim(pod["metadata"]["namespace"], name) for name in names if name]
-
-    def _claim(self, namespace: str, name: str) -> Mapping[str, Any]:
-        try:
-            claim: Mapping[str, Any] = self._session.get(
-                f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"
-            )
-        except ServerError as error:
-            if error.error.code != 404:
-                raise
-            return {"metadata": {"name": name}, "status": {"phase": "not there"}}
-        return claim
 
 
 _NOBODY: Mapping[str, Any] = {"metadata": {}}

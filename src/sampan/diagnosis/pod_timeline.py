@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sampan.diagnosis.cluster_reader import RECORDS_PATH, ClusterReader, Object
+
 STEPS = (
     "store the pod",
     "choose a node",
@@ -29,6 +31,7 @@ _SHORTEST_WAIT_S = 0.001
 """Shorter gaps between two steps are not shown as waits."""
 _ACCOUNT = "system:serviceaccount:kube-system:"
 _DONE = ("Running", "Succeeded", "Failed")
+_MOST_OWNERS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,3 +197,50 @@ def _predecessor(steps: Sequence[Step], current: Step) -> Step | None:
         return step.component == current.component, min(step.end, current.start), step.number
 
     return max(earlier, key=rank, default=None)
+
+
+async def read_records(reader: ClusterReader, uid: str) -> list[Object]:
+    return await reader.lines(RECORDS_PATH, {"uid": uid})
+
+
+async def read_owner_records(reader: ClusterReader, value: Object) -> list[Object]:
+    """Return the records of the controllers that own the object, directly and indirectly."""
+    records: list[Object] = []
+    namespace = value["metadata"].get("namespace", "")
+    for _ in range(_MOST_OWNERS):
+        references = value["metadata"].get("ownerReferences") or ()
+        owner = next((reference for reference in references if reference.get("controller")), None)
+        if owner is None:
+            break
+        records += await read_records(reader, owner["uid"])
+        path = await reader.object_path(owner["apiVersion"], owner["kind"], namespace, owner["name"])
+        owner_value = await reader.get(path) if path else None
+        if owner_value is None:
+            break
+        value = owner_value
+    return records
+
+
+def timeline_value(line: Timeline) -> dict[str, Any]:
+    """Return the timeline as a value for JSON. Times are seconds since the first step."""
+    value: dict[str, Any] = {"start": line.start, "steps": [_step_value(line, step) for step in line.steps]}
+    if line.running is not None:
+        value["runningAfterSeconds"] = line.running - line.start
+    if line.ready is not None:
+        value["readyAfterSeconds"] = line.ready - line.start
+    return value
+
+
+def _step_value(line: Timeline, step: Step) -> dict[str, Any]:
+    value: dict[str, Any] = {
+        "name": step.name,
+        "component": step.component,
+        "startSeconds": step.start - line.start,
+        "durationSeconds": step.took_s,
+        "isOnCriticalPath": step in line.path,
+    }
+    if step.number:
+        value["number"] = step.number
+    if step.detail:
+        value["detail"] = step.detail
+    return value

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sampan.cli.why.disruptions import (
+from sampan.diagnosis.disruptions import (
     budget_lines,
     disruption_lines,
     node_of_deleted,

@@ -1,0 +1,41 @@
+"""Reads for the diagnosis over the connection of a command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sampan.cli.failures import CliError
+from sampan.cli.kubectl.kinds import ResourceTypes
+from sampan.cli.kubectl.session import ServerError, Session
+from sampan.diagnosis.cluster_reader import Object
+
+_TOLERATED = (403, 404, 503)
+"""Error codes of optional sources: a user may not read them, or the server is not Sampan's."""
+
+
+class SessionReader:
+    def __init__(self, session: Session) -> None:
+        self._session, self._types = session, ResourceTypes(session)
+
+    async def get(self, path: str, query: Mapping[str, str] | None = None) -> Object | None:
+        try:
+            value: Object = self._session.get(path, query)
+        except ServerError as error:
+            if error.error.code not in _TOLERATED:
+                raise
+            return None
+        return value
+
+    async def lines(self, path: str, query: Mapping[str, str]) -> list[Object]:
+        try:
+            return list(self._session.lines(path, query))
+        except ServerError as error:
+            if error.error.code not in _TOLERATED:
+                raise
+            return []
+
+    async def object_path(self, api_version: str, kind: str, namespace: str, name: str) -> str:
+        try:
+            return self._types.of(api_version, kind).object(namespace, name)
+        except (ServerError, CliError):
+            return ""

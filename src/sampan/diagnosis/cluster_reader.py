@@ -1,0 +1,27 @@
+"""How the diagnosis reads from a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+Object = Mapping[str, Any]
+RECORDS_PATH = "/debug/flightrecorder"
+
+
+class ClusterReader(Protocol):
+    """Reads with the rights of a user. What they may not read, and what the server does not have (403, 404, 503), is
+    None or empty; any other error is raised."""
+
+    async def get(self, path: str, query: Mapping[str, str] | None = None) -> Object | None:
+        """Return the response to a GET request."""
+
+    async def lines(self, path: str, query: Mapping[str, str]) -> list[Object]:
+        """Return the response to a GET request for JSON lines."""
+
+    async def object_path(self, api_version: str, kind: str, namespace: str, name: str) -> str:
+        """Return the path of an object; empty if the server does not have the kind."""
+
+
+async def read_items(reader: ClusterReader, path: str, query: Mapping[str, str] | None = None) -> list[Object]:
+    return list((await reader.get(path, query) or {}).get("items") or ())
