@@ -2,6 +2,7 @@
 import { catalog } from "../app/i18n";
 import { at } from "../app/kubernetes";
 import { qualifiedName, type Resource } from "../app/resources";
+import { isPod, selectsPods } from "./pods";
 import type { ActionTarget, DetailTab, ObjectAction, View } from ".";
 
 const t = catalog({
@@ -17,7 +18,16 @@ const t = catalog({
   drain: ["Drain", "排空"],
   trigger: ["Run now", "立即运行"],
   delete: ["Delete", "删除"],
+  logs: ["Logs", "日志"],
+  terminal: ["Terminal", "终端"],
+  files: ["Files", "文件"],
+  charts: ["Charts", "图表"],
+  ports: ["Ports", "端口"],
 });
+
+function hasContainers(resource: Resource): boolean {
+  return isPod(resource) || selectsPods(resource);
+}
 
 export const toolViews: readonly View[] = [
   { id: "create", path: "c/:cluster/create", title: () => t("create"), navigation: { icon: "plus", shortcut: "g +" }, load: () => import("./create") },
@@ -25,6 +35,14 @@ export const toolViews: readonly View[] = [
 ];
 
 export const toolTabs: readonly DetailTab[] = [
+  { id: "logs", label: () => t("logs"), appliesTo: hasContainers, load: () => import("./logs/LogsTab") },
+  { id: "terminal", label: () => t("terminal"), appliesTo: hasContainers, load: () => import("./terminal/TerminalTab") },
+  { id: "files", label: () => t("files"), appliesTo: hasContainers, load: () => import("./files/FilesTab") },
+  {
+    id: "charts", label: () => t("charts"), feature: "metrics", load: () => import("./charts/ChartsTab"),
+    appliesTo: (resource) => hasContainers(resource) || qualifiedName(resource) === "nodes",
+  },
+  { id: "ports", label: () => t("ports"), appliesTo: (resource) => ["pods", "services"].includes(qualifiedName(resource)), load: () => import("./terminal/PortsTab") },
   { id: "edit", label: () => t("edit"), appliesTo: (resource) => resource.verbs.includes("update"), load: () => import("./editor/EditTab") },
 ];
 
