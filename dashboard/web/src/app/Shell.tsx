@@ -39,10 +39,9 @@ const t = catalog({
   access: ["Access", "访问控制"],
   clusterSection: ["Cluster", "集群"],
   custom: ["Custom resources", "自定义资源"],
-  tools: ["Tools", "工具"],
   toggleTheme: ["Change the theme", "切换主题"],
   goto: ["Go to {name}", "前往 {name}"],
-  close: ["Close", "关闭"],
+  more: ["{n} more", "另外 {n} 种"],
 });
 
 const SECTION_TITLES: Readonly<Record<Section, () => string>> = {
@@ -201,7 +200,7 @@ function NavigationSection({ cluster, section, resources, current }: { cluster: 
       <ul>{shown.map(link)}</ul>
       {folded.length > 0 && (
         <details open={folded.some((resource) => routeName(resource) === current)}>
-          <summary>+{folded.length}</summary>
+          <summary>{t("more", { n: folded.length })}</summary>
           <ul>{folded.map(link)}</ul>
         </details>
       )}

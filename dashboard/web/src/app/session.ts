@@ -1,12 +1,13 @@
 /** Who is logged in, to which clusters, and when the server ends the session of an idle page. */
 import { signal } from "@preact/signals";
 import { ApiError, onSessionEnd, request, setCsrf } from "./http";
-import { href, navigate } from "./router";
+import { href, location, navigate } from "./router";
 
 export interface Cluster {
   readonly name: string;
   readonly current?: boolean;
   readonly version?: string;
+  readonly features?: Readonly<Record<string, boolean>>;
 }
 
 export interface Session {
@@ -14,6 +15,8 @@ export interface Session {
   readonly csrf: string;
   readonly clusters: readonly Cluster[];
   readonly idleSeconds: number;
+  /** What is left of the idle time: other pages of the same session renew it too. */
+  readonly remainingSeconds?: number;
   readonly features: Readonly<Record<string, boolean>>;
 }
 
@@ -44,8 +47,11 @@ function end(reason: LogoutReason): void {
   if (hadSession) logoutReason.value = reason;
 }
 
+/** Has the cluster of the address this feature, and may the person use it? */
 export function hasFeature(name: string): boolean {
-  return session.value?.features[name] === true;
+  const { segments } = location.value;
+  const cluster = session.value?.clusters.find((candidate) => candidate.name === segments[1]);
+  return (cluster?.features ?? session.value?.features)?.[name] === true;
 }
 
 export function currentCluster(): string {
@@ -69,7 +75,8 @@ export async function logout(): Promise<void> {
 
 /** Tells the server that a person is there, which restarts its idle time. */
 export async function stayLoggedIn(): Promise<void> {
-  accept(await request<Session>("session"));
+  await request<unknown>(`clusters/${encodeURIComponent(currentCluster())}/k8s/version`);
+  lastActivity = Date.now();
   idleWarning.value = null;
 }
 
@@ -98,20 +105,31 @@ function watchActivity(): void {
     if (idleWarning.peek() === null) lastActivity = Date.now();
   };
   for (const name of ["pointerdown", "keydown", "wheel"]) window.addEventListener(name, note, { passive: true });
-  let lastTouch = Date.now();
+  let renewedAt = Date.now();
   window.setInterval(() => {
     const current = session.peek();
     if (!current) return;
-    const idle = (Date.now() - lastActivity) / 1000;
-    const left = Math.ceil(current.idleSeconds - idle);
+    const left = Math.ceil(current.idleSeconds - (Date.now() - lastActivity) / 1000);
     if (left <= 0) void endIdle();
-    else if (left <= WARNING_SECONDS) idleWarning.value = left;
-    // A person who only watches a live page sends no request: renew while there is activity.
-    else if (lastActivity > lastTouch && Date.now() - lastTouch > (current.idleSeconds * 1000) / 4) {
-      lastTouch = Date.now();
-      void request<unknown>("session").catch(() => undefined);
+    else if (left <= WARNING_SECONDS) void warn(left);
+    // A person who only reads a live page sends no request: renew while there is activity.
+    else if (lastActivity > renewedAt && Date.now() - renewedAt > (current.idleSeconds * 1000) / 6) {
+      renewedAt = Date.now();
+      void stayLoggedIn().catch(() => undefined);
     }
   }, 1000);
+}
+
+/** Shows the notice, unless another page of the same session was used meanwhile. */
+async function warn(left: number): Promise<void> {
+  if (idleWarning.peek() === null) {
+    const { remainingSeconds = left, idleSeconds } = await request<Session>("session");
+    if (remainingSeconds > WARNING_SECONDS) {
+      lastActivity = Date.now() - (idleSeconds - remainingSeconds) * 1000;
+      return;
+    }
+  }
+  idleWarning.value = left;
 }
 
 async function endIdle(): Promise<void> {

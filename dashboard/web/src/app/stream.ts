@@ -4,7 +4,7 @@
  */
 import { signal, type Signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ApiError, cluster } from "./http";
+import { ApiError, cluster, request } from "./http";
 import type { KubernetesObject, ObjectMeta, Status, TableColumn } from "./kubernetes";
 
 export interface Row {
@@ -12,6 +12,14 @@ export interface Row {
   readonly uid: string;
   readonly cells: readonly unknown[];
   readonly metadata: Partial<ObjectMeta>;
+}
+
+export function rowNamespace(row: Row): string {
+  return row.key.includes("/") ? row.key.slice(0, row.key.indexOf("/")) : "";
+}
+
+export function rowName(row: Row): string {
+  return row.key.slice(row.key.indexOf("/") + 1);
 }
 
 export type Change<T> = readonly ["PUT", T] | readonly ["DELETE", string];
@@ -33,7 +41,7 @@ interface Snapshot {
   readonly overview?: unknown;
   readonly resourceVersion?: string;
   readonly remaining?: number;
-  /** More pages of the same list come: they add to this one. */
+  /** More pages of the same list follow, as changes. */
   readonly more?: boolean;
 }
 
@@ -42,26 +50,29 @@ interface Changes {
   readonly changes?: readonly Change<Row & KubernetesObject>[];
   readonly overview?: unknown;
   readonly resourceVersion?: string;
+  /** Only in further pages of the first list, which come as changes: whether more of them follow. */
+  readonly more?: boolean;
 }
 
 export type StreamMessage = Snapshot | Changes;
 
 export interface Listener {
-  /** `isFirstPage` tells a fresh snapshot from a further page of the same one. */
-  onMessage(message: StreamMessage, isFirstPage: boolean): void;
+  onMessage(message: StreamMessage): void;
   onError(error: ApiError): void;
 }
 
 interface Subscription {
   readonly request: SubscriptionRequest;
   readonly listener: Listener;
-  isPaging: boolean;
 }
 
 export type StreamState = "connecting" | "open" | "broken";
 
 const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 15_000;
+const PROTOCOL = "sampan.stream.v1";
+/** The close code of a server that ended the session. */
+const LOGGED_OUT = 4401;
 
 export class StreamClient {
   readonly state: Signal<StreamState> = signal("connecting");
@@ -80,7 +91,7 @@ export class StreamClient {
 
   subscribe(request: SubscriptionRequest, listener: Listener): () => void {
     const id = this.nextId++;
-    this.subscriptions.set(id, { request, listener, isPaging: false });
+    this.subscriptions.set(id, { request, listener });
     if (!this.socket) this.open();
     else this.sendSubscription(id, request);
     return () => this.unsubscribe(id);
@@ -114,8 +125,10 @@ export class StreamClient {
       for (const [id, { request }] of this.subscriptions) this.sendSubscription(id, request);
     };
     socket.onmessage = (event: MessageEvent<string>) => this.receive(event.data);
-    socket.onclose = () => {
-      if (this.socket === socket) this.scheduleRetry();
+    socket.onclose = (event) => {
+      if (this.socket !== socket) return;
+      if (event.code === LOGGED_OUT) void request<unknown>("session").catch(() => undefined); // A 401 ends the session here too.
+      this.scheduleRetry();
     };
   }
 
@@ -146,13 +159,10 @@ export class StreamClient {
     const subscription = this.subscriptions.get(message.id);
     if (!subscription) return;
     if (message.type === "error") {
-      subscription.isPaging = false;
       subscription.listener.onError(new ApiError(message.status));
       return;
     }
-    const isFirstPage = message.type === "snapshot" && !subscription.isPaging;
-    if (message.type === "snapshot") subscription.isPaging = message.more === true;
-    subscription.listener.onMessage(message, isFirstPage);
+    subscription.listener.onMessage(message);
   }
 }
 
@@ -162,7 +172,7 @@ export function stream(name: string): StreamClient {
   let client = streams.get(name);
   if (!client) {
     const target = cluster(name);
-    client = new StreamClient(() => new WebSocket(target.socketUrl("stream"), target.socketProtocols()));
+    client = new StreamClient(() => new WebSocket(target.socketUrl("stream"), target.socketProtocols(PROTOCOL)));
     streams.set(name, client);
   }
   return client;
@@ -201,10 +211,11 @@ export function useLiveObjects(clusterName: string, request: SubscriptionRequest
     const objects = (current.current = new Map<string, KubernetesObject>());
     setLive({ objects: undefined, error: null });
     return stream(clusterName).subscribe(JSON.parse(key) as SubscriptionRequest, {
-      onMessage(message, isFirstPage) {
-        if (isFirstPage) objects.clear();
-        if (message.type === "snapshot") for (const object of message.objects ?? []) objects.set(objectKey(object.metadata), object);
-        else
+      onMessage(message) {
+        if (message.type === "snapshot") {
+          objects.clear();
+          for (const object of message.objects ?? []) objects.set(objectKey(object.metadata), object);
+        } else
           for (const [verb, value] of message.changes ?? []) {
             if (verb === "PUT") objects.set(objectKey(value.metadata), value);
             else objects.delete(value);

@@ -1,5 +1,96 @@
-import { Loading } from "../../components";
+/** Who changed the object: changes seen while the page is open, the audit ring where there is one, and managers of fields. */
+import { useEffect, useState } from "preact/hooks";
+import { catalog } from "../../app/i18n";
+import { asApiError, cluster as clusterClient, type ApiError } from "../../app/http";
+import { at, list, text } from "../../app/kubernetes";
+import { hasFeature } from "../../app/session";
+import { formatTime } from "../../app/time";
+import { Age, ErrorBox, Status } from "../../components";
+import type { DetailTabProps } from "..";
+import { fieldPaths } from "./differences";
+import { seenChanges } from "./versions";
 
-export default function Tab() {
-  return <Loading />;
+const t = catalog({
+  seen: ["Changes since you opened it", "打开页面后的变化"],
+  noneSeen: ["Nothing has changed since you opened it. Changes appear here as they happen.", "打开页面后没有变化。变化会实时显示在这里。"],
+  audit: ["Who changed it", "谁修改了它"],
+  noAudit: ["The server remembers no change of this object.", "服务器没有该对象的修改记录。"],
+  managers: ["Managers of fields", "字段管理者"],
+  fields: ["{n} {n|field|fields}", "{n} 个字段"],
+  none: ["none", "无"],
+});
+
+export default function History({ cluster, resource, object }: DetailTabProps) {
+  const changes = seenChanges(object.metadata.uid ?? "");
+  const managers = [...(object.metadata.managedFields ?? [])].sort((a, b) => (b.time ?? "").localeCompare(a.time ?? ""));
+  return (
+    <div class="summary">
+      <section class="card wide">
+        <h2>{t("seen")}</h2>
+        {changes.length === 0 && <p class="muted">{t("noneSeen")}</p>}
+        <ol class="changes">
+          {changes.map((change) => (
+            <li key={change.resourceVersion}>
+              <p class="muted">{formatTime(change.at)} · resourceVersion {change.resourceVersion}</p>
+              <ul>{change.differences.slice(0, 30).map((difference) => (
+                <li key={difference.path}><code>{difference.path}</code> {difference.before && <del>{difference.before}</del>} {difference.after && <ins>{difference.after}</ins>}</li>
+              ))}</ul>
+            </li>
+          ))}
+        </ol>
+      </section>
+      {hasFeature("audit") && <Audit cluster={cluster} resource={resource.name} group={resource.group} namespace={object.metadata.namespace ?? ""} name={object.metadata.name} version={object.metadata.resourceVersion ?? ""} />}
+      <section class="card wide">
+        <h2>{t("managers")}</h2>
+        {managers.length === 0 && <p class="muted">{t("none")}</p>}
+        <ul class="changes">
+          {managers.map((manager, index) => {
+            const paths = fieldPaths(manager.fieldsV1);
+            return (
+              <li key={index}>
+                <div class="row"><strong>{manager.manager}</strong><Status text={manager.operation ?? ""} level="neutral" />{manager.subresource && <code>{manager.subresource}</code>}<span class="muted"><Age timestamp={manager.time} /></span></div>
+                <details><summary>{t("fields", { n: paths.length })}</summary><ul class="paths">{paths.slice(0, 200).map((path) => <li key={path}><code>{path}</code></li>)}</ul></details>
+              </li>
+            );
+          })}
+        </ul>
+      </section>
+    </div>
+  );
+}
+
+interface AuditProps {
+  readonly cluster: string;
+  readonly group: string;
+  readonly resource: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly version: string;
+}
+
+function Audit({ cluster, group, resource, namespace, name, version }: AuditProps) {
+  const [entries, setEntries] = useState<readonly unknown[] | null>(null);
+  const [error, setError] = useState<ApiError | null>(null);
+  useEffect(() => {
+    const query = new URLSearchParams({ group, resource, namespace, name });
+    clusterClient(cluster).computed<unknown>(`audit?${query.toString()}`).then((result) => setEntries(list(at(result, "items") ?? at(result, "events") ?? at(result, "entries") ?? result)), (reason: unknown) => setError(asApiError(reason)));
+  }, [cluster, group, resource, namespace, name, version]);
+  const own = (entries ?? []).filter((entry) => text(at(entry, "objectRef", "name") ?? at(entry, "name")) === name);
+  return (
+    <section class="card wide">
+      <h2>{t("audit")}</h2>
+      {error && <ErrorBox error={error} />}
+      {entries && own.length === 0 && <p class="muted">{t("noAudit")}</p>}
+      <ul class="events">
+        {own.map((entry, index) => (
+          <li key={index}>
+            <span class="event-age muted"><Age timestamp={text(at(entry, "stageTimestamp") ?? at(entry, "time"))} /></span>
+            <Status text={text(at(entry, "verb"))} level="neutral" />
+            <span class="event-text">{text(at(entry, "user", "username") ?? at(entry, "user"))}</span>
+            <span class="muted event-source">{text(at(entry, "responseStatus", "code") ?? at(entry, "code"))}</span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
 }

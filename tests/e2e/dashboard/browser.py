@@ -1,0 +1,291 @@
+"""Chromium without a window, driven through the DevTools protocol: real keys, real clicks, screenshots and traces.
+
+The protocol is JSON over one WebSocket, for which aiohttp suffices; no driver stands between a test and the browser.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from sampan.testing.loop_thread import LoopThread
+
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+TIMEOUT_S = 60.0
+_POLL_S = 0.02
+_KEYS = {
+    "Enter": ("Enter", 13, "\r"),
+    "Escape": ("Escape", 27, ""),
+    "Tab": ("Tab", 9, ""),
+    "ArrowDown": ("ArrowDown", 40, ""),
+    "ArrowUp": ("ArrowUp", 38, ""),
+    "Space": ("Space", 32, " "),
+}
+"""Code, number and text of keys that are no letters."""
+
+
+def find_chromium() -> str | None:
+    return next((path for name in PROGRAMS if (path := shutil.which(name))), None)
+
+
+class BrowserError(Exception):
+    """A command of the protocol failed, or a script in the page threw."""
+
+
+class Browser:
+    """A running Chromium with a profile of its own. Pages share cookies unless they are opened in a new context."""
+
+    def __init__(self, program: str) -> None:
+        self._program = program
+        self._thread = LoopThread("browser")
+        self._replies: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._events: dict[str, list[dict[str, Any]]] = {}
+        self._number = 0
+        self._socket: aiohttp.ClientWebSocketResponse | None = None
+
+    def __enter__(self) -> Browser:
+        self._profile = tempfile.mkdtemp(prefix="sampan-chromium-")
+        self._process = subprocess.Popen(
+            [
+                self._program,
+                "--headless=new",
+                "--remote-debugging-port=0",
+                f"--user-data-dir={self._profile}",
+                "--no-sandbox",
+                "--no-first-run",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                "--disable-background-networking",
+                "--disable-component-update",
+                "--disable-sync",
+                "--ignore-certificate-errors",
+                "--hide-scrollbars",
+                "--lang=en-US",
+                "about:blank",
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self._thread.start(self._serve())
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._thread.stop()
+        self._process.terminate()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        shutil.rmtree(self._profile, ignore_errors=True)
+
+    @contextlib.asynccontextmanager
+    async def _serve(self) -> AsyncIterator[None]:
+        address = await self._address()
+        async with aiohttp.ClientSession() as session, session.ws_connect(address, max_msg_size=0) as socket:
+            self._socket = socket
+            reader = asyncio.create_task(self._read(socket))
+            try:
+                yield
+            finally:
+                reader.cancel()
+                await asyncio.gather(reader, return_exceptions=True)
+
+    async def _address(self) -> str:
+        async with asyncio.timeout(TIMEOUT_S):
+            while len(lines := self._port_file()) < 2:
+                if self._process.poll() is not None:
+                    raise BrowserError(f"{self._program} ended with code {self._process.returncode}")
+                await asyncio.sleep(_POLL_S)
+        return f"ws://127.0.0.1:{lines[0]}{lines[1]}"
+
+    def _port_file(self) -> list[str]:
+        """Return the port and the path of the protocol, which the browser writes when it is ready."""
+        path = Path(self._profile, "DevToolsActivePort")
+        return path.read_text().split("\n") if path.exists() else []
+
+    async def _read(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        async for message in socket:
+            value = json.loads(message.data)
+            if "id" in value:
+                future = self._replies.pop(value["id"], None)
+                if future is not None and not future.done():
+                    future.set_result(value)
+            else:
+                self._events.setdefault(value.get("sessionId", ""), []).append(value)
+
+    async def _send(self, method: str, params: dict[str, Any], session: str) -> dict[str, Any]:
+        assert self._socket is not None
+        self._number += 1
+        future = self._replies[self._number] = asyncio.get_running_loop().create_future()
+        message = {"id": self._number, "method": method, "params": params}
+        await self._socket.send_json(message | ({"sessionId": session} if session else {}))
+        reply = await asyncio.wait_for(future, TIMEOUT_S)
+        if "error" in reply:
+            raise BrowserError(f"{method}: {reply['error'].get('message')}")
+        result: dict[str, Any] = reply["result"]
+        return result
+
+    def send(self, method: str, *, session: str = "", **params: Any) -> dict[str, Any]:
+        return self._thread.run(self._send(method, params, session), TIMEOUT_S + 5)
+
+    def events(self, session: str, method: str) -> list[dict[str, Any]]:
+        """Return the parameters of all events of this name since the page was opened."""
+        return [event["params"] for event in list(self._events.get(session, [])) if event["method"] == method]
+
+    def page(self) -> Page:
+        """Open a page in a context of its own, without cookies."""
+        context = self.send("Target.createBrowserContext")["browserContextId"]
+        target = self.send("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
+        session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        return Page(self, session, target, context)
+
+
+class Page:
+    """One tab."""
+
+    def __init__(self, browser: Browser, session: str, target: str, context: str) -> None:
+        self._browser, self.session, self._target, self._context = browser, session, target, context
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.send(f"{domain}.enable")
+        self.set_size(1280, 800)
+
+    def send(self, method: str, **params: Any) -> dict[str, Any]:
+        return self._browser.send(method, session=self.session, **params)
+
+    def events(self, method: str) -> list[dict[str, Any]]:
+        return self._browser.events(self.session, method)
+
+    def close(self) -> None:
+        self._browser.send("Target.disposeBrowserContext", browserContextId=self._context)
+
+    # -- the page ----------------------------------------------------------------------------------------------------
+
+    def open(self, url: str) -> None:
+        self.send("Page.navigate", url=url)
+
+    def evaluate(self, script: str) -> Any:
+        """Return the value of an expression in the page; a promise is awaited."""
+        result = self.send("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        if "exceptionDetails" in result:
+            details = result["exceptionDetails"]
+            raise BrowserError(details.get("exception", {}).get("description") or details.get("text"))
+        return result["result"].get("value")
+
+    def wait_for(self, script: str, timeout_s: float = TIMEOUT_S) -> Any:
+        """Poll an expression until it is true, and return its value."""
+        end = time.monotonic() + timeout_s
+        while True:
+            with contextlib.suppress(BrowserError):  # a page that is being loaded has no context
+                if value := self.evaluate(script):
+                    return value
+            if time.monotonic() > end:
+                raise TimeoutError(f"{script} did not hold within {timeout_s:g} s; the page shows:\n{self.text()}")
+            time.sleep(_POLL_S)
+
+    def wait_for_text(self, text: str, timeout_s: float = TIMEOUT_S) -> None:
+        self.wait_for(f"document.body.innerText.includes({json.dumps(text)})", timeout_s)
+
+    def text(self) -> str:
+        return str(self.evaluate("document.body.innerText"))
+
+    @property
+    def path(self) -> str:
+        return str(self.evaluate("location.pathname + location.search"))
+
+    def errors(self) -> list[str]:
+        """Return what the console shows as an error: exceptions, refused loads, violations of the policy."""
+        thrown = [event["exceptionDetails"]["text"] for event in self.events("Runtime.exceptionThrown")]
+        entries = [event["entry"] for event in self.events("Log.entryAdded")]
+        logged = [f"{entry['text']} {entry.get('url', '')}" for entry in entries if entry["level"] == "error"]
+        # A response of 401 or 403 is what a page without a session, or without a right, is there to show.
+        return thrown + [text for text in logged if not re.search(r"status of (401|403|404)", text)]
+
+    # -- a person ----------------------------------------------------------------------------------------------------
+
+    def click(self, selector: str, text: str = "") -> None:
+        """Click the first visible element that the selector and the text match, as a mouse does."""
+        script = f"""(() => {{
+            const matches = [...document.querySelectorAll({json.dumps(selector)})].filter((element) =>
+                element.innerText.includes({json.dumps(text)}) && element.getClientRects().length > 0);
+            const element = matches[0];
+            if (!element) return null;
+            element.scrollIntoView({{block: "center", inline: "center"}});
+            const box = element.getBoundingClientRect();
+            return [box.x + box.width / 2, box.y + box.height / 2];
+        }})()"""
+        x, y = self.wait_for(script)
+        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+            self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def fill(self, selector: str, text: str) -> None:
+        """Replace the text of a field."""
+        self.wait_for(f"document.querySelector({json.dumps(selector)})")
+        self.evaluate(f"(e => {{ e.focus(); e.select?.(); }})(document.querySelector({json.dumps(selector)}))")
+        self.send("Input.insertText", text=text)
+
+    def choose(self, selector: str, value: str) -> None:
+        """Choose an option of a select element."""
+        self.wait_for(f"document.querySelector({json.dumps(selector)})")
+        self.evaluate(
+            f"(e => {{ e.value = {json.dumps(value)}; e.dispatchEvent(new Event('change', {{bubbles: true}})); }})"
+            f"(document.querySelector({json.dumps(selector)}))"
+        )
+
+    def press(self, *keys: str) -> None:
+        """Press keys after each other; `Ctrl+k` holds Control."""
+        for key in keys:
+            modifiers = 2 if key.startswith("Ctrl+") else 0
+            name = key.removeprefix("Ctrl+")
+            code, number, text = _KEYS.get(name, (f"Key{name.upper()}", ord(name.upper()[0]), name))
+            common = {"key": " " if name == "Space" else name, "code": code, "windowsVirtualKeyCode": number}
+            down = {"text": text} if text and not modifiers else {}
+            kind = "keyDown" if down else "rawKeyDown"
+            self.send("Input.dispatchKeyEvent", type=kind, modifiers=modifiers, **common, **down)
+            self.send("Input.dispatchKeyEvent", type="keyUp", modifiers=modifiers, **common)
+
+    # -- the screen --------------------------------------------------------------------------------------------------
+
+    def set_size(self, width: int, height: int) -> None:
+        self.send(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 500,
+        )
+
+    def prefer(self, **features: str) -> None:
+        """Set media features: `prefer(color_scheme="dark", reduced_motion="reduce")`."""
+        named = [{"name": f"prefers-{name.replace('_', '-')}", "value": value} for name, value in features.items()]
+        self.send("Emulation.setEmulatedMedia", features=named)
+
+    def screenshot(self, path: Path, **options: Any) -> None:
+        path.write_bytes(base64.b64decode(self.send("Page.captureScreenshot", **options)["data"]))
+
+    @contextlib.contextmanager
+    def trace(self) -> Iterator[list[dict[str, Any]]]:
+        """Collect the events of frames during the block; the list is filled at its end."""
+        collected: list[dict[str, Any]] = []
+        categories = "devtools.timeline,disabled-by-default-devtools.timeline.frame"
+        self.send("Tracing.start", transferMode="ReportEvents", categories=categories)
+        yield collected
+        self.send("Tracing.end")
+        end = time.monotonic() + TIMEOUT_S
+        while not self.events("Tracing.tracingComplete"):
+            if time.monotonic() > end:
+                raise TimeoutError("the trace did not end")
+            time.sleep(_POLL_S)
+        collected.extend(event for batch in self.events("Tracing.dataCollected") for event in batch["value"])
