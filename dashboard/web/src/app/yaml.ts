@@ -1,20 +1,12 @@
-/** Objects as YAML, in the order in which kubectl writes them. Reading YAML is the server's part. */
-const FIRST_FIELDS = ["apiVersion", "kind", "metadata", "type", "spec", "data", "status"];
-
+/** Objects as YAML, with fields in alphabetical order as kubectl writes them. Reading YAML is the server's part. */
 export function toYaml(value: unknown): string {
-  return lines(value, "", true).join("\n") + "\n";
+  return lines(value, "").join("\n") + "\n";
 }
 
-function lines(value: unknown, indent: string, isTop = false): string[] {
+function lines(value: unknown, indent: string): string[] {
   if (Array.isArray(value)) return value.flatMap((item) => itemLines(item, indent));
-  return entries(value as Record<string, unknown>, isTop).flatMap(([key, field]) => fieldLines(key, field, indent));
-}
-
-function entries(value: Record<string, unknown>, isTop: boolean): [string, unknown][] {
-  const rank = (key: string): number => (FIRST_FIELDS.includes(key) ? FIRST_FIELDS.indexOf(key) : 3.5);
-  const pairs = Object.entries(value).filter(([, field]) => field !== undefined);
-  if (isTop) return pairs.sort(([a], [b]) => rank(a) - rank(b));
-  return pairs;
+  const fields = Object.entries(value as Record<string, unknown>).filter(([, field]) => field !== undefined);
+  return fields.sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([key, field]) => fieldLines(key, field, indent));
 }
 
 function fieldLines(key: string, value: unknown, indent: string): string[] {

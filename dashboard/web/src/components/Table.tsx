@@ -2,7 +2,7 @@
  * A table that draws only the rows in view: 10,000 rows cost as much as 50. Rows have one height; the header stays.
  * On narrow screens a row becomes two lines: the first column, and the columns marked `isSummary`.
  */
-import type { ComponentChildren } from "preact";
+import { Component, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { catalog } from "../app/i18n";
 import { Icon } from "./Icon";
@@ -100,7 +100,9 @@ export function Table<T>(props: TableProps<T>) {
     if (next.first !== first || next.last !== last) setPlace({ scrollTop, height: clientHeight });
   };
   const template = [onSelect ? "2.25rem" : "", ...columns.map((column) => column.width ?? "minmax(6rem, 1fr)")].join(" ");
-  const areAllSelected = rows.length > 0 && rows.every((row) => selected?.has(rowKey(row)));
+  const areAllSelected = rows.length > 0 && (selected?.size ?? 0) >= rows.length && rows.every((row) => selected?.has(rowKey(row)));
+  const current = useRef(props);
+  current.current = props;
 
   return (
     <div ref={viewport} class={`table ${isNarrow ? "narrow" : ""}`} role="table" aria-label={props.label} aria-rowcount={rows.length + 1}
@@ -120,24 +122,51 @@ export function Table<T>(props: TableProps<T>) {
         {rows.slice(first, last).map((row, offset) => {
           const key = rowKey(row);
           return (
-            <div role="row" key={key} class={`table-row ${key === cursor ? "cursor" : ""} ${selected?.has(key) ? "selected" : ""} ${props.rowClass?.(row) ?? ""}`}
-              aria-rowindex={first + offset + 2} style={{ transform: `translateY(${(first + offset) * rowHeight}px)` }}
-              onClick={() => props.onCursor?.(key)} onDblClick={() => props.onOpen?.(row)}>
-              {onSelect && (
-                <div role="cell" class="table-cell select">
-                  <input type="checkbox" aria-label={t("select", { name: props.rowName?.(row) ?? key })} checked={selected?.has(key) ?? false}
-                    onChange={() => onSelect(toggled(selected ?? new Set(), key))} />
-                </div>
-              )}
-              {columns.map((column) => (
-                <div role="cell" key={column.id} class={`table-cell ${column.align === "end" ? "end" : ""} ${column.isSummary ? "summary" : ""}`}>{column.render(row)}</div>
-              ))}
-            </div>
+            <TableRow key={key} row={row} columns={columns} index={first + offset} top={(first + offset) * rowHeight} look={props.rowClass?.(row) ?? ""}
+              isCursor={key === cursor} isSelected={onSelect ? (selected?.has(key) ?? false) : undefined} table={current} />
           );
         })}
       </div>
     </div>
   );
+}
+
+interface TableRowProps<T> {
+  readonly row: T;
+  readonly columns: readonly Column<T>[];
+  readonly index: number;
+  readonly top: number;
+  readonly look: string;
+  readonly isCursor: boolean;
+  /** undefined: rows cannot be selected. */
+  readonly isSelected: boolean | undefined;
+  /** The table as it is when an event comes: its callbacks change more often than the row. */
+  readonly table: { readonly current: TableProps<T> };
+}
+
+/** A row is drawn anew only if something that it shows has changed. */
+class TableRow<T> extends Component<TableRowProps<T>> {
+  override shouldComponentUpdate(next: TableRowProps<T>): boolean {
+    return (Object.keys(next) as (keyof TableRowProps<T>)[]).some((name) => next[name] !== this.props[name]);
+  }
+
+  override render({ row, columns, index, top, look, isCursor, isSelected, table }: TableRowProps<T>) {
+    const key = table.current.rowKey(row);
+    return (
+      <div role="row" class={`table-row ${isCursor ? "cursor" : ""} ${isSelected ? "selected" : ""} ${look}`} aria-rowindex={index + 2} style={{ transform: `translateY(${top}px)` }}
+        onClick={() => table.current.onCursor?.(key)} onDblClick={() => table.current.onOpen?.(row)}>
+        {isSelected !== undefined && (
+          <div role="cell" class="table-cell select">
+            <input type="checkbox" aria-label={t("select", { name: table.current.rowName?.(row) ?? key })} checked={isSelected}
+              onChange={() => table.current.onSelect?.(toggled(table.current.selected ?? new Set(), key))} />
+          </div>
+        )}
+        {columns.map((column) => (
+          <div role="cell" key={column.id} class={`table-cell ${column.align === "end" ? "end" : ""} ${column.isSummary ? "summary" : ""}`}>{column.render(row)}</div>
+        ))}
+      </div>
+    );
+  }
 }
 
 function HeaderCell<T>({ column, sort, onSort }: { column: Column<T>; sort: Sort | undefined; onSort: ((sort: Sort) => void) | undefined }) {

@@ -1,4 +1,6 @@
 /** Tabs that are links: each has an address of its own. */
+import { useEffect, useRef } from "preact/hooks";
+
 export interface Tab {
   readonly id: string;
   readonly label: string;
@@ -7,8 +9,13 @@ export interface Tab {
 }
 
 export function Tabs({ tabs, current, label }: { tabs: readonly Tab[]; current: string; label: string }) {
+  const place = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const tab = place.current?.querySelector<HTMLElement>("[aria-current]");
+    if (place.current && tab) place.current.scrollLeft = tab.offsetLeft - (place.current.clientWidth - tab.clientWidth) / 2;
+  }, [current]);
   return (
-    <nav class="tabs" aria-label={label}>
+    <nav ref={place} class="tabs" aria-label={label}>
       {tabs.map((tab) => (
         <a key={tab.id} href={tab.href} aria-current={tab.id === current ? "page" : undefined}>
           {tab.label}

@@ -207,8 +207,7 @@ function rowKey(entry: LiveRow): string {
 
 function rowClass(entry: LiveRow): string {
   if (entry.isDeleted) return "deleted";
-  if (entry.row.metadata.deletionTimestamp) return "terminating";
-  return entry.changes > 0 ? (entry.changes % 2 ? "changed" : "changed again") : "";
+  return entry.row.metadata.deletionTimestamp ? "terminating" : "";
 }
 
 function targetsOf(rows: LiveRows, keys: ReadonlySet<string>) {

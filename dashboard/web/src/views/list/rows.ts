@@ -13,8 +13,6 @@ export interface LiveRow {
   /** Everything that the search looks at, in lower case. */
   readonly haystack: string;
   readonly isDeleted: boolean;
-  /** Counts changes of the cells while the row is shown. */
-  readonly changes: number;
 }
 
 export interface RowSettings {
@@ -76,7 +74,7 @@ export class LiveRows {
 
   replace(rows: readonly Row[]): void {
     this.all.clear();
-    for (const row of rows) this.all.set(row.key, this.live(row, 0));
+    for (const row of rows) this.all.set(row.key, this.live(row));
     this.arrange();
   }
 
@@ -96,8 +94,7 @@ export class LiveRows {
         continue;
       }
       const before = this.all.get(value.key);
-      const isChanged = before !== undefined && !sameCells(before.row.cells, value.cells);
-      const live = this.live(value, (before?.changes ?? 0) + (isChanged ? 1 : 0));
+      const live = this.live(value);
       this.all.set(value.key, live);
       if (before?.sortKey !== live.sortKey || !this.places.has(value.key) || !this.settings.matches(live)) this.unsettled.add(value.key);
       draw(value.key, live);
@@ -140,8 +137,8 @@ export class LiveRows {
     this.shown = rows;
   }
 
-  private live(row: Row, changes: number): LiveRow {
-    return { row, sortKey: this.settings.sortKeyOf(row), haystack: haystackOf(row), isDeleted: false, changes };
+  private live(row: Row): LiveRow {
+    return { row, sortKey: this.settings.sortKeyOf(row), haystack: haystackOf(row), isDeleted: false };
   }
 
   private readonly compare = (a: LiveRow, b: LiveRow): number => {
@@ -154,10 +151,6 @@ export class LiveRows {
 function haystackOf(row: Row): string {
   const labels = Object.entries(row.metadata.labels ?? {}).map(([name, value]) => `${name}=${value}`);
   return [row.key, ...row.cells.map(String), ...labels].join("\n").toLowerCase();
-}
-
-function sameCells(a: readonly unknown[], b: readonly unknown[]): boolean {
-  return a.length === b.length && a.every((cell, index) => cell === b[index]);
 }
 
 const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400, y: 31_536_000 };
