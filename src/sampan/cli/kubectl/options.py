@@ -19,7 +19,8 @@ from sampan.cli.kubectl.printers import OBJECT_FORMATS, Printer, printer_for
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def _together(*options: Decorator) -> Decorator:
+def together(*options: Decorator) -> Decorator:
+    """Return a decorator that adds several options, in the order of the help text."""
     return lambda command: functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
@@ -41,7 +42,7 @@ def filename_options(action: str, *, has_kustomize: bool = True) -> Decorator:
         options.insert(
             1, click.option("-k", "--kustomize", default="", metavar="DIR", help="Directory with a kustomization.")
         )
-    return _together(*options)
+    return together(*options)
 
 
 def filename_flags(options: Mapping[str, Any]) -> FilenameFlags:
@@ -64,7 +65,7 @@ def all_namespaces_option() -> Decorator:
 
 def output_options(*, formats: tuple[str, ...] = OBJECT_FORMATS) -> Decorator:
     """-o, --template, --allow-missing-template-keys and --show-managed-fields; `printer_of` reads them."""
-    return _together(
+    return together(
         click.option("-o", "--output", default="", metavar="FORMAT", help=f"Output format: {', '.join(formats)}."),
         click.option("--template", default="", metavar="TEMPLATE", help="Template, or its file, for -o go-template."),
         click.option(

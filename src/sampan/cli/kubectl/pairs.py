@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sampan.api import quantity
 from sampan.cli.kubectl.errors import KubectlError
 
 
@@ -37,3 +38,17 @@ def parse_pairs(pairs: Sequence[str], what: str, *, allows_removal: bool) -> tup
     if invalid:
         raise KubectlError(f"invalid {what} format: {', '.join(invalid)}")
     return values, removed
+
+
+def parse_amounts(text: str) -> dict[str, str]:
+    """Parse RESOURCE=AMOUNT,RESOURCE=AMOUNT."""
+    amounts: dict[str, str] = {}
+    for statement in text.split(","):
+        if statement.count("=") != 1:
+            raise KubectlError(f"Invalid argument syntax {statement}, expected <resource>=<value>")
+        resource, _, amount = statement.partition("=")
+        try:
+            amounts[resource] = quantity.canonical(amount)
+        except ValueError as error:
+            raise KubectlError(str(error)) from None
+    return amounts

@@ -18,6 +18,7 @@ from sampan.cli.kubectl.create.policy_rules import (
     parse_resources,
     policy_rules,
     resolver,
+    rule_options,
     unique_verbs,
 )
 from sampan.cli.kubectl.factory import Factory
@@ -68,17 +69,7 @@ def _generate(name: str, _namespace: str, factory: Factory, **flags: Any) -> dic
 
 command = generator_command(
     "clusterrole",
-    click.option(
-        "--verb", multiple=True, type=STRING_SLICE, metavar="VERB,...", help="Verbs that the rules allow; repeatable."
-    ),
-    click.option(
-        "--resource",
-        multiple=True,
-        type=STRING_SLICE,
-        metavar="RESOURCE[.GROUP][/SUBRESOURCE],...",
-        help="Resources of the rules; repeatable.",
-    ),
-    click.option("--resource-name", multiple=True, metavar="NAME", help="Only objects of this name; repeatable."),
+    rule_options(),
     click.option(
         "--non-resource-url", multiple=True, type=STRING_SLICE, metavar="PATH,...", help="URLs of a rule; repeatable."
     ),

@@ -6,15 +6,20 @@ import base64
 from collections.abc import Sequence
 from typing import Any
 
-import click
-
 from sampan.api import names
 from sampan.api.go_compat import gotext
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.create.generated import metadata
 from sampan.cli.kubectl.create.generator import generator_command
-from sampan.cli.kubectl.create.key_sources import add_env_files, add_files, add_literals, hashed_name
-from sampan.cli.kubectl.flag_parser import STRING_SLICE
+from sampan.cli.kubectl.create.key_sources import (
+    add_env_files,
+    add_files,
+    add_literals,
+    append_hash_option,
+    check_sources,
+    source_options,
+    with_hashed_name,
+)
 
 
 def config_map(
@@ -27,8 +32,7 @@ def config_map(
     append_hash: bool = False,
 ) -> dict[str, Any]:
     """Return a ConfigMap. Content that is not UTF-8 becomes binary data."""
-    if from_env_file and (from_file or from_literal):
-        raise CliError("from-env-file cannot be combined with from-file or from-literal")
+    check_sources(from_file, from_literal, from_env_file)
     data: dict[str, str] = {}
     binary: dict[str, str] = {}
 
@@ -49,29 +53,13 @@ def config_map(
     add_env_files(add, from_env_file, what="config")
     value: dict[str, Any] = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata(name, namespace)}
     value |= {field: entries for field, entries in (("data", data), ("binaryData", binary)) if entries}
-    if append_hash:
-        value["metadata"]["name"] = hashed_name(value)
-    return value
+    return with_hashed_name(value) if append_hash else value
 
 
 command = generator_command(
     "configmap",
-    click.option(
-        "--from-file",
-        multiple=True,
-        type=STRING_SLICE,
-        metavar="[KEY=]PATH",
-        help="File, or directory of files, whose content becomes a value; repeatable.",
-    ),
-    click.option("--from-literal", multiple=True, metavar="KEY=VALUE", help="Key and value; repeatable."),
-    click.option(
-        "--from-env-file",
-        multiple=True,
-        type=STRING_SLICE,
-        metavar="FILE",
-        help="File with lines KEY=VALUE; repeatable.",
-    ),
-    click.option("--append-hash", is_flag=True, help="Append a hash of the content to the name."),
+    source_options(),
+    append_hash_option(),
     help="Create a config map from literals, files, directories and env files.",
     failure="failed to create configmap:",
     aliases=("cm",),

@@ -1,4 +1,5 @@
-"""The data of a ConfigMap or Secret: literals, files, directories and env files, and the hash of a generated name."""
+"""The data of a ConfigMap or Secret: literals, files, directories and env files, their flags, and the hash
+of a generated name."""
 
 from __future__ import annotations
 
@@ -8,14 +9,46 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
+
 from sampan.api import names
 from sampan.api.go_compat import gotext
 from sampan.cli.failures import CliError
+from sampan.cli.kubectl.flag_parser import STRING_SLICE
+from sampan.cli.kubectl.options import Decorator, together
 
 Add = Callable[[str, bytes], None]
 """Adds a key with its content to the object; raises CliError for a key that is not valid or exists."""
 
 _CONSONANTS = str.maketrans("013ae", "ghkmt")
+
+
+def source_options() -> Decorator:
+    """--from-file, --from-literal and --from-env-file."""
+    return together(
+        from_file_option("File, or directory of files, whose content becomes a value; repeatable."),
+        click.option("--from-literal", multiple=True, metavar="KEY=VALUE", help="Key and value; repeatable."),
+        click.option(
+            "--from-env-file",
+            multiple=True,
+            type=STRING_SLICE,
+            metavar="FILE",
+            help="File with lines KEY=VALUE; repeatable.",
+        ),
+    )
+
+
+def from_file_option(help: str) -> Decorator:
+    return click.option("--from-file", multiple=True, type=STRING_SLICE, metavar="[KEY=]PATH", help=help)
+
+
+def append_hash_option() -> Decorator:
+    return click.option("--append-hash", is_flag=True, help="Append a hash of the content to the name.")
+
+
+def check_sources(from_file: Sequence[str], from_literal: Sequence[str], from_env_file: Sequence[str]) -> None:
+    if from_env_file and (from_file or from_literal):
+        raise CliError("from-env-file cannot be combined with from-file or from-literal")
 
 
 def add_literals(add: Add, sources: Sequence[str]) -> None:
@@ -67,15 +100,16 @@ def env_file_variables(path: str) -> Iterator[tuple[str, str]]:
         yield key, value if equals else os.environ.get(key, "")
 
 
-def hashed_name(value: dict[str, Any]) -> str:
-    """Return the name with the suffix of --append-hash: a hash of name, kind, type and data."""
+def with_hashed_name(value: dict[str, Any]) -> dict[str, Any]:
+    """Return the object with the suffix of --append-hash in its name: a hash of name, kind, type and data."""
     hashed = {"kind": value["kind"], "name": value["metadata"]["name"], "data": value.get("data") or {}}
     if value["kind"] == "Secret":
         hashed["type"] = value.get("type", "")
     elif value.get("binaryData"):
         hashed["binaryData"] = value["binaryData"]
     digest = hashlib.sha256(gotext.json_text(hashed).encode("utf-8", "surrogateescape")).hexdigest()[:10]
-    return f"{hashed['name']}-{digest.translate(_CONSONANTS)}"
+    name = f"{hashed['name']}-{digest.translate(_CONSONANTS)}"
+    return {**value, "metadata": {**value["metadata"], "name": name}}
 
 
 def _file_source(source: str) -> tuple[str, str]:

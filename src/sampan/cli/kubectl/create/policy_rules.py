@@ -1,4 +1,4 @@
-"""The rules of a Role or ClusterRole from --verb, --resource, --resource-name and --non-resource-url."""
+"""The rules of a Role or ClusterRole, and their flags: --verb, --resource, --resource-name and --non-resource-url."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from sampan.cli.failures import CliError
 from sampan.cli.kubectl.create.generated import RBAC_GROUP
 from sampan.cli.kubectl.errors import PlainError
 from sampan.cli.kubectl.factory import Factory
+from sampan.cli.kubectl.flag_parser import STRING_SLICE
+from sampan.cli.kubectl.options import Decorator, together
 
 Resolve = Callable[[str, str], tuple[str, str]]
 """Returns the plural name and the group that the server has for a resource name and a group ("" for any). Raises
@@ -31,6 +33,27 @@ _SPECIAL_VERBS = {
 }
 """Verbs that only make sense for certain resources, of which the server does not serve all."""
 _RESOURCE_VERBS = frozenset((*_REQUEST_VERBS, *_SPECIAL_VERBS))
+
+
+def rule_options() -> Decorator:
+    """--verb, --resource and --resource-name."""
+    return together(
+        click.option(
+            "--verb",
+            multiple=True,
+            type=STRING_SLICE,
+            metavar="VERB,...",
+            help="Verbs that the rules allow; repeatable.",
+        ),
+        click.option(
+            "--resource",
+            multiple=True,
+            type=STRING_SLICE,
+            metavar="RESOURCE[.GROUP][/SUBRESOURCE],...",
+            help="Resources of the rules; repeatable.",
+        ),
+        click.option("--resource-name", multiple=True, metavar="NAME", help="Only objects of this name; repeatable."),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,16 @@ from typing import Any
 
 import click
 
-from sampan.api import quantity
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.create.generated import metadata
 from sampan.cli.kubectl.create.generator import generator_command
+from sampan.cli.kubectl.pairs import parse_amounts
 
 
 def resource_quota(name: str, namespace: str = "", *, hard: str = "", scopes: str = "") -> dict[str, Any]:
     spec: dict[str, Any] = {}
     if hard:
-        spec["hard"] = _hard_limits(hard)
+        spec["hard"] = parse_amounts(hard)
     if scopes:
         spec["scopes"] = scopes.split(",")
         if "" in spec["scopes"]:
@@ -27,19 +27,6 @@ def resource_quota(name: str, namespace: str = "", *, hard: str = "", scopes: st
         "spec": spec,
         "status": {},
     }
-
-
-def _hard_limits(text: str) -> dict[str, str]:
-    limits: dict[str, str] = {}
-    for statement in text.split(","):
-        if statement.count("=") != 1:
-            raise CliError(f"Invalid argument syntax {statement}, expected <resource>=<value>")
-        resource, _, amount = statement.partition("=")
-        try:
-            limits[resource] = quantity.canonical(amount)
-        except ValueError as error:
-            raise CliError(str(error)) from None
-    return limits
 
 
 command = generator_command(

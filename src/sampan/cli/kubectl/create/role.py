@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import click
-
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.create.generated import RBAC_GROUP, metadata
 from sampan.cli.kubectl.create.generator import generator_command
@@ -16,9 +14,9 @@ from sampan.cli.kubectl.create.policy_rules import (
     parse_resources,
     policy_rules,
     resolver,
+    rule_options,
     unique_verbs,
 )
-from sampan.cli.kubectl.flag_parser import STRING_SLICE
 
 
 def role(
@@ -47,17 +45,7 @@ def role(
 
 command = generator_command(
     "role",
-    click.option(
-        "--verb", multiple=True, type=STRING_SLICE, metavar="VERB,...", help="Verbs that the rules allow; repeatable."
-    ),
-    click.option(
-        "--resource",
-        multiple=True,
-        type=STRING_SLICE,
-        metavar="RESOURCE[.GROUP][/SUBRESOURCE],...",
-        help="Resources of the rules; repeatable.",
-    ),
-    click.option("--resource-name", multiple=True, metavar="NAME", help="Only objects of this name; repeatable."),
+    rule_options(),
     help="Create a role with rules for resources.",
     needs_factory=True,
 )(lambda name, namespace, factory, **flags: role(name, namespace, **flags, resolve=resolver(factory)))

@@ -15,8 +15,17 @@ from sampan.cli.failures import CliError
 from sampan.cli.kubectl.command import KubectlGroup
 from sampan.cli.kubectl.create.generated import metadata
 from sampan.cli.kubectl.create.generator import generator_command
-from sampan.cli.kubectl.create.key_sources import Add, add_env_files, add_files, add_literals, hashed_name
-from sampan.cli.kubectl.flag_parser import STRING_SLICE
+from sampan.cli.kubectl.create.key_sources import (
+    Add,
+    add_env_files,
+    add_files,
+    add_literals,
+    append_hash_option,
+    check_sources,
+    from_file_option,
+    source_options,
+    with_hashed_name,
+)
 
 _DOCKER_CONFIG_KEY = ".dockerconfigjson"
 _DOCKER_HUB = "https://index.docker.io/v1/"
@@ -33,8 +42,7 @@ def generic_secret(
     append_hash: bool = False,
 ) -> dict[str, Any]:
     """Return a Secret with data from literals, files, directories and env files."""
-    if from_env_file and (from_file or from_literal):
-        raise CliError("from-env-file cannot be combined with from-file or from-literal")
+    check_sources(from_file, from_literal, from_env_file)
     data: dict[str, bytes] = {}
     add = _adder(data)
     add_literals(add, from_literal)
@@ -85,9 +93,7 @@ def _secret(name: str, namespace: str, type: str, data: dict[str, bytes], append
         value["data"] = {key: base64.b64encode(content).decode() for key, content in data.items()}
     if type:
         value["type"] = type
-    if append_hash:
-        value["metadata"]["name"] = hashed_name(value)
-    return value
+    return with_hashed_name(value) if append_hash else value
 
 
 def _adder(data: dict[str, bytes]) -> Add:
@@ -138,26 +144,10 @@ def _check_key_pair(certificate_pem: bytes, key_pem: bytes) -> None:
         raise CliError("tls: private key does not match public key")
 
 
-_append_hash = click.option("--append-hash", is_flag=True, help="Append a hash of the content to the name.")
-
 _generic = generator_command(
     "generic",
-    click.option(
-        "--from-file",
-        multiple=True,
-        type=STRING_SLICE,
-        metavar="[KEY=]PATH",
-        help="File, or directory of files, whose content becomes a value; repeatable.",
-    ),
-    click.option("--from-literal", multiple=True, metavar="KEY=VALUE", help="Key and value; repeatable."),
-    click.option(
-        "--from-env-file",
-        multiple=True,
-        type=STRING_SLICE,
-        metavar="FILE",
-        help="File with lines KEY=VALUE; repeatable.",
-    ),
-    click.option("--append-hash", is_flag=True, help="Append a hash of the content to the name."),
+    source_options(),
+    append_hash_option(),
     click.option("--type", default="", help="Type of the secret."),
     help="Create a secret from literals, files, directories and env files.",
     failure="failed to create secret",
@@ -167,7 +157,7 @@ _tls = generator_command(
     "tls",
     click.option("--cert", default="", metavar="FILE", help="Certificate in PEM format."),
     click.option("--key", default="", metavar="FILE", help="Private key of the certificate."),
-    _append_hash,
+    append_hash_option(),
     help="Create a secret with a certificate and its private key.",
     failure="failed to create secret",
 )(tls_secret)
@@ -178,14 +168,8 @@ _docker_registry = generator_command(
     click.option("--docker-password", default="", metavar="TEXT", help="Password for the registry."),
     click.option("--docker-email", default="", metavar="ADDRESS", help="Email address for the registry."),
     click.option("--docker-server", default=_DOCKER_HUB, metavar="URL", help="Address of the registry."),
-    click.option(
-        "--from-file",
-        multiple=True,
-        type=STRING_SLICE,
-        metavar="[KEY=]PATH",
-        help="Docker configuration file with credentials.",
-    ),
-    _append_hash,
+    from_file_option("Docker configuration file with credentials."),
+    append_hash_option(),
     help="Create a secret with credentials of an image registry.",
     failure="failed to create secret",
 )(docker_registry_secret)

@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
-from sampan.api import quantity
 from sampan.cli.kubectl.command import KubectlCommand
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
 from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.object_writer import ObjectWriter, ResultPrinter, record_change, record_option
+from sampan.cli.kubectl.object_writer import ResultPrinter, record_change, record_option
 from sampan.cli.kubectl.options import dry_run_of
+from sampan.cli.kubectl.pairs import parse_amounts
 from sampan.cli.kubectl.pod_template import apply_changes, check_local, containers_of, pod_spec_of
-from sampan.cli.kubectl.set import selected_objects, set_options
+from sampan.cli.kubectl.set import check_all_and_selector, selected_objects, set_options
 from sampan.cli.kubectl.targets import ResourceInfo
 
 
@@ -29,8 +29,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     dry_run, printer = dry_run_of(options), ResultPrinter(options)
     infos = selected_objects(factory, words, options)
     check_local(options, dry_run)
-    if options["selects_all"] and options["selector"]:
-        raise KubectlError("cannot set --all and --selector at the same time")
+    check_all_and_selector(options)
     if not (options["limits"] or options["requests"]):
         raise KubectlError("you must specify an update to requests or limits (in the form of --requests/--limits)")
     amounts = {name: parse_amounts(options[name]) for name in ("limits", "requests") if options[name]}
@@ -49,25 +48,10 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     apply_changes(
         infos,
         change,
-        writer=ObjectWriter(session=factory.session, field_manager=options["field_manager"], dry_run=dry_run),
+        factory=factory,
+        options=options,
         printer=printer,
         operation="resource requirements updated",
         failure="failed to patch resources update to pod template",
-        is_local=options["local"] or dry_run == "client",
         errors=errors,
     )
-    errors.raise_any()
-
-
-def parse_amounts(text: str) -> dict[str, str]:
-    """Parse RESOURCE=AMOUNT,RESOURCE=AMOUNT."""
-    amounts: dict[str, str] = {}
-    for statement in text.split(","):
-        if statement.count("=") != 1:
-            raise KubectlError(f"Invalid argument syntax {statement}, expected <resource>=<value>")
-        resource, _, amount = statement.partition("=")
-        try:
-            amounts[resource] = quantity.canonical(amount)
-        except ValueError as error:
-            raise KubectlError(str(error)) from None
-    return amounts
