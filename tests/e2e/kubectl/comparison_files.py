@@ -1,85 +1,67 @@
 """Files that the lines of the comparison with kubectl use."""
 
+
+def _config_map(data: str, name: str = "name: cm") -> str:
+    return f"""\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  {name}
+  labels: {{app: web}}
+data: {data}
+"""
+
+
+def _pod(image: str, container: str = "c") -> str:
+    return f"""\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: pod
+  labels: {{app: web}}
+spec:
+  containers:
+  - name: {container}
+    image: {image}
+"""
+
+
+def _deployment(replicas: int, image: str) -> str:
+    return f"""\
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: dep
+  labels: {{app: dep}}
+spec:
+  replicas: {replicas}
+  selector: {{matchLabels: {{app: dep}}}}
+  template:
+    metadata: {{labels: {{app: dep}}}}
+    spec:
+      containers:
+      - name: c
+        image: {image}
+        ports: [{{containerPort: 80}}]
+"""
+
+
+def _secret(data: str) -> str:
+    return f"""\
+apiVersion: v1
+kind: Secret
+metadata: {{name: sec}}
+data: {data}
+"""
+
+
 FILES = {
-    "cm.yaml": """\
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: cm
-  labels: {app: web}
-data: {a: b}
-""",
-    "cm2.yaml": """\
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: cm
-  labels: {app: web}
-data: {a: c, d: e}
-""",
-    "pod.yaml": """\
-apiVersion: v1
-kind: Pod
-metadata:
-  name: pod
-  labels: {app: web}
-spec:
-  containers:
-  - name: c
-    image: nginx
-""",
-    "dep.yaml": """\
-apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: dep
-  labels: {app: dep}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: dep}}
-  template:
-    metadata: {labels: {app: dep}}
-    spec:
-      containers:
-      - name: c
-        image: nginx:1
-        ports: [{containerPort: 80}]
-""",
-    "dep2.yaml": """\
-apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: dep
-  labels: {app: dep}
-spec:
-  replicas: 3
-  selector: {matchLabels: {app: dep}}
-  template:
-    metadata: {labels: {app: dep}}
-    spec:
-      containers:
-      - name: c
-        image: nginx:2
-        ports: [{containerPort: 80}]
-""",
-    "two.yaml": """\
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: cm
-  labels: {app: web}
-data: {a: b}
----
-apiVersion: v1
-kind: Pod
-metadata:
-  name: pod
-  labels: {app: web}
-spec:
-  containers:
-  - name: c
-    image: nginx
-""",
+    "cm.yaml": _config_map("{a: b}"),
+    "cm2.yaml": _config_map("{a: c, d: e}"),
+    "pod.yaml": _pod("nginx"),
+    "dep.yaml": _deployment(2, "nginx:1"),
+    "dep2.yaml": _deployment(3, "nginx:2"),
+    "two.yaml": _config_map("{a: b}") + "---\n" + _pod("nginx"),
     "bad.yaml": """\
 apiVersion: v1
 kind: Foo
@@ -96,18 +78,8 @@ B=2
     "file.txt": """\
 hello
 """,
-    "secret.yaml": """\
-apiVersion: v1
-kind: Secret
-metadata: {name: sec}
-data: {a: Yg==}
-""",
-    "secret2.yaml": """\
-apiVersion: v1
-kind: Secret
-metadata: {name: sec}
-data: {a: Yw==}
-""",
+    "secret.yaml": _secret("{a: Yg==}"),
+    "secret2.yaml": _secret("{a: Yw==}"),
     "unknown.yaml": """\
 apiVersion: v1
 kind: ConfigMap
@@ -115,47 +87,10 @@ metadata: {name: cmx}
 data: {a: b}
 foo: bar
 """,
-    "podbad.yaml": """\
-apiVersion: v1
-kind: Pod
-metadata:
-  name: pod
-  labels: {app: web}
-spec:
-  containers:
-  - name: c
-    image: ''
-""",
-    "pod2.yaml": """\
-apiVersion: v1
-kind: Pod
-metadata:
-  name: pod
-  labels: {app: web}
-spec:
-  containers:
-  - name: c
-    image: nginx:2
-""",
-    "podname.yaml": """\
-apiVersion: v1
-kind: Pod
-metadata:
-  name: pod
-  labels: {app: web}
-spec:
-  containers:
-  - name: d
-    image: nginx
-""",
-    "gen.yaml": """\
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  generateName: gen-
-  labels: {app: web}
-data: {a: b}
-""",
+    "podbad.yaml": _pod("''"),
+    "pod2.yaml": _pod("nginx:2"),
+    "podname.yaml": _pod("nginx", container="d"),
+    "gen.yaml": _config_map("{a: b}", name="generateName: gen-"),
     "rc.yaml": """\
 apiVersion: v1
 kind: ReplicationController

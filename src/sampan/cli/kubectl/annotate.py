@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -12,13 +12,14 @@ from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
 from sampan.cli.kubectl.factory import Factory
 from sampan.cli.kubectl.metadata_change import (
     changed_value,
+    check_selection,
     metadata_options,
     print_entries,
     selected_infos,
     send_change,
 )
 from sampan.cli.kubectl.object_writer import CHANGE_CAUSE, ObjectWriter, ResultPrinter
-from sampan.cli.kubectl.options import dry_run_of, filename_flags
+from sampan.cli.kubectl.options import dry_run_of
 from sampan.cli.kubectl.pairs import parse_pairs, split_pairs
 
 
@@ -36,7 +37,8 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     dry_run, printer = dry_run_of(options), ResultPrinter(options)
     resources, pairs = split_pairs(words, "annotation")
     added, removed = parse_pairs(pairs, "annotation", allows_removal=True)
-    _check_flags(resources, added, removed, options, dry_run)
+    check_selection(resources, options, dry_run, example="rsrc")
+    _check_change(added, removed, options)
     errors = ErrorAggregate()
     infos, is_single = selected_infos(factory, resources, options, errors)
     is_local = dry_run == "client" or options["local"] or options["lists"]
@@ -55,28 +57,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     errors.raise_any()
 
 
-def _check_flags(
-    resources: Sequence[str],
-    added: dict[str, str],
-    removed: Sequence[str],
-    options: dict[str, Any],
-    dry_run: str,
-) -> None:
-    if options["lists"] and options["output"]:
-        raise KubectlError("--list and --output may not be specified together")
-    for name in ("selector", "field_selector"):
-        if options["selects_all"] and options[name]:
-            raise KubectlError(f"cannot set --all and --{name.replace('_', '-')} at the same time")
-    files = filename_flags(options)
-    if not options["local"]:
-        if not (resources or files):
-            raise KubectlError("one or more resources must be specified as <resource> <name> or <resource>/<name>")
-    elif dry_run == "server":
-        raise KubectlError("cannot specify --local and --dry-run=server - did you mean --dry-run=client?")
-    elif resources:
-        raise KubectlError("can only use local files by -f rsrc.yaml or --filename=rsrc.json when --local=true is set")
-    elif not files:
-        raise KubectlError("one or more files must be specified as -f rsrc.yaml or --filename=rsrc.json")
+def _check_change(added: Mapping[str, str], removed: Sequence[str], options: Mapping[str, Any]) -> None:
     if not (added or removed or options["lists"]):
         raise KubectlError("at least one annotation update is required")
     if both := [key for key in removed if key in added]:

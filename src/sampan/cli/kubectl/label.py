@@ -14,13 +14,14 @@ from sampan.cli.kubectl.factory import Factory
 from sampan.cli.kubectl.flag_parser import quoted
 from sampan.cli.kubectl.metadata_change import (
     changed_value,
+    check_selection,
     metadata_options,
     print_entries,
     selected_infos,
     send_change,
 )
 from sampan.cli.kubectl.object_writer import ObjectWriter, ResultPrinter
-from sampan.cli.kubectl.options import dry_run_of, filename_flags
+from sampan.cli.kubectl.options import dry_run_of
 from sampan.cli.kubectl.pairs import split_pairs
 
 
@@ -38,7 +39,9 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     dry_run = dry_run_of(options)
     resources, pairs = split_pairs(words, "label")
     added, removed = parse_labels(pairs)
-    _check_flags(resources, bool(added or removed), options, dry_run)
+    check_selection(resources, options, dry_run, example="pod")
+    if not (added or removed or options["lists"]):
+        raise KubectlError("at least one label update is required")
     printer = ResultPrinter(options)
     errors = ErrorAggregate()
     infos, is_single = selected_infos(factory, resources, options, errors)
@@ -60,28 +63,6 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
             else:
                 printer.print(value, operation)
     errors.raise_any()
-
-
-def _check_flags(resources: Sequence[str], has_change: bool, options: dict[str, Any], dry_run: str) -> None:
-    if options["lists"] and options["output"]:
-        raise KubectlError("--list and --output may not be specified together")
-    for name in ("selector", "field_selector"):
-        if options["selects_all"] and options[name]:
-            raise KubectlError(f"cannot set --all and --{name.replace('_', '-')} at the same time")
-    files = filename_flags(options)
-    if options["local"]:
-        if dry_run == "server":
-            raise KubectlError("cannot specify --local and --dry-run=server - did you mean --dry-run=client?")
-        if resources:
-            raise KubectlError(
-                "can only use local files by -f pod.yaml or --filename=pod.json when --local=true is set"
-            )
-        if not files:
-            raise KubectlError("one or more files must be specified as -f pod.yaml or --filename=pod.json")
-    elif not (resources or files):
-        raise KubectlError("one or more resources must be specified as <resource> <name> or <resource>/<name>")
-    if not (has_change or options["lists"]):
-        raise KubectlError("at least one label update is required")
 
 
 def parse_labels(pairs: Sequence[str]) -> tuple[dict[str, str], list[str]]:

@@ -20,13 +20,15 @@ from sampan.cli.kubectl.options import (
     filename_options,
     output_options,
     selector_option,
+    together,
 )
+from sampan.cli.kubectl.pod_template import check_local
 from sampan.cli.kubectl.targets import ResourceInfo
 
 
 def metadata_options(what: str, field_manager: str) -> Decorator:
     """The flags of `kubectl label` and `kubectl annotate`. `what` is label or annotation."""
-    options = (
+    return together(
         click.argument("words", nargs=-1),
         record_option(),
         output_options(),
@@ -45,12 +47,26 @@ def metadata_options(what: str, field_manager: str) -> Decorator:
         selector_option(),
     )
 
-    def decorate(command: Any) -> Any:
-        for option in reversed(options):
-            command = option(command)
-        return command
 
-    return decorate
+def check_selection(resources: Sequence[str], options: Mapping[str, Any], dry_run: str, *, example: str) -> None:
+    """Raise KubectlError for flags that contradict each other, and if nothing is selected. `example` is the name of
+    the file in the messages."""
+    if options["lists"] and options["output"]:
+        raise KubectlError("--list and --output may not be specified together")
+    for name in ("selector", "field_selector"):
+        if options["selects_all"] and options[name]:
+            raise KubectlError(f"cannot set --all and --{name.replace('_', '-')} at the same time")
+    files = filename_flags(options)
+    if not options["local"]:
+        if not (resources or files):
+            raise KubectlError("one or more resources must be specified as <resource> <name> or <resource>/<name>")
+        return
+    check_local(options, dry_run)
+    examples = f"-f {example}.yaml or --filename={example}.json"
+    if resources:
+        raise KubectlError(f"can only use local files by {examples} when --local=true is set")
+    if not files:
+        raise KubectlError(f"one or more files must be specified as {examples}")
 
 
 def selected_infos(

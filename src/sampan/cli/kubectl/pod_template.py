@@ -11,7 +11,9 @@ import click
 
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
+from sampan.cli.kubectl.factory import Factory
 from sampan.cli.kubectl.object_writer import STRATEGIC, ObjectWriter, ResultPrinter
+from sampan.cli.kubectl.options import dry_run_of
 from sampan.cli.kubectl.patch_metadata import strategic_patch
 from sampan.cli.kubectl.session import ServerError
 from sampan.cli.kubectl.targets import ResourceInfo
@@ -96,18 +98,23 @@ def apply_changes(
     infos: list[ResourceInfo],
     change: Change,
     *,
-    writer: ObjectWriter,
+    factory: Factory,
+    options: Mapping[str, Any],
     printer: ResultPrinter,
     operation: str,
     failure: str,
-    is_local: bool,
-    errors: ErrorAggregate,
+    errors: ErrorAggregate | None = None,
     sends_empty: bool = False,
 ) -> None:
-    """Change each object and report it. Objects that a change leaves as they are, are not mentioned.
+    """Change each object as --local and --dry-run say, and report it. Objects that a change leaves as they are, are
+    not mentioned. At the end, raise what went wrong, together with the `errors` of the caller.
 
-    `failure` precedes the message of a failed request. Errors are added to `errors`.
+    `failure` precedes the message of a failed request.
     """
+    errors = errors if errors is not None else ErrorAggregate()
+    dry_run = dry_run_of(options)
+    is_local = options["local"] or dry_run == "client"
+    writer = ObjectWriter(session=factory.session, field_manager=options["field_manager"], dry_run=dry_run)
     for info, value, patch in computed_patches(infos, change):
         if isinstance(patch, CliError):
             errors.add(ObjectChangeError(info, patch))
@@ -123,6 +130,7 @@ def apply_changes(
             errors.add(KubectlError(f"{failure} {error.error.message}"))
             continue
         printer.print(value, operation)
+    errors.raise_any()
 
 
 def warn(text: str) -> None:

@@ -43,12 +43,13 @@ def items(obj: Value, *names: str) -> list[Any]:
     return list(part(obj, *names) or ())
 
 
-def heading(obj: Value, *, has_namespace: bool = True) -> Lines:
-    """Yield name, namespace, labels and annotations."""
+def heading(obj: Value, *own_lines: str, has_namespace: bool = True) -> Lines:
+    """Yield name, namespace, the lines that only this kind has, labels and annotations."""
     metadata = meta(obj)
     yield f"Name:\t{metadata.get('name', '')}"
     if has_namespace:
         yield f"Namespace:\t{metadata.get('namespace', '')}"
+    yield from own_lines
     yield from label_lines("Labels", metadata.get("labels"))
     yield from annotation_lines("Annotations", metadata.get("annotations"))
 

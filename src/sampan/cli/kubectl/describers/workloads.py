@@ -13,7 +13,6 @@ from sampan.cli.kubectl.describers.layout import (
     UNSET,
     Lines,
     Value,
-    annotation_lines,
     conditions,
     controlled_by,
     controller_of,
@@ -40,27 +39,28 @@ _HASH = "pod-template-hash"
 def describe_replication_controller(obj: Value, view: ClusterView) -> Lines:
     spec = part(obj, "spec")
     selector = spec.get("selector") or {}
-    yield f"Name:\t{meta(obj).get('name')}"
-    yield f"Namespace:\t{meta(obj).get('namespace')}"
-    yield f"Selector:\t{formatted_labels(selector)}"
-    yield from label_lines("Labels", meta(obj).get("labels"))
-    yield from annotation_lines("Annotations", meta(obj).get("annotations"))
-    yield f"Replicas:\t{part(obj, 'status').get('replicas', 0)} current / {spec.get('replicas', 0)} desired"
+    yield from heading(obj, f"Selector:\t{formatted_labels(selector)}")
+    yield _replicas(obj)
     yield f"Pods Status:\t{view.phases(obj, selector_text({'matchLabels': selector}))}"
     yield from pod_template(spec.get("template"))
     yield from conditions(obj)
     yield from view.events(obj, kind="ReplicationController")
 
 
+def _creation_time(obj: Value) -> str:
+    return f"CreationTimestamp:\t{time_text(meta(obj).get('creationTimestamp'))}"
+
+
+def _replicas(obj: Value) -> str:
+    current, desired = part(obj, "status").get("replicas", 0), part(obj, "spec").get("replicas", 0)
+    return f"Replicas:\t{current} current / {desired} desired"
+
+
 def describe_replica_set(obj: Value, view: ClusterView) -> Lines:
     spec = part(obj, "spec")
-    yield f"Name:\t{meta(obj).get('name')}"
-    yield f"Namespace:\t{meta(obj).get('namespace')}"
-    yield f"Selector:\t{selector_or_none(spec.get('selector'))}"
-    yield from label_lines("Labels", meta(obj).get("labels"))
-    yield from annotation_lines("Annotations", meta(obj).get("annotations"))
+    yield from heading(obj, f"Selector:\t{selector_or_none(spec.get('selector'))}")
     yield from controlled_by(obj)
-    yield f"Replicas:\t{part(obj, 'status').get('replicas', 0)} current / {spec.get('replicas', 0)} desired"
+    yield _replicas(obj)
     try:
         pods = view.phases(obj, selector_text(spec.get("selector")))
     except ServerError as error:
@@ -73,11 +73,7 @@ def describe_replica_set(obj: Value, view: ClusterView) -> Lines:
 
 def describe_deployment(obj: Value, view: ClusterView) -> Lines:
     spec, status = part(obj, "spec"), part(obj, "status")
-    yield f"Name:\t{meta(obj).get('name')}"
-    yield f"Namespace:\t{meta(obj).get('namespace')}"
-    yield f"CreationTimestamp:\t{time_text(meta(obj).get('creationTimestamp'))}"
-    yield from label_lines("Labels", meta(obj).get("labels"))
-    yield from annotation_lines("Annotations", meta(obj).get("annotations"))
+    yield from heading(obj, _creation_time(obj))
     yield f"Selector:\t{selector_text(spec.get('selector'))}"
     yield (
         f"Replicas:\t{spec.get('replicas', 0)} desired | {status.get('updatedReplicas', 0)} updated | "
@@ -135,12 +131,7 @@ def _replica_set_texts(replica_sets: list[Value]) -> str:
 def describe_stateful_set(obj: Value, view: ClusterView) -> Lines:
     spec, status = part(obj, "spec"), part(obj, "status")
     strategy = part(spec, "updateStrategy")
-    yield f"Name:\t{meta(obj).get('name')}"
-    yield f"Namespace:\t{meta(obj).get('namespace')}"
-    yield f"CreationTimestamp:\t{time_text(meta(obj).get('creationTimestamp'))}"
-    yield f"Selector:\t{selector_text(spec.get('selector'))}"
-    yield from label_lines("Labels", meta(obj).get("labels"))
-    yield from annotation_lines("Annotations", meta(obj).get("annotations"))
+    yield from heading(obj, _creation_time(obj), f"Selector:\t{selector_text(spec.get('selector'))}")
     yield f"Replicas:\t{spec.get('replicas', 0)} desired | {status.get('replicas', 0)} total"
     yield f"Update Strategy:\t{strategy.get('type', '')}"
     rolling = part(strategy, "rollingUpdate")
@@ -171,12 +162,11 @@ def _claim_templates(templates: list[Value]) -> Lines:
 
 def describe_daemon_set(obj: Value, view: ClusterView) -> Lines:
     spec, status = part(obj, "spec"), part(obj, "status")
-    yield f"Name:\t{meta(obj).get('name')}"
-    yield f"Namespace:\t{meta(obj).get('namespace')}"
-    yield f"Selector:\t{selector_text(spec.get('selector'))}"
-    yield f"Node-Selector:\t{formatted_labels(part(spec, 'template', 'spec').get('nodeSelector'))}"
-    yield from label_lines("Labels", meta(obj).get("labels"))
-    yield from annotation_lines("Annotations", meta(obj).get("annotations"))
+    yield from heading(
+        obj,
+        f"Selector:\t{selector_text(spec.get('selector'))}",
+        f"Node-Selector:\t{formatted_labels(part(spec, 'template', 'spec').get('nodeSelector'))}",
+    )
     yield f"Desired Number of Nodes Scheduled: {status.get('desiredNumberScheduled', 0)}"
     yield f"Current Number of Nodes Scheduled: {status.get('currentNumberScheduled', 0)}"
     yield f"Number of Nodes Scheduled with Up-to-date Pods: {status.get('updatedNumberScheduled', 0)}"
@@ -189,11 +179,7 @@ def describe_daemon_set(obj: Value, view: ClusterView) -> Lines:
 
 def describe_job(obj: Value, view: ClusterView) -> Lines:
     spec, status = part(obj, "spec"), part(obj, "status")
-    yield f"Name:\t{meta(obj).get('name')}"
-    yield f"Namespace:\t{meta(obj).get('namespace')}"
-    yield f"Selector:\t{selector_text(spec.get('selector'))}"
-    yield from label_lines("Labels", meta(obj).get("labels"))
-    yield from annotation_lines("Annotations", meta(obj).get("annotations"))
+    yield from heading(obj, f"Selector:\t{selector_text(spec.get('selector'))}")
     yield from controlled_by(obj)
     if spec.get("parallelism") is not None:
         yield f"Parallelism:\t{spec['parallelism']}"
@@ -281,7 +267,7 @@ def describe_autoscaler(obj: Value, view: ClusterView) -> Lines:
     spec, status = part(obj, "spec"), part(obj, "status")
     target = part(spec, "scaleTargetRef")
     yield from heading(obj)
-    yield f"CreationTimestamp:\t{time_text(meta(obj).get('creationTimestamp'))}"
+    yield _creation_time(obj)
     yield f"Reference:\t{target.get('kind')}/{target.get('name')}"
     yield "Metrics:\t( current / target )"
     current = items(status, "currentMetrics")

@@ -11,7 +11,7 @@ import click
 from sampan.cli.kubectl.command import KubectlGroup
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
 from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.options import Decorator, filename_flags, filename_options, selector_option
+from sampan.cli.kubectl.options import Decorator, filename_flags, filename_options, selector_option, together
 from sampan.cli.kubectl.targets import ResourceBuilder
 
 COMMANDS = ("history", "pause", "restart", "resume", "status", "undo")
@@ -33,18 +33,7 @@ command = RolloutGroup("rollout", help="Follow and control the rollouts of deplo
 
 def rollout_options() -> Decorator:
     """The words, -f, -k, -R and -l of all commands of this group."""
-    options: tuple[Decorator, ...] = (
-        click.argument("words", nargs=-1),
-        filename_options("to work on"),
-        selector_option(),
-    )
-
-    def decorate(command: Any) -> Any:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
+    return together(click.argument("words", nargs=-1), filename_options("to work on"), selector_option())
 
 
 def rollout_builder(factory: Factory, words: Sequence[str], options: Mapping[str, Any]) -> ResourceBuilder:

@@ -19,6 +19,7 @@ from sampan.cli.kubectl.options import (
     filename_options,
     output_options,
     selector_option,
+    together,
 )
 from sampan.cli.kubectl.targets import ResourceInfo
 
@@ -66,13 +67,12 @@ def set_options(*, has_selector: bool = True) -> Decorator:
     ]
     if has_selector:
         options.append(selector_option())
+    return together(*options)
 
-    def decorate(command: Any) -> Any:
-        for option in reversed(options):
-            command = option(command)
-        return command
 
-    return decorate
+def check_all_and_selector(options: Mapping[str, Any]) -> None:
+    if options["selects_all"] and options["selector"]:
+        raise KubectlError("cannot set --all and --selector at the same time")
 
 
 def selected_objects(factory: Factory, words: Sequence[str], options: Mapping[str, Any]) -> list[ResourceInfo]:

@@ -12,21 +12,20 @@ import click
 from sampan.api import names
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.command import KubectlCommand
-from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
+from sampan.cli.kubectl.errors import KubectlError
 from sampan.cli.kubectl.factory import Factory
 from sampan.cli.kubectl.flag_parser import STRING_SLICE, quoted
-from sampan.cli.kubectl.object_writer import STRATEGIC, ObjectWriter, ResultPrinter
+from sampan.cli.kubectl.object_writer import ResultPrinter
 from sampan.cli.kubectl.options import dry_run_of, filename_flags
 from sampan.cli.kubectl.pod_template import (
-    ObjectChangeError,
+    apply_changes,
     check_local,
     computed_patches,
     containers_of,
     pod_spec_of,
     warn,
 )
-from sampan.cli.kubectl.session import ServerError
-from sampan.cli.kubectl.set import selected_objects, set_options
+from sampan.cli.kubectl.set import check_all_and_selector, selected_objects, set_options
 from sampan.cli.kubectl.set.env_references import EnvReferences, reference_text
 from sampan.cli.kubectl.targets import ResourceInfo
 
@@ -54,8 +53,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
       sampan kubectl set env deployment/web --from=configmap/settings
       sampan kubectl set env deployment/web --list
     """
-    if options["selects_all"] and options["selector"]:
-        raise KubectlError("cannot set --all and --selector at the same time")
+    check_all_and_selector(options)
     resources, texts = _split_words(words)
     dry_run, printer = dry_run_of(options), ResultPrinter(options)
     check_local(options, dry_run)
@@ -65,9 +63,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
         added += _imported(factory, options)
     added = [{**variable, "name": options["prefix"] + variable["name"]} for variable in added]
     infos = selected_objects(factory, () if options["local"] else resources, options)
-    writer = ObjectWriter(session=factory.session, field_manager=options["field_manager"], dry_run=dry_run)
     references = EnvReferences(factory)
-    errors = ErrorAggregate()
 
     def change(value: dict[str, Any], info: ResourceInfo) -> None:
         containers = containers_of(pod_spec_of(value, info), options["containers"])
@@ -86,24 +82,19 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
         if not is_resolved:
             raise CliError("failed to retrieve valueFrom references")
 
-    for info, value, patch in computed_patches(infos, change):
-        if options["lists"]:
-            continue
-        if isinstance(patch, CliError):
-            errors.add(ObjectChangeError(info, patch))
-        elif not patch:
-            continue
-        elif options["local"] or dry_run == "client":
-            printer.print(value, "env updated")
-        else:
-            try:
-                value = writer.patch(info, patch, STRATEGIC)
-            except ServerError as error:
-                text = f"failed to patch env update to pod template: {error.error.message}"
-                errors.add(KubectlError(text))
-                continue
-            printer.print(value, "env updated")
-    errors.raise_any()
+    if options["lists"]:
+        for _ in computed_patches(infos, change):
+            pass
+        return
+    apply_changes(
+        infos,
+        change,
+        factory=factory,
+        options=options,
+        printer=printer,
+        operation="env updated",
+        failure="failed to patch env update to pod template:",
+    )
 
 
 def _split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -9,11 +9,11 @@ import click
 from sampan.cli.kubectl.command import KubectlCommand
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
 from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.object_writer import ObjectWriter, ResultPrinter, record_change, record_option
+from sampan.cli.kubectl.object_writer import ResultPrinter, record_change, record_option
 from sampan.cli.kubectl.options import dry_run_of, filename_flags
 from sampan.cli.kubectl.pairs import parse_pairs, split_pairs
-from sampan.cli.kubectl.pod_template import apply_changes, pod_spec_of
-from sampan.cli.kubectl.set import selected_objects, set_options
+from sampan.cli.kubectl.pod_template import apply_changes, check_local, pod_spec_of
+from sampan.cli.kubectl.set import check_all_and_selector, selected_objects, set_options
 from sampan.cli.kubectl.targets import ResourceInfo
 
 
@@ -50,20 +50,19 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     apply_changes(
         infos,
         change,
-        writer=ObjectWriter(session=factory.session, field_manager=options["field_manager"], dry_run=dry_run),
+        factory=factory,
+        options=options,
         printer=printer,
         operation="image updated",
         failure="failed to patch image update to pod template:",
-        is_local=options["local"] or dry_run == "client",
         errors=errors,
     )
-    errors.raise_any()
 
 
 def _check_flags(resources: list[str], images: dict[str, str], options: dict[str, Any], dry_run: str) -> None:
     errors = ErrorAggregate()
-    if options["selects_all"] and options["selector"]:
-        errors.add(KubectlError("cannot set --all and --selector at the same time"))
+    with errors.collect():
+        check_all_and_selector(options)
     if not (resources or filename_flags(options)):
         errors.add(KubectlError("one or more resources must be specified as <resource> <name> or <resource>/<name>"))
     if not images:
@@ -71,7 +70,6 @@ def _check_flags(resources: list[str], images: dict[str, str], options: dict[str
     elif len(images) > 1 and "*" in images:
         text = "all containers are already specified by *, but saw more than one container_name=container_image pairs"
         errors.add(KubectlError(text))
-    if options["local"] and dry_run == "server":
-        text = "cannot specify --local and --dry-run=server - did you mean --dry-run=client?"
-        errors.add(KubectlError(text))
+    with errors.collect():
+        check_local(options, dry_run)
     errors.raise_any()

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from sampan.cli.kubectl.command import KubectlCommand
-from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
+from sampan.cli.kubectl.errors import KubectlError
 from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.object_writer import ObjectWriter, ResultPrinter, record_change, record_option
+from sampan.cli.kubectl.object_writer import ResultPrinter, record_change, record_option
 from sampan.cli.kubectl.options import dry_run_of
 from sampan.cli.kubectl.pod_template import apply_changes, check_local, pod_spec_of
 from sampan.cli.kubectl.set import selected_objects, set_options
@@ -22,8 +22,7 @@ from sampan.cli.kubectl.targets import ResourceInfo
 @click.pass_obj
 def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
     """Change the service account of a workload's pods. The last word is its name."""
-    dry_run = dry_run_of(options)
-    check_local(options, dry_run)
+    check_local(options, dry_run_of(options))
     printer = ResultPrinter(options)
     if not words:
         raise KubectlError("serviceaccount is required")
@@ -34,16 +33,13 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
         pod_spec["serviceAccountName"] = name
         record_change(value, options)
 
-    errors = ErrorAggregate()
     apply_changes(
         selected_objects(factory, () if options["local"] else resources, options),
         change,
-        writer=ObjectWriter(session=factory.session, field_manager=options["field_manager"], dry_run=dry_run),
+        factory=factory,
+        options=options,
         printer=printer,
         operation="serviceaccount updated",
         failure="failed to patch ServiceAccountName",
-        is_local=options["local"] or dry_run == "client",
-        errors=errors,
         sends_empty=True,
     )
-    errors.raise_any()

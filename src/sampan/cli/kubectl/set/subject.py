@@ -10,12 +10,12 @@ import click
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.command import KubectlCommand
 from sampan.cli.kubectl.create.generated import subjects
-from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
+from sampan.cli.kubectl.errors import KubectlError
 from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.object_writer import ObjectWriter, ResultPrinter
+from sampan.cli.kubectl.object_writer import ResultPrinter
 from sampan.cli.kubectl.options import dry_run_of
 from sampan.cli.kubectl.pod_template import apply_changes, check_local
-from sampan.cli.kubectl.set import selected_objects, set_options
+from sampan.cli.kubectl.set import check_all_and_selector, selected_objects, set_options
 from sampan.cli.kubectl.targets import ResourceInfo
 
 
@@ -30,8 +30,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     dry_run, printer = dry_run_of(options), ResultPrinter(options)
     infos = selected_objects(factory, words, options)
     check_local(options, dry_run)
-    if options["selects_all"] and options["selector"]:
-        raise KubectlError("cannot set --all and --selector at the same time")
+    check_all_and_selector(options)
     added = _subjects(options, infos, factory)
 
     def change(value: dict[str, Any], info: ResourceInfo) -> None:
@@ -40,18 +39,15 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
         current = value.get("subjects") or []
         value["subjects"] = [*current, *(subject for subject in added if subject not in current)]
 
-    errors = ErrorAggregate()
     apply_changes(
         infos,
         change,
-        writer=ObjectWriter(session=factory.session, field_manager=options["field_manager"], dry_run=dry_run),
+        factory=factory,
+        options=options,
         printer=printer,
         operation="subjects updated",
         failure="failed to patch subjects to rolebinding:",
-        is_local=options["local"] or dry_run == "client",
-        errors=errors,
     )
-    errors.raise_any()
 
 
 def _subjects(options: Mapping[str, Any], infos: list[ResourceInfo], factory: Factory) -> list[dict[str, str]]:

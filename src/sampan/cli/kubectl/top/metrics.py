@@ -1,13 +1,17 @@
-"""Requests to the Metrics API, and amounts as `kubectl top` shows them (kubectl's pkg/metricsutil)."""
+"""What the commands of `kubectl top` share: flags, requests to the Metrics API, and amounts as they are shown
+(kubectl's pkg/metricsutil)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import click
+
 from sampan.api.quantity import Quantity, from_json
-from sampan.cli.kubectl.errors import KubectlError
+from sampan.cli.kubectl.errors import KubectlError, UsageError
 from sampan.cli.kubectl.flag_parser import quoted
+from sampan.cli.kubectl.options import Decorator, selector_option, together
 from sampan.cli.kubectl.printers.table import print_table
 from sampan.cli.kubectl.session import Session
 
@@ -29,9 +33,34 @@ def check_available(session: Session) -> None:
     raise KubectlError("Metrics API not available")
 
 
-def check_sort(sort_by: str) -> None:
-    if sort_by not in ("", *RESOURCES):
+def top_options() -> Decorator:
+    """The flags that all commands of this group share."""
+    return together(
+        selector_option(),
+        click.option("--sort-by", default="", metavar="cpu|memory", help="Sort by usage, highest first."),
+        click.option("--no-headers", is_flag=True, help="Print the table without the header line."),
+        click.option(
+            "--use-protocol-buffers",
+            is_flag=True,
+            default=True,
+            hidden=True,
+            help="Accepted without effect: requests use JSON.",
+        ),
+        click.option("--show-swap", is_flag=True, help="Show the usage of swap memory."),
+    )
+
+
+def name_of_words(command: str, words: Sequence[str], options: Mapping[str, Any]) -> str:
+    """Return the name of the only object to show; "" for all. Raise KubectlError for a wrong --sort-by."""
+    if len(words) > 1:
+        raise UsageError(f"{command} [NAME | -l label]")
+    if options["sort_by"] not in ("", *RESOURCES):
         raise KubectlError("--sort-by accepts only cpu or memory")
+    return words[0] if words else ""
+
+
+def shown_resources(options: Mapping[str, Any]) -> tuple[str, ...]:
+    return (*RESOURCES, SWAP) if options["show_swap"] else RESOURCES
 
 
 def get_metrics(session: Session, path: str, name: str, query: Mapping[str, str]) -> list[dict[str, Any]]:

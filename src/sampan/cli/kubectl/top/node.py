@@ -8,67 +8,42 @@ import click
 
 from sampan.api.quantity import Quantity
 from sampan.cli.kubectl.command import KubectlCommand
-from sampan.cli.kubectl.errors import KubectlError, UsageError
+from sampan.cli.kubectl.errors import KubectlError
 from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.options import selector_option
-from sampan.cli.kubectl.top.metrics import (
-    PATH,
-    RESOURCES,
-    SWAP,
-    Usage,
-    amount_text,
-    check_available,
-    check_sort,
-    get_metrics,
-    print_rows,
-    sort_key,
-    usage_of,
-)
+from sampan.cli.kubectl.top import metrics
+from sampan.cli.kubectl.top.metrics import SWAP, Usage, amount_text, sort_key, usage_of
 
 _UNKNOWN = "<unknown>"
 
 
 @click.command("node", cls=KubectlCommand, aliases=("nodes", "no"))
 @click.argument("words", nargs=-1)
-@selector_option()
-@click.option("--sort-by", default="", metavar="cpu|memory", help="Sort by usage, highest first.")
-@click.option("--no-headers", is_flag=True, help="Print the table without the header line.")
-@click.option(
-    "--use-protocol-buffers",
-    is_flag=True,
-    default=True,
-    hidden=True,
-    help="Accepted without effect: requests use JSON.",
-)
+@metrics.top_options()
 @click.option("--show-capacity", is_flag=True, help="Show shares of the capacity instead of what is allocatable.")
-@click.option("--show-swap", is_flag=True, help="Show the usage of swap memory.")
 @click.pass_obj
 def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
     """Show the CPU and memory usage of nodes."""
-    if len(words) > 1:
-        raise UsageError("node [NAME | -l label]")
-    name = words[0] if words else ""
-    check_sort(options["sort_by"])
+    name = metrics.name_of_words("node", words, options)
     if name and options["selector"]:
         raise KubectlError("only one of NAME or --selector can be provided")
     session, query = factory.session, {"labelSelector": options["selector"]}
-    check_available(session)
-    metrics = get_metrics(session, f"{PATH}/nodes", name, query)
-    if not metrics:
+    metrics.check_available(session)
+    listed = metrics.get_metrics(session, f"{metrics.PATH}/nodes", name, query)
+    if not listed:
         raise KubectlError("metrics not available yet")
-    nodes = get_metrics(session, "/api/v1/nodes", name, query)
+    nodes = metrics.get_metrics(session, "/api/v1/nodes", name, query)
     field = "capacity" if options["show_capacity"] else "allocatable"
     available = {node["metadata"]["name"]: _available(node, field) for node in nodes}
-    resources = (*RESOURCES, SWAP) if options["show_swap"] else RESOURCES
+    resources = metrics.shown_resources(options)
     titles = ["NAME", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)"]
     titles += ["SWAP(bytes)", "SWAP(%)"] if options["show_swap"] else []
     rows = [] if options["no_headers"] else [titles]
-    usages = [(item["metadata"]["name"], usage_of(item.get("usage"))) for item in metrics]
+    usages = [(item["metadata"]["name"], usage_of(item.get("usage"))) for item in listed]
     usages.sort(key=lambda entry: (sort_key(entry[1], options["sort_by"]), entry[0]))
     for node_name, usage in usages:
         rows.append([node_name, *_cells(usage, available.pop(node_name, {}), resources)])
     rows += [[node_name, *[_UNKNOWN] * (2 * len(resources))] for node_name in available]
-    print_rows(rows)
+    metrics.print_rows(rows)
 
 
 def _available(node: dict[str, Any], field: str) -> Usage:

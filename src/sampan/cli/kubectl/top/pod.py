@@ -11,67 +11,43 @@ import click
 from sampan.api import times
 from sampan.api.quantity import Quantity
 from sampan.cli.kubectl.command import KubectlCommand
-from sampan.cli.kubectl.errors import KubectlError, UsageError
+from sampan.cli.kubectl.errors import KubectlError
 from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.options import all_namespaces_option, field_selector_option, selector_option
-from sampan.cli.kubectl.top.metrics import (
-    PATH,
-    RESOURCES,
-    SWAP,
-    Usage,
-    amount_text,
-    check_available,
-    check_sort,
-    get_metrics,
-    print_rows,
-    sort_key,
-    usage_of,
-)
+from sampan.cli.kubectl.options import all_namespaces_option, field_selector_option
+from sampan.cli.kubectl.top import metrics
+from sampan.cli.kubectl.top.metrics import Usage, amount_text, sort_key, usage_of
 
 _CREATION_DELAY_S = 120
 
 
 @click.command("pod", cls=KubectlCommand, aliases=("pods", "po"))
 @click.argument("words", nargs=-1)
-@selector_option()
+@metrics.top_options()
 @field_selector_option()
-@click.option("--sort-by", default="", metavar="cpu|memory", help="Sort by usage, highest first.")
 @click.option("--containers", is_flag=True, help="Show the usage of each container.")
 @all_namespaces_option()
-@click.option("--no-headers", is_flag=True, help="Print the table without the header line.")
-@click.option(
-    "--use-protocol-buffers",
-    is_flag=True,
-    default=True,
-    hidden=True,
-    help="Accepted without effect: requests use JSON.",
-)
 @click.option("--sum", "has_sum", is_flag=True, help="Print the sum of the usage in the last line.")
-@click.option("--show-swap", is_flag=True, help="Show the usage of swap memory.")
 @click.pass_obj
 def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
     """Show the CPU and memory usage of pods."""
-    if len(words) > 1:
-        raise UsageError("pod [NAME | -l label]")
-    name = words[0] if words else ""
-    check_sort(options["sort_by"])
+    name = metrics.name_of_words("pod", words, options)
     if name and (options["selector"] or options["field_selector"]):
         raise KubectlError("only one of NAME or selector can be provided")
-    check_available(factory.session)
+    metrics.check_available(factory.session)
     scope = "" if options["all_namespaces"] else f"/namespaces/{factory.namespace}"
     query = {"labelSelector": options["selector"], "fieldSelector": options["field_selector"]}
-    metrics = get_metrics(factory.session, f"{PATH}{scope}/pods", name, query)
-    if not metrics:
+    listed = metrics.get_metrics(factory.session, f"{metrics.PATH}{scope}/pods", name, query)
+    if not listed:
         _check_pods(factory, query)
         suffix = "" if options["all_namespaces"] else f" in {factory.namespace} namespace."
         click.echo(f"No resources found{suffix}", err=True)
         return
-    _print_pods(metrics, options)
+    _print_pods(listed, options)
 
 
 def _check_pods(factory: Factory, query: Mapping[str, str]) -> None:
     """Raise KubectlError if there are pods without metrics."""
-    pods = get_metrics(factory.session, f"/api/v1/namespaces/{factory.namespace}/pods", "", query)
+    pods = metrics.get_metrics(factory.session, f"/api/v1/namespaces/{factory.namespace}/pods", "", query)
     for pod in pods:
         age_s = time.time() - times.parse_time(pod["metadata"]["creationTimestamp"])
         if age_s > _CREATION_DELAY_S:
@@ -83,13 +59,13 @@ def _check_pods(factory: Factory, query: Mapping[str, str]) -> None:
         raise KubectlError("metrics not available yet")
 
 
-def _print_pods(metrics: list[dict[str, Any]], options: Mapping[str, Any]) -> None:
-    resources = (*RESOURCES, SWAP) if options["show_swap"] else RESOURCES
+def _print_pods(listed: list[dict[str, Any]], options: Mapping[str, Any]) -> None:
+    resources = metrics.shown_resources(options)
     titles = ["NAMESPACE"] * options["all_namespaces"] + ["POD"] * options["containers"] + ["NAME", "CPU(cores)"]
     titles += ["MEMORY(bytes)"] + ["SWAP(bytes)"] * options["show_swap"]
     rows = [] if options["no_headers"] else [titles]
     sort_by, total = options["sort_by"], dict.fromkeys(resources, Quantity())
-    entries = [(item, _pod_usage(item, resources)) for item in metrics]
+    entries = [(item, _pod_usage(item, resources)) for item in listed]
     entries.sort(key=lambda entry: (sort_key(entry[1], sort_by), *_names(entry[0], options)))
     for item, usage in entries:
         total = {resource: total[resource] + usage[resource] for resource in resources}
@@ -101,12 +77,12 @@ def _print_pods(metrics: list[dict[str, Any]], options: Mapping[str, Any]) -> No
         containers.sort(key=lambda entry: (sort_key(entry[1], sort_by), entry[0]))
         rows += [[*prefix, item["metadata"]["name"], name, *_amounts(used, resources)] for name, used in containers]
     if options["has_sum"]:
-        width = len(RESOURCES) + 1 + options["show_swap"]
+        width = len(metrics.RESOURCES) + 1 + options["show_swap"]
         if not options["no_headers"]:
             width += options["all_namespaces"] + options["containers"]
         rows.append([*[""] * (width - 2), "________", "________"])
         rows.append([*[""] * (width - 2), *_amounts(total, resources)])
-    print_rows(rows)
+    metrics.print_rows(rows)
 
 
 def _names(item: dict[str, Any], options: Mapping[str, Any]) -> tuple[str, str]:

@@ -132,13 +132,18 @@ class BranchNode(TemplateNode):
 
 
 @dataclass(eq=False, slots=True)
-class LoopControlNode(TemplateNode):
-    """A `break` or `continue`."""
+class KeywordNode(TemplateNode):
+    """An action that consists of a keyword."""
 
     keyword: str
 
     def __str__(self) -> str:
         return f"{{{{{self.keyword}}}}}"
+
+
+@dataclass(eq=False, slots=True)
+class LoopControlNode(KeywordNode):
+    """A `break` or `continue`."""
 
 
 @dataclass(eq=False, slots=True)
@@ -154,10 +159,5 @@ class InvocationNode(TemplateNode):
 
 
 @dataclass(eq=False, slots=True)
-class TerminatorNode(TemplateNode):
+class TerminatorNode(KeywordNode):
     """An `end` or `else`, which ends a list of nodes."""
-
-    keyword: str
-
-    def __str__(self) -> str:
-        return f"{{{{{self.keyword}}}}}"
