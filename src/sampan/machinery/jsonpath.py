@@ -1,201 +1,336 @@
-"""JSONPath as Kubernetes understands it (`k8s.io/client-go/util/jsonpath`), for printer columns.
+"""JSONPath templates such as `{range .items[*]}{.metadata.name}{"\\n"}{end}` (`k8s.io/client-go/util/jsonpath`).
 
-A path such as `.spec.list[?(@.kind=="b")].name` is parsed once into steps, which are evaluated on JSON values. Missing
-keys are no errors: they yield nothing. Not supported are the text templates around paths (`range`, literals), which
-only kubectl's output option has.
+A template is parsed into nodes once and then executed on JSON values. Errors have the texts of the counterpart. The
+printer columns of custom resources are templates of one path, `{.spec.size}`; the output formats, sort keys and
+conditions of kubectl are whole templates.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
 from sampan.api.go_compat import gotext
 
-Step = Callable[[Any], Iterator[Any]]
-"""From one value to the values that a step of the path selects in it."""
+_TERMINATORS = frozenset(" \t\r\n.,[]$@{}")
+_SLICE = re.compile(r"(-?\d*)(:-?\d*)?(:-?\d*)?", re.ASCII)
+_COMPARISON = re.compile(r"([^!<>=]+)([!<>=]+)(.+)", re.DOTALL)
+_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\", "'": "'", '"': '"'}
+_ESCAPE_SEQUENCE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.?))", re.DOTALL)
 
 
 class JsonPathError(ValueError):
-    """The path has a syntax error."""
+    """The template has a syntax error, or it cannot be executed on a value."""
 
 
-class JsonPath:
-    """A compiled path."""
+@dataclass(frozen=True, slots=True)
+class PathNode:
+    """A step of a path, or a literal. `name` is the type of the node; `value` depends on it."""
 
-    def __init__(self, text: str) -> None:
-        self._steps, end = _steps(text, 0)
-        if end < len(text):
-            raise JsonPathError(f"unrecognized character in action: {text[end]!r}")
-
-    def find(self, value: Any) -> list[Any]:
-        """Return all values that the path selects."""
-        return _selected(self._steps, value)
+    name: str
+    value: Any = None
 
 
-def _selected(steps: Iterable[Step], value: Any) -> list[Any]:
-    values = [value]
-    for step in steps:
-        values = [selected for present in values for selected in step(present)]
-    return values
+@dataclass(slots=True)
+class JsonPathTemplate:
+    text: str
+    allows_missing_keys: bool = True
+    _nodes: list[PathNode] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._nodes = _Parser(self.text).parse()
+
+    def find(self, value: Any) -> list[list[Any]]:
+        """Return the values that each part of the template selects; literal text is a part of its own."""
+        return _Execution(self.allows_missing_keys).run(self._nodes, value)[0]
+
+    def render(self, value: Any) -> str:
+        """Return the template's text for a value."""
+        return "".join(" ".join(text_of(result) for result in results) for results in self.find(value))
 
 
 def text_of(value: Any) -> str:
     """Return a selected value as text: strings as they are, lists and objects as JSON."""
-    if isinstance(value, dict | list):
-        return msgspec.json.encode(value, order="sorted").decode()
+    if isinstance(value, (dict, list)):
+        text = msgspec.json.encode(value, order="sorted").decode()
+        return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    if value is None:
+        return "null"
     return value if isinstance(value, str) else gotext.value(value)
 
 
-_FIELD: Final = re.compile(r"(?:\\.|[^\\.\[\]\s{}()'\"?@=<>!,:*])+")
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text, self._at = text, 0
 
+    def parse(self) -> list[PathNode]:
+        nodes: list[PathNode] = []
+        while self._at < len(self._text):
+            start = self._text.find("{", self._at)
+            if start < 0:
+                start = len(self._text)
+            if start > self._at:
+                nodes.append(PathNode("text", self._text[self._at : start]))
+            self._at = start + 1
+            if start < len(self._text):
+                nodes.append(PathNode("list", self._action()))
+        return nodes
 
-def _steps(text: str, at: int) -> tuple[list[Step], int]:
-    """Parse the steps from an offset on; return them and the offset of the first character after them."""
-    steps: list[Step] = []
-    if text.startswith(("$", "@"), at):
-        at += 1
-    while at < len(text):
-        if text.startswith("..", at):
-            steps.append(_descend)
-            at += 2
-            if text.startswith("[", at):
-                continue
-            at = _field(text, at, steps)
-        elif text[at] == ".":
-            at = _field(text, at + 1, steps)
-        elif text[at] == "[":
-            end = _closing(text, at)
-            steps.append(_bracket(text[at + 1 : end].strip()))
-            at = end + 1
+    def _action(self) -> list[PathNode]:
+        nodes: list[PathNode] = []
+        while True:
+            rest = self._text[self._at : self._at + 3]
+            if rest.startswith("}"):
+                self._at += 1
+                return nodes
+            if rest == "[?(":
+                nodes.append(self._filter())
+            elif rest.startswith(".."):
+                self._recursive(nodes)
+            else:
+                self._part(nodes)
+
+    def _part(self, nodes: list[PathNode]) -> None:
+        char = self._next()
+        if char in ("", "\n", "\r"):
+            raise JsonPathError("unclosed action")
+        if char in " @$":
+            return
+        if char == "[":
+            nodes += self._array()
+        elif char in "\"'":
+            nodes.append(PathNode("text", self._quote(char)))
+        elif char == ".":
+            nodes.append(self._field())
+        elif char in "+-" or char.isdigit():
+            nodes.append(self._number(char))
+        elif char == "_" or char.isalnum():
+            nodes.append(self._identifier(char))
         else:
-            break
-    return steps, at
+            raise JsonPathError(f"unrecognized character in action: U+{ord(char):04X} '{char}'")
+
+    def _next(self) -> str:
+        char = self._text[self._at : self._at + 1]
+        self._at += 1
+        return char
+
+    def _word(self) -> str:
+        start = self._at
+        while self._at < len(self._text) and self._text[self._at] not in _TERMINATORS:
+            self._at += 2 if self._text[self._at] == "\\" else 1
+        self._at = min(self._at, len(self._text))
+        return self._text[start : self._at]
+
+    def _recursive(self, nodes: list[PathNode]) -> None:
+        if nodes and nodes[-1].name == "recursive":
+            raise JsonPathError("invalid multiple recursive descent")
+        self._at += 2
+        nodes.append(PathNode("recursive"))
+        next_char = self._text[self._at : self._at + 1]
+        if next_char == "_" or next_char.isalnum():
+            nodes.append(self._field())
+
+    def _field(self) -> PathNode:
+        word = self._word()
+        return PathNode("wildcard") if word == "*" else PathNode("field", word.replace("\\", ""))
+
+    def _identifier(self, first: str) -> PathNode:
+        word = first + self._word()
+        return PathNode("constant", word == "true") if word in ("true", "false") else PathNode("identifier", word)
+
+    def _number(self, first: str) -> PathNode:
+        start = self._at
+        while self._at < len(self._text) and (self._text[self._at] == "." or self._text[self._at].isdigit()):
+            self._at += 1
+        text = first + self._text[start : self._at]
+        for convert in (int, float):
+            try:
+                return PathNode("constant", convert(text))
+            except ValueError:
+                continue
+        raise JsonPathError(f"cannot parse number {text}")
+
+    def _quote(self, end: str) -> str:
+        start = self._at
+        while (char := self._next()) and char != "\n":
+            if char == end and self._text[self._at - 2] != "\\":
+                return _unquoted(self._text[start : self._at - 1])
+        raise JsonPathError("unterminated quoted string")
+
+    def _array(self) -> list[PathNode]:
+        start = self._at
+        while (char := self._next()) != "]":
+            if char in ("", "\n"):
+                raise JsonPathError("unterminated array")
+        text = self._text[start : self._at - 1]
+        if text == "*":
+            text = ":"
+        parts = text.split(",")
+        if len(parts) > 1:
+            return [PathNode("union", [_Parser(f"[{part.strip(' ')}]}}")._action() for part in parts])]
+        if match := re.fullmatch(r"'([^']*)'", text):
+            return _Parser(f".{match[1]}}}")._action()
+        return [PathNode("array", _slice(text))]
+
+    def _filter(self) -> PathNode:
+        self._at += 3
+        start, quote, is_closed = self._at, "", False
+        while True:
+            char = self._next()
+            if char in ("", "\n"):
+                raise JsonPathError("unterminated filter")
+            if char in "\"'":
+                if not quote:
+                    quote = char
+                elif char == quote and self._text[self._at - 2] != "\\":
+                    is_closed = True
+            elif char == ")" and bool(quote) == is_closed:
+                break
+        text = self._text[start : self._at - 1]
+        if self._next() != "]":
+            raise JsonPathError("unclosed array expect ]")
+        match = _COMPARISON.fullmatch(text)
+        if match is None:
+            return PathNode("filter", (_Parser(text + "}")._action(), "exists", []))
+        return PathNode("filter", (_Parser(match[1] + "}")._action(), match[2], _Parser(match[3] + "}")._action()))
 
 
-def _field(text: str, at: int, steps: list[Step]) -> int:
-    if text.startswith("*", at):
-        steps.append(_children)
-        return at + 1
-    match = _FIELD.match(text, at)
+def _slice(text: str) -> tuple[int | None, int | None, int | None, bool]:
+    """Return start, end and step, and whether the end follows from a single index."""
+    match = _SLICE.fullmatch(text)
     if match is None:
-        return at
-    steps.append(_key(re.sub(r"\\(.)", r"\1", match[0])))
-    return match.end()
+        raise JsonPathError(f"invalid array index {text}")
+    numbers: list[int | None] = []
+    for at, part in enumerate(match.groups()):
+        digits = (part or "")[1 if at else 0 :]
+        try:
+            numbers.append(int(digits) if digits else None)
+        except ValueError:
+            raise JsonPathError(f"array index {digits} is not a number") from None
+    if match[2] is None:
+        return numbers[0], (numbers[0] or 0) + 1, numbers[2], True
+    return numbers[0], numbers[1], numbers[2], False
 
 
-def _closing(text: str, start: int) -> int:
-    """Return the offset of the bracket that closes the one at `start`."""
-    depth, quote, at = 0, "", start
-    while at < len(text):
-        char = text[at]
-        if quote:
-            at += char == "\\"
-            quote = "" if char == quote else quote
-        elif char in "'\"":
-            quote = char
-        elif char == "[":
-            depth += 1
-        elif char == "]":
-            depth -= 1
-            if not depth:
-                return at
-        at += 1
-    raise JsonPathError("unterminated array")
+def _unquoted(text: str) -> str:
+    """Replace the escape sequences of Go string literals."""
 
+    def character(match: re.Match[str]) -> str:
+        if digits := match[1] or match[2] or match[3]:
+            return chr(int(digits, 16))
+        return _ESCAPES[match[4]]
 
-def _bracket(inner: str) -> Step:
-    if inner == "*":
-        return _children
-    if inner.startswith("?"):
-        return _filter(inner[1:].strip())
-    parts = _split(inner)
-    if len(parts) > 1:
-        steps = [_bracket(part) for part in parts]
-        return lambda value: (selected for step in steps for selected in step(value))
-    if inner[:1] in ("'", '"'):
-        return _key(_literal(inner))
-    return _slice(inner)
-
-
-def _split(inner: str) -> list[str]:
-    """Split a union at the commas that are not inside quotes."""
-    parts, start, quote, at = [], 0, "", 0
-    while at < len(inner):
-        char = inner[at]
-        if quote:
-            at += char == "\\"
-            quote = "" if char == quote else quote
-        elif char in "'\"":
-            quote = char
-        elif char == ",":
-            parts.append(inner[start:at].strip())
-            start = at + 1
-        at += 1
-    return [*parts, inner[start:].strip()]
-
-
-def _literal(text: str) -> Any:
-    if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
-        return re.sub(r"\\(.)", r"\1", text[1:-1])
     try:
-        return json.loads(text)
-    except ValueError:
-        raise JsonPathError(f"unrecognized literal: {text}") from None
+        return _ESCAPE_SEQUENCE.sub(character, text)
+    except (KeyError, ValueError, OverflowError):
+        raise JsonPathError(f"unquote string {text} error invalid syntax") from None
 
 
-def _key(name: str) -> Step:
-    def step(value: Any) -> Iterator[Any]:
-        if isinstance(value, dict) and name in value:
-            yield value[name]
+class _Execution:
+    """One run of a template. Ranges nest, so the state is the remaining nodes rather than counters."""
 
-    return step
+    def __init__(self, allows_missing_keys: bool) -> None:
+        self._allows_missing_keys = allows_missing_keys
 
+    def run(self, nodes: Sequence[PathNode], value: Any, *, is_in_range: bool = False) -> tuple[list[list[Any]], int]:
+        """Return the results, and the position after the `{end}` of the range that this run is in."""
+        results: list[list[Any]] = []
+        at = 0
+        while at < len(nodes):
+            node = nodes[at]
+            at += 1
+            is_list = node.name == "list"
+            names = [part.value for part in node.value if part.name == "identifier"] if is_list else []
+            if "end" in names and is_in_range:
+                return results, at
+            values = self._walk([value], node)
+            if "range" not in names:
+                results.append(values)
+                continue
+            length = len(nodes)
+            for item in values:
+                inner, length = self.run(nodes[at:], item, is_in_range=True)
+                results += inner
+            if not values:
+                length = self._skip(nodes[at:])
+            at += length
+        return results, at
 
-def _children(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        yield from value.values()
-    elif isinstance(value, list):
-        yield from value
+    def _skip(self, nodes: Sequence[PathNode]) -> int:
+        """Return the position after the `{end}` of a range without items."""
+        depth = 0
+        for at, node in enumerate(nodes):
+            names = [part.value for part in node.value if part.name == "identifier"] if node.name == "list" else []
+            depth += "range" in names
+            if "end" in names:
+                if not depth:
+                    return at + 1
+                depth -= 1
+        return len(nodes)
 
+    def _walk(self, values: list[Any], node: PathNode) -> list[Any]:
+        match node.name:
+            case "list":
+                for part in node.value:
+                    values = self._walk(values, part)
+                return values
+            case "text":
+                return [node.value]
+            case "constant":
+                return [node.value for _ in values]
+            case "identifier":
+                return self._identifier(values, str(node.value))
+            case "field":
+                return self._field(values, str(node.value))
+            case "array":
+                return [item for value in values for item in _sliced(value, *node.value)]
+            case "union":
+                return [item for part in node.value for item in self._walk(values, PathNode("list", part))]
+            case "wildcard":
+                return [item for value in values for item in _children(value)]
+            case "recursive":
+                return [item for value in values for item in _descendants(value)]
+            case _:
+                return [item for value in values for item in self._filtered(value, *node.value)]
 
-def _descend(value: Any) -> Iterator[Any]:
-    pending = [value]
-    while pending:
-        present = pending.pop()
-        yield present
-        pending.extend(reversed([*_children(present)]))
+    def _identifier(self, values: list[Any], name: str) -> list[Any]:
+        if name == "range":
+            return values
+        if name == "end":
+            raise JsonPathError("not in range, nothing to end")
+        raise JsonPathError(f"unrecognized identifier {name}")
 
+    def _field(self, values: list[Any], name: str) -> list[Any]:
+        results = [value[name] for value in values if isinstance(value, dict) and name in value]
+        if values and not results and not self._allows_missing_keys:
+            raise JsonPathError(f"{name} is not found")
+        return results
 
-_SLICE: Final = re.compile(r"(-?\d*)(?:(:)(-?\d*)(?::(-?\d*))?)?")
-
-
-def _slice(inner: str) -> Step:
-    match = _SLICE.fullmatch(inner)
-    if match is None or not inner:
-        raise JsonPathError(f"invalid array index {inner}")
-    start, colon, stop, pace = (int(part) if part and part not in ("-", ":") else part for part in match.groups())
-
-    def step(value: Any) -> Iterator[Any]:
+    def _filtered(self, value: Any, left: list[PathNode], operator: str, right: list[PathNode]) -> list[Any]:
         if not isinstance(value, list):
-            return
-        if not colon:
-            if isinstance(start, int) and -len(value) <= start < len(value):
-                yield value[start]
-            return
-        bounds = [bound if isinstance(bound, int) else None for bound in (start, stop, pace)]
-        if bounds[2] is None or bounds[2] > 0:
-            yield from value[slice(*bounds)]
+            raise JsonPathError(f"{gotext.value(value)} is not array or slice and cannot be filtered")
+        return [item for item in value if self._passes(item, left, operator, right)]
 
-    return step
+    def _passes(self, item: Any, left: list[PathNode], operator: str, right: list[PathNode]) -> bool:
+        if operator == "exists":
+            try:
+                return bool(self._walk([item], PathNode("list", left)))
+            except JsonPathError:
+                return False
+        lefts = self._walk([item], PathNode("list", left))
+        if not lefts:
+            return False
+        rights = self._walk([item], PathNode("list", right))
+        if len(lefts) > 1 or len(rights) > 1:
+            raise JsonPathError("can only compare one element at a time")
+        return bool(rights) and _compare(lefts[0], operator, rights[0])
 
 
-_COMPARISON: Final = re.compile(r"[=!]=|[<>]=?")
-_OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "==": lambda left, right: bool(left == right),
     "!=": lambda left, right: bool(left != right),
     "<": lambda left, right: bool(left < right),
@@ -205,32 +340,63 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 }
 
 
-def _filter(inner: str) -> Step:
-    if not (inner.startswith("(") and inner.endswith(")")):
-        raise JsonPathError(f"unterminated filter {inner}")
-    condition = inner[1:-1].strip()
-    if (match := _COMPARISON.search(condition)) is not None:
-        left, right = _operand(condition[: match.start()].rstrip()), _operand(condition[match.end() :].lstrip())
-        operator = _OPERATORS[match[0]]
-        return lambda value: (item for item in _children(value) if _holds(operator, left(item), right(item)))
-    present = _operand(condition)
-    return lambda value: (item for item in _children(value) if present(item))
+def _compare(left: Any, operator: str, right: Any) -> bool:
+    if operator not in _OPERATORS:
+        raise JsonPathError(f"unrecognized filter operator {operator}")
+    if _kind(left) == "" or _kind(right) == "":
+        raise JsonPathError("invalid type for comparison")
+    if _kind(left) != _kind(right):
+        raise JsonPathError("incompatible types for comparison")
+    if _kind(left) == "bool" and operator not in ("==", "!="):
+        raise JsonPathError("invalid type for comparison")
+    return _OPERATORS[operator](left, right)
 
 
-def _operand(text: str) -> Callable[[Any], list[Any]]:
-    if text.startswith("@"):
-        steps, end = _steps(text, 0)
-        if end < len(text):
-            raise JsonPathError(f"unrecognized character in action: {text[end]!r}")
-        return lambda item: _selected(steps, item)
-    constant = [_literal(text)]
-    return lambda item: constant
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    return {int: "int", float: "float", str: "string"}.get(type(value), "")
 
 
-def _holds(operator: Callable[[Any, Any], bool], left: list[Any], right: list[Any]) -> bool:
-    if not left or not right:
-        return False
-    try:
-        return operator(left[0], right[0])
-    except TypeError:
-        return False
+def _children(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []
+
+
+def _descendants(value: Any) -> list[Any]:
+    """Return every object and list in a value that is not empty, outer ones first."""
+    pending, descendants = [value], []
+    while pending:
+        present = pending.pop()
+        if children := _children(present):
+            descendants.append(present)
+            pending.extend(reversed(children))
+    return descendants
+
+
+def _sliced(value: Any, start: int | None, end: int | None, step: int | None, is_index: bool) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise JsonPathError(f"{_go_type(value)} is not array or slice")
+    first, last, length = start or 0, end, len(value)
+    first += length if first < 0 else 0
+    last = length if last is None else last
+    last += length if last < 0 or (last == 0 and is_index) else 0
+    if first == last:
+        return []
+    if not 0 <= first < length:
+        raise JsonPathError(f"array index out of bounds: index {first}, length {length}")
+    if not 0 <= last <= length:
+        raise JsonPathError(f"array index out of bounds: index {last - 1}, length {length}")
+    if first > last:
+        raise JsonPathError(f"starting index {first} is greater than ending index {last}")
+    if step is not None and step <= 0:
+        raise JsonPathError("step must be > 0")
+    return value[first : last : step or 1]
+
+
+def _go_type(value: Any) -> str:
+    names = {bool: "bool", int: "int64", float: "float64", str: "string", dict: "map[string]interface {}"}
+    return names.get(type(value), "interface {}")

@@ -20,9 +20,10 @@ from sampan.cli.kubectl.options import (
     printer_of,
     selector_option,
 )
-from sampan.cli.kubectl.printers.jsonpath import JsonPathTemplate, TemplatePathError, relaxed
+from sampan.cli.kubectl.printers.jsonpath import relaxed
 from sampan.cli.kubectl.session import FoundErrors, ServerError, Session
 from sampan.cli.kubectl.targets import ResourceInfo
+from sampan.machinery.jsonpath import JsonPathError, JsonPathTemplate
 
 _WEEK_S = 7 * 24 * 3600.0
 _POLL_S = 0.25
@@ -156,7 +157,7 @@ def _jsonpath_condition(text: str) -> Condition:
         if not path:
             raise KubectlError("jsonpath expression cannot be empty")
         template = JsonPathTemplate(path)
-    except TemplatePathError as error:
+    except JsonPathError as error:
         raise KubectlError(str(error)) from None
 
     def is_met(value: dict[str, Any]) -> bool:
@@ -164,7 +165,7 @@ def _jsonpath_condition(text: str) -> Condition:
 
         try:
             results = template.find(value)
-        except TemplatePathError as error:
+        except JsonPathError as error:
             raise KubectlError(str(error)) from None
         if not (results and results[0]):
             return False

@@ -13,7 +13,7 @@ from sampan.api.unstructured import Unstructured
 from sampan.apiserver.registry.strategy import Column
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import NAME
-from sampan.machinery.jsonpath import JsonPath, JsonPathError, text_of
+from sampan.machinery.jsonpath import JsonPathError, JsonPathTemplate, text_of
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ def columns_of(definitions: Sequence[CustomResourceColumnDefinition], resource: 
 
 
 def _column(definition: CustomResourceColumnDefinition) -> Column:
-    path = JsonPath(definition.jsonPath)
+    path = JsonPathTemplate(f"{{{definition.jsonPath}}}")
     shown = f"Custom resource definition column (in JSONPath format): {definition.jsonPath}"
     return Column(
         definition.name,
@@ -46,12 +46,16 @@ def _column(definition: CustomResourceColumnDefinition) -> Column:
     )
 
 
-def _cell(path: JsonPath, column_type: str) -> Callable[[Any, float], Any]:
+def _cell(path: JsonPathTemplate, column_type: str) -> Callable[[Any, float], Any]:
     convert: Callable[[Any, float], Any] = _CONVERSIONS.get(column_type, _text)
 
     def value(obj: Any, now: float) -> Any:
-        selected = path.find(obj.to_value() if isinstance(obj, Unstructured) else obj)
-        return convert(selected[0], now) if selected and selected[0] is not None else None
+        try:
+            results = path.find(obj.to_value() if isinstance(obj, Unstructured) else obj)
+        except JsonPathError:  # an index out of bounds, for example
+            return None
+        selected = results[0][0] if results and results[0] else None
+        return convert(selected, now) if selected is not None else None
 
     return value
 

@@ -18,8 +18,8 @@ from sampan.cli.kubectl.printers.objects import JsonPrinter, KyamlPrinter, NameP
 
 if TYPE_CHECKING:
     from sampan.cli.kubectl.printers.go_template import Template
-    from sampan.cli.kubectl.printers.jsonpath import JsonPathTemplate
     from sampan.cli.kubectl.targets import ResourceInfo
+    from sampan.machinery.jsonpath import JsonPathTemplate
 
 _JSONPATH = ("jsonpath", "jsonpath-as-json", "jsonpath-file")
 _GO_TEMPLATE = ("go-template", "go-template-file", "template", "templatefile")
@@ -111,11 +111,11 @@ def _template_printer(form: str, text: str, allows_missing_keys: bool) -> Printe
             raise KubectlError(f"error reading --template {text}, open {text}: {reason}") from None
     if form in _GO_TEMPLATE:
         return _go_template_printer(text, allows_missing_keys)
-    from sampan.cli.kubectl.printers.jsonpath import JsonPathTemplate, TemplatePathError
+    from sampan.machinery.jsonpath import JsonPathError, JsonPathTemplate
 
     try:
         template = JsonPathTemplate(text, allows_missing_keys)
-    except TemplatePathError as error:
+    except JsonPathError as error:
         raise KubectlError(f"error parsing jsonpath {text}, {error}") from None
     return JsonPathPrinter(template, is_json=form == "jsonpath-as-json")
 
@@ -127,11 +127,12 @@ class JsonPathPrinter:
 
     def print(self, value: dict[str, Any]) -> None:
         from sampan.cli.kubectl.flag_parser import quoted
-        from sampan.cli.kubectl.printers.jsonpath import TemplatePathError, go_syntax
+        from sampan.cli.kubectl.printers.jsonpath import go_syntax, render_json
+        from sampan.machinery.jsonpath import JsonPathError
 
         try:
-            text = self.template.render_json(value) if self.is_json else self.template.render(value)
-        except TemplatePathError as error:
+            text = render_json(self.template, value) if self.is_json else self.template.render(value)
+        except JsonPathError as error:
             raise KubectlError(
                 f"error executing jsonpath {quoted(self.template.text)}: Error executing template: {error}. Printing "
                 f"more information for debugging the template:\n\ttemplate was:\n\t\t{self.template.text}\n"

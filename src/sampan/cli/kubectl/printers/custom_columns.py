@@ -10,9 +10,10 @@ from typing import Any
 import click
 
 from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.printers.jsonpath import JsonPathTemplate, TemplatePathError, relaxed
+from sampan.cli.kubectl.printers.jsonpath import relaxed
 from sampan.cli.kubectl.printers.objects import is_list
 from sampan.cli.kubectl.printers.table import escaped, table_lines
+from sampan.machinery.jsonpath import JsonPathError, JsonPathTemplate
 
 _FORMAT = "Expected format is one line of space separated headers, one line of space separated column specs."
 
@@ -32,7 +33,7 @@ class CustomColumnsPrinter:
             self._is_list = is_list(value)
             items = value["items"] if self._is_list else [value]
             rows += [[_cell(template, item) for template in templates] for item in items]
-        except TemplatePathError as error:
+        except JsonPathError as error:
             raise KubectlError(str(error)) from None
         for line in table_lines(rows, self._widths):
             click.echo(line)
@@ -71,7 +72,7 @@ def columns_from_file(path: str) -> CustomColumnsPrinter:
 def _relaxed(path: str) -> str:
     try:
         return relaxed(path)
-    except TemplatePathError as error:
+    except JsonPathError as error:
         raise KubectlError(str(error)) from None
 
 

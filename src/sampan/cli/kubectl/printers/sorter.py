@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from sampan.cli.kubectl.errors import KubectlError
 from sampan.cli.kubectl.flag_parser import quoted
-from sampan.cli.kubectl.printers.jsonpath import JsonPathTemplate, TemplatePathError, relaxed
+from sampan.cli.kubectl.printers.jsonpath import relaxed
+from sampan.machinery.jsonpath import JsonPathError, JsonPathTemplate
 
 T = TypeVar("T")
 
@@ -17,12 +18,12 @@ def sort_by_field(items: Sequence[T], expression: str, object_of: Callable[[T], 
     """Return the items sorted by the field of their objects. Items without the field come first."""
     try:
         path = relaxed(expression)
-    except TemplatePathError:
+    except JsonPathError:
         path = expression
     try:
         template = JsonPathTemplate(path)
         fields = [_first(template.find(object_of(item))) for item in items]
-    except TemplatePathError as error:
+    except JsonPathError as error:
         raise KubectlError(f"sorting error: {error}") from None
     if items and not any(fields):
         raise KubectlError(f"couldn't find any field with path {quoted(path)} in the list of objects")
