@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from sampan.api.codec import json
 from sampan.api.resource import GroupVersionKind, Resource
 from sampan.api.unstructured import Unstructured
@@ -41,6 +43,14 @@ class VersionedObjects:
         raw = self._registry.open_store(self._resource).codec.encode(obj)
         return await self._converted(self._converter.requested_value(self._resource, raw), self._resource)
 
+    async def encoded(self, obj: Any) -> bytes | None:
+        """Return the object as JSON; None for no object. Raise ConversionFailed as `value` does."""
+        if obj is None:
+            return None
+        if self._resource.is_storage_version and self._is_stored_kind(obj) and not self._is_converted(obj):
+            return self._registry.open_store(self._resource).codec.encode(obj)
+        return msgspec.json.encode(await self.value(obj))
+
     async def replace(self, obj: Any, value: dict[str, Any]) -> None:
         """Change the object in place to a value in the version of the resource, with defaults applied. Raise
         DecodeError if the value is no such object, and ConversionFailed as `value` does."""
@@ -61,6 +71,10 @@ class VersionedObjects:
             return value
         (converted,) = await version.conversion.convert([value], resource.api_version)
         return converted
+
+    def _is_converted(self, obj: Any) -> bool:
+        """Return whether the object is a custom resource in another version than that of the resource."""
+        return isinstance(obj, Unstructured) and obj.apiVersion != self._resource.api_version
 
     def _resource_of(self, obj: Any) -> Resource:
         """Return the resource in whose version the object is, if it is a custom resource."""

@@ -10,9 +10,7 @@ import asyncio
 import posixpath
 import ssl
 from collections import OrderedDict
-from dataclasses import dataclass
 from functools import lru_cache
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -23,31 +21,23 @@ from sampan.apiserver.proxy.locations import Location
 from sampan.apiserver.webhooks.client_config import CallableWebhook, WebhookService
 from sampan.machinery import errors
 from sampan.machinery.client.access import verifying_context
-from sampan.machinery.lean_aiohttp import aiohttp
 
 if TYPE_CHECKING:
     from sampan.apiserver.proxy.kubelets import Kubelets
     from sampan.apiserver.registry.registry import Registry
-    from sampan.machinery.http_session import HttpSession
+    from sampan.apiserver.webhooks.connections import KeptConnections
 
 _HTTPS = 443
-_JSON = {"Content-Type": "application/json", "Accept": "application/json"}
+_HEADERS = "Content-Type: application/json\r\nAccept: application/json\r\nUser-Agent: sampan\r\n"
 _KEPT_CONTEXTS = 256
 """The number of CA bundles whose connections are kept."""
-_KEPT_S = 30.0
+_KEEP_S = 30.0
 _CONNECTIONS_PER_HOST = 100
 _ERROR_TEXT_BYTES = 2048
 
 
 class WebhookFailed(Exception):
     """The webhook did not return a response with status 200; the message is that of kube-apiserver."""
-
-
-@dataclass(slots=True)
-class _Attempt:
-    """One try to send a review."""
-
-    uses_kept_connection: bool = False
 
 
 @lru_cache(maxsize=1024)
@@ -59,10 +49,10 @@ def _url_location(url: str) -> tuple[Location, str]:
 
 
 @lru_cache(maxsize=1024)
-def _target_of(url: str, authority: str) -> tuple[URL, str]:
-    """Return the URL with the address to connect to in place of the host, and the value of the Host header."""
-    parts = URL(url, encoded=True)
-    return URL(f"https://{authority}{parts.raw_path_qs}", encoded=True), parts.raw_authority
+def _request_head(url: str) -> bytes:
+    """Return the request line and the headers of a review, except its length."""
+    parts = URL(url)
+    return f"POST {parts.raw_path_qs} HTTP/1.1\r\nHost: {parts.raw_authority}\r\n{_HEADERS}".encode()
 
 
 class WebhookClients:
@@ -70,15 +60,15 @@ class WebhookClients:
 
     def __init__(self, *, registry: Registry, kubelets: Kubelets) -> None:
         self._registry, self._kubelets = registry, kubelets
-        self._session: HttpSession | None = None
+        self._connections: KeptConnections | None = None
         self._is_closed = False
         self._contexts: OrderedDict[bytes, ssl.SSLContext] = OrderedDict()
 
     async def close(self) -> None:
         """Close all connections. Webhooks cannot be called any more."""
         self._is_closed = True
-        if self._session is not None:
-            await self._session.close()
+        if self._connections is not None:
+            await self._connections.close()
 
     async def call(self, config: CallableWebhook, body: bytes, *, timeout_s: float) -> bytes:
         """Send a review and return the body of the response. Raise `WebhookFailed`."""
@@ -117,48 +107,33 @@ class WebhookClients:
         self, url: str, location: Location, server_name: str, context: ssl.SSLContext, body: bytes
     ) -> bytes:
         from sampan.apiserver.proxy.upstream import dial_error
+        from sampan.apiserver.webhooks.connections import Destination, DialFailed, ExchangeFailed
 
-        target, host = _target_of(url, location.authority)
-        headers = {**_JSON, "Host": host}
-        while True:
-            attempt = _Attempt()
-            try:
-                async with self._open().post(
-                    target,
-                    data=body,
-                    headers=headers,
-                    ssl=context,
-                    server_hostname=server_name,
-                    trace_request_ctx=attempt,
-                ) as response:
-                    return await _checked_body(response)
-            except aiohttp.ClientConnectorError as error:
-                raise WebhookFailed(f'Post "{url}": {dial_error(error.os_error, location)}') from None
-            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-                if not attempt.uses_kept_connection:
-                    raise WebhookFailed(f'Post "{url}": EOF') from None
-                # The server may have closed the idle connection when the review was sent. The failed connection is no
-                # longer kept, so that a new one is opened at the latest when all kept ones have failed.
-            except (aiohttp.ClientError, OSError) as error:
-                raise WebhookFailed(f'Post "{url}": {str(error) or "EOF"}') from None
+        destination = Destination(location.host, location.port, server_name, context)
+        request = b"%sContent-Length: %d\r\n\r\n%s" % (_request_head(url), len(body), body)
+        try:
+            response = await self._open().post(destination, request)
+        except DialFailed as error:
+            raise WebhookFailed(f'Post "{url}": {dial_error(error.os_error, location)}') from None
+        except ExchangeFailed as error:
+            raise WebhookFailed(f'Post "{url}": {error}') from None
+        if not response.is_success:
+            text = response.body.decode("utf-8", "replace").strip()
+            raise WebhookFailed(errors.generic(response.status, text, verb="POST", is_unexpected=True).message)
+        return response.body
 
-    def _open(self) -> HttpSession:
-        from sampan.machinery.http_session import HttpSession
+    def _open(self) -> KeptConnections:
+        from sampan.apiserver.webhooks.connections import KeptConnections, ResponseLimits
 
         if self._is_closed:
             raise WebhookFailed("the server is shutting down")
-        if self._session is None:
-            trace = aiohttp.TraceConfig()
-            trace.on_connection_reuseconn.append(_note_kept_connection)
-            self._session = HttpSession(
-                connector=aiohttp.TCPConnector(
-                    limit=0, limit_per_host=_CONNECTIONS_PER_HOST, keepalive_timeout=_KEPT_S
-                ),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(total=None),
-                trace_configs=[trace],
+        if self._connections is None:
+            self._connections = KeptConnections(
+                keep_s=_KEEP_S,
+                connections_per_host=_CONNECTIONS_PER_HOST,
+                limits=ResponseLimits(limits.WEBHOOK_RESPONSE_BYTES, _ERROR_TEXT_BYTES),
             )
-        return self._session
+        return self._connections
 
     def _context(self, bundle: bytes) -> ssl.SSLContext:
         context = self._contexts.get(bundle)
@@ -168,12 +143,6 @@ class WebhookClients:
                 self._contexts.popitem(last=False)
         self._contexts.move_to_end(bundle)
         return context
-
-
-async def _note_kept_connection(
-    session: aiohttp.ClientSession, context: SimpleNamespace, parameters: aiohttp.TraceConnectionReuseconnParams
-) -> None:
-    context.trace_request_ctx.uses_kept_connection = True
 
 
 def _tls_context(bundle: bytes) -> ssl.SSLContext:
@@ -194,15 +163,3 @@ def _url_of(config: CallableWebhook, timeout_s: float) -> str:
         parts = urlsplit(config.url or "")
         host, path = parts.netloc, parts.path
     return f"https://{host}{posixpath.normpath('/' + path.lstrip('/'))}?timeout={timeout_s:g}s"
-
-
-async def _checked_body(response: aiohttp.ClientResponse) -> bytes:
-    if not 200 <= response.status <= 206:
-        text = (await response.content.read(_ERROR_TEXT_BYTES)).decode("utf-8", "replace").strip()
-        raise WebhookFailed(errors.generic(response.status, text, verb="POST", is_unexpected=True).message)
-    body = bytearray()
-    async for piece in response.content.iter_any():
-        body += piece
-        if len(body) > limits.WEBHOOK_RESPONSE_BYTES:
-            raise WebhookFailed(f"the response has more than {limits.WEBHOOK_RESPONSE_BYTES} bytes")
-    return bytes(body)

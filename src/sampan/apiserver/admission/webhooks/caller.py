@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from sampan.api.codec import json
 from sampan.api.resource import GroupVersionKind, Resource
 from sampan.apiserver.admission.contract import AdmissionAttributes
 from sampan.apiserver.admission.expressions import RequestExpressions, conditions_match
@@ -33,22 +35,37 @@ _UNAVAILABLE = 503
 """The code that metrics have for a webhook without a valid response."""
 
 
-@dataclass(frozen=True, slots=True)
 class RequestView:
     """A request with its objects in the version that a webhook sees."""
 
-    objects: VersionedObjects
-    request: dict[str, Any]
-    obj: dict[str, Any] | None
-    old: dict[str, Any] | None
+    def __init__(
+        self, objects: VersionedObjects, request: dict[str, Any], *, obj: bytes | None, old: bytes | None
+    ) -> None:
+        self.objects, self.request = objects, request
+        self.encoded_obj, self.encoded_old = obj, old
+
+    @cached_property
+    def obj(self) -> dict[str, Any] | None:
+        """The object as a JSON value, which must not be changed. It is decoded only if an expression or a patch needs
+        it."""
+        return _decoded(self.encoded_obj)
+
+    @cached_property
+    def old(self) -> dict[str, Any] | None:
+        return _decoded(self.encoded_old)
+
+
+def _decoded(encoded: bytes | None) -> dict[str, Any] | None:
+    value: dict[str, Any] | None = json.read_any(encoded) if encoded is not None else None
+    return value
 
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A webhook that applies to a request, and what it sees of the request."""
+    """A webhook that applies to a request, and the version in which it sees the objects."""
 
     webhook: CompiledWebhook
-    view: RequestView
+    resource: Resource
 
 
 class WebhookCaller:
@@ -60,23 +77,25 @@ class WebhookCaller:
         self._views: dict[GroupVersionKind, RequestView] = {}
         """The views that webhooks of the request have used, until the object changes."""
 
-    async def _view(self, resource: Resource) -> RequestView:
-        """Return the request with its objects in the version of a resource. The values must not be changed."""
+    async def view(self, invocation: Invocation) -> RequestView:
+        """Return what a webhook sees of the request. The values must not be changed."""
+        resource = invocation.resource
         view = self._views.get(resource.gvk)
         if view is None:
             attributes = self._attributes
             objects = VersionedObjects(attributes.registry, resource)
             view = self._views[resource.gvk] = RequestView(
-                objects=objects,
-                request=request_variables(attributes, resource, objects),
-                obj=await objects.value(attributes.obj),
-                old=await objects.value(attributes.old),
+                objects,
+                request_variables(attributes, resource, objects),
+                obj=await objects.encoded(attributes.obj),
+                old=await objects.encoded(attributes.old),
             )
         return view
 
     async def replace_object(self, invocation: Invocation, value: dict[str, Any]) -> None:
         """Change the object of the request to a value in the version that a webhook sees. Raise DecodeError."""
-        await invocation.view.objects.replace(self._attributes.obj, value)
+        view = await self.view(invocation)
+        await view.objects.replace(self._attributes.obj, value)
         self._views.clear()
 
     async def invocation(self, webhook: CompiledWebhook) -> Invocation | None:
@@ -86,16 +105,16 @@ class WebhookCaller:
         resource = matched_version(hook.rules, hook.matchPolicy, attributes)
         if resource is None or not await webhook.selectors.match(attributes):
             return None
-        invocation = Invocation(webhook, await self._view(resource))
+        invocation = Invocation(webhook, resource)
         if webhook.conditions and not await self._conditions_match(invocation):
             return None
         return invocation
 
     async def _conditions_match(self, invocation: Invocation) -> bool:
         attributes, webhook = self._attributes, invocation.webhook
+        view = await self.view(invocation)
 
         def variables() -> dict[str, Any]:
-            view = invocation.view
             return {
                 "object": view.obj,
                 "oldObject": view.old,
@@ -165,8 +184,8 @@ class WebhookCaller:
         clients = attributes.registry.webhooks
         if version is None or clients is None:
             raise WebhookFailed("webhook does not accept known AdmissionReview versions (v1, v1beta1)")
-        view = invocation.view
-        uid, body = review_of(version, view.request, obj=view.obj, old=view.old)
+        view = await self.view(invocation)
+        uid, body = review_of(version, view.request, obj=view.encoded_obj, old=view.encoded_old)
         try:
             body = await clients.call(hook.clientConfig, body, timeout_s=invocation.webhook.timeout_s)
         except WebhookFailed as error:

@@ -101,7 +101,7 @@ async def _apply(
     if attributes.obj is None:
         text = f'admission webhook "{name}" attempted to modify the object, which is not supported for this operation'
         raise errors.internal_error(text)
-    before = invocation.view.obj
+    before = (await caller.view(invocation)).obj
     try:
         operations = check_json_patch(json.read_any(response.patch))
         after = apply_json_patch(before, operations)

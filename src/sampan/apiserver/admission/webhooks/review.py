@@ -70,18 +70,20 @@ def complete_request(request: dict[str, Any]) -> dict[str, Any]:
     return {**request, "userInfo": user, "options": request["options"] or {}}
 
 
-def review_of(
-    version: str, request: Mapping[str, Any], *, obj: dict[str, Any] | None, old: dict[str, Any] | None
-) -> tuple[str, bytes]:
-    """Return the uid and the body of a review."""
+def review_of(version: str, request: Mapping[str, Any], *, obj: bytes | None, old: bytes | None) -> tuple[str, bytes]:
+    """Return the uid and the body of a review. The objects are JSON."""
     uid = str(uuid.uuid4())
     content = {key: value for key, value in request.items() if value not in ("", None)}
     review = {
         "kind": _KIND,
         "apiVersion": f"{GROUP}/{version}",
-        "request": {"uid": uid, **content, "object": obj, "oldObject": old},
+        "request": {"uid": uid, **content, "object": _raw(obj), "oldObject": _raw(old)},
     }
     return uid, msgspec.json.encode(review)
+
+
+def _raw(encoded: bytes | None) -> msgspec.Raw | None:
+    return msgspec.Raw(encoded) if encoded is not None else None
 
 
 def response_of(body: bytes, *, version: str, uid: str, is_mutating: bool) -> WebhookResponse:

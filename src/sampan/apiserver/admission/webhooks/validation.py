@@ -35,6 +35,8 @@ class ValidatingAdmissionWebhook:
             return
         caller = WebhookCaller(attributes, type="validating", metrics=self._metrics)
         invocations = [invocation for hook in hooks if (invocation := await caller.invocation(hook)) is not None]
+        for invocation in invocations:  # one after the other, so that objects are converted once for all webhooks
+            await caller.view(invocation)
         results = await asyncio.gather(
             *(_review_error(caller, attributes, invocation, index) for index, invocation in enumerate(invocations))
         )
