@@ -5,6 +5,7 @@ import gc
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -33,14 +34,24 @@ LISTS: dict[str, dict[str, str]] = {
 
 
 async def _longest_hold(until: asyncio.Event, clock: Clock) -> float:
-    """The most processor time that went by between two turns of this task: what others on this machine do does not
-    count."""
+    """The most time that the loop was held between two turns of this task. What others on this machine do does not
+    count: a hold costs processor time of this process, and it is not the time that this thread is ready to run and
+    waits for a processor. Each of the two is an upper bound."""
     longest = 0.0
     while not until.is_set():
-        before = clock()
+        cpu, elapsed = clock(), time.monotonic() - _delay_s()
         await asyncio.sleep(0.002)
-        longest = max(longest, clock() - before)
+        longest = max(longest, min(clock() - cpu, time.monotonic() - _delay_s() - elapsed))
     return longest
+
+
+def _delay_s() -> float:
+    """The time that this thread has been ready to run and waited for a processor; 0 if the kernel does not tell."""
+    try:
+        words = Path("/proc/thread-self/schedstat").read_text().split()
+    except OSError:
+        return 0.0
+    return int(words[1]) / 1e9
 
 
 async def _fill(port: int) -> None:
