@@ -22,6 +22,9 @@ test: .venv/ready ## lint, types, import contracts, tests; ARGS="-k name" goes t
 dashboard: ## build the page of the dashboard, which needs Node 20.19 or later
 	@tools/dashboard.sh
 
+reference: .venv/ready ## write docs/reference/ from the code
+	@$(VENV)/python tools/reference.py
+
 bench: .venv/ready ## measure, and write benchmarks/RESULTS.md
 	@$(VENV)/python -m benchmarks --write
 

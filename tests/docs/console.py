@@ -1,8 +1,8 @@
 """Runs the commands of a page of the documentation, and compares their output with the page.
 
 A block that begins with `$ ` contains commands and what they print. A YAML block after a line that ends with
-"as `NAME`:" is saved as that file. In the printed lines, numbers, ages and generated suffixes of names may differ, and a
-line `...` stands for any lines.
+"as `NAME`:" is saved as that file. In the printed lines, numbers, ages and generated suffixes of names may differ, and
+a line `...` stands for any lines.
 """
 
 from __future__ import annotations
@@ -122,7 +122,6 @@ def _line_pattern(line: str) -> str:
 
 
 def _word_pattern(word: str) -> str:
-    if generated := re.fullmatch(r"([a-z]+)((?:-[a-z0-9]{5,10})+)", word):
-        if re.search(r"\d", generated[2]) or generated[2].count("-") == 1:
-            return re.escape(generated[1]) + r"(-[a-z0-9]{5,10}){%d}" % generated[2].count("-")
+    if generated := re.fullmatch(r"([a-z]+)((?:-(?=[a-z]*\d)[a-z0-9]{5,10})+|-[a-z]{5})", word):
+        return re.escape(generated[1]) + f"(-[a-z0-9]{{5,10}}){{{generated[2].count('-')}}}"
     return re.sub(r"\d+", r"\\d+", re.escape(word))

@@ -20,7 +20,8 @@ def test_the_tutorial(repository: Path, tmp_path: Path) -> None:
 
 
 def test_a_page_has_files_commands_and_output() -> None:
-    page = "Save it as `a.yaml`:\n\n```yaml\nx: 1\n```\n\n```\n$ cat a.yaml \\\n>  b\nx: 1\n$ true\n```\n\n```yaml\nz: 1\n```\n"
+    page = "Save it as `a.yaml`:\n\n```yaml\nx: 1\n```\n\n```\n$ cat a.yaml \\\n>  b\nx: 1\n$ true\n```\n"
+    page += "\n```yaml\nz: 1\n```\n"
     assert list(steps(page)) == [Step("x: 1\n", file="a.yaml"), Step("cat a.yaml   b", ("x: 1",)), Step("true")]
 
 
