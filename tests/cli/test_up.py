@@ -364,3 +364,13 @@ def test_an_ordinary_start_and_stop_warns_of_nothing(sampan: Sampan) -> None:
             process.send_signal(signal.SIGTERM)
             told, _ = process.communicate(timeout=60)
         assert not re.search("WARNING|ERROR|CRITICAL|Traceback", told), told
+
+
+def test_the_profile_of_ci_sets_defaults(sampan: Sampan) -> None:
+    words = ("up", "--profile", "ci", "--secure-port", str(free_port()), "--runtime", "hollow")
+    line = sampan(*words)
+    assert re.fullmatch(rf"{READY.pattern}: export KUBECONFIG={sampan.folder()}/admin.kubeconfig\n", line)
+    assert sampan.note()["store"] == "memory"
+    sampan("down")
+    sampan(*words, "--store", "sqlite")  # a flag overrides the profile
+    assert sampan.note()["store"] == "sqlite"

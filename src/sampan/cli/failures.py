@@ -20,6 +20,7 @@ _EXPECTED = frozenset(
         "sampan.controllers.cloud.CloudError",
         "sampan.machinery.client.transport.ConnectionFailed",
         "sampan.machinery.errors.status.ApiError",
+        "sampan.machinery.extras.MissingExtra",
         "sampan.machinery.leader_election.LeadershipLost",
         "sampan.network.nodes.host_bridge.NodeNetworkError",
         "sampan.network.pods.addresses.NoAddressLeft",

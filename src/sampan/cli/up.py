@@ -36,6 +36,7 @@ from sampan.cli.listen_addresses import (
 )
 from sampan.cli.node_controller_flags import node_controller_settings, range_options
 from sampan.cli.node_flags import node_options, nodes_config
+from sampan.cli.profiles import profile_option
 from sampan.cli.remembered_flags import SECURE_PORT, RememberedFlags
 from sampan.cli.rootless import OuterProcess
 from sampan.cli.scheduler_flags import scheduler_options, scheduler_settings
@@ -62,6 +63,7 @@ _GROUPS = (
         "Cluster",
         (
             "data_dir",
+            "profile",
             "store",
             "components",
             "controllers",
@@ -116,6 +118,7 @@ _GROUPS = (
 
 @click.command("up", cls=GroupedCommand, groups=_GROUPS, rest="API server, as kube-apiserver")
 @cluster_options
+@profile_option
 @click.option(
     "--store",
     type=click.Choice(["sqlite", "memory"]),
@@ -181,6 +184,9 @@ def command(**options: Any) -> None:
     undo = where.make()
     if options["is_detached"]:
         note = _detached(where, undo)
+        if options["profile"]:
+            click.echo(_ready_text(note, time.monotonic() - began) + f": export KUBECONFIG={note.kubeconfig}")
+            return
         _print_ready(note, time.monotonic() - began)
         click.echo(f"  log    {where.log}\n  stop   sampan down{_which(options)}")
         return
@@ -405,8 +411,12 @@ def _write_kubeconfigs(where: ClusterDir, options: dict[str, Any], url: str, mer
         hand_over([merged.parent, merged])
 
 
+def _ready_text(note: Running, took_s: float) -> str:
+    return f"{note.name} is ready at {note.url or note.insecure_url} ({took_s:.2f} s, pid {note.pid})"
+
+
 def _print_ready(note: Running, took_s: float) -> None:
-    click.echo(f"{note.name} is ready at {note.url or note.insecure_url} ({took_s:.2f} s, pid {note.pid})")
+    click.echo(_ready_text(note, took_s))
     if note.insecure_url and note.url:
         click.echo(f"  also   {note.insecure_url}, without authentication")
     click.echo(f"  listen {', '.join(note.listening)}")

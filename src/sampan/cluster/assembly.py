@@ -30,6 +30,7 @@ from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import ADDED, Client, Selection
 from sampan.machinery.clock import Clock, Idle, RealClock, VirtualClock
+from sampan.machinery.extras import require
 from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.network.dns.config import ClusterDnsConfig
 from sampan.storage.backend import Backend
@@ -81,6 +82,7 @@ class StoreConfig:
 
     def open(self, clock: Clock) -> Backend:
         if self.etcd_servers:
+            require("grpc")
             from sampan.storage.etcd import EtcdBackend
 
             return EtcdBackend(

@@ -13,6 +13,7 @@ import msgspec
 from sampan.cluster.host_locks import HostLocks
 from sampan.kubelet.agent.kubelet import MakeRuntime
 from sampan.machinery.clock import Clock
+from sampan.machinery.extras import require
 from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.runtimes.background import Background
 from sampan.runtimes.contract import PodCallback, Runtime, RuntimeFailure
@@ -112,6 +113,7 @@ async def _oci(config: RuntimeConfig, clock: Clock, on_pod_change: PodCallback) 
 
 @asynccontextmanager
 async def _cri(config: RuntimeConfig, clock: Clock, on_pod_change: PodCallback) -> AsyncIterator[Runtime]:
+    require("grpc")
     from sampan.network.pods import bridge_for
     from sampan.runtimes.cri import CriRuntime
 

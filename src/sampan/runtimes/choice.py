@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sampan.machinery.extras import require
 from sampan.runtimes.names import AUTO, CRI, DOCKER, OCI, PROCESS
 
 ORDER = (OCI, CRI, DOCKER)
@@ -124,6 +125,7 @@ async def _first(describe: _Describe, sockets: Sequence[str], otherwise: str) ->
 
 
 async def _cri(path: str) -> str:
+    require("grpc")
     from sampan.runtimes.cri.client import CriClient, CriError
 
     client = CriClient(path)

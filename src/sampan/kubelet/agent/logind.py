@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sampan.machinery.clock import Clock
+from sampan.machinery.extras import MissingExtra, require
 
 if TYPE_CHECKING:
     from dbus_fast import Message
@@ -42,6 +43,10 @@ class LogindError(Exception):
 @asynccontextmanager
 async def connect(address: str = "") -> AsyncIterator[MessageBus]:
     """Connect to the bus at `address`, by default the system bus. Raise LogindError if that fails."""
+    try:
+        require("dbus_fast")
+    except MissingExtra as missing:
+        raise LogindError(str(missing)) from None
     from dbus_fast import BusType, DBusFastError
     from dbus_fast.aio import MessageBus
 

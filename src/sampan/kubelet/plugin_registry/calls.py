@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sampan.machinery.extras import MissingExtra, require
+
 if TYPE_CHECKING:
     from sampan.machinery.proto import ProtoSchema
 
@@ -25,6 +27,10 @@ class RpcError(Exception):
 
 @cache
 def read(file: Path) -> ProtoSchema:
+    try:
+        require("grpc")
+    except MissingExtra as missing:
+        raise RpcError(str(missing)) from None
     from sampan.machinery.proto import ProtoSchema
 
     return ProtoSchema.read(file)

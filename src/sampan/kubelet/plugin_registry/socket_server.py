@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from sampan.kubelet.plugin_registry.calls import Message
 from sampan.machinery.clock import Clock
+from sampan.machinery.extras import MissingExtra, require
 
 if TYPE_CHECKING:
     from sampan.machinery.proto import ProtoSchema
@@ -92,6 +93,8 @@ class SocketServer:
             with contextlib.closing(writer), contextlib.suppress(OSError):
                 await self._start()
                 await self._pump_both(reader, writer)
+        except MissingExtra as missing:
+            log.warning("rejected a connection to %s: %s", self._path, missing)
         finally:
             del self._open[writer]
             end.set()
@@ -132,6 +135,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @asynccontextmanager
 async def _grpc(path: Path, services: Sequence[GrpcService]) -> AsyncIterator[None]:
+    require("grpc")
     import grpc.aio  # type: ignore[import-untyped]
 
     _remove(path)

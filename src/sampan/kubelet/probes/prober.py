@@ -13,6 +13,7 @@ from yarl import URL
 from sampan.api import durations
 from sampan.api.types.core_v1 import Container, HTTPGetAction, Pod, Probe
 from sampan.kubelet.container_config.variables import expand
+from sampan.machinery.extras import MissingExtra, require
 from sampan.machinery.http_session import HttpSession, get_following
 from sampan.machinery.lean_aiohttp import aiohttp
 from sampan.runtimes.contract import Runtime, RuntimeFailure
@@ -147,6 +148,10 @@ _GRPC_STATES = {0: "UNKNOWN", 1: "SERVING", 2: "NOT_SERVING", 3: "SERVICE_UNKNOW
 
 
 async def probe_grpc(host: str, port: int, service: str, timeout_s: float) -> ProbeResult:
+    try:
+        require("grpc")
+    except MissingExtra as missing:
+        return ProbeResult(False, str(missing))
     import grpc.aio  # type: ignore[import-untyped]
 
     target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

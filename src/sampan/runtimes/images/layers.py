@@ -20,11 +20,14 @@ import io
 import os
 import shutil
 import stat
+import sys
 import tempfile
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import IO, Final, cast
 
 import msgspec
@@ -461,22 +464,25 @@ class _Unzstd:
     """A zstd stream that raises BadImage for errors of the library."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        import zstandard
-
-        self._error = zstandard.ZstdError
-        decompressor = zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW)
-        self._stream = decompressor.stream_reader(file, read_across_frames=True)
+        zstd = zstd_module()
+        self._error = (zstd.ZstdError, EOFError)
+        self._stream = zstd.ZstdFile(file, options={zstd.DecompressionParameter.window_log_max: _MOST_WINDOW_LOG})
 
     def read(self, size: int = -1) -> bytes:
         try:
-            return self._stream.read(size)
+            return cast(bytes, self._stream.read(size))
         except self._error as error:
             raise BadImage(f"the layer cannot be unpacked: {error}") from None
 
 
-_MOST_WINDOW: Final = 128 << 20
-"""The maximum window size in bytes, and so the memory needed to decompress zstd; it is the default limit of the zstd
-program."""
+_MOST_WINDOW_LOG: Final = 27
+"""The maximum window size as a power of two, 128 MiB, and so the memory needed to decompress zstd; it is the default
+limit of the zstd program."""
+
+
+def zstd_module() -> ModuleType:
+    """Return the zstd module of the standard library, or its backport for Python before 3.14."""
+    return import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 
 
 def unzstd(file: IO[bytes]) -> IO[bytes]:

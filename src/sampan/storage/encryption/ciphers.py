@@ -13,6 +13,8 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC
 from cryptography.hazmat.primitives.padding import PKCS7
 
+from sampan.machinery.extras import require
+
 
 class CannotDecrypt(Exception):
     """The data were not encrypted with this key for this object; the message never contains them."""
@@ -71,6 +73,7 @@ class SecretBox:
     """XSalsa20-Poly1305 of libsodium; the library is imported with the first key, because few configurations use it."""
 
     def __init__(self, key: bytes) -> None:
+        require("nacl")
         from nacl import exceptions, secret
 
         self._box, self._error = secret.SecretBox(key), exceptions.CryptoError
