@@ -23,6 +23,13 @@ const t = catalog({
   files: ["Files", "文件"],
   charts: ["Charts", "图表"],
   ports: ["Ports", "端口"],
+  trace: ["Birth", "诞生"],
+  schedule: ["Scheduling", "调度"],
+  map: ["Map", "地图"],
+  timeline: ["Timeline", "时间线"],
+  queues: ["Controller queues", "控制器队列"],
+  audit: ["Audit", "审计"],
+  tour: ["Guided tour", "导览"],
 });
 
 function hasContainers(resource: Resource): boolean {
@@ -32,6 +39,11 @@ function hasContainers(resource: Resource): boolean {
 export const toolViews: readonly View[] = [
   { id: "create", path: "c/:cluster/create", title: () => t("create"), navigation: { icon: "plus", shortcut: "g +" }, load: () => import("./create") },
   { id: "create", path: "c/:cluster/create/:kind", title: () => t("create"), load: () => import("./create") },
+  { id: "map", path: "c/:cluster/map", title: () => t("map"), navigation: { icon: "map", shortcut: "g a" }, load: () => import("./map") },
+  { id: "timeline", path: "c/:cluster/timeline", title: () => t("timeline"), feature: "flightRecorder", navigation: { icon: "clock", shortcut: "g l" }, load: () => import("./timeline") },
+  { id: "queues", path: "c/:cluster/queues", title: () => t("queues"), feature: "queues", navigation: { icon: "queue", shortcut: "g q" }, load: () => import("./queues") },
+  { id: "audit", path: "c/:cluster/audit", title: () => t("audit"), feature: "flightRecorder", navigation: { icon: "person", shortcut: "g u" }, load: () => import("./audit") },
+  { id: "tour", path: "c/:cluster/tour", title: () => t("tour"), navigation: { icon: "flag", shortcut: "g h" }, load: () => import("./tour") },
 ];
 
 export const toolTabs: readonly DetailTab[] = [
@@ -42,6 +54,8 @@ export const toolTabs: readonly DetailTab[] = [
     id: "charts", label: () => t("charts"), feature: "metrics", load: () => import("./charts/ChartsTab"),
     appliesTo: (resource) => hasContainers(resource) || qualifiedName(resource) === "nodes",
   },
+  { id: "trace", label: () => t("trace"), feature: "flightRecorder", appliesTo: isPod, load: () => import("./trace/TraceTab") },
+  { id: "schedule", label: () => t("schedule"), feature: "why", appliesTo: isPod, load: () => import("./schedule/ScheduleTab") },
   { id: "ports", label: () => t("ports"), appliesTo: (resource) => ["pods", "services"].includes(qualifiedName(resource)), load: () => import("./terminal/PortsTab") },
   { id: "edit", label: () => t("edit"), appliesTo: (resource) => resource.verbs.includes("update"), load: () => import("./editor/EditTab") },
 ];

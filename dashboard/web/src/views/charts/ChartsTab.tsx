@@ -124,6 +124,7 @@ export default function ChartsTab({ cluster: clusterName, resource, object }: De
   const series = (measureName: Measure): Series[] => [...(history?.get(measureName) ?? [])].map(([name, points]) => ({ name, points }));
   const perSecond = (measureName: Measure): Series[] => series(measureName).map((item) => ({ ...item, points: rates(item.points) })).filter((item) => item.points.length > 0);
   const cpu = series("cpu");
+  const memory = series("memory");
   const network = [...perSecond("received"), ...perSecond("sent")];
   const disk = series("disk");
   const limitLabel = resource.name === "nodes" ? t("allocatable") : t("limit");
@@ -133,7 +134,7 @@ export default function ChartsTab({ cluster: clusterName, resource, object }: De
       {error && !cpu.length && (error.code === 404 ? <Empty title={t("none")}>{t("noneNext")}</Empty> : <ErrorBox error={error} />)}
       <div class="charts">
         {cpu.length > 0 && <Chart title={t("cpu")} series={cpu} format={formatCores} limit={limitOf(resource, object, "cpu")} limitLabel={limitLabel} />}
-        {cpu.length > 0 && <Chart title={t("memory")} series={series("memory")} format={formatBytes} base={1024} limit={limitOf(resource, object, "memory")} limitLabel={limitLabel} />}
+        {memory.length > 0 && <Chart title={t("memory")} series={memory} format={formatBytes} base={1024} limit={limitOf(resource, object, "memory")} limitLabel={limitLabel} />}
         {network.length > 0 && <Chart title={t("network")} series={network} format={formatBytes} base={1024} />}
         {disk.length > 0 && <Chart title={t("disk")} series={disk} format={formatBytes} base={1024} />}
       </div>

@@ -67,7 +67,7 @@ export default function EditTab({ cluster, resource, object }: DetailTabProps) {
     () => ({ cluster, resource, namespace, name, text: settled, method: "replace" }), [cluster, resource, namespace, name, settled]);
 
   useEffect(() => {
-    if (!base || settled === base.text) {
+    if (!base || settled !== text || settled === base.text) {
       setCheck(null);
       return undefined;
     }

@@ -2,7 +2,7 @@
 
 type Value = unknown;
 
-const PLAIN = /^[A-Za-z_./][\w./@+%-]*(?:[ :][\w./@+%()-]+)*$/;
+const PLAIN = /^(?:[A-Za-z_./][\w./@+%-]*(?:[ :][\w./@+%()-]+)*|\d[\w.-]*)$/;
 const RESERVED = /^(?:true|false|yes|no|on|off|y|n|null|~|\.nan|[-+]?\.inf)$/i;
 const NUMERIC = /^[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:e[-+]?\d+)?$|^0[xob][\da-f]+$|^\d{4}-\d\d-\d\d/i;
 

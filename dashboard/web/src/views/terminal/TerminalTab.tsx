@@ -120,7 +120,7 @@ function TerminalPane({ cluster: clusterName, path, label }: { cluster: string; 
   return (
     <div class="stack">
       <div class="row"><Status text={state} level={exit && !exit.ok ? "warning" : LEVELS[phase]} /><span class="muted">{t("keys")}</span></div>
-      <div ref={host} class="terminal" role="group" aria-label={label} onKeyDownCapture={leave} />
+      <div ref={host} class="terminal-pane" role="group" aria-label={label} onKeyDownCapture={leave} />
     </div>
   );
 }
