@@ -9,6 +9,7 @@ import pwd
 import re
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -203,6 +204,19 @@ class ClusterDir:
             return sorted(child.name for child in self.path.iterdir()) if self.path.exists() else []
         except OSError as error:
             raise CliError(f"--data-dir: cannot remove {error.filename or self.path}: {error.strerror}") from None
+
+    def adopt(self, scratch: Path) -> None:
+        """Replace the data of a stopped cluster with the entries of a directory below it. Its lock, which the caller
+        holds, stays. The old data are removed after the new ones are in place."""
+        if mounted := self._mounted():
+            raise CliError(f"--data-dir: {mounted}: a pod's volume is still mounted there")
+        old = Path(tempfile.mkdtemp(dir=self.path, prefix=".state.db."))
+        for child in list(self.path.iterdir()):
+            if child.name in _OWN_NAMES - {"lock"}:
+                child.rename(old / child.name)
+        for child in list(scratch.iterdir()):
+            child.rename(self.path / child.name)
+        shutil.rmtree(old)
 
     def _foreign(self) -> list[str]:
         names = {child.name for child in self.path.iterdir()}

@@ -21,6 +21,7 @@ COMMANDS = {
     "token": ("sampan.cli.token", "Manage the tokens with which nodes join."),
     "join": ("sampan.cli.join", "Join this machine to a cluster as a node."),
     "leave": ("sampan.cli.leave", "Remove this machine from its cluster."),
+    "snapshot": ("sampan.cli.snapshot", "Save, restore and fork clusters."),
     "store": ("sampan.cli.store", "Copy the store of a stopped cluster."),
     "image": ("sampan.cli.image", "Load, pull, list and remove images."),
     "why": ("sampan.cli.why", "Explain why a pod is pending or where it runs."),
@@ -43,7 +44,7 @@ COMMANDS = {
 
 _COMPONENTS = tuple(name for name in COMMANDS if name.startswith("kube-") or name == "kubelet")
 _GROUPS = (
-    ("Clusters", ("up", "down", "status", "kubeconfig", "logs", "store")),
+    ("Clusters", ("up", "down", "status", "kubeconfig", "logs", "snapshot", "store")),
     ("Work with a cluster", ("kubectl", "why", "trace", "image", "node")),
     ("Several machines", ("token", "join", "leave")),
     ("This machine", ("doctor", "envtest", "completion")),

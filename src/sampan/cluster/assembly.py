@@ -26,6 +26,8 @@ from sampan.cluster.local_kubelets import LocalKubelets
 from sampan.cluster.node_summary import settle_hollow_taints
 from sampan.cluster.nodes_config import NodesConfig, with_node_cidrs, with_pod_cidrs
 from sampan.cluster.scheduler_settings import SchedulerSettings, policy_of_map
+from sampan.cluster.store_dump import PATH as STORE_DUMP_PATH
+from sampan.cluster.store_dump import StoreDump
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import ADDED, Client, Selection
@@ -170,6 +172,7 @@ class Assembly:
 
                 serve_dashboard(self.server)
             await running.enter_async_context(_in_background(self.config.renewals.run(RealClock())))
+            self.server.debug[STORE_DUMP_PATH] = StoreDump(self.backend).handle
             await self._make_roles()
             if addresses := _dns_addresses(self.config):
                 from sampan.network.dns.publication import ensure_dns_service

@@ -1,0 +1,102 @@
+"""`sampan snapshot restore`."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+import click
+
+from sampan.cli import rootless
+from sampan.cli.cluster_dir import ClusterDir, cluster_dir
+from sampan.cli.failures import CliError
+from sampan.cli.snapshot.placement import STORE_FLAGS, free_bytes, relocate, up_command, write_flags
+from sampan.cli.snapshot.save import contents
+from sampan.cluster.snapshot import SnapshotError, SnapshotManifest, describe_store, read_archive, read_manifest
+from sampan.cluster.snapshot.manifest import FLAGS, STORE
+from sampan.runtimes.safe_paths import open_file
+
+
+@click.command("restore")
+@click.argument("file", metavar="FILE")
+@click.option("--name", envvar="SAMPAN_NAME", help="Name of the new cluster. Default: that of the saved cluster.")
+@click.option("--data-dir", envvar="SAMPAN_DATA_DIR", metavar="DIR", help="Data directory of the new cluster.")
+@click.option("--replace", is_flag=True, help="Replace the data of a cluster that exists and is stopped.")
+def restore_command(file: str, name: str | None, data_dir: str | None, replace: bool) -> None:
+    """Restore a cluster from FILE.
+
+    The cluster is new, or with --replace one that is stopped, whose data are removed. `sampan up` starts it. Restore
+    only snapshots that you trust: their pods run on this machine.
+    """
+    path = Path(file)
+    manifest = _manifest(path)
+    where = cluster_dir(data_dir, name if name is not None else manifest.cluster)
+    _check_target(where, replace=replace)
+    restore = partial(_restore, path, where, data_dir)
+    if manifest.volumes and os.geteuid() != 0 and rootless.is_possible():  # volumes have files of several users
+        raise SystemExit(rootless.run_inside(restore, has_outgoing=False))
+    restore()
+
+
+def _manifest(path: Path) -> SnapshotManifest:
+    try:
+        with open_file(path) as stream:
+            return read_manifest(stream)
+    except SnapshotError as error:
+        raise CliError(f"{path}: {error}") from None
+
+
+def _check_target(where: ClusterDir, *, replace: bool) -> None:
+    where.check()
+    if where.is_joined:
+        raise CliError(f"--data-dir: {where.path} is that of a node that joined a cluster")
+    if where.is_cluster and not replace:
+        raise CliError(f"--name: {where.path.name} exists; --replace removes its data, or choose another --name")
+
+
+def _restore(path: Path, where: ClusterDir, data_dir: str | None) -> None:
+    began = time.monotonic()
+    undo = where.make()
+    lock = where.lock()
+    if not lock.acquire(makes_file=True):
+        raise CliError(f"--name: {where.path.name} is running; `sampan down --name {where.path.name}` stops it")
+    is_done = False
+    try:
+        with tempfile.TemporaryDirectory(dir=where.path, prefix=".state.db.") as scratch:
+            manifest = _unpack(path, Path(scratch), where)
+            where.adopt(Path(scratch))
+        is_done = True
+    finally:
+        if not is_done:
+            undo()
+        lock.release()
+    where.hand_over()
+    click.echo(f"restored {where.path.name} from {path} in {time.monotonic() - began:.2f} s")
+    for line in contents(manifest):
+        click.echo(f"  {line}")
+    click.echo(f"  start     {up_command(where, data_dir)}")
+
+
+def _unpack(path: Path, scratch: Path, where: ClusterDir) -> SnapshotManifest:
+    try:
+        with open_file(path) as stream:
+            manifest = read_archive(stream, scratch, most_bytes=free_bytes(scratch))
+        if not (scratch / STORE).exists() or not (scratch / "pki").is_dir():
+            raise SnapshotError("it has no objects or no keys")
+        is_encrypted = describe_store(scratch / STORE).is_encrypted
+        flags = scratch / FLAGS
+        write_flags(flags, flags, STORE_FLAGS)
+    except SnapshotError as error:
+        raise CliError(f"{path}: {error}") from None
+    except RecursionError:
+        raise CliError(f"{path}: {FLAGS} is nested too deeply") from None
+    relocate(scratch / STORE, manifest, where, drops_other_nodes=False)
+    for name, mode in (("images", 0o711), ("volumes", 0o755)):
+        if (scratch / name).is_dir():
+            (scratch / name).chmod(mode)
+    if is_encrypted:
+        click.echo("objects are encrypted: start it with the --encryption-provider-config of the original", err=True)
+    return manifest

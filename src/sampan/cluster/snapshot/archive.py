@@ -1,0 +1,312 @@
+"""Write and read the file of a snapshot: a tar archive with a manifest first and the checksums of all entries last."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tarfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, BinaryIO
+
+import msgspec
+
+from sampan.cluster.snapshot.data_copy import blob_files, key_files
+from sampan.cluster.snapshot.manifest import (
+    CHECKSUMS,
+    CHECKSUMS_BYTES,
+    DOCUMENT_BYTES,
+    FLAGS,
+    IMAGE_TABLE,
+    MANIFEST,
+    STORE,
+    VOLUMES,
+    SnapshotError,
+    SnapshotManifest,
+    decode_manifest,
+    digest_in_name,
+    is_allowed_file,
+    is_in_volume,
+)
+from sampan.runtimes.images.manifests import BadImage
+from sampan.runtimes.images.tar_reader import DIRECTORY, REGULAR, TarEntry, TarReader
+from sampan.runtimes.safe_paths import UnsafePath, open_file
+
+_PIECE = 1 << 20
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+# -- write -----------------------------------------------------------------------------------------------------------
+
+
+def write_archive(
+    stream: IO[bytes],
+    manifest: SnapshotManifest,
+    *,
+    store: Path,
+    directory: Path,
+    has_images: bool = True,
+    has_volumes: bool = True,
+) -> None:
+    """Write a snapshot of the cluster in a data directory, with a copy of its store. The number of links and special
+    files that were left out is counted in the manifest beforehand, with `count_skipped`."""
+    with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar:
+        archive = _ArchiveWriter(tar)
+        archive.add_content(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=2))
+        archive.add_file(STORE, store, is_private=True)
+        if (directory / FLAGS).exists():
+            archive.add_file(FLAGS, directory / FLAGS, is_private=True)
+        for path in key_files(directory / "pki"):
+            archive.add_file(f"pki/{path.name}", path, is_private=True)
+        if has_images and (directory / IMAGE_TABLE).exists():
+            archive.add_file(IMAGE_TABLE, directory / IMAGE_TABLE, is_private=True)
+            for path in blob_files(directory / "images"):
+                archive.add_file(f"images/blobs/sha256/{path.name}", path, is_private=True)
+        if has_volumes:
+            archive.add_tree(directory, VOLUMES)
+        archive.add_content(CHECKSUMS, msgspec.json.encode(archive.checksums))
+
+
+def count_skipped(volumes: Path) -> int:
+    """Return the number of entries of volumes that are neither files nor directories, which a snapshot cannot have."""
+    if not volumes.is_dir():
+        return 0
+    count = 0
+    for entry in os.scandir(volumes):
+        kind = entry.stat(follow_symlinks=False).st_mode
+        if stat.S_ISDIR(kind) and _is_text(entry.name):
+            count += count_skipped(Path(entry.path))
+        elif not stat.S_ISREG(kind) or not _is_text(entry.name):
+            count += 1
+    return count
+
+
+def _is_text(name: str) -> bool:
+    """Whether a file name is UTF-8, which checksums need."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
+class _ArchiveWriter:
+    def __init__(self, tar: tarfile.TarFile) -> None:
+        self._tar = tar
+        self.checksums: dict[str, str] = {}
+
+    def add_content(self, name: str, content: bytes) -> None:
+        info = tarfile.TarInfo(name)
+        info.size, info.mode = len(content), 0o600
+        self.checksums[name] = hashlib.sha256(content).hexdigest()
+        self._tar.addfile(info, _Content(content))
+
+    def add_file(self, name: str, path: Path, *, is_private: bool = False) -> None:
+        with open_file(path) as file:
+            about = os.fstat(file.fileno())
+            info = _info(name, about)
+            info.size = about.st_size
+            if is_private:
+                info.mode, info.uid, info.gid = 0o600, 0, 0
+            reader = _ExactReader(file, about.st_size)
+            self._tar.addfile(info, reader)
+        self.checksums[name] = reader.digest
+
+    def add_tree(self, directory: Path, name: str) -> None:
+        """Add a directory with all files below it. Files that a pod removes meanwhile are left out."""
+        path = directory / name
+        if not path.is_dir():
+            return
+        if is_in_volume(name):
+            info = _info(name, os.lstat(path))
+            info.type = tarfile.DIRTYPE
+            self._tar.addfile(info)
+        for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
+            below = f"{name}/{entry.name}"
+            try:
+                kind = entry.stat(follow_symlinks=False).st_mode
+                if stat.S_ISDIR(kind) and _is_text(entry.name):
+                    self.add_tree(directory, below)
+                elif stat.S_ISREG(kind) and _is_text(entry.name):
+                    self.add_file(below, path / entry.name)
+            except (FileNotFoundError, UnsafePath):
+                continue
+
+
+def _info(name: str, about: os.stat_result) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.mode, info.mtime = stat.S_IMODE(about.st_mode), int(about.st_mtime)
+    info.uid, info.gid = about.st_uid, about.st_gid
+    return info
+
+
+class _ExactReader:
+    """Reads exactly as many bytes as the header of the entry says, although a pod may write to the file: what was
+    truncated meanwhile reads as zeros, and what was appended is left out."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file, self._left = file, size
+        self._hash = hashlib.sha256()
+
+    def read(self, count: int = -1) -> bytes:
+        count = self._left if count < 0 else min(count, self._left)
+        data = self._file.read(count)
+        data += bytes(count - len(data))
+        self._left -= count
+        self._hash.update(data)
+        return data
+
+    @property
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+
+class _Content:
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def read(self, count: int = -1) -> bytes:
+        data, self._content = (self._content, b"") if count < 0 else (self._content[:count], self._content[count:])
+        return data
+
+
+# -- read ------------------------------------------------------------------------------------------------------------
+
+
+def read_manifest(stream: IO[bytes]) -> SnapshotManifest:
+    """Return the description of a snapshot, without reading the rest of it."""
+    reader = TarReader(stream)
+    try:
+        for entry in reader:
+            return _first_entry(reader, entry)[0]
+    except BadImage as error:
+        raise SnapshotError(f"it is not a snapshot: {error}") from None
+    raise SnapshotError("it is not a snapshot: the file is empty")
+
+
+def read_archive(stream: IO[bytes], target: Path, *, most_bytes: int) -> SnapshotManifest:
+    """Unpack a snapshot into an empty directory that only this user can enter, and check it.
+
+    Raise SnapshotError for an entry that does not belong in a snapshot, for more than `most_bytes` of content, and for
+    a file whose checksum is wrong. The caller removes the directory then.
+    """
+    try:
+        return _Unpacking(target, most_bytes).unpack(TarReader(stream))
+    except BadImage as error:
+        raise SnapshotError(str(error)) from None
+
+
+def _first_entry(reader: TarReader, entry: TarEntry) -> tuple[SnapshotManifest, str]:
+    """Return the manifest and its checksum."""
+    if entry.name != MANIFEST or entry.kind != REGULAR:
+        raise SnapshotError(f"it is not a snapshot: its first entry is not {MANIFEST}")
+    content = _content(reader, entry, DOCUMENT_BYTES)
+    return decode_manifest(content), hashlib.sha256(content).hexdigest()
+
+
+def _content(reader: TarReader, entry: TarEntry, most: int) -> bytes:
+    if entry.size > most:
+        raise SnapshotError(f"{entry.name} is larger than {most} bytes")
+    return b"".join(data for _, data in _data(reader, entry))
+
+
+def _data(reader: TarReader, entry: TarEntry) -> Iterator[tuple[int, bytes]]:
+    if entry.extents is not None:
+        raise SnapshotError(f"{_shown(entry)} is a sparse file, which a snapshot cannot have")
+    return reader.pieces()
+
+
+class _Unpacking:
+    def __init__(self, target: Path, most_bytes: int) -> None:
+        self._target, self._most_bytes = target, most_bytes
+        self._written = 0
+        self._checksums: dict[str, str] = {}
+        self._directories: list[TarEntry] = []
+
+    def unpack(self, reader: TarReader) -> SnapshotManifest:
+        manifest, expected = None, None
+        for entry in reader:
+            if manifest is None:
+                manifest, self._checksums[MANIFEST] = _first_entry(reader, entry)
+                continue
+            if expected is not None:
+                raise SnapshotError(f"{_shown(entry)} is after {CHECKSUMS}, which must be the last entry")
+            if entry.name == CHECKSUMS and entry.kind == REGULAR:
+                expected = _decode_checksums(_content(reader, entry, CHECKSUMS_BYTES))
+            else:
+                self._add(reader, entry)
+        if manifest is None:
+            raise SnapshotError("it is not a snapshot: the file is empty")
+        if expected is None:
+            raise SnapshotError(f"it is incomplete: it has no {CHECKSUMS} at its end")
+        self._compare(expected)
+        for entry in reversed(self._directories):  # last, as a read-only directory takes no files
+            _set_attributes(self._target / entry.name, entry, stat.S_ISGID)
+        return manifest
+
+    def _add(self, reader: TarReader, entry: TarEntry) -> None:
+        name = entry.name.rstrip("/")
+        if entry.kind == DIRECTORY and is_in_volume(name):
+            entry.name = name
+            self._make_directory(entry)
+        elif entry.kind == REGULAR and is_allowed_file(name) and name == entry.name:
+            self._add_file(reader, entry)
+        else:
+            raise SnapshotError(f"{_shown(entry)} does not belong in a snapshot")
+
+    def _make_directory(self, entry: TarEntry) -> None:
+        path = self._target / entry.name
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            path.mkdir(mode=0o700)
+        except FileExistsError:
+            raise SnapshotError(f"{_shown(entry)} is in the snapshot twice") from None
+        self._directories.append(entry)
+
+    def _add_file(self, reader: TarReader, entry: TarEntry) -> None:
+        self._written += entry.size
+        if self._written > self._most_bytes:
+            raise SnapshotError(f"it has more than {self._most_bytes} bytes of data, which do not fit on the disk")
+        path = self._target / entry.name
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        digest = hashlib.sha256()
+        try:
+            file = os.open(path, _WRITE, 0o600)
+        except FileExistsError:
+            raise SnapshotError(f"{_shown(entry)} is in the snapshot twice") from None
+        with open(file, "wb") as out:
+            for _, data in _data(reader, entry):
+                digest.update(data)
+                out.write(data)
+        if is_in_volume(entry.name):
+            _set_attributes(path, entry, 0)
+        self._checksums[entry.name] = digest.hexdigest()
+        if (expected := digest_in_name(entry.name)) and expected != digest.hexdigest():
+            raise SnapshotError(f"{entry.name} is damaged: its content has another digest")
+
+    def _compare(self, expected: dict[str, str]) -> None:
+        missing, strange = expected.keys() - self._checksums.keys(), self._checksums.keys() - expected.keys()
+        if missing or strange:
+            raise SnapshotError(f"it is damaged: {CHECKSUMS} does not match its entry {min(missing | strange)!r}")
+        for name, digest in self._checksums.items():
+            if expected[name] != digest:
+                raise SnapshotError(f"it is damaged: {name!r} has another checksum than {CHECKSUMS} says")
+
+
+def _decode_checksums(content: bytes) -> dict[str, str]:
+    try:
+        return msgspec.json.decode(content, type=dict[str, str])
+    except msgspec.MsgspecError as error:
+        raise SnapshotError(f"{CHECKSUMS} cannot be read: {error}") from None
+
+
+def _set_attributes(path: Path, entry: TarEntry, special_bits: int) -> None:
+    """Set owner, permissions and time of an entry of a volume. Of the special bits only those given are kept, so that
+    no set-user-ID program comes out of a snapshot."""
+    if os.geteuid() == 0:
+        with suppress(OSError):  # a user namespace does not map all owners
+            os.chown(path, entry.uid, entry.gid)
+    os.chmod(path, entry.mode & (0o777 | special_bits))
+    os.utime(path, (entry.mtime, entry.mtime))
+
+
+def _shown(entry: TarEntry) -> str:
+    return repr(entry.name[:200])

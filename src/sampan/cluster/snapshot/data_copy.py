@@ -1,0 +1,143 @@
+"""Copy keys, images and volumes of a cluster into the data directory of its fork.
+
+Content of images never changes, so that both clusters share it by hard links. Files of volumes share their blocks where
+the file system can clone files, and are copied otherwise.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from sampan.runtimes.images import ImageStore
+
+_CLONE = 0x40049409
+"""FICLONE of ioctl_ficlone(2)."""
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def copy_keys(source: Path, target: Path) -> None:
+    target.mkdir(mode=0o700)
+    for path in key_files(source):
+        _copy_file(path, target / path.name, 0o600)
+
+
+def key_files(directory: Path) -> list[Path]:
+    """Return the files with the keys and certificates of a cluster."""
+    return sorted(path for path in directory.iterdir() if path.is_file() and not path.name.startswith("."))
+
+
+def copy_images(source: Path, target: Path) -> list[str]:
+    """Link the images of a cluster into another directory, and return their names. Layers that are unpacked already are
+    linked too, unless the file system refuses: they are unpacked again when a container needs them."""
+    if not (source / "images.json").exists():
+        return []
+    target.mkdir(mode=0o711)
+    _copy_file(source / "images.json", target / "images.json", 0o600)
+    images = ImageStore(target)
+    for digest in _blobs(source):
+        path = images.blobs.path(f"sha256:{digest}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _link_or_copy(source / "blobs/sha256" / digest, path)
+    if (source / "layers").is_dir() and not _has_linked_tree(source / "layers", target / "layers"):
+        shutil.rmtree(target / "layers", ignore_errors=True)
+    return image_names(target)
+
+
+def image_names(directory: Path) -> list[str]:
+    return sorted(name for image in ImageStore(directory).list() for name in image.names or [image.id])
+
+
+def _blobs(images: Path) -> Iterator[str]:
+    directory = images / "blobs/sha256"
+    if directory.is_dir():
+        yield from (entry.name for entry in os.scandir(directory) if not entry.name.startswith("."))
+
+
+def blob_files(images: Path) -> list[Path]:
+    """Return the files with the content of the images."""
+    return [images / "blobs/sha256" / name for name in sorted(_blobs(images))]
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:
+        _copy_file(source, target, 0o600)
+
+
+def _has_linked_tree(source: Path, target: Path) -> bool:
+    """Link all files below a directory, with the same directories above them. Return False if one cannot be linked."""
+    about = os.lstat(source)
+    target.mkdir(mode=0o700)
+    try:
+        for entry in os.scandir(source):
+            if entry.name.startswith(".new-"):  # a layer that is being unpacked
+                continue
+            path = target / entry.name
+            if not entry.is_dir(follow_symlinks=False):
+                os.link(entry.path, path, follow_symlinks=False)
+            elif not _has_linked_tree(Path(entry.path), path):
+                return False
+        for name in os.listxattr(source, follow_symlinks=False):
+            os.setxattr(target, name, os.getxattr(source, name, follow_symlinks=False), follow_symlinks=False)
+        _set_attributes(target, about)
+    except OSError:
+        return False
+    return True
+
+
+def copy_volumes(source: Path, target: Path) -> list[str]:
+    """Copy the volumes of a cluster, and return their names. Sockets, pipes and devices are left out."""
+    if not source.is_dir():
+        return []
+    _copy_tree(source, target)
+    return sorted(entry.name for entry in os.scandir(target))
+
+
+def _copy_tree(source: Path, target: Path) -> None:
+    about = os.lstat(source)
+    target.mkdir(mode=0o700)
+    for entry in os.scandir(source):
+        path = target / entry.name
+        with suppress(FileNotFoundError):  # pods may remove files meanwhile
+            kind = entry.stat(follow_symlinks=False).st_mode
+            if stat.S_ISDIR(kind):
+                _copy_tree(Path(entry.path), path)
+            elif stat.S_ISLNK(kind):
+                os.symlink(os.readlink(entry.path), path)
+            elif stat.S_ISREG(kind):
+                _copy_file(Path(entry.path), path, None)
+    _set_attributes(target, about)
+
+
+def _copy_file(source: Path, target: Path, mode: int | None) -> None:
+    """Copy a regular file. Without a mode its owner, permissions and times are copied, too."""
+    old = os.open(source, _READ)
+    try:
+        new = os.open(target, _WRITE, 0o600 if mode is None else mode)
+        try:
+            try:
+                fcntl.ioctl(new, _CLONE, old)
+            except OSError:
+                with open(old, "rb", closefd=False) as reader, open(new, "wb", closefd=False) as writer:
+                    shutil.copyfileobj(reader, writer, 1 << 20)
+            if mode is None:
+                _set_attributes(new, os.fstat(old))
+        finally:
+            os.close(new)
+    finally:
+        os.close(old)
+
+
+def _set_attributes(target: Path | int, about: os.stat_result) -> None:
+    if os.geteuid() == 0:
+        os.chown(target, about.st_uid, about.st_gid)
+    os.chmod(target, stat.S_IMODE(about.st_mode))
+    os.utime(target, ns=(about.st_atime_ns, about.st_mtime_ns))

@@ -1,0 +1,79 @@
+"""The description of a snapshot, its first entry, and the rules for the names of its entries."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+FORMAT = 1
+MANIFEST, CHECKSUMS = "snapshot.json", "checksums.json"
+"""The first and the last entry of an archive."""
+STORE, FLAGS = "state.db", "flags.json"
+IMAGE_TABLE = "images/images.json"
+VOLUMES = "volumes"
+DOCUMENT_BYTES = 4 << 20
+"""The maximum size of the manifest, of the flags and of a key or certificate."""
+CHECKSUMS_BYTES = 256 << 20
+
+_KEY = re.compile(r"pki/[a-z0-9][a-z0-9.-]{0,100}", re.ASCII)
+_BLOB = re.compile(r"images/blobs/sha256/([0-9a-f]{64})", re.ASCII)
+
+
+class SnapshotError(ValueError):
+    """The file is not a snapshot that this version can restore, or it is damaged."""
+
+
+class SnapshotManifest(msgspec.Struct, kw_only=True, omit_defaults=True):
+    format: int
+    cluster: str
+    """The name of the cluster."""
+    version: str = ""
+    """The version of Sampan that wrote the snapshot."""
+    created: float = 0
+    """In seconds since the epoch."""
+    store_format: int = 0
+    revision: int = 0
+    """The revision of the store that the objects are copied at."""
+    objects: int = 0
+    images: list[str] = []
+    volumes: list[str] = []
+    volume_root: str = ""
+    """The directory of the volumes in the original cluster, which objects name."""
+    local_nodes: list[str] = []
+    """The nodes that the original cluster ran in its own process."""
+    skipped: int = 0
+    """The number of links and special files in volumes that the snapshot does not have."""
+
+
+def decode_manifest(content: bytes) -> SnapshotManifest:
+    try:
+        version = msgspec.json.decode(content, type=_Versioned).format
+        if version != FORMAT:
+            raise SnapshotError(f"it has format {version}; this Sampan reads format {FORMAT}: use another version")
+        return msgspec.json.decode(content, type=SnapshotManifest)
+    except msgspec.MsgspecError as error:
+        raise SnapshotError(f"{MANIFEST} cannot be read: {error}") from None
+
+
+class _Versioned(msgspec.Struct):
+    format: int
+
+
+def is_allowed_file(name: str) -> bool:
+    """Whether a snapshot may have a file with this name."""
+    if name in (MANIFEST, CHECKSUMS, STORE, FLAGS, IMAGE_TABLE) or _BLOB.fullmatch(name):
+        return True
+    return bool(_KEY.fullmatch(name)) or is_in_volume(name)
+
+
+def is_in_volume(name: str) -> bool:
+    """Whether the name is one of an entry below the volumes that leads nowhere else."""
+    first, *parts = name.split("/")
+    return first == VOLUMES and bool(parts) and all(part not in ("", ".", "..") for part in parts)
+
+
+def digest_in_name(name: str) -> str:
+    """Return the digest of a file that is named by its content; empty for others."""
+    match = _BLOB.fullmatch(name)
+    return match[1] if match else ""

@@ -1,0 +1,184 @@
+"""The file of a snapshot: a round trip, and files that somebody made up."""
+
+import io
+import os
+import stat
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sampan.cluster.snapshot import SnapshotError, SnapshotManifest, read_archive, read_manifest, write_archive
+from sampan.cluster.snapshot.archive import count_skipped
+
+MANIFEST = SnapshotManifest(format=1, cluster="web", objects=3)
+BLOB = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+"""The digest of no content."""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    """A data directory with a file of each sort."""
+    directory = tmp_path / "web"
+    for path, content in {
+        "state.db": b"objects",
+        "flags.json": b"{}",
+        "pki/ca.key": b"secret",
+        "images/images.json": b"{}",
+        f"images/blobs/sha256/{BLOB}": b"",
+        "volumes/pvc_ns_data/sub/file": b"data",
+        "nodes/node-0/pod-file": b"not in the snapshot",
+        "sampan.log": b"not in the snapshot",
+    }.items():
+        (directory / path).parent.mkdir(parents=True, exist_ok=True)
+        (directory / path).write_bytes(content)
+    (directory / "volumes/pvc_ns_data/sub/file").chmod(0o4750)
+    (directory / "volumes/pvc_ns_data/sub").chmod(0o2550)
+    os.symlink("/etc/passwd", directory / "volumes/pvc_ns_data/link")
+    os.mkfifo(directory / "volumes/pvc_ns_data/pipe")
+    return directory
+
+
+def archive_of(cluster: Path) -> bytes:
+    stream = io.BytesIO()
+    write_archive(stream, MANIFEST, store=cluster / "state.db", directory=cluster)
+    return stream.getvalue()
+
+
+def read(content: bytes, target: Path, most_bytes: int = 1 << 20) -> SnapshotManifest:
+    target.mkdir()
+    return read_archive(io.BytesIO(content), target, most_bytes=most_bytes)
+
+
+def test_a_round_trip(cluster: Path, tmp_path: Path) -> None:
+    assert count_skipped(cluster / "volumes") == 2
+    content, target = archive_of(cluster), tmp_path / "new"
+    assert read_manifest(io.BytesIO(content)) == read(content, target) == MANIFEST
+    files = {str(path.relative_to(target)): path.read_bytes() for path in target.rglob("*") if path.is_file()}
+    assert files == {
+        "state.db": b"objects",
+        "flags.json": b"{}",
+        "pki/ca.key": b"secret",
+        "images/images.json": b"{}",
+        f"images/blobs/sha256/{BLOB}": b"",
+        "volumes/pvc_ns_data/sub/file": b"data",
+    }
+    assert stat.S_IMODE((target / "pki/ca.key").stat().st_mode) == 0o600
+    assert stat.S_IMODE((target / "volumes/pvc_ns_data/sub/file").stat().st_mode) == 0o750
+    assert stat.S_IMODE((target / "volumes/pvc_ns_data/sub").stat().st_mode) == 0o2550
+
+
+def test_a_file_that_shrinks_while_it_is_read(cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (cluster / "images/blobs/sha256" / BLOB).unlink()
+    about = os.fstat
+    monkeypatch.setattr("sampan.cluster.snapshot.archive.os.fstat", lambda file: _longer(about(file)))
+    content = archive_of(cluster)
+    monkeypatch.undo()
+    read(content, tmp_path / "new")
+    assert (tmp_path / "new/volumes/pvc_ns_data/sub/file").read_bytes() == b"data\0\0\0"
+
+
+def _longer(about: os.stat_result) -> os.stat_result:
+    values = list(about)
+    values[stat.ST_SIZE] += 3
+    return os.stat_result(values)
+
+
+def rebuilt(content: bytes, change: Callable[[tarfile.TarInfo, bytes], object]) -> bytes:
+    """The archive with other entries: `change` may alter an entry, and returns whether it stays."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=io.BytesIO(content)) as old, tarfile.open(fileobj=out, mode="w") as new:
+        for info in old:
+            data = old.extractfile(info)
+            body = data.read() if data is not None else b""
+            if change(info, body) is not False:
+                new.addfile(info, io.BytesIO(body))
+    return out.getvalue()
+
+
+def with_entry(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> Callable[[bytes], bytes]:
+    """Add an entry before the checksums."""
+
+    def change(content: bytes) -> bytes:
+        out = io.BytesIO()
+        with tarfile.open(fileobj=io.BytesIO(content)) as old, tarfile.open(fileobj=out, mode="w") as new:
+            for info in old:
+                if info.name == "checksums.json":
+                    extra = tarfile.TarInfo(name)
+                    extra.type, extra.linkname = kind, link
+                    new.addfile(extra)
+                new.addfile(info, old.extractfile(info))
+        return out.getvalue()
+
+    return change
+
+
+def without(name: str) -> Callable[[bytes], bytes]:
+    return lambda content: rebuilt(content, lambda info, _: info.name != name)
+
+
+def renamed(old: str, new: str) -> Callable[[bytes], bytes]:
+    def change(info: tarfile.TarInfo, _: bytes) -> None:
+        info.name = new if info.name == old else info.name
+
+    return lambda content: rebuilt(content, change)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (with_entry("../evil"), "'../evil' does not belong in a snapshot"),
+        (with_entry("/etc/evil"), "'/etc/evil' does not belong in a snapshot"),
+        (with_entry("volumes/../evil"), "'volumes/../evil' does not belong in a snapshot"),
+        (with_entry("volumes/a/../../../evil"), "does not belong in a snapshot"),
+        (with_entry("volumes"), "'volumes' does not belong in a snapshot"),
+        (with_entry("pki/../evil"), "does not belong in a snapshot"),
+        (with_entry("nodes/node-0/evil"), "does not belong in a snapshot"),
+        (with_entry("lock"), "does not belong in a snapshot"),
+        (with_entry("volumes/a", tarfile.SYMTYPE, "/etc"), "'volumes/a' does not belong in a snapshot"),
+        (with_entry("volumes/a", tarfile.LNKTYPE, "state.db"), "'volumes/a' does not belong in a snapshot"),
+        (with_entry("volumes/a", tarfile.CHRTYPE), "'volumes/a' does not belong in a snapshot"),
+        (with_entry("volumes/a", tarfile.FIFOTYPE), "'volumes/a' does not belong in a snapshot"),
+        (with_entry("pki", tarfile.DIRTYPE), "'pki/' does not belong in a snapshot"),
+        (with_entry("flags.json"), "'flags.json' is in the snapshot twice"),
+        (with_entry("volumes/pvc_ns_data", tarfile.DIRTYPE), "is in the snapshot twice"),
+        (with_entry("volumes/new"), "checksums.json does not match its entry 'volumes/new'"),
+        (with_entry("volumes/x/" + "y/" * 300 + "z"), "levels"),
+        (without("checksums.json"), "it is incomplete"),
+        (without("snapshot.json"), "its first entry is not snapshot.json"),
+        (without("pki/ca.key"), "checksums.json does not match its entry 'pki/ca.key'"),
+        (renamed("pki/ca.key", f"images/blobs/sha256/{'0' * 64}"), "its content has another digest"),
+        (lambda content: content.replace(b"secret", b"public"), "'pki/ca.key' has another checksum"),
+        (lambda content: content.replace(b'"format": 1', b'"format": 9'), "it has format 9"),
+        (lambda content: content.replace(b'"format": 1', b'"format":"'), "snapshot.json cannot be read"),
+        (lambda content: content[:1500], "end of the archive"),
+        (lambda content: b"", "the file is empty"),
+        (lambda content: b"x" * 4096, "invalid number"),
+    ],
+)
+def test_files_that_are_rejected(cluster: Path, tmp_path: Path, change: Callable[[bytes], bytes], message: str) -> None:
+    with pytest.raises(SnapshotError, match=message.replace(".", r"\.")):
+        read(change(archive_of(cluster)), tmp_path / "new")
+    assert not (tmp_path / "evil").exists()
+
+
+def test_more_data_than_the_disk_has_room_for(cluster: Path, tmp_path: Path) -> None:
+    with pytest.raises(SnapshotError, match="more than 10 bytes"):
+        read(archive_of(cluster), tmp_path / "new", most_bytes=10)
+
+
+def test_a_large_document_is_not_read(tmp_path: Path) -> None:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        info = tarfile.TarInfo("snapshot.json")
+        info.size = 5 << 20
+        tar.addfile(info, io.BytesIO(bytes(5 << 20)))
+    with pytest.raises(SnapshotError, match=r"snapshot\.json is larger than"):
+        read_manifest(io.BytesIO(out.getvalue()))
+
+
+def test_names_that_are_not_text(cluster: Path, tmp_path: Path) -> None:
+    (Path(os.fsdecode(os.fsencode(cluster) + b"/volumes/\xff"))).write_bytes(b"")
+    assert count_skipped(cluster / "volumes") == 3
+    read(archive_of(cluster), tmp_path / "new")
