@@ -41,6 +41,18 @@ SHORT = [
     ["image", "save", "x", "-o", "out"],
     ["node", "add"],
     ["node", "remove", "x"],
+    ["snapshot", "save", "out.tar"],
+    ["snapshot", "restore", "file-4"],
+    ["snapshot", "fork", "x", "--no-start"],
+    ["snapshot", "ls"],
+    ["service", "install", "--print"],
+    ["service", "uninstall", "--user"],
+    ["upgrade"],
+    ["help", "exit-codes"],
+    ["kubeconfig"],
+    ["logs"],
+    ["token", "list"],
+    ["store", "copy", "file-1", "out.db"],
 ]
 CLIENTS = [
     *(
@@ -54,6 +66,7 @@ CLIENTS = [
     ),
     ["why", "pod/x"],
     ["trace", "pod/x"],
+    ["top"],
 ]
 NEVER = {
     "--help",
@@ -170,7 +183,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield path
 
 
-def put_together(config: ClusterConfig, on_ready: Any) -> None:
+def put_together(config: ClusterConfig, on_ready: Any, progress: Any = None) -> None:
     Assembly(config=config, clock=RealClock())
 
 

@@ -51,6 +51,9 @@ def test_a_machine_that_lacks_nothing() -> None:
         ("resolv.conf", CheckLevel.WARNING, {"nameservers": []}),
         ("resolv.conf", CheckLevel.WARNING, {"nameservers": ["127.0.0.53"]}),
         ("disk", CheckLevel.WARNING, {"disk_free_bytes": 1 << 30}),
+        ("dns", CheckLevel.WARNING, {"silent_nameservers": ["192.0.2.53"]}),
+        ("open files", CheckLevel.WARNING, {"descriptor_limit": 1024}),
+        ("leftovers", CheckLevel.WARNING, {"vanished_bridges": ["sp012345"]}),
         ("clock", CheckLevel.WARNING, {"is_clock_synchronized": False}),
     ],
 )
@@ -73,4 +76,4 @@ def test_docker_alone_is_no_finding() -> None:
 async def test_the_state_of_this_machine_can_be_read(tmp_path: Path) -> None:
     state = await read_state(tmp_path / "not" / "there")
     assert state.disk_bytes > 0
-    assert len(check_machine(state)) == 15
+    assert len(check_machine(state)) == 19

@@ -47,6 +47,7 @@ _OWN_NAMES = frozenset(
         "state.db-wal",
         "state.db.lock",
         "state.db.reserve",
+        "version.json",
         "volumes",
     }
 )
@@ -105,6 +106,11 @@ class ClusterDir:
     def flags(self) -> Path:
         """The file with the flags that the next start takes over."""
         return self.path / "flags.json"
+
+    @property
+    def version_file(self) -> Path:
+        """The file about the version that last started the cluster."""
+        return self.path / "version.json"
 
     @property
     def log(self) -> Path:

@@ -26,8 +26,12 @@ COMMANDS = {
     "image": ("sampan.cli.image", "Load, pull, list and remove images."),
     "why": ("sampan.cli.why", "Explain why a pod is pending or where it runs."),
     "trace": ("sampan.cli.trace", "Show the recorded history of an object."),
-    "doctor": ("sampan.cli.doctor", "Check what this machine can do."),
+    "top": ("sampan.cli.top", "Show nodes and pods by their use of CPU and memory."),
+    "doctor": ("sampan.cli.doctor", "Check this machine and its clusters."),
     "envtest": ("sampan.cli.envtest", "Run envtest suites of Go projects on Sampan."),
+    "service": ("sampan.cli.service", "Run a cluster as a systemd service."),
+    "upgrade": ("sampan.cli.upgrade", "Show what an upgrade changes."),
+    "help": ("sampan.cli.help", "Show the help of a command, or a topic."),
     "completion": ("sampan.cli.completion", "Print a completion script for a shell."),
     "kube-apiserver": ("sampan.cli.kube_apiserver", "Run only the API server."),
     "kube-controller-manager": (
@@ -44,10 +48,10 @@ COMMANDS = {
 
 _COMPONENTS = tuple(name for name in COMMANDS if name.startswith("kube-") or name == "kubelet")
 _GROUPS = (
-    ("Clusters", ("up", "down", "status", "kubeconfig", "logs", "snapshot", "store")),
-    ("Work with a cluster", ("kubectl", "why", "trace", "image", "node")),
+    ("Clusters", ("up", "down", "status", "kubeconfig", "logs", "snapshot", "store", "upgrade")),
+    ("Work with a cluster", ("kubectl", "why", "trace", "top", "image", "node")),
     ("Several machines", ("token", "join", "leave")),
-    ("This machine", ("doctor", "envtest", "completion")),
+    ("This machine", ("doctor", "service", "envtest", "completion", "help")),
     ("Single components, with the flags of the real ones", _COMPONENTS),
 )
 

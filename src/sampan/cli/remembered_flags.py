@@ -86,12 +86,17 @@ class RememberedFlags:
             log.warning("cannot record the flags of the cluster in %s: %s", self._path, error.strerror)
 
     def _read(self) -> dict[str, Any]:
-        try:
-            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, Any])
-        except FileNotFoundError:
-            return {}
-        except (OSError, msgspec.MsgspecError) as error:
-            raise CliError(f"cannot read the flags of the last start: {self._path}: {error}; remove the file") from None
+        return read_flags(self._path)
+
+
+def read_flags(path: Path) -> dict[str, Any]:
+    """Return the flags of the last start of a cluster; empty if there was none."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.MsgspecError) as error:
+        raise CliError(f"cannot read the flags of the last start: {path}: {error}; remove the file") from None
 
 
 def _command_line(context: click.Context, values: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from sampan.apiserver.server import ListenError
 from sampan.cli.failures import CliError
 from sampan.cli.listen_addresses import host_port
+from sampan.cli.start_progress import NoProgress, StartProgress
 from sampan.cluster.assembly import Assembly, ClusterConfig
 from sampan.machinery.clock import RealClock
 from sampan.machinery.descriptors import raise_descriptor_limit
@@ -32,9 +33,11 @@ def set_up_logs(verbosity: int) -> None:
     logging.getLogger("asyncio").setLevel(logging.WARNING)
 
 
-def serve(config: ClusterConfig, on_ready: Callable[[Assembly], Awaitable[None]]) -> None:
-    """Run the cluster until SIGINT or SIGTERM."""
-    run_loop(_serve(config, on_ready))
+def serve(
+    config: ClusterConfig, on_ready: Callable[[Assembly], Awaitable[None]], progress: StartProgress | None = None
+) -> None:
+    """Run the cluster until SIGINT or SIGTERM. `progress` shows the steps of the start."""
+    run_loop(_serve(config, on_ready, progress or NoProgress()))
 
 
 def run_loop(work: Coroutine[Any, Any, None]) -> None:
@@ -56,17 +59,20 @@ def leave() -> NoReturn:
     os._exit(0)
 
 
-async def _serve(config: ClusterConfig, on_ready: Callable[[Assembly], Awaitable[None]]) -> None:
+async def _serve(
+    config: ClusterConfig, on_ready: Callable[[Assembly], Awaitable[None]], progress: StartProgress
+) -> None:
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     on_signals(loop, task.cancel)
-    assembly = Assembly(config=config, clock=RealClock())
+    assembly = Assembly(config=config, clock=RealClock(), on_step=progress.begin)
     try:
         await assembly.__aenter__()
     except asyncio.CancelledError:
         raise CliError("received a signal to stop before the cluster was ready") from None
     except ListenError as error:
         raise _listen_failure(error) from error
+    progress.end()
     stop = asyncio.Event()
     on_signals(loop, stop.set)
     try:

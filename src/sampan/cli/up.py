@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
 import logging
 import os
 import socket
@@ -16,12 +15,12 @@ from typing import Any
 
 import click
 
-from sampan import __version__
 from sampan.apiserver.bootstrap import first_address
-from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
+from sampan.apiserver.config.server_config import TlsFiles
 from sampan.apiserver.proxy.kubelets import KubeletAccess
 from sampan.cli import detach, flags, rootless
 from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir, cluster_options
+from sampan.cli.data_version import check_version, write_version
 from sampan.cli.dns_flags import DNS_FLAGS, dns_config
 from sampan.cli.failures import CliError
 from sampan.cli.flag_table import add_flags, switch
@@ -29,28 +28,27 @@ from sampan.cli.help_groups import GroupedCommand
 from sampan.cli.ingress_flags import INGRESS_FLAGS, ingress_config
 from sampan.cli.listen_addresses import (
     certificate_names,
-    host_port,
-    join_address,
     kubelet_address,
     server_addresses,
 )
 from sampan.cli.node_controller_flags import node_controller_settings, range_options
 from sampan.cli.node_flags import node_options, nodes_config
 from sampan.cli.profiles import profile_option
+from sampan.cli.ready_report import print_ready, ready_text, running_note
 from sampan.cli.remembered_flags import SECURE_PORT, RememberedFlags
 from sampan.cli.rootless import OuterProcess
 from sampan.cli.scheduler_flags import scheduler_options, scheduler_settings
 from sampan.cli.server_flags import BIND_LOCALLY, server_config, server_options, store_config
 from sampan.cli.server_process import leave, serve, set_up_logs
+from sampan.cli.start_progress import PrintedProgress
 from sampan.cli.sudo_user import hand_over, sudo_user
 from sampan.cluster import kubeconfig
-from sampan.cluster.assembly import APISERVER, COMPONENTS, DNS, KUBELET, Assembly, ClusterConfig, StoreConfig
+from sampan.cluster.assembly import APISERVER, COMPONENTS, KUBELET, Assembly, ClusterConfig, StoreConfig
 from sampan.cluster.leadership import LeadershipConfig
 from sampan.cluster.loopback_range import loopback_addresses
 from sampan.cluster.node_summary import node_summary
 from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, SERVER, KeptPki, Pki, with_front_proxy
 from sampan.machinery.network_namespace import NetworkNamespace
-from sampan.network.dns.upstreams import choose_upstreams
 
 log = logging.getLogger(__name__)
 
@@ -176,6 +174,7 @@ def command(**options: Any) -> None:
         flags.output_file("--kubeconfig-out", options["kubeconfig_out"])
     if where.is_joined:
         raise CliError(f"--data-dir: {where.path} is that of a node that joined a cluster; --name starts a cluster")
+    check_version(where)
     if not options["is_detached"]:
         completed = RememberedFlags(where.flags, NetworkNamespace()).complete(options, forgets=options["forget_flags"])
         if reason := rootless.reason_to_run_again(completed):
@@ -183,11 +182,11 @@ def command(**options: Any) -> None:
             rootless.run_again(sys.argv[1:])
     undo = where.make()
     if options["is_detached"]:
-        note = _detached(where, undo)
+        note = _detached(where, undo, shows_steps=not options["profile"])
         if options["profile"]:
-            click.echo(_ready_text(note, time.monotonic() - began) + f": export KUBECONFIG={note.kubeconfig}")
+            click.echo(ready_text(note, time.monotonic() - began) + f": export KUBECONFIG={note.kubeconfig}")
             return
-        _print_ready(note, time.monotonic() - began)
+        print_ready(note, time.monotonic() - began)
         click.echo(f"  log    {where.log}\n  stop   sampan down{_which(options)}")
         return
     _run(where, options, began, undo)
@@ -214,7 +213,7 @@ def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callabl
             nonlocal is_up
             kept.append(cluster)  # keep its objects from being freed before the lock is released
             nodes = await node_summary(cluster.client("up"), cluster.config.nodes)
-            note = _note(where, options, cluster, nodes, outer)
+            note = running_note(where, options["name"], cluster, nodes, outer)
             note.merged_kubeconfig, note.recalled_flags = str(merged or ""), remembered.recalled
             write = partial(_write_kubeconfigs, where, options, note.url or note.insecure_url, merged)
             write()
@@ -222,14 +221,15 @@ def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callabl
             config.renewals.add(KeptPki(pki=Pki(where.pki), names=names, on_renewed=write))
             try:
                 where.write_note(note)
+                write_version(where)
             except OSError as error:  # if the disk is full, the cluster can run, and objects can be deleted
                 log.warning("cannot record the running process in %s: %s", where.path, error.strerror)
             remembered.save()
             where.hand_over()
             is_up = True
-            _print_ready(note, time.monotonic() - began)
+            print_ready(note, time.monotonic() - began)
 
-        serve(config, on_ready)
+        serve(config, on_ready, PrintedProgress())
     finally:
         where.remove_note()
         if is_up and merged is not None:
@@ -240,14 +240,14 @@ def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callabl
     leave()
 
 
-def _detached(where: ClusterDir, undo: Callable[[], None]) -> Running:
+def _detached(where: ClusterDir, undo: Callable[[], None], *, shows_steps: bool) -> Running:
     lock = where.lock()
     if not lock.acquire():
         raise CliError(_in_use_message(where))
     lock.release()
     where.remove_note()
     try:
-        return detach.start(where, [*sys.argv[1:], "--no-detach"])
+        return detach.start(where, [*sys.argv[1:], "--no-detach"], shows_steps=shows_steps)
     except detach.Failed:
         if lock.acquire():
             undo()
@@ -322,68 +322,6 @@ def server_names(options: dict[str, Any], service_range: str) -> list[str]:
     return list(dict.fromkeys([*own, *certificate_names(options)]))
 
 
-def _note(
-    where: ClusterDir, options: dict[str, Any], cluster: Assembly, nodes: str, outer: OuterProcess | None
-) -> Running:
-    server, config = cluster.server, cluster.server.config
-    return Running(
-        pid=outer.pid if outer is not None else os.getpid(),
-        name=options["name"],
-        url=f"https://{host_port(_reached_at(config), server.secure_port)}" if server.secure_port else "",
-        insecure_url=f"http://{host_port(config.insecure_bind_address, server.insecure_port)}"
-        if server.insecure_port
-        else "",
-        listening=_listening(cluster),
-        kubeconfig=str(where.kubeconfig),
-        components=list(cluster.config.components),
-        started=time.time(),
-        nodes=nodes,
-        join_address=join_address(config, server.secure_port) if outer is None else "",
-        pod_cidrs=list(cluster.config.controller_settings.get("cluster_cidr") or ()),
-        service_cidrs=config.service_cluster_ip_range.split(","),
-        dns=_dns(cluster),
-        store=_store_text(cluster.config.store),
-        version=__version__,
-    )
-
-
-def _store_text(store: StoreConfig) -> str:
-    if store.etcd_servers:
-        return f"etcd {','.join(store.etcd_servers)}"
-    return "sqlite" if store.sqlite is not None else "memory"
-
-
-def _dns(cluster: Assembly) -> str:
-    """Return the addresses of the DNS server, and where it forwards other queries to."""
-    config = cluster.config
-    if DNS not in config.components or not config.nodes.real_count:
-        return ""
-    upstreams = choose_upstreams(config.dns.forwarder.upstreams)
-    return f"{', '.join(config.nodes.cluster_dns)} for {config.dns.zone.domain}, forwards to {upstreams}"
-
-
-def _reached_at(config: ServerConfig) -> str:
-    """Return the address in the URL of the API server: the loopback address, unless --bind-address excludes it."""
-    bound = ipaddress.ip_address(config.bind_address)
-    return "127.0.0.1" if bound.is_unspecified else str(bound)
-
-
-def _listening(cluster: Assembly) -> list[str]:
-    """Return the addresses and ports on which the cluster listens."""
-    server, config = cluster.server, cluster.server.config
-    endpoints = []
-    if server.secure_port:
-        addresses = (config.bind_address, *config.other_bind_addresses)
-        endpoints += [host_port(address, server.secure_port) for address in addresses]
-    if server.insecure_port:
-        endpoints.append(host_port(config.insecure_bind_address, server.insecure_port))
-    kubelets = [kubelet.config for kubelet in cluster.real_nodes.kubelets] if cluster.real_nodes is not None else []
-    has_own_networks, shared = bool(cluster.config.nodes.node_cidrs), cluster.config.kubelet_address
-    endpoints += [host_port(node.node_ips[0] if has_own_networks else shared, node.port) for node in kubelets]
-    others = cluster.real_nodes.listen_addresses if cluster.real_nodes is not None else []
-    return endpoints + [host_port(address, port) for address, port in others]
-
-
 def _merged_path() -> Path:
     """Return the kubeconfig of the user that --merge-kubeconfig changes: the first one in $KUBECONFIG, if it is set."""
     named = [part for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
@@ -409,25 +347,6 @@ def _write_kubeconfigs(where: ClusterDir, options: dict[str, Any], url: str, mer
     if merged is not None:
         kubeconfig.merge(merged, config)
         hand_over([merged.parent, merged])
-
-
-def _ready_text(note: Running, took_s: float) -> str:
-    return f"{note.name} is ready at {note.url or note.insecure_url} ({took_s:.2f} s, pid {note.pid})"
-
-
-def _print_ready(note: Running, took_s: float) -> None:
-    click.echo(_ready_text(note, took_s))
-    if note.insecure_url and note.url:
-        click.echo(f"  also   {note.insecure_url}, without authentication")
-    click.echo(f"  listen {', '.join(note.listening)}")
-    if note.nodes:
-        click.echo(f"  nodes  {note.nodes}")
-    if note.dns:
-        click.echo(f"  dns    {note.dns}")
-    if note.recalled_flags:
-        click.echo(f"  flags  {note.recalled_flags}        (as before; --forget-flags uses the defaults)")
-    click.echo(f"  use    export KUBECONFIG={note.kubeconfig}")
-    click.echo("  try    kubectl get namespaces        (or: sampan kubectl get namespaces)")
 
 
 def _in_use_message(where: ClusterDir) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -142,8 +142,11 @@ class Assembly:
     can be created at once.
     """
 
-    def __init__(self, *, config: ClusterConfig, clock: Clock) -> None:
-        self._locks = HostLocks()
+    def __init__(
+        self, *, config: ClusterConfig, clock: Clock, on_step: Callable[[str], None] = lambda step: None
+    ) -> None:
+        """`on_step` is called with the name of each step of the start when it begins."""
+        self._locks, self._on_step = HostLocks(), on_step
         self.config, self.clock = _with_cluster_dns(_with_pod_cidrs(config, self._locks), self._locks), clock
         self.backend = config.store.open(clock)
         self.server = ApiServer(config=config.server, backend=self.backend, clock=clock)
@@ -165,7 +168,9 @@ class Assembly:
     async def __aenter__(self) -> Assembly:
         async with AsyncExitStack() as running:
             running.callback(self._locks.close)
+            self._on_step("store")
             await running.enter_async_context(self.backend)
+            self._on_step("API server")
             await running.enter_async_context(self.server)
             if self.config.server.has_dashboard and self.server.secure_port:
                 from sampan.cluster.dashboard import serve_dashboard
@@ -190,10 +195,13 @@ class Assembly:
                 await settle_hollow_taints(self.client("up"), self.config.nodes)
             await self._run_load_balancers(running)
             if CONTROLLERS in self.config.components:
+                self._on_step("controllers")
                 await self._run_controllers(running)
             if SCHEDULER in self.config.components:
+                self._on_step("scheduler")
                 await self._run_scheduler(running)
             if KUBELET in self.config.components:
+                self._on_step("nodes")
                 await self._run_nodes(running)
             self._running = running.pop_all()
         return self

@@ -17,6 +17,7 @@ _MIN_DISK_BYTES = 2 << 30
 _NEEDED_CONTROLLERS = ("cpu", "memory", "pids")
 _WANTED_CONTROLLERS = ("cpuset", "io")
 _DISK_SHARE = 0.05
+_MIN_DESCRIPTORS = 4096
 
 
 class CheckLevel(StrEnum):
@@ -290,6 +291,52 @@ def _check_user_namespaces(state: MachineState) -> CheckResult:
     )
 
 
+def _check_nameservers(state: MachineState) -> CheckResult:
+    name = "dns"
+    if not state.nameservers:
+        return _ok(name, "no server to ask")
+    if not state.silent_nameservers:
+        return _ok(name, "the servers in /etc/resolv.conf respond")
+    return _warning(
+        name,
+        f"no response from {', '.join(state.silent_nameservers)}",
+        cost="image pulls fail, and pods cannot resolve names outside of the cluster",
+        remedy="check the network, or give working servers with --dns-upstream",
+    )
+
+
+def _check_descriptors(state: MachineState) -> CheckResult:
+    name, limit = "open files", state.descriptor_limit
+    if limit >= _MIN_DESCRIPTORS:
+        return _ok(name, f"up to {limit}")
+    return _warning(
+        name,
+        f"at most {limit} for a process",
+        cost="watches and connections of many clients are rejected",
+        remedy="ulimit -Hn 65536 as root, or `* hard nofile 65536` in /etc/security/limits.conf",
+    )
+
+
+def _check_leftovers(state: MachineState) -> CheckResult:
+    name = "leftovers"
+    if not state.vanished_bridges:
+        return _ok(name, "none of clusters that are gone")
+    return _warning(
+        name,
+        f"bridges of clusters whose data directory is gone: {', '.join(state.vanished_bridges)}",
+        cost="their address ranges cannot be used",
+        remedy="sampan down removes them, and so does the next sampan up with real nodes",
+    )
+
+
+def _check_ports(state: MachineState) -> CheckResult:
+    name = "ports"
+    if not state.busy_ports:
+        return _ok(name, "6443 and 10250 are free")
+    busy = " and ".join(map(str, state.busy_ports))
+    return _ok(name, f"{busy} in use; the next cluster takes other ports")
+
+
 CHECKS: Sequence[Check] = (
     _check_root,
     _check_cgroups,
@@ -304,6 +351,10 @@ CHECKS: Sequence[Check] = (
     _check_forward_policy,
     _check_user_namespaces,
     _check_resolv_conf,
+    _check_nameservers,
     _check_disk,
     _check_clock,
+    _check_descriptors,
+    _check_ports,
+    _check_leftovers,
 )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import os
+import resource
 import shutil
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +19,8 @@ _CAPABILITIES = {12: "CAP_NET_ADMIN", 21: "CAP_SYS_ADMIN"}
 _CGROUPS = Path("/sys/fs/cgroup")
 _ROOTLESS_PROGRAMS = ("pasta", "slirp4netns", "newuidmap")
 _LINK_KINDS = ("bridge", "veth", "wireguard", "vxlan")
+_PORTS = (6443, 10250)
+_DNS_TIMEOUT_S = 1.0
 _UNSYNCHRONIZED = 0x40
 """STA_UNSYNC of adjtimex(2)."""
 
@@ -48,6 +53,14 @@ class MachineState:
     disk_bytes: int = 0
     disk_free_bytes: int = 0
     is_clock_synchronized: bool = True
+    descriptor_limit: int = 1 << 20
+    """How many files a process may have open at most."""
+    silent_nameservers: Sequence[str] = ()
+    """The servers in /etc/resolv.conf that do not respond to a query."""
+    vanished_bridges: Sequence[str] = ()
+    """Bridges of clusters whose data directory is gone."""
+    busy_ports: Sequence[int] = ()
+    """The default ports of a cluster that are in use."""
 
 
 async def read_state(data_directory: Path) -> MachineState:
@@ -56,6 +69,7 @@ async def read_state(data_directory: Path) -> MachineState:
     from sampan.runtimes.oci.binary import find_programs
 
     nft_error, dropping = _read_nftables()
+    nameservers = [line.split()[1] for line in _text("/etc/resolv.conf").splitlines() if _is_nameserver(line)]
     directory = next(path for path in (data_directory, *data_directory.parents) if path.exists())
     disk = os.statvfs(directory)
     version, controllers = _read_cgroups()
@@ -75,12 +89,57 @@ async def read_state(data_directory: Path) -> MachineState:
         user_namespaces=int(_text("/proc/sys/user/max_user_namespaces") or 0),
         is_userns_restricted=_text("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1",
         rootless_programs=[name for name in _ROOTLESS_PROGRAMS if shutil.which(name)],
-        nameservers=[line.split()[1] for line in _text("/etc/resolv.conf").splitlines() if _is_nameserver(line)],
+        nameservers=nameservers,
         data_directory=data_directory,
         disk_bytes=disk.f_blocks * disk.f_frsize,
         disk_free_bytes=disk.f_bavail * disk.f_frsize,
         is_clock_synchronized=_is_clock_synchronized(),
+        descriptor_limit=_descriptor_limit(),
+        silent_nameservers=await _silent_nameservers(nameservers),
+        vanished_bridges=_vanished_bridges(),
+        busy_ports=[port for port in _PORTS if _is_busy(port)],
     )
+
+
+def _descriptor_limit() -> int:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return 1 << 20 if hard == resource.RLIM_INFINITY else hard
+
+
+def _is_busy(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+    return False
+
+
+async def _silent_nameservers(servers: Sequence[str]) -> list[str]:
+    """Return the servers that do not respond to a query for the root of the DNS within a second."""
+    results = await asyncio.gather(*(asyncio.to_thread(_responds, server) for server in servers[:3]))
+    return [server for server, responds in zip(servers, results, strict=False) if not responds]
+
+
+def _responds(server: str) -> bool:
+    query = bytes.fromhex("5a4d01000001000000000000") + b"\0" + bytes.fromhex("00020001")  # NS of the root
+    try:
+        family = socket.AF_INET6 if ":" in server else socket.AF_INET
+        with socket.socket(family, socket.SOCK_DGRAM) as client:
+            client.settimeout(_DNS_TIMEOUT_S)
+            client.connect((server, 53))
+            client.send(query)
+            return len(client.recv(512)) >= 12
+    except OSError:
+        return False
+
+
+def _vanished_bridges() -> list[str]:
+    from sampan.cluster.host_locks import held_bridges
+    from sampan.network.leftovers import find_leftovers
+
+    return find_leftovers(held_bridges())
 
 
 async def _detect_runtimes() -> DetectedRuntimes:

@@ -13,7 +13,12 @@ from sampan.kubelet.pod_lifecycle import ContainerKill
 from sampan.kubelet.pod_status import PodFailure
 from sampan.kubelet.records import PodRecord
 from sampan.machinery.clock import Clock
+from sampan.machinery.events import WARNING
 from sampan.runtimes.contract import PodReport, RuntimeFailure
+from sampan.runtimes.hollow.behaviour import annotation_errors
+
+INVALID_ANNOTATION = "InvalidHollowAnnotation"
+"""The reason of the event about an annotation for hollow containers that has no effect."""
 
 
 class HollowPodLifecycle:
@@ -51,6 +56,8 @@ class HollowPodLifecycle:
 
     async def run_sandbox(self, record: PodRecord) -> None:
         await record.node.runtime.run_sandbox(record.pod, None)
+        for text in annotation_errors(record.pod) if record.pod.metadata.annotations else ():
+            self._events.pod(record.node, record.pod, WARNING, INVALID_ANNOTATION, text)
 
     async def start_container(self, record: PodRecord, container: AnyContainer, attempt: int) -> None:
         node, pod, plain = record.node, record.pod, as_container(container)

@@ -65,6 +65,18 @@ def remove_leftovers(held: Collection[str]) -> list[str]:
         return []
 
 
+def find_leftovers(held: Collection[str]) -> list[str]:
+    """Return the bridges that `remove_leftovers` would remove; empty if they cannot be listed. The call blocks."""
+    if os.geteuid() != 0 or nft_program() is None:
+        return []
+    try:
+        tables = [entry["table"]["name"] for entry in list_rules("tables")["nftables"] if "table" in entry]
+        with netlink.opened() as link:
+            return sorted(vanished_bridges(tables, list(netlink.links(link)), held, os.path.exists))
+    except (NftError, RuntimeFailure, OSError):
+        return []
+
+
 def _remove_leftovers(held: Collection[str]) -> list[str]:
     tables = [entry["table"]["name"] for entry in list_rules("tables")["nftables"] if "table" in entry]
     with netlink.opened() as link:

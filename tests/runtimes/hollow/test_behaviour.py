@@ -7,7 +7,7 @@ import pytest
 from sampan.api.types.core_v1 import Container, Pod, PodSpec
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.runtimes.hollow import NO_STAGES, StageError, read_stages
-from sampan.runtimes.hollow.behaviour import FOREVER, BehaviourError, run_span, span
+from sampan.runtimes.hollow.behaviour import FOREVER, BehaviourError, annotation_errors, run_span, span
 
 
 def pod(*, policy: str = "Always", owner: str = "", **annotations: str) -> Pod:
@@ -126,3 +126,23 @@ def test_mistakes_in_stages(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(StageError) as found:
         read_stages(path)
     assert told in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "message"),
+    [
+        ("run", "5s", ""),
+        ("run.main", "5s", ""),
+        ("runn", "1s", "annotation hollow.sampan.dev/runn is unknown and ignored: did you mean hollow.sampan.dev/run?"),
+        ("exit-codes", "1", "did you mean hollow.sampan.dev/exit-code?"),
+        ("zzz", "1", "is unknown and ignored: supported: pull, "),
+        ("run", "5x", "annotation hollow.sampan.dev/run is ignored: want a time as in 5, "),
+        ("memory", "much", "annotation hollow.sampan.dev/memory is ignored: "),
+        ("run.side", "1s", "the pod has no container 'side'; it has main"),
+    ],
+)
+def test_annotations_without_effect_are_reported(annotation: str, value: str, message: str) -> None:
+    misspelt = pod()
+    misspelt.metadata.annotations = {f"hollow.sampan.dev/{annotation}": value, "other.dev/runn": "1s"}
+    errors = annotation_errors(misspelt)
+    assert (errors == []) if not message else (len(errors) == 1 and message in errors[0])

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sampan.cli.cluster_dir import ClusterDir, Running
+from sampan.cli.data_version import data_problem
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.session import ServerError, Session
 from sampan.machinery.client import kubeconfig
@@ -51,6 +52,10 @@ class ClusterReport:
     """The number of pods by phase."""
     certificate_expires_s: float = 0.0
     """Seconds until the first certificate expires; 0 if unknown."""
+    was_killed: bool = False
+    """Whether the process of the cluster ended without cleaning up."""
+    data_problem: str = ""
+    """Why this version cannot use the data directory."""
     warnings: list[str] = field(default_factory=list)
 
     def value(self) -> dict[str, Any]:
@@ -77,7 +82,12 @@ def cluster_report(where: ClusterDir, *, is_detailed: bool) -> ClusterReport:
     except CliError:
         note = None
     report.joined = _joined(where)
+    report.data_problem = data_problem(where)
     if note is None:
+        report.was_killed = where.read_note() is not None
+        if is_detailed:
+            _add_disk(report, where)
+            _add_certificates(report, where)
         return report
     _add_note(report, note)
     if is_detailed:

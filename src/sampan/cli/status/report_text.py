@@ -35,15 +35,16 @@ def details(report: ClusterReport) -> list[str]:
         ("data", _data(report)),
         ("certificates", _certificates(report)),
     ]
-    lines = [line for title, text in rows if text for line in _wrapped(title, text)]
+    lines = [line for title, text in rows if text for line in wrapped(title, text)]
     for warning in report.warnings:
-        lines += _wrapped("WARNING", warning)
+        lines += wrapped("WARNING", warning)
     if report.state == "stopped" and not report.joined:
-        lines += _wrapped("start", f"sampan up --name {report.name}")
+        lines += wrapped("start", f"sampan up --name {report.name}")
     return ["", *lines] if lines else []
 
 
-def _wrapped(title: str, text: str) -> list[str]:
+def wrapped(title: str, text: str) -> list[str]:
+    """Return a title and a text, which is wrapped beside it."""
     return textwrap.wrap(
         text,
         width=_WIDTH,

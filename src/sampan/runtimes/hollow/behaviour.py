@@ -5,6 +5,7 @@ It is set by stages and by annotations of the pod, `hollow.sampan.dev/FIELD` for
 `5s..10s`, from which a value is picked that depends only on the seed, so that it is the same on each evaluation.
 """
 
+import difflib
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -159,6 +160,33 @@ def annotated(behaviour: Behaviour, pod: Pod, container: str) -> Behaviour:
                 except ValueError:
                     continue
     return behaviour
+
+
+def annotation_errors(pod: Pod) -> list[str]:
+    """Return what is wrong with the pod's annotations for hollow containers: unknown names, with the nearest known one,
+    unknown containers, and values that cannot be parsed. Such annotations are ignored otherwise."""
+    names = [container.name for container in (*(pod.spec.initContainers or ()), *(pod.spec.containers or ()))]
+    texts = [
+        _annotation_error(key, text, names)
+        for key, text in sorted(pod.metadata.annotations.items())
+        if key.startswith(PREFIX)
+    ]
+    return [text for text in texts if text]
+
+
+def _annotation_error(key: str, text: str, containers: Sequence[str]) -> str:
+    name, _, container = key.removeprefix(PREFIX).partition(".")
+    if name not in _READERS:
+        nearest = difflib.get_close_matches(name, _READERS, n=1, cutoff=0.5)
+        hint = f"did you mean {PREFIX}{nearest[0]}?" if nearest else f"supported: {', '.join(_READERS)}"
+        return f"annotation {key} is unknown and ignored: {hint}"
+    if container and container not in containers:
+        return f"annotation {key} is ignored: the pod has no container {container!r}; it has {', '.join(containers)}"
+    try:
+        changed(DEFAULT, {name: text})
+    except ValueError as error:
+        return f"annotation {key} is ignored: {error}"
+    return ""
 
 
 _JOB_RUN = Span(1, 1)

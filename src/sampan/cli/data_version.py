@@ -1,0 +1,71 @@
+"""The version of Sampan that wrote the data directory of a cluster, and whether this one can use it.
+
+A data directory has a format, a number that grows when an older version could no longer use what a newer one wrote. The
+store has a format of its own (`sampan.storage.sqlite.schema`), which is converted when the store is opened.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+
+from sampan import __version__
+from sampan.cli.cluster_dir import ClusterDir
+from sampan.cli.failures import CliError
+from sampan.machinery.private_files import write_private
+
+DATA_FORMAT = 1
+"""The newest format of a data directory that this version writes and reads."""
+
+
+class DataVersion(msgspec.Struct):
+    """The content of `version.json`."""
+
+    version: str = ""
+    """The version of Sampan that last started the cluster; empty if it did not record it."""
+    format: int = 1
+
+
+def read_version(where: ClusterDir) -> DataVersion:
+    """Return what the last start recorded. A directory without a record has the first format."""
+    try:
+        return msgspec.json.decode(where.version_file.read_bytes(), type=DataVersion)
+    except FileNotFoundError:
+        return DataVersion()
+    except (OSError, msgspec.MsgspecError) as error:
+        raise CliError(f"--data-dir: cannot read {where.version_file}: {error}") from None
+
+
+def data_problem(where: ClusterDir) -> str:
+    """Return why this version cannot use the data directory; empty if it can."""
+    recorded = read_version(where)
+    if recorded.format > DATA_FORMAT:
+        return (
+            f"{where.path} was written by Sampan {recorded.version} (data format {recorded.format}); this is "
+            f"{__version__}, which knows formats up to {DATA_FORMAT}"
+        )
+    return ""
+
+
+def check_version(where: ClusterDir) -> None:
+    """Raise CliError for a data directory of a newer format, before anything in it is changed."""
+    if problem := data_problem(where):
+        raise CliError(f"--data-dir: {problem}: use that version, or another --name")
+
+
+def write_version(where: ClusterDir) -> None:
+    write_private(where.version_file, msgspec.json.encode(DataVersion(__version__, DATA_FORMAT)))
+
+
+def store_format(path: Path) -> int | None:
+    """Return the format of a SQLite store; None if there is none or it cannot be read."""
+    if not path.exists():
+        return None
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            return int(connection.execute("PRAGMA user_version").fetchone()[0])
+    except sqlite3.Error:
+        return None

@@ -1,0 +1,114 @@
+"""The description of a cluster that has become ready: what `running.json` has, and what `sampan up` prints."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import textwrap
+import time
+
+import click
+
+from sampan import __version__
+from sampan.apiserver.config.server_config import ServerConfig
+from sampan.cli.cluster_dir import ClusterDir, Running
+from sampan.cli.listen_addresses import host_port, join_address
+from sampan.cli.rootless import OuterProcess
+from sampan.cluster.assembly import DNS, Assembly, StoreConfig
+from sampan.network.dns.upstreams import choose_upstreams
+
+_WIDTH = 80
+
+
+def running_note(where: ClusterDir, name: str, cluster: Assembly, nodes: str, outer: OuterProcess | None) -> Running:
+    """Describe a cluster that has just become ready."""
+    server, config = cluster.server, cluster.server.config
+    return Running(
+        pid=outer.pid if outer is not None else os.getpid(),
+        name=name,
+        url=f"https://{host_port(_reached_at(config), server.secure_port)}" if server.secure_port else "",
+        insecure_url=f"http://{host_port(config.insecure_bind_address, server.insecure_port)}"
+        if server.insecure_port
+        else "",
+        listening=_listening(cluster),
+        kubeconfig=str(where.kubeconfig),
+        components=list(cluster.config.components),
+        started=time.time(),
+        nodes=nodes,
+        join_address=join_address(config, server.secure_port) if outer is None else "",
+        pod_cidrs=list(cluster.config.controller_settings.get("cluster_cidr") or ()),
+        service_cidrs=config.service_cluster_ip_range.split(","),
+        dns=_dns(cluster),
+        store=_store_text(cluster.config.store),
+        version=__version__,
+    )
+
+
+def _store_text(store: StoreConfig) -> str:
+    if store.etcd_servers:
+        return f"etcd {','.join(store.etcd_servers)}"
+    return "sqlite" if store.sqlite is not None else "memory"
+
+
+def _dns(cluster: Assembly) -> str:
+    """Return the addresses of the DNS server, and where it forwards other queries to."""
+    config = cluster.config
+    if DNS not in config.components or not config.nodes.real_count:
+        return ""
+    upstreams = choose_upstreams(config.dns.forwarder.upstreams)
+    return f"{', '.join(config.nodes.cluster_dns)} for {config.dns.zone.domain}, forwards to {upstreams}"
+
+
+def _reached_at(config: ServerConfig) -> str:
+    """Return the address in the URL of the API server: the loopback address, unless --bind-address excludes it."""
+    bound = ipaddress.ip_address(config.bind_address)
+    return "127.0.0.1" if bound.is_unspecified else str(bound)
+
+
+def _listening(cluster: Assembly) -> list[str]:
+    """Return the addresses and ports on which the cluster listens."""
+    server, config = cluster.server, cluster.server.config
+    endpoints = []
+    if server.secure_port:
+        addresses = (config.bind_address, *config.other_bind_addresses)
+        endpoints += [host_port(address, server.secure_port) for address in addresses]
+    if server.insecure_port:
+        endpoints.append(host_port(config.insecure_bind_address, server.insecure_port))
+    kubelets = [kubelet.config for kubelet in cluster.real_nodes.kubelets] if cluster.real_nodes is not None else []
+    has_own_networks, shared = bool(cluster.config.nodes.node_cidrs), cluster.config.kubelet_address
+    endpoints += [host_port(node.node_ips[0] if has_own_networks else shared, node.port) for node in kubelets]
+    others = cluster.real_nodes.listen_addresses if cluster.real_nodes is not None else []
+    return endpoints + [host_port(address, port) for address, port in others]
+
+
+def ready_text(note: Running, took_s: float) -> str:
+    return f"{note.name} is ready at {note.url or note.insecure_url} ({took_s:.2f} s, pid {note.pid})"
+
+
+def print_ready(note: Running, took_s: float) -> None:
+    """Print where the cluster is, what runs and what to type next, in 80 columns."""
+    click.echo(ready_text(note, took_s))
+    rows = [
+        ("also", f"{note.insecure_url}, without authentication" if note.insecure_url and note.url else ""),
+        ("listen", ", ".join(note.listening)),
+        ("nodes", note.nodes),
+        ("dns", note.dns),
+        ("flags", f"{note.recalled_flags}  (as before; --forget-flags uses the defaults)" * bool(note.recalled_flags)),
+        ("use", f"export KUBECONFIG={note.kubeconfig}"),
+        ("try", "kubectl get namespaces  (or: sampan kubectl get namespaces)"),
+    ]
+    for title, text in rows:
+        for line in _wrapped(title, text) if text else ():
+            click.echo(line)
+
+
+def _wrapped(title: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent=f"  {title:<6} ",
+        subsequent_indent=" " * 9,
+        break_long_words=False,
+        break_on_hyphens=False,
+        drop_whitespace=True,
+    )

@@ -1,0 +1,211 @@
+"""`sampan service`: run a cluster as a systemd service, which starts with the machine or with the user's session."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from click.core import ParameterSource
+
+from sampan.cli.cluster_dir import ClusterDir, cluster_dir, cluster_options
+from sampan.cli.failures import CliError
+from sampan.cli.systemd_unit import MARK, ServiceSettings, unit_text
+from sampan.machinery.private_files import write_private
+
+_SYSTEM_UNITS = Path("/etc/systemd/system")
+_MODE = 0o644
+_OUTPUT_FLAGS = ("--merge-kubeconfig", "--kubeconfig-out", "--audit-log-path")
+"""The flags of `sampan up` that name files outside of the data directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The unit of one cluster, of the system or of the current user."""
+
+    cluster: str
+    is_user: bool
+
+    @property
+    def unit(self) -> str:
+        return f"sampan-{self.cluster}.service"
+
+    @property
+    def path(self) -> Path:
+        if not self.is_user:
+            return _SYSTEM_UNITS / self.unit
+        config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+        return Path(config).absolute() / "systemd/user" / self.unit
+
+    def is_installed(self) -> bool:
+        """Whether the file exists and was written by this command."""
+        try:
+            return self.path.read_text(errors="replace").startswith(MARK)
+        except FileNotFoundError:
+            return False
+
+    def systemctl(self, *words: str) -> subprocess.CompletedProcess[str]:
+        program = shutil.which("systemctl")
+        if program is None or not Path("/run/systemd/system").is_dir():
+            raise CliError("systemd does not run this machine; `sampan service install --print` shows the unit")
+        command = [program, *(["--user"] if self.is_user else []), *words]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    def run_systemctl(self, *words: str) -> None:
+        done = self.systemctl(*words)
+        if done.returncode:
+            lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+            raise CliError(f"systemctl {' '.join(words)}: {lines[-1]}")
+
+
+def _user_option(function: click.decorators.FC) -> click.decorators.FC:
+    return click.option(
+        "--user/--system",
+        "is_user",
+        default=os.geteuid() != 0,
+        help="A service of your session, or of the system. Default: of the system if you are root.",
+    )(function)
+
+
+@click.group("service")
+def command() -> None:
+    """Run a cluster as a systemd service."""
+
+
+@command.command("install")
+@cluster_options
+@_user_option
+@click.option("--print", "only_prints", is_flag=True, help="Print the unit, and change nothing.")
+@click.option("--no-start", is_flag=True, help="Only enable the service; it starts with the machine or session.")
+@click.argument("up_flags", nargs=-1, type=click.UNPROCESSED, metavar="[-- UP-FLAGS...]")
+def install_command(
+    data_dir: str | None, name: str, is_user: bool, only_prints: bool, no_start: bool, up_flags: tuple[str, ...]
+) -> None:
+    """Install, enable and start a service that runs a cluster.
+
+    UP-FLAGS are flags of `sampan up`. A cluster remembers most of its flags, so that an existing one needs none.
+
+    \b
+    Examples:
+      sampan service install
+      sampan service install --name lab -- --nodes 3 --runtime hollow
+      sampan service install --print
+    """
+    where, service = cluster_dir(data_dir, name), Service(name, is_user)
+    where.check()
+    _check_up_flags(up_flags)
+    text = unit_text(_settings(where, name, is_user, up_flags))
+    if only_prints:
+        click.echo(text, nl=False)
+        return
+    if service.path.exists() and not service.is_installed():
+        raise CliError(f"{service.path} exists, and was not written by `sampan service install`")
+    if not is_user and os.geteuid() != 0:
+        raise CliError("--system: a service of the system needs root: sudo sampan service install")
+    service.systemctl("--version")  # refuses before anything is written
+    if not no_start and not service.is_installed() and where.is_cluster and where.running() is not None:
+        raise CliError(f"--name: {name} is running; `sampan down --name {name}` stops it, then install the service")
+    where.make()  # a hardened service cannot create it
+    service.path.parent.mkdir(parents=True, exist_ok=True)
+    write_private(service.path, text.encode())
+    service.path.chmod(_MODE)
+    service.run_systemctl("daemon-reload")
+    service.run_systemctl("enable", *([] if no_start else ["--now"]), service.unit)
+    _print_installed(service, no_start=no_start)
+
+
+def _print_installed(service: Service, *, no_start: bool) -> None:
+    flag = " --user" if service.is_user else ""
+    click.echo(f"{service.unit}: installed and enabled{'' if no_start else ', started'}")
+    click.echo(f"  unit    {service.path}")
+    click.echo(f"  log     journalctl{flag} -u {service.unit}")
+    click.echo(f"  status  sampan service status --name {service.cluster}")
+    click.echo(f"  remove  sampan service uninstall --name {service.cluster}")
+    if service.is_user:
+        click.echo("  hint    loginctl enable-linger keeps it running after you log out")
+
+
+def _check_up_flags(words: Sequence[str]) -> None:
+    """Raise an error of `sampan up` for flags that it would reject."""
+    from sampan.cli.up import command as up
+
+    refused = {"--detach", "-d", "--name", "--data-dir"}
+    for word in words:
+        if word.partition("=")[0] in refused:
+            raise CliError(f"{word.partition('=')[0]}: give it to `sampan service install`, or leave it out")
+    with up.make_context("sampan up", list(words)):
+        pass
+
+
+def _settings(where: ClusterDir, name: str, is_user: bool, up_flags: Sequence[str]) -> ServiceSettings:
+    own = ["--name", name, "--data-dir", str(where.path)]
+    return ServiceSettings(
+        cluster=name,
+        data_dir=where.path,
+        command=[sys.executable, "-m", "sampan", "up", *own, *up_flags],
+        is_user=is_user,
+        runs_containers=_runs_containers(where, up_flags),
+        writes_elsewhere=any(word.startswith(_OUTPUT_FLAGS) for word in up_flags),
+    )
+
+
+def _runs_containers(where: ClusterDir, up_flags: Sequence[str]) -> bool:
+    """Whether the nodes of the cluster need rights on the machine, which a hardened service lacks."""
+    from sampan.cli.remembered_flags import read_flags
+    from sampan.cli.up import command as up
+
+    with up.make_context("sampan up", list(up_flags)) as context:
+        explicit = {
+            name: value
+            for name, value in context.params.items()
+            if context.get_parameter_source(name) is not ParameterSource.DEFAULT
+        }
+    options = read_flags(where.flags) | explicit
+    return not (options.get("runtime") == "hollow" or options.get("nodes") == 0)
+
+
+@command.command("uninstall")
+@cluster_options
+@_user_option
+def uninstall_command(data_dir: str | None, name: str, is_user: bool) -> None:
+    """Stop the service of a cluster and remove it. The data of the cluster are kept."""
+    cluster_dir(data_dir, name)
+    service = Service(name, is_user)
+    if not service.path.exists():
+        raise CliError(f"there is no {service.path}{_other_hint(service)}")
+    if not service.is_installed():
+        raise CliError(f"{service.path} was not written by `sampan service install`; remove it yourself")
+    service.run_systemctl("disable", "--now", service.unit)
+    service.path.unlink()
+    service.run_systemctl("daemon-reload")
+    click.echo(f"{service.unit}: stopped and removed; the data of the cluster are kept")
+
+
+def _other_hint(service: Service) -> str:
+    other = Service(service.cluster, not service.is_user)
+    flag = "--user" if other.is_user else "--system"
+    return f"; {flag} selects {other.path}" if other.is_installed() else ""
+
+
+@command.command("status")
+@cluster_options
+@_user_option
+def status_command(data_dir: str | None, name: str, is_user: bool) -> None:
+    """Show the service of a cluster. The exit code is 1 unless it is active."""
+    where, service = cluster_dir(data_dir, name), Service(name, is_user)
+    if not service.is_installed():
+        raise CliError(f"there is no service: {service.path} does not exist{_other_hint(service)}")
+    active = service.systemctl("is-active", service.unit).stdout.strip() or "unknown"
+    enabled = service.systemctl("is-enabled", service.unit).stdout.strip() or "unknown"
+    note = where.running() if where.is_cluster else None
+    click.echo(f"{service.unit}: {active}, {enabled}")
+    click.echo(f"  unit     {service.path}")
+    click.echo(f"  cluster  {f'running at {note.url or note.insecure_url}' if note is not None else 'not running'}")
+    click.echo(f"  log      journalctl{' --user' if is_user else ''} -u {service.unit}")
+    if active != "active":
+        raise SystemExit(1)

@@ -1,0 +1,76 @@
+"""The steps of a start with their durations: in place on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+import time
+from contextlib import suppress
+from typing import Protocol
+
+import click
+
+_TICK_S = 0.1
+_CLEAR = "\r\033[K"
+_WIDTH = 14
+_LINE = re.compile(r"  (?P<name>.{14}) +(?P<took>\d+\.\d\d) s")
+
+
+class StartProgress(Protocol):
+    def begin(self, step: str) -> None:
+        """A step begins, and the one before it is done."""
+
+    def end(self) -> None:
+        """The last step is done."""
+
+
+class NoProgress:
+    def begin(self, step: str) -> None:
+        return None
+
+    def end(self) -> None:
+        return None
+
+
+def step_line(step: str, took_s: float) -> str:
+    return f"  {step:<{_WIDTH}} {took_s:5.2f} s"
+
+
+def is_step_line(line: str) -> bool:
+    """Whether the line of a log is one that a start has printed for a step."""
+    return _LINE.fullmatch(line) is not None
+
+
+class PrintedProgress:
+    """Prints a line when a step is done. On a terminal the line of the current step shows the seconds so far."""
+
+    def __init__(self) -> None:
+        self._step, self._began = "", 0.0
+        self._is_terminal = sys.stdout.isatty()
+        self._tick: asyncio.TimerHandle | None = None
+
+    def begin(self, step: str) -> None:
+        self._finish()
+        self._step, self._began = step, time.monotonic()
+        self._show()
+
+    def end(self) -> None:
+        self._finish()
+        self._step = ""
+
+    def _finish(self) -> None:
+        if self._tick is not None:
+            self._tick.cancel()
+            self._tick = None
+        if self._step:
+            line = step_line(self._step, time.monotonic() - self._began)
+            click.echo(f"{_CLEAR}{line}" if self._is_terminal else line)
+
+    def _show(self) -> None:
+        """Show the current step, and again while the event loop runs."""
+        if not self._is_terminal:
+            return
+        click.echo(f"{_CLEAR}{step_line(self._step, time.monotonic() - self._began)} …", nl=False)
+        with suppress(RuntimeError):  # before the event loop runs
+            self._tick = asyncio.get_running_loop().call_later(_TICK_S, self._show)

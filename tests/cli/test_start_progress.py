@@ -1,0 +1,30 @@
+"""The steps of a start on a terminal and elsewhere."""
+
+import sys
+
+import pytest
+
+from sampan.cli.start_progress import PrintedProgress, is_step_line, step_line
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_each_step_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    progress = PrintedProgress()
+    for step in ("store", "API server"):
+        progress.begin(step)
+    progress.end()
+    progress.end()
+    out = capsys.readouterr().out
+    lines = [line.rpartition("\r\033[K")[2] for line in out.split("\n")[:-1]]
+    assert [line.split("  ")[1] for line in lines] == ["store", "API server"]
+    assert all(is_step_line(line) for line in lines)
+    assert ("…" in out) is is_terminal
+
+
+def test_lines_of_a_log_that_are_no_steps() -> None:
+    assert is_step_line(step_line("nodes", 123.4))
+    assert not is_step_line("2026-01-01 00:00:00 WARNING sampan: took 1.00 s")
+    assert not is_step_line("  listen 127.0.0.1:6443")

@@ -1,0 +1,59 @@
+"""Data directories of other versions."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from sampan import __version__
+from sampan.cli.cluster_dir import ClusterDir
+from sampan.cli.data_version import read_version, write_version
+from sampan.cli.main import cli
+from sampan.cli.upgrade import notes_since
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> ClusterDir:
+    directory = tmp_path / "lab"
+    (directory / "pki").mkdir(parents=True)
+    (directory / "lock").touch()
+    return ClusterDir(directory)
+
+
+def sampan(where: ClusterDir, *words: str) -> Result:
+    return CliRunner().invoke(cli, [*words, "--name", "lab"], env={"SAMPAN_HOME": str(where.path.parent)})
+
+
+def test_a_directory_of_this_version(where: ClusterDir) -> None:
+    write_version(where)
+    done = sampan(where, "upgrade")
+    assert done.exit_code == 0, done.output
+    assert f"written by    {__version__}\n" in done.stdout
+    assert "next          sampan snapshot save --name lab, then sampan up --name lab\n" in done.stdout
+
+
+def test_a_directory_without_a_record(where: ClusterDir) -> None:
+    assert read_version(where).format == 1
+    assert "a version that did not record it" in sampan(where, "upgrade").stdout
+    assert notes_since("") == notes_since("0.0.9") != []
+    assert notes_since(__version__) == []
+
+
+def test_a_directory_of_a_newer_version_is_refused(where: ClusterDir) -> None:
+    where.version_file.write_text('{"version": "9.0.0", "format": 99}')
+    done = sampan(where, "upgrade", "-o", "json")
+    assert done.exit_code == 1
+    assert "was written by Sampan 9.0.0 (data format 99)" in json.loads(done.stdout)["problem"]
+    for words in (["up", "--nodes", "0"], ["up", "--nodes", "0", "--detach"]):
+        done = sampan(where, *words)
+        assert done.exit_code == 1
+        assert done.stderr.startswith(f"Error: --data-dir: {where.path} was written by Sampan 9.0.0 (data format 99)")
+        assert done.stderr.endswith("use that version, or another --name\n")
+    assert sorted(path.name for path in where.path.iterdir()) == ["lock", "pki", "version.json"]
+
+
+def test_a_record_that_cannot_be_read(where: ClusterDir) -> None:
+    where.version_file.write_text("[]")
+    assert "cannot read" in sampan(where, "upgrade").stderr
+    assert "there is no cluster in" in CliRunner().invoke(cli, ["upgrade", "--name", "none"]).stderr
