@@ -42,3 +42,24 @@ async def test_history_is_compacted_by_itself() -> None:
             await backend.get("/a", revision=first)
         await clock.advance(300)
         assert clock.next_wake() is None, "a store that nobody writes to wakes nobody up"
+
+
+async def test_a_backend_starts_with_the_content_of_another() -> None:
+    clock = VirtualClock()
+    async with MemoryBackend(clock=clock) as original:
+        first = await original.put("/registry/a", b"1")
+        await original.put("/registry/a", b"2")
+        await original.put("/registry/events/b", b"x", ttl_s=60)
+        await clock.advance(30)
+        forked_clock = clock.fork()
+        async with MemoryBackend(clock=forked_clock, content=original.content()) as fork:
+            assert await fork.range("/registry/") == await original.range("/registry/")
+            old, _ = await fork.get("/registry/a", revision=first)
+            assert old is not None and old.value == b"1"
+            async with fork.watch("/registry/", after=first) as watch:
+                assert [event.value for event in (await anext(watch)).events] == [b"2", b"x"]
+            await original.put("/registry/c", b"3")
+            assert (await fork.get("/registry/c"))[0] is None
+            await forked_clock.advance(31)
+            assert (await fork.get("/registry/events/b"))[0] is None
+            assert (await original.get("/registry/events/b"))[0] is not None

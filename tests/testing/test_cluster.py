@@ -25,7 +25,6 @@ from sampan.machinery.clock import VirtualClock
 from sampan.storage.sqlite.schema import FormatError
 from sampan.testing import Cluster
 from sampan.testing.builders import config_map, pod
-from sampan.testing.namespaces import wait_for_deletion
 from tests.storage.etcd_server import find, one_member
 
 
@@ -243,7 +242,7 @@ class TestNamespaces:
         with sampan_cluster.namespace() as name:
             sampan_cluster.run(client.of(ConfigMap).create(config_map("inside"), name))
 
-        sampan_cluster.run(wait_for_deletion(client, name))
+        sampan_cluster.wait_for(f"namespace/{name}", "delete")
         with pytest.raises(errors.NotFound):
             sampan_cluster.run(client.of(Namespace).get(name))
 

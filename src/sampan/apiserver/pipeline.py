@@ -40,6 +40,15 @@ class Aggregation(Protocol):
         """Return the response of another server to a request for its group version; None if this server serves it."""
 
 
+Execute = Callable[[Call], Awaitable[ApiResponse]]
+"""Executes a classified request of a known user."""
+
+
+class Interceptor(Protocol):
+    async def intercept(self, call: Call, execute: Execute) -> ApiResponse:
+        """Serve a classified request with `execute`, or delay it, fail it or end its watch: fault injection."""
+
+
 class Auditor(Protocol):
     def begin(self, call: Call) -> AuditContext | None:
         """Start the audit record of a classified, authenticated request; return None if it is not audited."""
@@ -69,6 +78,9 @@ class Pipeline:
         self._auditor = auditor
         self.aggregation: Aggregation | None = None
         """The API groups of other servers; None while there are none."""
+        self.interceptor: Interceptor | None = None
+        """Called for every request, of the network and of components in this process; None while nothing is
+        intercepted."""
 
     async def serve(self, call: Call) -> ApiResponse:
         try:
@@ -84,12 +96,17 @@ class Pipeline:
         """Serve a request whose user is known."""
         self.classify(call)
         audit = self._auditor.begin(call) if self._auditor is not None else None
-        return await self._execute(call) if audit is None else await self._audited(call, audit)
+        return await self._intercepted(call) if audit is None else await self._audited(call, audit)
+
+    async def _intercepted(self, call: Call) -> ApiResponse:
+        if self.interceptor is None:
+            return await self._execute(call)
+        return await self.interceptor.intercept(call, self._execute)
 
     async def _audited(self, call: Call, audit: AuditContext) -> ApiResponse:
         call.audit = audit
         try:
-            response = await self._execute(call)
+            response = await self._intercepted(call)
         except BaseException as error:
             audit.record_failure(error)
             raise
@@ -281,4 +298,4 @@ def _negotiate(call: Call, resource: Resource) -> None:
     call.output_format = negotiation.negotiate(accept, is_custom=resource.is_custom, has_tables=has_tables)
 
 
-__all__ = ["Auditor", "Authenticator", "Handler", "NonResourceHandler", "Pipeline"]
+__all__ = ["Auditor", "Authenticator", "Execute", "Handler", "Interceptor", "NonResourceHandler", "Pipeline"]

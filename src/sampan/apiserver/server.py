@@ -163,10 +163,13 @@ class ApiServer:
                 port=self._port,
                 endpoints=endpoints,
             )
-            await system_objects.ensure()
-            self._start(system_objects.run(RealClock()))
             trust = ClusterAuthenticationTrust(pipeline=self.pipeline, data=trust_data(self.config))
-            await trust.ensure()
+            flow_control = FlowControlController(fairness=self.fairness, pipeline=self.pipeline)
+            if not self.config.has_system_objects:
+                await system_objects.ensure()
+                await trust.ensure()
+                await flow_control.ensure_defaults()
+            self._start(system_objects.run(RealClock()))
             self._start(trust.run())
             for certificates in reloading_certificates(
                 self.config,
@@ -175,11 +178,10 @@ class ApiServer:
                 use_kubelets=self.kubelets.renew_tls,
             ):
                 self._start(certificates.run())
-            flow_control = FlowControlController(fairness=self.fairness, pipeline=self.pipeline)
-            await flow_control.ensure_defaults()
             self._start(flow_control.run())
             await rbac_updater.wait_filled()
-            await reconcile(self.pipeline, self.security.rules)
+            if not self.config.has_system_objects:
+                await reconcile(self.pipeline, self.security.rules)
             self._start(AllocationRepair(registry=self.registry, clock=RealClock()).run())
             self._start(self._run_metrics())
             self._start_aggregation()
@@ -190,7 +192,8 @@ class ApiServer:
             await definitions.wait_synced()
             self._is_bootstrapped = True
             await self._storage_readiness.run()
-            self._start(self._identity_lease().run())
+            if not self.config.has_system_objects:
+                self._start(self._identity_lease().run())
             if endpoints is not None and self.backend.is_shared:
                 running.push_async_callback(endpoints.withdraw)
             self._running = running.pop_all()

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from sampan.network.nodes import NodeAttachments
     from sampan.scheduler.config import SchedulerConfig
     from sampan.scheduler.scheduler import Scheduler
+    from sampan.storage.memory import MemoryContent
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +80,9 @@ class StoreConfig:
     sqlite: Path | None = None
     is_synced: bool = True
     """Whether SQLite acknowledges a write only when it is on disk."""
+    memory: MemoryContent | None = None
+    """What a store in memory contains at the start: the objects of another cluster, which already has the objects that
+    every cluster has from the start."""
     compaction_interval_s: float = 300.0
     """The interval at which old revisions are discarded; 0 keeps them all, or leaves it to another server of etcd."""
 
@@ -102,7 +106,7 @@ class StoreConfig:
             return SqliteBackend(path=self.sqlite, clock=clock, config=sqlite)
         from sampan.storage.memory import MemoryBackend
 
-        return MemoryBackend(clock=clock, compaction_interval_s=self.compaction_interval_s)
+        return MemoryBackend(clock=clock, compaction_interval_s=self.compaction_interval_s, content=self.memory)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +153,7 @@ class Assembly:
         self._locks, self._on_step = HostLocks(), on_step
         self.config, self.clock = _with_cluster_dns(_with_pod_cidrs(config, self._locks), self._locks), clock
         self.backend = config.store.open(clock)
-        self.server = ApiServer(config=config.server, backend=self.backend, clock=clock)
+        self.server = ApiServer(config=self.config.server, backend=self.backend, clock=clock)
         self.transport = self.server.loopback()
         self.fleet: Fleet | None = None
         """The hollow nodes; None until their code is loaded."""
@@ -210,6 +214,8 @@ class Assembly:
         await self._running.aclose()
 
     async def _make_roles(self) -> None:
+        if self.config.server.has_system_objects:
+            return
         from sampan.cluster.component_roles import ensure_component_roles
 
         await ensure_component_roles(self.client("up"))

@@ -116,6 +116,10 @@ class VirtualClock:
             if not sleeper.done():
                 sleeper.set_result(None)
 
+    def fork(self) -> "VirtualClock":
+        """Return another clock that shows the same times, without sleepers."""
+        return VirtualClock(self.now(), self._monotonic)
+
     def on_idle(self, wait: Idle) -> Callable[[], None]:
         """Make `advance` await `wait()` between sleepers. Return a function that removes the hook."""
         self._idle.append(wait)

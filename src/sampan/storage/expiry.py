@@ -6,7 +6,7 @@ meanwhile is kept.
 
 import asyncio
 import heapq
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from sampan.machinery.clock import Clock, wall_offset
@@ -21,12 +21,15 @@ Remove = Callable[[str, int], Awaitable[object]]
 
 
 class Expiry:
-    def __init__(self, *, clock: Clock, remove: Remove) -> None:
+    def __init__(
+        self, *, clock: Clock, remove: Remove, deadlines: Mapping[str, tuple[float, int]] | None = None
+    ) -> None:
+        """Start with the result of `deadlines()` of another store whose clock has the same monotonic time."""
         self._clock = clock
         self._remove = remove
-        self._deadlines: dict[str, tuple[float, int]] = {}
+        self._deadlines = dict(deadlines or {})
         """For each expiring key, its deadline in monotonic time and the revision that set it."""
-        self._heap: list[tuple[float, int, str]] = []
+        self._heap = sorted((due, revision, key) for key, (due, revision) in self._deadlines.items())
         """All of `_deadlines` in order, and obsolete entries."""
         self._earlier = asyncio.Event()
         """Set when an earlier deadline than all others may have been added."""
@@ -50,6 +53,10 @@ class Expiry:
         if not self._heap or due < self._heap[0][0]:
             self._earlier.set()
         heapq.heappush(self._heap, (due, revision, key))
+
+    def deadlines(self) -> Mapping[str, tuple[float, int]]:
+        """Return, for each expiring key, its deadline in monotonic time and the revision that set it."""
+        return dict(self._deadlines)
 
     async def run(self) -> None:
         while True:

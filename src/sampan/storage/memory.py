@@ -2,8 +2,9 @@
 
 import asyncio
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 
 from sampan.machinery.clock import Clock
 from sampan.storage.backend import (
@@ -27,21 +28,43 @@ from sampan.storage.watch_hub import WatchHub
 _FIRST_REVISION = 1
 
 
-class MemoryBackend:
-    """The history is compacted every `compaction_interval_s`, and complete if that is 0."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryContent:
+    """The content of a memory backend at one revision, from which another backend can start. Events are immutable, so
+    that both backends share them."""
 
-    def __init__(self, *, clock: Clock, compaction_interval_s: float = 0) -> None:
+    revision: int = _FIRST_REVISION
+    compacted: int = 0
+    log: Sequence[StoreEvent] = ()
+    """All events after `compacted`, in revision order."""
+    histories: Mapping[str, Sequence[StoreEvent]] = field(default_factory=dict)
+    """The events of each key, oldest first; never empty."""
+    deadlines: Mapping[str, tuple[float, int]] = field(default_factory=dict)
+    """For each expiring key, its deadline in monotonic time and the revision that set it."""
+
+
+class MemoryBackend:
+    """The history is compacted every `compaction_interval_s`, and complete if that is 0.
+
+    A backend starts with `content`, which another backend returned. Its clock must then have the monotonic time of the
+    clock of that backend.
+    """
+
+    def __init__(self, *, clock: Clock, compaction_interval_s: float = 0, content: MemoryContent | None = None) -> None:
+        content = content or MemoryContent()
         self._clock = clock
         self._compaction_interval_s = compaction_interval_s
-        self._compacted = 0
-        self._histories: dict[str, list[StoreEvent]] = {}
-        """The events of each key, oldest first; never empty."""
-        self._keys: list[str] = []
+        self._compacted = content.compacted
+        self._histories = {key: list(events) for key, events in content.histories.items()}
+        self._keys = sorted(self._histories)
         """The keys of `_histories`, sorted."""
-        self._log: list[StoreEvent] = []
-        """All events after `_compacted`, in revision order."""
-        self._hub = WatchHub(revision=_FIRST_REVISION, read_log=self._read_log)
-        self._expiry = Expiry(clock=clock, remove=lambda key, revision: self.delete(key, expected=revision))
+        self._log = list(content.log)
+        self._hub = WatchHub(revision=content.revision, read_log=self._read_log)
+        self._expiry = Expiry(
+            clock=clock,
+            remove=lambda key, revision: self.delete(key, expected=revision),
+            deadlines=content.deadlines,
+        )
         self._wrote = asyncio.Event()
         """Set by a write; without writes there is nothing to compact, and the task does not wake up."""
         self._running = AsyncExitStack()
@@ -59,6 +82,16 @@ class MemoryBackend:
         await self._running.aclose()
         self._is_open = False
         self._hub.close()
+
+    def content(self) -> MemoryContent:
+        """Return a copy of everything that is stored."""
+        return MemoryContent(
+            revision=self._hub.revision,
+            compacted=self._compacted,
+            log=tuple(self._log),
+            histories={key: tuple(events) for key, events in self._histories.items()},
+            deadlines=self._expiry.deadlines(),
+        )
 
     async def idle(self) -> bool:
         """Wait until all expired keys are deleted, for a virtual clock; return whether there were any."""

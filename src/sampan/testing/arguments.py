@@ -10,7 +10,8 @@ from typing import Any
 from sampan.api import runtime_config as versions
 from sampan.cluster.assembly import APISERVER, COMPONENTS, KUBELET, StoreConfig
 from sampan.cluster.leadership import LeadershipConfig
-from sampan.runtimes.names import AUTO, RUNTIMES
+from sampan.machinery.clock import Clock, RealClock, VirtualClock
+from sampan.runtimes.names import RUNTIMES
 
 _STORES = ("memory", "sqlite")
 _FILES = (".db", ".sqlite", ".sqlite3")
@@ -28,8 +29,11 @@ def check_components(components: Any) -> tuple[str, ...]:
 
 
 def check_controllers(controllers: Any) -> tuple[str, ...]:
-    from sampan.controllers.manager import UnknownController, selected
+    """Validate the names of controllers; True stands for the default ones, False for none."""
+    from sampan.controllers.manager import ALL, UnknownController, selected
 
+    if isinstance(controllers, bool):
+        return (ALL,) if controllers else ()
     names = _words("controllers", controllers)
     try:
         selected(names)
@@ -85,9 +89,8 @@ def check_nodes(nodes: Any, components: Sequence[str]) -> int:
 
 
 def check_runtime(runtime: Any) -> str:
-    known = [name for name in RUNTIMES if name != AUTO]
-    if runtime not in known:
-        raise ValueError(f"runtime: there is no {runtime!r}; supported: {', '.join(known)}")
+    if runtime not in RUNTIMES:
+        raise ValueError(f"runtime: there is no {runtime!r}; supported: {', '.join(RUNTIMES)}")
     return str(runtime)
 
 
@@ -103,10 +106,18 @@ def check_hollow_stages(path: Any) -> Path | None:
     return path.absolute()
 
 
-def check_clock(clock: Any) -> None:
+def check_clock(clock: Any) -> Clock:
+    """Return the clock; the words "real" and "virtual" stand for new ones."""
+    if clock is None or clock == "real":
+        return RealClock()
+    if clock == "virtual":
+        return VirtualClock()
     is_clock = not isinstance(clock, type) and all(callable(getattr(clock, name, None)) for name in ("now", "sleep"))
-    if clock is not None and not is_clock:
-        raise TypeError(f"clock: must be a clock such as VirtualClock(), not {_type(clock)}")
+    if not is_clock:
+        shown = repr(clock) if isinstance(clock, str) else _type(clock)
+        raise TypeError(f'clock: must be "real", "virtual" or a clock such as VirtualClock(), not {shown}')
+    result: Clock = clock
+    return result
 
 
 def check_scheduler(scheduler: Any) -> None:

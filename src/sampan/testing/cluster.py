@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from sampan.api.types.core_v1 import Node
 from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
+from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, UserInfo
 from sampan.cluster import kubeconfig
-from sampan.cluster.assembly import COMPONENTS, Assembly, ClusterConfig, StoreConfig
+from sampan.cluster.assembly import Assembly, ClusterConfig, StoreConfig, wait_for_default_account
 from sampan.cluster.errors import leaves
 from sampan.cluster.leadership import LeadershipConfig
 from sampan.cluster.nodes_config import NodesConfig
 from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki, with_front_proxy
 from sampan.cluster.scheduler_settings import SchedulerSettings
-from sampan.machinery.client import Client
-from sampan.machinery.clock import Clock, RealClock
+from sampan.kubelet.hollow_nodes import OFF, POWER
+from sampan.machinery.client import Client, PatchType
+from sampan.machinery.clock import Clock, VirtualClock
+from sampan.machinery.hollow import is_hollow_node
 from sampan.runtimes.choice import choose_runtime
-from sampan.runtimes.names import HOLLOW
-from sampan.testing import arguments, namespaces
+from sampan.storage.memory import MemoryBackend, MemoryContent
+from sampan.testing import arguments
+from sampan.testing.cluster_dump import ClusterDump, LogTail
+from sampan.testing.cluster_operations import ClusterOperations
+from sampan.testing.errors import UnsupportedByCluster
+from sampan.testing.faults import Fault, FaultEffect, FaultInjector, FaultRule
 from sampan.testing.keys import KEYS
+from sampan.testing.levels import DEFAULT_LEVEL, level_named
 from sampan.testing.loop_thread import LoopThread
 from sampan.testing.temporary_directory import TemporaryDirectory
 
@@ -33,9 +43,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _NAME = "sampan-test"
+_ADMIN_USER = UserInfo("kubernetes-admin", groups=(MASTERS, AUTHENTICATED))
+"""The user of the administrator's certificate, as whom the in-process client of the tests works, too."""
 
 
-class Cluster:
+class Cluster(ClusterOperations):
     """A cluster to test against, in this process, on a free port of the loopback address.
 
     `with Cluster() as cluster:` runs it in a thread with an event loop of its own; `cluster.run` runs coroutines there.
@@ -45,48 +57,54 @@ class Cluster:
     Any number may run at a time; they share nothing but the CA. On disk there is only a temporary directory with keys
     and kubeconfigs, which is removed at the end of the block and also when the process is killed.
 
+    `level` says how much runs: "api", "controllers" (the default), "nodes" or "containers"; `components`, `nodes` and
+    `runtime` override single parts of it. `controllers` names the controllers; False stands for none.
+
     `store` is "memory", "sqlite" (a file that is removed with the cluster), the path of a SQLite file, or the URLs of
     etcd, separated by commas. `nodes` is the number of nodes, named node-0 and so on. They are hollow, and the
     behaviour of their pods is set by annotations or the file `hollow_stages` (docs/nodes.md), unless `runtime` names a
     runtime for real pods: "oci" needs root and crun or runc. `scheduler` configures profiles and plug-ins
     (docs/scheduler.md); with `leader_election` the scheduler and the controllers work only while they hold a lease.
-    With a `VirtualClock` object time stands still until `cluster.run(clock.advance(60))`.
+    With `clock="virtual"` object time stands still until `cluster.advance(minutes=1)`.
     """
 
     def __init__(
         self,
         *,
-        components: Sequence[str] = COMPONENTS,
-        controllers: Sequence[str] = ("*",),
+        level: str = DEFAULT_LEVEL,
+        components: Sequence[str] | None = None,
+        controllers: Sequence[str] | bool = True,
         store: str | Path | StoreConfig = "memory",
         insecure: bool = False,
         runtime_config: Mapping[str, bool] | None = None,
-        clock: Clock | None = None,
-        nodes: int = 0,
-        runtime: str = HOLLOW,
+        clock: Clock | str = "real",
+        nodes: int | None = None,
+        runtime: str | None = None,
         hollow_stages: Path | None = None,
         scheduler: SchedulerConfig | None = None,
         leader_election: LeadershipConfig | None = None,
     ) -> None:
         """Raise TypeError or ValueError with the name of an invalid argument, or StageError for an error in
         `hollow_stages`."""
-        self._components = arguments.check_components(components)
+        preset = level_named(level)
+        self._components = arguments.check_components(preset.components if components is None else components)
         self._controllers = arguments.check_controllers(controllers)
         self._store, self._insecure = arguments.check_store(store), arguments.check_switch("insecure", insecure)
         self._runtime_config = arguments.check_runtime_config(runtime_config)
         self._nodes = NodesConfig(
-            count=arguments.check_nodes(nodes, self._components),
-            runtime=arguments.check_runtime(runtime),
+            count=arguments.check_nodes(preset.nodes if nodes is None else nodes, self._components),
+            runtime=arguments.check_runtime(preset.runtime if runtime is None else runtime),
             stages=arguments.check_hollow_stages(hollow_stages),
         )
-        arguments.check_clock(clock)
         arguments.check_scheduler(scheduler)
         arguments.check_leader_election(leader_election)
         self._scheduler, self._leader_election = SchedulerSettings(config=scheduler), leader_election
-        self.clock: Clock = clock or RealClock()
+        self.clock: Clock = arguments.check_clock(clock)
         self._thread: LoopThread | None = None
         self._assembly: Assembly | None = None
         self._directory: TemporaryDirectory | None = None
+        self._faults: FaultInjector | None = None
+        self._log_tail = LogTail()
         self._running = AsyncExitStack()
 
     def __enter__(self) -> Cluster:
@@ -107,6 +125,113 @@ class Cluster:
     async def __aexit__(self, *exc: object) -> None:
         await self._running.aclose()
 
+    # -- forks -------------------------------------------------------------------------------------------------------
+
+    def fork(self) -> Cluster:
+        """Return another cluster that starts with the objects of this one, for `with cluster.fork() as fork:`.
+
+        The fork has the same objects with the same UIDs and resource versions, the same history for watches, the same
+        time and the same arguments; from then on both are independent. Its controllers and nodes start anew: work
+        queues, back-off and injected faults are not copied. Raise UnsupportedByCluster for a cluster whose store is not
+        in memory, or with real nodes: their files and containers cannot be shared.
+        """
+        if self._nodes.real_count:
+            raise UnsupportedByCluster("a cluster with real nodes cannot be forked: its containers exist only once")
+        backend = self.assembly.backend
+        if not isinstance(backend, MemoryBackend):
+            raise UnsupportedByCluster('only a cluster with store="memory" can be forked')
+        fork = copy(self)
+        fork.__dict__.pop("_objects", None)
+        fork._assembly = fork._directory = fork._faults = fork._thread = None
+        fork._log_tail, fork._running = LogTail(), AsyncExitStack()
+        contents: list[MemoryContent] = []
+        clocks: list[Clock] = []
+
+        def take_state() -> None:
+            contents.append(backend.content())
+            clocks.append(self.clock.fork() if isinstance(self.clock, VirtualClock) else self.clock)
+
+        self._call_on_loop(take_state)
+        fork.clock, fork._store = clocks[0], StoreConfig(memory=contents[0])
+        return fork
+
+    # -- faults ------------------------------------------------------------------------------------------------------
+
+    def fault(
+        self,
+        *,
+        error: int = 0,
+        message: str = "",
+        retry_after_s: int = 0,
+        latency_s: float = 0.0,
+        watch_drop: bool = False,
+        watch_drop_after_s: float = 0.0,
+        is_expired: bool = False,
+        verb: str = "*",
+        resource: str = "*",
+        subresource: str | None = None,
+        namespace: str = "*",
+        name: str = "*",
+        user: str = "",
+        count: int | None = None,
+        probability: float = 1.0,
+        seed: int = 0,
+    ) -> Fault:
+        """Return a fault that is active for the duration of a `with` block.
+
+        The effect is an `error` (an HTTP status, with `retry_after_s`), a `latency_s` or a `watch_drop`: open watches
+        end at once, new ones after `watch_drop_after_s`; with `is_expired` they end with 410. The other arguments
+        select the requests (`sampan.testing.faults.FaultRule`).
+        """
+        effect = FaultEffect(
+            error=error,
+            message=message,
+            retry_after_s=retry_after_s,
+            latency_s=latency_s,
+            watch_drop_s=watch_drop_after_s if watch_drop else None,
+            is_expired=is_expired,
+        )
+        rule = FaultRule(
+            verb="watch" if watch_drop else verb,
+            resource=resource,
+            subresource=subresource,
+            namespace=namespace,
+            name=name,
+            user=user,
+            count=count,
+            probability=probability,
+            seed=seed,
+        )
+        if self._faults is None:
+            raise RuntimeError("the cluster is not running")
+        return Fault(rule=rule, effect=effect, injector=self._faults)
+
+    @contextmanager
+    def node_down(self, name: str) -> Iterator[None]:
+        """Switch a hollow node off for the duration of a block: its kubelet stops renewing its lease, and its pods stop
+        as they would with the machine."""
+        self.run(self._switch_node(name, is_on=False))
+        try:
+            yield
+        finally:
+            self.run(self._switch_node(name, is_on=True))
+
+    @asynccontextmanager
+    async def async_node_down(self, name: str) -> AsyncIterator[None]:
+        """Switch a hollow node off for the duration of a block, as `node_down` does."""
+        await self._switch_node(name, is_on=False)
+        try:
+            yield
+        finally:
+            await self._switch_node(name, is_on=True)
+
+    async def _switch_node(self, name: str, *, is_on: bool) -> None:
+        node = await self.client.of(Node).get(name)
+        if not is_hollow_node(node):
+            raise UnsupportedByCluster(f"node {name} is not hollow: only hollow nodes can be switched off")
+        patch = {"metadata": {"annotations": {POWER: None if is_on else OFF}}}
+        await self.client.of(Node).patch(name, patch, type=PatchType.MERGE)
+
     # -- for clients of any kind -------------------------------------------------------------------------------------
 
     @property
@@ -124,14 +249,11 @@ class Cluster:
     @property
     def kubeconfig(self) -> Path:
         """The path of the administrator's kubeconfig file."""
-        return self._home / "kubeconfig"
+        return self._write_kubeconfig(self._home / "kubeconfig")
 
     def kubeconfig_for(self, namespace: str) -> Path:
         """Return the path of a kubeconfig file with this namespace."""
-        path = self._home / f"kubeconfig-{namespace}"
-        if not path.exists():
-            self._write_kubeconfig(path, namespace)
-        return path
+        return self._write_kubeconfig(self._home / f"kubeconfig-{namespace}", namespace)
 
     @property
     def ca(self) -> Path:
@@ -147,8 +269,9 @@ class Cluster:
 
     @property
     def client(self) -> Client:
-        """An in-process client with all permissions; its coroutines must run on the cluster's loop."""
-        return self.assembly.client("test")
+        """An in-process client of the administrator; its coroutines must run on the cluster's loop."""
+        transport = self.assembly.transport.as_user(_ADMIN_USER)
+        return Client(transport=transport, clock=self.clock, component="test")
 
     @property
     def assembly(self) -> Assembly:
@@ -168,32 +291,29 @@ class Cluster:
             raise TypeError(f"work: must be a coroutine, not {type(work).__name__}")
         return self._thread.run(work, timeout_s)
 
+    def _call_on_loop(self, function: Callable[[], None]) -> None:
+        """Call a function on the loop of the cluster, and return when it is done."""
+        if self._thread is None or self._thread.is_current():
+            function()
+            return
+
+        async def call() -> None:
+            function()
+
+        self._thread.run(call(), timeout_s=60)
+
     # -- namespaces --------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def namespace(self, prefix: str = "test") -> Iterator[str]:
-        """Create a new namespace for the duration of a block. Its deletion is started at the end and not awaited."""
-        name = self.run(namespaces.make(self.assembly, prefix))
-        try:
-            yield name
-        finally:
-            self.run(namespaces.start_deletion(self.client, name))
-
-    @asynccontextmanager
-    async def async_namespace(self, prefix: str = "test") -> AsyncIterator[str]:
-        """Create a new namespace for the duration of a block, in a cluster that was entered with `async with`."""
-        name = await namespaces.make(self.assembly, prefix)
-        try:
-            yield name
-        finally:
-            await namespaces.start_deletion(self.client, name)
+    async def _wait_for_accounts(self, namespace: str) -> None:
+        if self.assembly.has_controller("serviceaccount-controller"):
+            await wait_for_default_account(self.client, namespace)
 
     def warm_up(self) -> None:
         """Trigger what is slow only the first time: the first namespace deletion loads the code of all kinds."""
         if self.assembly.has_controller("namespace-controller"):
             with self.namespace("first") as name:
                 pass
-            self.run(namespaces.wait_for_deletion(self.client, name))
+            self.wait_for(f"namespace/{name}", "delete")
 
     # -- internals ---------------------------------------------------------------------------------------------------
 
@@ -204,14 +324,15 @@ class Cluster:
         self._directory = TemporaryDirectory(f"{_NAME}-")
         try:
             if self._nodes.real_count:
-                choice = await choose_runtime(
-                    self._nodes.runtime
-                )  # raises an error if the machine cannot run such pods
-                self._nodes = replace(self._nodes, endpoint=choice.endpoint)
+                # raises NoRuntime if the machine cannot run such pods
+                choice = await choose_runtime(self._nodes.runtime)
+                self._nodes = replace(self._nodes, runtime=choice.runtime, endpoint=choice.endpoint)
             pki = KEYS.write(self._home / "pki")
-            async with Assembly(config=self._config(pki), clock=self.clock) as self._assembly:
-                self._write_kubeconfig(self.kubeconfig)
-                yield
+            assembly = Assembly(config=self._config(pki), clock=self.clock)
+            self._faults = FaultInjector(pipeline=assembly.server.pipeline, on_loop=self._call_on_loop)
+            with self._log_tail:
+                async with assembly as self._assembly:
+                    yield
         except BaseExceptionGroup as group:
             raise _simplified(group) from None
         finally:
@@ -227,6 +348,7 @@ class Cluster:
             tls=tls,
             runtime_config=self._runtime_config,
             service_account_key=pki.key(ACCOUNTS),
+            has_system_objects=self._is_fork,
         )
         return ClusterConfig(
             server=with_front_proxy(server, pki),
@@ -242,6 +364,14 @@ class Cluster:
             nodes=replace(self._nodes, root=self._home / "nodes", images=self._home / "images"),
         )
 
+    @property
+    def _is_fork(self) -> bool:
+        return isinstance(self._store, StoreConfig) and self._store.memory is not None
+
+    def _make_dump(self) -> ClusterDump:
+        recorder = self.assembly.server.recorder
+        return ClusterDump(objects=self._objects, recorder=recorder, log_lines=self._log_tail.lines())
+
     def _store_config(self) -> StoreConfig:
         store = self._store
         if isinstance(store, StoreConfig):
@@ -252,7 +382,10 @@ class Cluster:
             return StoreConfig(etcd_servers=store.split(","))
         return StoreConfig(sqlite=self._home / "state.db" if store == "sqlite" else Path(store))
 
-    def _write_kubeconfig(self, path: Path, namespace: str = "") -> None:
+    def _write_kubeconfig(self, path: Path, namespace: str = "") -> Path:
+        """Write a kubeconfig file unless it exists, and return its path."""
+        if path.exists():
+            return path
         pki = self._pki
         config = kubeconfig.admin_config(
             name=_NAME,
@@ -264,6 +397,7 @@ class Cluster:
         if namespace:
             config["contexts"][0]["context"]["namespace"] = namespace
         kubeconfig.write(path, config)
+        return path
 
     @property
     def _pki(self) -> Pki:

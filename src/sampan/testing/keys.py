@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -32,8 +33,9 @@ class KeyRing:
                 return pki
         directory.mkdir(mode=0o700)
         for name, content in self._files.items():
-            (directory / name).touch(mode=0o600)
-            (directory / name).write_bytes(content)  # not synced to disk: it is removed with the test
+            file = os.open(directory / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            os.write(file, content)  # not synced to disk: it is removed with the test
+            os.close(file)
         return pki
 
 

@@ -39,11 +39,15 @@ class LoopThread:
             self._join()
             raise
 
+    def is_current(self) -> bool:
+        """Whether the caller runs in this thread."""
+        return threading.current_thread() is self._thread
+
     def run(self, work: Coroutine[Any, Any, T], timeout_s: float) -> T:
         if self._loop is None or self._ended.done():
             work.close()
             raise RuntimeError("the loop is not running")
-        if threading.current_thread() is self._thread:
+        if self.is_current():
             work.close()
             raise RuntimeError("this is the loop's own thread: await the coroutine instead")
         future = asyncio.run_coroutine_threadsafe(work, self._loop)

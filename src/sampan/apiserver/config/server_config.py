@@ -89,6 +89,9 @@ class ServerConfig:
     service_cluster_ip_range: str = "10.96.0.0/16"
     service_node_port_range: tuple[int, int] = (30000, 32767)
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
+    has_system_objects: bool = False
+    """Whether the store is known to contain the objects that every server creates or updates when it starts, because
+    it is a copy of the store of such a server."""
     event_ttl_s: float = 3600
     audit: AuditConfig | None = None
     encryption: "Encryption | None" = None

@@ -1,0 +1,143 @@
+"""A text with the state of a cluster for the report of a failed test: objects, events, recent actions, log lines.
+
+The size is bounded, and the values of Secrets are masked.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+
+from sampan.api import times
+from sampan.api.codec import yaml
+from sampan.api.resource import Resource
+from sampan.machinery import errors
+from sampan.machinery.client import ConnectionFailed
+from sampan.machinery.flight_recorder import FlightRecorder, Record
+from sampan.testing.diagnosis import event_lines
+from sampan.testing.manifests import Object
+from sampan.testing.untyped_objects import UntypedObjects
+
+DEFAULT_LIMIT = 16 << 10
+"""The maximum length of a dump, in characters."""
+MASK = "***"
+_OBJECT_LIMIT = 3 << 10
+_MAX_EVENTS, _MAX_RECORDS, _MAX_LOG_LINES = 40, 30, 40
+_UNINTERESTING = {
+    ("ConfigMap", "kube-root-ca.crt"),
+    ("ServiceAccount", "default"),
+}
+_SUMMARIZED = ("Event", "EndpointSlice", "Endpoints", "ControllerRevision", "Lease", "PodMetrics")
+"""Kinds that are left out: events are listed separately, the others repeat what other objects say."""
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class LogTail(logging.Handler):
+    """Keeps the last lines that Sampan's components have logged in this process."""
+
+    def __init__(self, lines: int = _MAX_LOG_LINES) -> None:
+        super().__init__()
+        self._lines: deque[str] = deque(maxlen=lines)
+        self.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._lines.append(self.format(record))
+
+    def lines(self) -> Sequence[str]:
+        return list(self._lines)
+
+    def __enter__(self) -> LogTail:
+        logging.getLogger("sampan").addHandler(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        logging.getLogger("sampan").removeHandler(self)
+
+
+class ClusterDump:
+    def __init__(
+        self, *, objects: UntypedObjects, recorder: FlightRecorder | None, log_lines: Sequence[str] = ()
+    ) -> None:
+        self._objects, self._recorder, self._log_lines = objects, recorder, log_lines
+
+    async def text(self, namespace: str, limit: int = DEFAULT_LIMIT) -> str:
+        """Return the dump of a namespace, at most `limit` characters; the objects are cut first."""
+        tail = await self._tail(namespace)
+        head = "\n".join(await self._object_texts(namespace, max(limit - len(tail), limit // 2)))
+        text = f"{head}\n{tail}" if tail else head
+        return text if len(text) <= limit else f"{text[: limit - 4].rstrip()}\n..."
+
+    async def _tail(self, namespace: str) -> str:
+        sections = (
+            (f"events in {namespace}", await self._events(namespace)),
+            ("recent writes", self._records(namespace)),
+            ("log of the components", list(self._log_lines)),
+        )
+        return "\n".join("\n".join([f"-- {title}", *lines]) for title, lines in sections if lines)
+
+    async def _object_texts(self, namespace: str, limit: int) -> list[str]:
+        texts, length, omitted = [f"-- objects in {namespace}"], 0, 0
+        for resource in await self._objects.resources():
+            if not resource.namespaced or "list" not in resource.verbs or resource.kind in _SUMMARIZED:
+                continue
+            for value in await self._list(resource, namespace):
+                if (resource.kind, value["metadata"]["name"]) in _UNINTERESTING:
+                    continue
+                text = object_text(value)
+                if length + len(text) > limit:
+                    omitted += 1
+                    continue
+                length += len(text)
+                texts.append(text)
+        return texts + ([f"-- {omitted} further objects are left out"] if omitted else [])
+
+    async def _list(self, resource: Resource, namespace: str) -> list[Object]:
+        try:
+            return await self._objects.list(resource, namespace)
+        except (errors.ApiError, ConnectionFailed):
+            return []
+
+    async def _events(self, namespace: str) -> list[str]:
+        try:
+            events = await self._objects.list(await self._objects.resource_named("events"), namespace)
+        except (errors.ApiError, ConnectionFailed, ValueError):
+            return []
+        return event_lines(events, _MAX_EVENTS)
+
+    def _records(self, namespace: str) -> list[str]:
+        if self._recorder is None:
+            return []
+        records = [
+            record
+            for record in self._recorder.since()
+            if f"/{namespace}/" in f"{record.subject}/" and not record.subject.startswith("events")
+        ]
+        return [_record_line(record) for record in records[-_MAX_RECORDS:]]
+
+
+def object_text(value: Object) -> str:
+    """Return an object as YAML without what only machines read, with masked secrets, cut to a bounded length."""
+    text = yaml.encode(masked(value)).decode().rstrip()
+    return text if len(text) <= _OBJECT_LIMIT else f"{text[:_OBJECT_LIMIT].rstrip()}\n..."
+
+
+def masked(value: Object) -> Object:
+    """Return the object without managed fields, and without the content of a Secret."""
+    metadata = {key: part for key, part in value["metadata"].items() if key != "managedFields"}
+    if value.get("kind") != "Secret":
+        return {**value, "metadata": metadata}
+    annotations = dict(metadata.get("annotations") or {})
+    if _LAST_APPLIED in annotations:
+        metadata["annotations"] = annotations | {_LAST_APPLIED: MASK}
+    masked_value = {**value, "metadata": metadata}
+    for key in ("data", "stringData"):
+        if key in value:
+            masked_value[key] = dict.fromkeys(value[key] or {}, MASK)
+    return masked_value
+
+
+def _record_line(record: Record) -> str:
+    who = f" by {record.actor}" if record.actor else ""
+    action = f"{record.component} {record.action} {record.subject}{who}"
+    return f"{times.format_time(record.time)} {action}: {record.outcome}"

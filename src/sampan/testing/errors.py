@@ -1,0 +1,13 @@
+"""The exceptions of `sampan.testing`. The module imports nothing, because the pytest plug-in loads it in every run."""
+
+from __future__ import annotations
+
+
+class UnsupportedByCluster(RuntimeError):
+    """The cluster cannot do this, because it is not a cluster in this process. pytest skips the test with the message
+    as the reason."""
+
+
+class WaitTimeout(AssertionError):
+    """An object did not meet a condition in time. The message contains its conditions, its events, and why its pods do
+    not run."""

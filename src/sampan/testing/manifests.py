@@ -1,0 +1,81 @@
+"""Manifests in every form in which a test has them: text, files, directories, dicts, lists, and typed objects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+
+from sampan.api.codec import yaml
+from sampan.testing.builders import manifest
+
+Object: TypeAlias = dict[str, Any]
+"""An object as plain values, as JSON and YAML have it."""
+Objects: TypeAlias = list[Object]
+Manifest: TypeAlias = "str | PathLike[str] | Mapping[str, Any] | msgspec.Struct | Sequence[Manifest]"
+
+_DOCUMENT_END = re.compile(r"^---(?:[ \t].*)?$\n?", re.MULTILINE)
+_FILE_SUFFIXES = (".json", ".yaml", ".yml")
+_FIRST_KINDS = ("Namespace", "CustomResourceDefinition")
+
+
+def read_manifests(manifests: Manifest) -> list[Object]:
+    """Return the objects, with Lists replaced by their items, and namespaces and definitions before what may need
+    them.
+
+    A string with a line break or a brace is YAML or JSON; any other string, and any path, names a file or a directory
+    of `.yaml`, `.yml` and `.json` files. Raise ValueError for what is not a manifest, FileNotFoundError for a path that
+    does not exist.
+    """
+    objects = list(_objects(manifests))
+    return sorted(objects, key=lambda value: value["kind"] not in _FIRST_KINDS)
+
+
+def _objects(source: Manifest) -> Iterator[Object]:
+    if isinstance(source, str) and ("\n" in source or "{" in source):
+        yield from _parsed(source, "manifest")
+    elif isinstance(source, str | PathLike):
+        for file in _files(Path(source)):
+            yield from _parsed(file.read_text(), str(file))
+    elif isinstance(source, msgspec.Struct):
+        yield from _checked([manifest(source)], type(source).__name__)
+    elif isinstance(source, Mapping):
+        yield from _checked([source], "manifest")
+    elif isinstance(source, Iterable):
+        for part in source:
+            yield from _objects(part)
+    else:
+        raise TypeError(f"manifest: must be text, a path, an object or a list of them, not {type(source).__name__}")
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    files = [file for file in sorted(path.iterdir()) if file.suffix in _FILE_SUFFIXES]
+    if not files:
+        raise ValueError(f"{path}: the directory contains no {', '.join(_FILE_SUFFIXES)} files")
+    return files
+
+
+def _parsed(text: str, source: str) -> Iterator[Object]:
+    for document in _DOCUMENT_END.split(text):
+        try:
+            value = yaml.decode(document.encode()).value
+        except yaml.YamlError as error:
+            raise ValueError(f"{source}: {error}") from None
+        if value is not None:
+            yield from _checked([value], source)
+
+
+def _checked(values: Iterable[Any], source: str) -> Iterator[Object]:
+    for value in values:
+        if not isinstance(value, Mapping) or not value.get("apiVersion") or not value.get("kind"):
+            raise ValueError(f"{source}: not an object with apiVersion and kind: {str(value)[:80]}")
+        if str(value["kind"]).endswith("List") and isinstance(value.get("items"), list):
+            yield from _checked(value["items"], source)
+        else:
+            yield dict(value)

@@ -1,0 +1,79 @@
+"""The conditions for which `wait_for` waits, in the syntax of `kubectl wait --for` or as a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from sampan.machinery.jsonpath import JsonPath, JsonPathError, text_of
+from sampan.testing.manifests import Object
+
+Predicate: TypeAlias = Callable[[Object], object]
+Condition: TypeAlias = "str | Predicate"
+
+
+class WaitCondition:
+    """A condition of one object. `is_met` takes None while the object does not exist."""
+
+    def __init__(self, condition: Condition) -> None:
+        """`condition` is a function of the object, `create`, `delete`, `condition=TYPE[=STATUS]`,
+        `jsonpath={PATH}[=VALUE]`, or only the TYPE of a condition. A function that raises KeyError, IndexError,
+        TypeError or AttributeError is not met yet: most fields of a status are missing at first."""
+        self.text = condition if isinstance(condition, str) else getattr(condition, "__name__", "the function")
+        self.last_error = ""
+        """The error of the function when it was called last."""
+        self._predicate = condition if callable(condition) else _parse(condition)
+
+    def is_met(self, value: Object | None) -> bool:
+        if self.text == "delete":
+            return value is None
+        if value is None:
+            return False
+        try:
+            self.last_error = ""
+            return bool(self._predicate(value))
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            self.last_error = f"{type(error).__name__}: {error}"
+            return False
+
+
+def _parse(text: str) -> Predicate:
+    kind, equals, rest = text.partition("=")
+    if kind in ("create", "delete") and not equals:
+        return lambda value: True
+    if kind == "jsonpath":
+        return _jsonpath(rest)
+    if kind == "condition" or not equals:
+        name, _, status = (rest if equals else text).partition("=")
+        return lambda value: _has_status(value, name, status or "True")
+    raise ValueError(
+        f"condition: {text!r} is not create, delete, condition=TYPE[=STATUS], jsonpath={{PATH}}[=VALUE] or a function"
+    )
+
+
+def _jsonpath(text: str) -> Predicate:
+    path, brace, rest = text.partition("}")
+    if not text.startswith("{") or not brace:
+        raise ValueError(
+            f"condition: the path in jsonpath={text} must be in braces: jsonpath={{.status.phase}}=Running"
+        )
+    try:
+        compiled = JsonPath(path[1:])
+    except JsonPathError as error:
+        raise ValueError(f"condition: jsonpath={text}: {error}") from None
+    if not rest:
+        return lambda value: bool(compiled.find(value))
+    expected = rest.removeprefix("=").strip("'\"")
+    return lambda value: any(text_of(part) == expected for part in compiled.find(value))
+
+
+def _has_status(value: Mapping[str, Any], name: str, status: str) -> bool:
+    """Whether a condition has a status, and is not about an older generation of the object."""
+    present = value.get("status") or {}
+    for condition in present.get("conditions") or ():
+        if str(condition.get("type", "")).lower() == name.lower():
+            observed = condition.get("observedGeneration", present.get("observedGeneration"))
+            generation = (value.get("metadata") or {}).get("generation")
+            is_current = observed is None or generation is None or observed >= generation
+            return is_current and str(condition.get("status", "")).lower() == status.lower()
+    return False

@@ -1,0 +1,201 @@
+"""Injected faults, as clients observe them."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import kubernetes
+import pytest
+
+from sampan.api.types.core_v1 import ConfigMap
+from sampan.machinery import errors
+from sampan.machinery.client import Request, Selection
+from sampan.testing import Cluster
+from sampan.testing.builders import config_map, deployment
+from sampan.testing.errors import UnsupportedByCluster
+from sampan.testing.faults import FaultRule
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(level="nodes", clock="virtual") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def namespace(cluster: Cluster) -> Iterator[str]:
+    with cluster.namespace() as name:
+        yield name
+
+
+@pytest.fixture
+def core(cluster: Cluster) -> Iterator[Any]:
+    """A client of another library, over HTTPS."""
+    configuration = kubernetes.client.Configuration()
+    kubernetes.config.load_kube_config(str(cluster.kubeconfig), client_configuration=configuration)
+    configuration.retries = False
+    with kubernetes.client.ApiClient(configuration) as api:
+        yield kubernetes.client.CoreV1Api(api)
+
+
+def test_conflicts_are_counted(cluster: Cluster, namespace: str, core: Any) -> None:
+    core.create_namespaced_config_map(namespace, {"metadata": {"name": "map"}})
+    with cluster.fault(error=409, verb="update,patch", resource="configmaps", namespace=namespace, count=2) as fault:
+        for _ in range(2):
+            with pytest.raises(kubernetes.client.ApiException) as raised:
+                core.replace_namespaced_config_map("map", namespace, {"metadata": {"name": "map"}})
+            assert raised.value.status == 409
+            assert "the object has been modified" in raised.value.body
+        core.replace_namespaced_config_map("map", namespace, {"metadata": {"name": "map"}})
+    assert fault.hits == 2
+
+
+def test_too_many_requests_name_the_time_to_wait(cluster: Cluster, namespace: str, core: Any) -> None:
+    with (
+        cluster.fault(error=429, retry_after_s=7, resource="configmaps"),
+        pytest.raises(kubernetes.client.ApiException) as raised,
+    ):
+        core.list_namespaced_config_map(namespace, _request_timeout=60)
+    assert raised.value.status == 429
+    assert raised.value.headers["Retry-After"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(404, errors.NotFound), (500, errors.InternalError), (503, errors.ServiceUnavailable), (403, errors.Forbidden)],
+)
+def test_other_errors(cluster: Cluster, namespace: str, status: int, error: type[Exception]) -> None:
+    maps = cluster.client.of(ConfigMap)
+    with cluster.fault(error=status, verb="get", message="out of order"), pytest.raises(error):
+        cluster.run(maps.get("any", namespace))
+
+
+def test_a_create_conflicts_with_an_existing_object(cluster: Cluster, namespace: str) -> None:
+    with cluster.fault(error=409, verb="create"), pytest.raises(errors.AlreadyExists):
+        cluster.run(cluster.client.of(ConfigMap).create(config_map("new"), namespace))
+
+
+def test_latency(cluster: Cluster, namespace: str) -> None:
+    with cluster.fault(latency_s=0.2, verb="list", resource="configmaps", count=1):
+        began = time.monotonic()
+        cluster.list("configmaps", namespace=namespace)
+        assert time.monotonic() - began >= 0.2
+
+
+def test_the_same_seed_affects_the_same_requests(cluster: Cluster, namespace: str) -> None:
+    def outcomes(seed: int) -> list[bool]:
+        with cluster.fault(error=500, verb="get", name="any", probability=0.5, seed=seed):
+            return [_fails(cluster, namespace) for _ in range(20)]
+
+    first = outcomes(7)
+    assert first == outcomes(7)
+    assert first != outcomes(8)
+    assert {True, False} == set(first)
+
+
+def _fails(cluster: Cluster, namespace: str) -> bool:
+    try:
+        cluster.run(cluster.client.of(ConfigMap).get("any", namespace))
+    except errors.InternalError:
+        return True
+    except errors.NotFound:
+        return False
+    raise AssertionError("the config map does not exist")
+
+
+def test_components_are_exempt_unless_they_are_named(cluster: Cluster, namespace: str) -> None:
+    with cluster.fault(error=500, resource="replicasets*", verb="create") as fault:
+        cluster.apply(deployment("web"), namespace=namespace)
+        cluster.advance(seconds=5)
+        cluster.wait_for("deployment/web", "condition=Available", namespace=namespace)
+        assert fault.hits == 0
+    with cluster.fault(error=500, resource="replicasets.apps", verb="create", user="*deployment-controller") as fault:
+        cluster.apply(deployment("second"), namespace=namespace)
+        cluster.advance(seconds=5)
+        assert fault.hits > 0
+        assert len(cluster.list("replicasets", namespace=namespace)) == 1
+    cluster.advance(minutes=5)
+    cluster.wait_for("deployment/second", "condition=Available", namespace=namespace)
+
+
+class TestWatches:
+    def test_an_open_watch_ends(self, cluster: Cluster, namespace: str, core: Any) -> None:
+        watch = core.list_namespaced_config_map(namespace, watch=True, _preload_content=False, _request_timeout=60)
+        assert b"kube-root-ca.crt" in next(iter(watch.stream()))
+        with cluster.fault(watch_drop=True, resource="configmaps", namespace=namespace) as fault:
+            assert b"ERROR" not in watch.read()
+        assert fault.hits == 1
+
+    def test_a_watch_expires(self, cluster: Cluster, namespace: str) -> None:
+        selection = Selection(namespace=namespace)
+
+        async def watch() -> None:
+            async with cluster.client.of(ConfigMap).watch(selection) as events:
+                async for _ in events:
+                    pass
+
+        with (
+            cluster.fault(watch_drop=True, is_expired=True, resource="configmaps", count=1),
+            pytest.raises(errors.Expired),
+        ):
+            cluster.run(watch())
+
+    def test_other_watches_go_on(self, cluster: Cluster, namespace: str) -> None:
+        async def first_name() -> str:
+            async with cluster.client.of(ConfigMap).watch(
+                Selection(namespace=namespace), initial_events=True
+            ) as events:
+                with cluster.fault(watch_drop=True, resource="secrets"):
+                    async for batch in events:
+                        return str(batch[0].object.metadata.name)
+            return ""
+
+        assert cluster.run(first_name()) == "kube-root-ca.crt"
+
+
+def test_faults_end_with_their_block(cluster: Cluster, namespace: str) -> None:
+    with pytest.raises(KeyError), cluster.fault(error=500):
+        raise KeyError
+    assert cluster.list("configmaps", namespace=namespace)
+
+
+def test_paths_that_are_no_resources_are_never_affected(cluster: Cluster) -> None:
+    with cluster.fault(error=500):
+        assert cluster.run(cluster.client.send(Request(method="GET", path="/readyz"))).body() == b"ok"
+
+
+def test_a_node_that_is_down(cluster: Cluster) -> None:
+    def is_ready() -> str:
+        conditions = cluster.get("node/node-0")["status"]["conditions"]
+        return str(next(condition["status"] for condition in conditions if condition["type"] == "Ready"))
+
+    with cluster.node_down("node-0"):
+        cluster.advance(minutes=1)
+        assert is_ready() == "Unknown"
+    cluster.advance(seconds=30)
+    assert is_ready() == "True"
+
+
+def test_only_hollow_nodes_can_be_switched_off(cluster: Cluster) -> None:
+    cluster.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "elsewhere"}})
+    with pytest.raises(UnsupportedByCluster, match="elsewhere is not hollow"), cluster.node_down("elsewhere"):
+        pass
+    cluster.delete("node/elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "a fault needs an effect"),
+        ({"error": 200}, "error: must be an HTTP status from 400 to 599"),
+        ({"error": 500, "count": 0}, "count: must be at least 1"),
+        ({"error": 500, "probability": 2.0}, "probability: must be between 0 and 1"),
+    ],
+)
+def test_mistakes_are_named(cluster: Cluster, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        cluster.fault(**arguments)
+
+
+def test_a_rule_without_conditions_selects_everything_but_components() -> None:
+    assert FaultRule() == FaultRule(verb="*", resource="*", namespace="*", name="*", count=None)
