@@ -55,7 +55,8 @@ async def test_a_backend_starts_with_the_content_of_another() -> None:
         async with MemoryBackend(clock=forked_clock, content=original.content()) as fork:
             assert await fork.range("/registry/") == await original.range("/registry/")
             old, _ = await fork.get("/registry/a", revision=first)
-            assert old is not None and old.value == b"1"
+            assert old is not None
+            assert old.value == b"1"
             async with fork.watch("/registry/", after=first) as watch:
                 assert [event.value for event in (await anext(watch)).events] == [b"2", b"x"]
             await original.put("/registry/c", b"3")

@@ -100,7 +100,9 @@ class ResourceMonitors:
         listed must not prevent the collection of all others."""
         if not self._complete.is_set():
             try:
-                await asyncio.wait_for(self._complete.wait(), patience_s)
+                # asyncio.wait_for of Python 3.11 loses a cancellation that coincides with the event
+                async with asyncio.timeout(patience_s):
+                    await self._complete.wait()
             except TimeoutError:
                 self._complete.set()
 
