@@ -58,7 +58,7 @@ async def test_a_backend_starts_with_the_content_of_another() -> None:
             assert old is not None
             assert old.value == b"1"
             async with fork.watch("/registry/", after=first) as watch:
-                assert [event.value for event in (await anext(watch)).events] == [b"2", b"x"]
+                assert [event.value for event in (await anext(aiter(watch))).events] == [b"2", b"x"]
             await original.put("/registry/c", b"3")
             assert (await fork.get("/registry/c"))[0] is None
             await forked_clock.advance(31)

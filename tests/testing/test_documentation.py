@@ -5,27 +5,27 @@ from pathlib import Path
 
 import pytest
 
+DOCS = Path(__file__).parents[2] / "docs"
+BLOCKS = re.findall(r"```python\n(.*?)```", (DOCS / "testing.md").read_text(), re.DOTALL)
+SCRIPTS = [block for block in BLOCKS if "def test_" not in block]
 
-def blocks(repository: Path) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", (repository / "docs/testing.md").read_text(), re.DOTALL)
 
-
-@pytest.mark.parametrize("number", range(3))
-def test_an_example_runs(repository: Path, number: int) -> None:
-    code = blocks(repository)[number]
+@pytest.mark.parametrize("code", SCRIPTS, ids=range(len(SCRIPTS)))
+def test_an_example_runs(code: str) -> None:
     assert "Cluster" in code
-    exec(compile(code, f"example {number}", "exec"), {})
+    exec(compile(code, "example", "exec"), {})
 
 
-def test_all_examples_are_known(repository: Path) -> None:
-    *shown, with_pytest = blocks(repository)
-    assert len(shown) == 3
-    assert "def test_" in with_pytest
+def test_tests_among_the_examples_are_valid_code() -> None:
+    assert len(SCRIPTS) == 5
+    for block in BLOCKS:
+        compile(block, "example", "exec")
 
 
 def test_every_fixture_and_option_is_described(repository: Path) -> None:
-    plugin = (repository / "src/sampan/testing/pytest_plugin.py").read_text()
+    sources = [repository / f"src/sampan/testing/{name}.py" for name in ("pytest_plugin", "short_fixtures")]
+    plugin = "\n".join(source.read_text() for source in sources)
     text = (repository / "docs/testing.md").read_text()
-    names = re.findall(r"^def (sampan_\w+)|\"(--sampan-[\w-]+)\"", plugin, re.MULTILINE)
-    assert len(names) >= 8
+    names = re.findall(r"@pytest\.fixture.*\ndef (\w+)|\"(--[\w-]+)\"", plugin)
+    assert len(names) >= 25
     assert [name for pair in names for name in pair if name and f"`{name}`" not in text] == []

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from sampan.testing import Cluster
+
 pytest_plugins = ["pytester"]
 
 USES = """
@@ -107,13 +109,20 @@ def test_runs_that_do_not_use_it_pay_nothing(pytester: pytest.Pytester) -> None:
     pytester.runpytest_subprocess("-q").assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "xdist"])
-def test_the_example_project(repository: Path, options: tuple[str, ...]) -> None:
+def test_the_example_project(repository: Path) -> None:
+    """A part of it, with forks, faults and pytest-xdist; `pytest -n 2` in its directory runs all 50 tests."""
     project = repository / "examples/pytest-project"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
+    part = ("-k", "greeter or default or few_errors or prepared")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", *part]
     run = subprocess.run(command, cwd=project, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
-    assert "4 passed" in run.stdout
+    assert "14 passed" in run.stdout
+
+
+def test_the_example_project_has_50_tests(repository: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--collect-only"]
+    run = subprocess.run(command, cwd=repository / "examples/pytest-project", capture_output=True, text=True)
+    assert "50 tests collected" in run.stdout
 
 
 def test_sampan_itself_is_not_rewritten(pytester: pytest.Pytester) -> None:
@@ -126,3 +135,171 @@ def test_sampan_itself_is_not_rewritten(pytester: pytest.Pytester) -> None:
             assert type(sampan.controllers.manager.__loader__) is SourceFileLoader
     """)
     pytester.runpytest_subprocess("-q").assert_outcomes(passed=1)
+
+
+def test_short_names_markers_forks_and_clients(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("""
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def sampan_cluster(sampan_cluster):
+            sampan_cluster.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: prepared}}")
+            return sampan_cluster
+    """)
+    pytester.makepyfile("""
+        import asyncio
+        import os
+
+        import pytest
+
+        def test_short_names(cluster, sampan_cluster, namespace, sampan_namespace, kubeconfig):
+            assert cluster is sampan_cluster
+            assert namespace == sampan_namespace
+            assert os.environ["KUBECONFIG"] == str(kubeconfig)
+
+        @pytest.mark.sampan(level="nodes", nodes=2, clock="virtual")
+        class TestMarked:
+            def test_nodes(self, cluster):
+                assert len(cluster.list("nodes")) == 2
+                cluster.advance(minutes=1)
+
+            @pytest.mark.sampan(nodes=3)
+            def test_the_nearest_marker_wins(self, cluster):
+                assert len(cluster.list("nodes")) == 3
+
+            def test_a_fork(self, cluster, forked_cluster, namespace, kubernetes_client):
+                assert kubernetes_client.configuration.host == forked_cluster.url != cluster.url
+                forked_cluster.delete("configmap/prepared")
+                assert forked_cluster.list("pods", namespace=namespace) == []
+                cluster.get("configmap/prepared")
+
+        @pytest.mark.sampan(level="api")
+        def test_no_controllers(cluster, namespace):
+            assert cluster.list("serviceaccounts", namespace=namespace) == []
+
+        def test_libraries(kubernetes_client, kr8s_client, lightkube_client, namespace):
+            import kubernetes
+            from lightkube.resources.core_v1 import ServiceAccount
+
+            accounts = kubernetes.client.CoreV1Api(kubernetes_client).list_namespaced_service_account(namespace).items
+            assert [account.metadata.name for account in accounts] == ["default"]
+            assert [account.name for account in kr8s_client.get("serviceaccounts")] == ["default"]
+            assert [account.metadata.name for account in lightkube_client.list(ServiceAccount)] == ["default"]
+
+        def test_an_asynchronous_library(kubernetes_asyncio_client, namespace):
+            from kubernetes_asyncio.client import CoreV1Api
+
+            async def names():
+                async with kubernetes_asyncio_client() as api:
+                    accounts = await CoreV1Api(api).list_namespaced_service_account(namespace)
+                    return [account.metadata.name for account in accounts.items]
+
+            assert asyncio.run(names()) == ["default"]
+
+        def test_a_library_that_is_missing(monkeypatch, request):
+            import sys
+
+            monkeypatch.setitem(sys.modules, "kr8s", None)
+            with pytest.raises(ImportError, match="needs the package kr8s: pip install kr8s"):
+                request.getfixturevalue("kr8s_client")
+    """)
+    pytester.runpytest_subprocess("-q").assert_outcomes(passed=8)
+
+
+def test_fixtures_of_the_user_win(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("""
+        import pytest
+
+        @pytest.fixture
+        def namespace():
+            return "mine"
+    """)
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.fixture
+        def cluster():
+            return "a cluster of stars"
+
+        @pytest.mark.parametrize("kubeconfig", [1])
+        def test_it(cluster, namespace, kubeconfig):
+            assert (cluster, namespace, kubeconfig) == ("a cluster of stars", "mine", 1)
+    """)
+    pytester.runpytest_subprocess("-q").assert_outcomes(passed=1)
+
+
+def test_short_names_can_be_left_out(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nsampan_short_names = false")
+    pytester.makepyfile("def test_it(cluster): pass")
+    result = pytester.runpytest_subprocess("-q")
+    result.stdout.fnmatch_lines(["*fixture 'cluster' not found*"])
+
+
+def test_a_failure_shows_the_cluster(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "token"}, "stringData": {"key": "x7y"}}
+        SPEC = {"containers": [{"name": "main", "image": "nowhere"}]}
+        POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "lonely"}, "spec": SPEC}
+
+        def test_it(cluster, namespace):
+            cluster.apply([SECRET, POD], namespace=namespace)
+            cluster.wait_for("pod/lonely", "condition=PodScheduled=False", namespace=namespace)
+            cluster.wait_for("pod/lonely", "condition=Ready", namespace=namespace, timeout_s=0.1)
+
+        def test_without_a_cluster():
+            assert False
+    """)
+    result = pytester.runpytest_subprocess("-q", "-n", "1")
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*WaitTimeout: pod/lonely in namespace test-*: condition=Ready was not met within 0.1 s*",
+            "*condition: PodScheduled=False*no nodes available to schedule pods*",
+            "*- Sampan cluster, namespace test-* -*",
+            "*name: lonely*",
+            "*-- recent writes*",
+        ]
+    )
+    report = result.stdout.str()
+    assert "eDd5" not in report
+    assert "***" in report
+    assert report.count("Sampan cluster, namespace") == 1
+
+
+def test_another_cluster(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+
+        def test_objects(cluster, namespace, kubernetes_client):
+            cluster.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: map}}", namespace=namespace)
+            assert "map" in [item["metadata"]["name"] for item in cluster.list("cm", namespace=namespace)]
+            assert kubernetes_client.configuration.host == cluster.url
+
+        @pytest.mark.sampan(level="nodes")
+        def test_nodes_are_assumed(cluster):
+            assert cluster.list("nodes") == []
+
+        def test_faults(cluster):
+            with cluster.fault(error=500):
+                pass
+
+        def test_forks(forked_cluster):
+            pass
+
+        @pytest.mark.sampan(clock="virtual")
+        def test_time(cluster):
+            pass
+
+        def test_more_time(cluster):
+            cluster.advance(minutes=1)
+    """)
+    with Cluster() as cluster:
+        result = pytester.runpytest_subprocess("-q", "-rs", "--kubeconfig", str(cluster.kubeconfig))
+    result.assert_outcomes(passed=2, skipped=4)
+    result.stdout.fnmatch_lines_random(
+        [
+            "*faults can be injected only into a cluster in this process",
+            "*an external cluster cannot be forked",
+            "*an external cluster cannot be started with clock",
+        ]
+    )

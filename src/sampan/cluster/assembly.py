@@ -310,14 +310,14 @@ class Assembly:
 
     async def _run_nodes(self, running: AsyncExitStack) -> None:
         """Start the nodes, and wait until the initial ones are running. Without initial nodes do not wait for their
-        code to load."""
+        code to load; in a copied store they exist, and their kubelets start in the background."""
         self.server.serve_metrics()
         activity, is_created = Activity(), asyncio.Event()
         self._hold_clock_while_busy(running, activity.idle)
         await running.enter_async_context(_in_background(self._run_fleet(activity, is_created)))
         if self.config.nodes.real_count:
             await self._run_real_nodes(running)
-        if self.config.nodes.hollow_count:
+        if self.config.nodes.hollow_count and self.config.store.memory is None:
             await is_created.wait()
             from sampan.cluster.hollow_nodes import start_nodes
 

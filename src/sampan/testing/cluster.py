@@ -28,17 +28,18 @@ from sampan.machinery.hollow import is_hollow_node
 from sampan.runtimes.choice import choose_runtime
 from sampan.storage.memory import MemoryBackend, MemoryContent
 from sampan.testing import arguments
-from sampan.testing.cluster_dump import ClusterDump, LogTail
 from sampan.testing.cluster_operations import ClusterOperations
 from sampan.testing.errors import UnsupportedByCluster
 from sampan.testing.faults import Fault, FaultEffect, FaultInjector, FaultRule
 from sampan.testing.keys import KEYS
 from sampan.testing.levels import DEFAULT_LEVEL, level_named
+from sampan.testing.log_tail import LogTail
 from sampan.testing.loop_thread import LoopThread
 from sampan.testing.temporary_directory import TemporaryDirectory
 
 if TYPE_CHECKING:
     from sampan.scheduler.config import SchedulerConfig
+    from sampan.testing.cluster_dump import ClusterDump
 
 T = TypeVar("T")
 
@@ -369,6 +370,8 @@ class Cluster(ClusterOperations):
         return isinstance(self._store, StoreConfig) and self._store.memory is not None
 
     def _make_dump(self) -> ClusterDump:
+        from sampan.testing.cluster_dump import ClusterDump
+
         recorder = self.assembly.server.recorder
         return ClusterDump(objects=self._objects, recorder=recorder, log_lines=self._log_tail.lines())
 

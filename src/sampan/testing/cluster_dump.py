@@ -5,8 +5,6 @@ The size is bounded, and the values of Secrets are masked.
 
 from __future__ import annotations
 
-import logging
-from collections import deque
 from collections.abc import Sequence
 
 from sampan.api import times
@@ -15,15 +13,13 @@ from sampan.api.resource import Resource
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
 from sampan.machinery.flight_recorder import FlightRecorder, Record
-from sampan.testing.diagnosis import event_lines
 from sampan.testing.manifests import Object
+from sampan.testing.object_diagnosis import event_lines
 from sampan.testing.untyped_objects import UntypedObjects
 
-DEFAULT_LIMIT = 16 << 10
-"""The maximum length of a dump, in characters."""
 MASK = "***"
 _OBJECT_LIMIT = 3 << 10
-_MAX_EVENTS, _MAX_RECORDS, _MAX_LOG_LINES = 40, 30, 40
+_MAX_EVENTS, _MAX_RECORDS = 40, 30
 _UNINTERESTING = {
     ("ConfigMap", "kube-root-ca.crt"),
     ("ServiceAccount", "default"),
@@ -33,35 +29,13 @@ _SUMMARIZED = ("Event", "EndpointSlice", "Endpoints", "ControllerRevision", "Lea
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-class LogTail(logging.Handler):
-    """Keeps the last lines that Sampan's components have logged in this process."""
-
-    def __init__(self, lines: int = _MAX_LOG_LINES) -> None:
-        super().__init__()
-        self._lines: deque[str] = deque(maxlen=lines)
-        self.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._lines.append(self.format(record))
-
-    def lines(self) -> Sequence[str]:
-        return list(self._lines)
-
-    def __enter__(self) -> LogTail:
-        logging.getLogger("sampan").addHandler(self)
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        logging.getLogger("sampan").removeHandler(self)
-
-
 class ClusterDump:
     def __init__(
         self, *, objects: UntypedObjects, recorder: FlightRecorder | None, log_lines: Sequence[str] = ()
     ) -> None:
         self._objects, self._recorder, self._log_lines = objects, recorder, log_lines
 
-    async def text(self, namespace: str, limit: int = DEFAULT_LIMIT) -> str:
+    async def text(self, namespace: str, limit: int) -> str:
         """Return the dump of a namespace, at most `limit` characters; the objects are cut first."""
         tail = await self._tail(namespace)
         head = "\n".join(await self._object_texts(namespace, max(limit - len(tail), limit // 2)))

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mappin
 from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -22,17 +22,20 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock, VirtualClock
 from sampan.testing.builders import manifest
-from sampan.testing.cluster_dump import DEFAULT_LIMIT, ClusterDump
-from sampan.testing.diagnosis import Diagnosis
 from sampan.testing.errors import UnsupportedByCluster, WaitTimeout
 from sampan.testing.manifests import Manifest, Object, Objects, read_manifests
 from sampan.testing.untyped_objects import UntypedObjects
 from sampan.testing.wait_conditions import Condition, WaitCondition
 
+if TYPE_CHECKING:
+    from sampan.testing.cluster_dump import ClusterDump
+
 T = TypeVar("T")
 Target: TypeAlias = "str | Mapping[str, Any] | msgspec.Struct | Iterable[Target]"
 """Objects to read or to wait for: `deployment/web`, an object with kind and name, or several of them."""
 
+DUMP_LIMIT = 16 << 10
+"""The maximum length of a dump, in characters."""
 TIMEOUT_S = 30.0
 """How long `wait_for` waits unless the test says otherwise."""
 _POLL_S = 0.02
@@ -140,12 +143,12 @@ class ClusterOperations(ABC):
         return values
 
     async def _wait_failure(
-        self, reference: ObjectReference, check: WaitCondition, value: Object | None, timeout_s: float
+        self, reference: ObjectTarget, check: WaitCondition, value: Object | None, timeout_s: float
     ) -> str:
         lines = [f"{reference}: {check.text} was not met within {timeout_s:g} s"]
         if check.last_error:
             lines.append(f"the condition raised {check.last_error}")
-        lines += await Diagnosis(self._objects).explain(value) if value is not None else ["it does not exist"]
+        lines += await self._diagnose(value) if value is not None else ["it does not exist"]
         if isinstance(self.clock, VirtualClock):
             lines.append("the clock of the cluster is virtual: cluster.advance(seconds=…) lets time pass")
         return "\n".join(lines)
@@ -156,17 +159,26 @@ class ClusterOperations(ABC):
 
     async def async_explain(self, target: Target, *, namespace: str = "default") -> str:
         value = await self.async_get(target, namespace=namespace)
-        return "\n".join(await Diagnosis(self._objects).explain(value))
+        return "\n".join(await self._diagnose(value))
 
-    def dump(self, namespace: str = "default", *, limit: int = DEFAULT_LIMIT) -> str:
+    async def _diagnose(self, value: Object) -> Sequence[str]:
+        from sampan.testing.object_diagnosis import (
+            ObjectDiagnosis,  # loads a part of the command line, which few tests need
+        )
+
+        return await ObjectDiagnosis(self._objects).explain(value)
+
+    def dump(self, namespace: str = "default", *, limit: int = DUMP_LIMIT) -> str:
         """Return the objects and events of a namespace, recent writes and log lines, with masked Secrets, in at most
         `limit` characters."""
         return self.run(self.async_dump(namespace, limit=limit))
 
-    async def async_dump(self, namespace: str = "default", *, limit: int = DEFAULT_LIMIT) -> str:
+    async def async_dump(self, namespace: str = "default", *, limit: int = DUMP_LIMIT) -> str:
         return await self._make_dump().text(namespace, limit)
 
     def _make_dump(self) -> ClusterDump:
+        from sampan.testing.cluster_dump import ClusterDump
+
         return ClusterDump(objects=self._objects, recorder=None)
 
     # -- namespaces --------------------------------------------------------------------------------------------------
@@ -218,7 +230,7 @@ class ClusterOperations(ABC):
 
     # -- internals ---------------------------------------------------------------------------------------------------
 
-    async def _resolve(self, target: Target, namespace: str) -> Sequence[ObjectReference]:
+    async def _resolve(self, target: Target, namespace: str) -> Sequence[ObjectTarget]:
         if isinstance(target, msgspec.Struct):
             target = manifest(target)
         if isinstance(target, str):
@@ -226,16 +238,16 @@ class ClusterOperations(ABC):
             if not slash or not name:
                 raise ValueError(f"target: {target!r} is not KIND/NAME, such as deployment/web")
             resource = await self._objects.resource_named(kind)
-            return [ObjectReference(resource=resource, name=name, namespace=namespace)]
+            return [ObjectTarget(resource=resource, name=name, namespace=namespace)]
         if isinstance(target, Mapping):
             resource = await self._objects.resource_of_kind(str(target["apiVersion"]), str(target["kind"]))
             metadata = target["metadata"]
             place = str(metadata.get("namespace") or namespace)
-            return [ObjectReference(resource=resource, name=str(metadata["name"]), namespace=place)]
+            return [ObjectTarget(resource=resource, name=str(metadata["name"]), namespace=place)]
         return [reference for part in target for reference in await self._resolve(part, namespace)]
 
 
-class ObjectReference(msgspec.Struct, frozen=True, kw_only=True):
+class ObjectTarget(msgspec.Struct, frozen=True, kw_only=True):
     resource: Resource
     name: str
     namespace: str

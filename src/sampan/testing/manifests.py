@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from sampan.api.codec import yaml
 from sampan.testing.builders import manifest
 
 Object: TypeAlias = dict[str, Any]
@@ -62,6 +61,8 @@ def _files(path: Path) -> list[Path]:
 
 
 def _parsed(text: str, source: str) -> Iterator[Object]:
+    from sampan.api.codec import yaml
+
     for document in _DOCUMENT_END.split(text):
         try:
             value = yaml.decode(document.encode()).value

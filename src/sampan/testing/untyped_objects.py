@@ -18,7 +18,7 @@ _DISCOVERY_TIMEOUT_S = 10.0
 _DISCOVERY_PAUSE_S = 0.05
 
 
-class UnknownKind(ValueError):
+class KindNotServed(ValueError):
     """The server offers no such kind."""
 
 
@@ -35,7 +35,7 @@ class UntypedObjects:
                 if (resource.api_version, resource.kind) == (api_version, kind):
                     return resource
             if asyncio.get_running_loop().time() > deadline:
-                raise UnknownKind(f"the server offers no kind {kind} in {api_version}")
+                raise KindNotServed(f"the server offers no kind {kind} in {api_version}")
             await self._discover(is_retry=bool(self._resources))
 
     async def resource_named(self, word: str) -> Resource:
@@ -46,7 +46,7 @@ class UntypedObjects:
                 if word.lower() in _names(resource):
                     return resource
             await self._discover()
-        raise UnknownKind(f"the server offers no resource {word!r}")
+        raise KindNotServed(f"the server offers no resource {word!r}")
 
     async def resources(self) -> list[Resource]:
         """Return every resource once, in the preferred version of its group."""

@@ -12,13 +12,13 @@ from sampan.cli.why.workload_pods import selector_text
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
 from sampan.testing.manifests import Object
-from sampan.testing.untyped_objects import UnknownKind, UntypedObjects
+from sampan.testing.untyped_objects import KindNotServed, UntypedObjects
 
 _WHY_PATH = "/debug/scheduler/why"
 _MAX_PODS, _MAX_EVENTS, _MAX_NODES = 3, 10, 20
 
 
-class Diagnosis:
+class ObjectDiagnosis:
     def __init__(self, objects: UntypedObjects) -> None:
         self._objects = objects
 
@@ -51,7 +51,7 @@ class Diagnosis:
             selector = selector_text(value)
             pods = await self._objects.resource_named("pods")
             return await self._objects.list(pods, value["metadata"].get("namespace", ""), labels=selector)
-        except (CliError, errors.ApiError, ConnectionFailed, UnknownKind, AttributeError, KeyError, TypeError):
+        except (CliError, errors.ApiError, ConnectionFailed, KindNotServed, AttributeError, KeyError, TypeError):
             return []  # selectors of other kinds, custom resources for example, may have any form
 
     async def _event_lines(self, value: Object) -> list[str]:
@@ -61,7 +61,7 @@ class Diagnosis:
             events = await self._objects.list(
                 await self._objects.resource_named("events"), namespace, fields=f"involvedObject.uid={metadata['uid']}"
             )
-        except (errors.ApiError, ConnectionFailed, UnknownKind, KeyError):
+        except (errors.ApiError, ConnectionFailed, KindNotServed, KeyError):
             return []
         return event_lines(events)
 
