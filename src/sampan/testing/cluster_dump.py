@@ -85,7 +85,7 @@ class ClusterDump:
         records = [
             record
             for record in self._recorder.since()
-            if f"/{namespace}/" in f"{record.subject}/" and not record.subject.startswith("events")
+            if record.subject.split("/")[1:2] == [namespace] and not record.subject.startswith("events")
         ]
         return [_record_line(record) for record in records[-_MAX_RECORDS:]]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -15,6 +16,9 @@ _NAMES = (
 )
 
 
+_MEMORY_DIRECTORY = "/dev/shm"
+
+
 class KeyRing:
     """The certificates of this process. All its clusters have the same CA: generating keys is the slow part of starting
     one, and none outlives the process."""
@@ -25,18 +29,24 @@ class KeyRing:
 
     def write(self, directory: Path) -> Pki:
         """Write the certificates and keys, generating them the first time."""
-        pki = Pki(directory)
         with self._making:
             if not self._files:
-                pki.ensure(names=_NAMES, now=time.time())
-                self._files = {path.name: path.read_bytes() for path in directory.iterdir()}
-                return pki
+                self._files = _make_files()
         directory.mkdir(mode=0o700)
         for name, content in self._files.items():
             file = os.open(directory / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             os.write(file, content)  # not synced to disk: it is removed with the test
             os.close(file)
-        return pki
+        return Pki(directory)
+
+
+def _make_files() -> dict[str, bytes]:
+    """Generate certificates and keys, in memory where that is possible: `Pki` syncs every file to disk."""
+    memory = _MEMORY_DIRECTORY if os.access(_MEMORY_DIRECTORY, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="sampan-keys-", dir=memory) as scratch:
+        directory = Path(scratch) / "pki"
+        Pki(directory).ensure(names=_NAMES, now=time.time())
+        return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
 KEYS = KeyRing()

@@ -1,0 +1,83 @@
+"""Manifests in all their forms."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.testing.builders import config_map
+from sampan.testing.manifests import read_manifests
+
+MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map"}}
+TEXT = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: map}
+---
+# nothing but a comment
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: secret}
+"""
+
+
+def names(objects: list[dict[str, Any]]) -> list[str]:
+    return [value["metadata"]["name"] for value in objects]
+
+
+def test_text_of_several_documents() -> None:
+    assert names(read_manifests(TEXT)) == ["map", "secret"]
+
+
+def test_json_on_one_line() -> None:
+    assert read_manifests('{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map"}}') == [MAP]
+
+
+@pytest.mark.parametrize("as_text", [True, False], ids=["string", "path"])
+def test_a_file_and_a_directory(tmp_path: Path, as_text: bool) -> None:
+    (tmp_path / "b.yaml").write_text(TEXT)
+    (tmp_path / "a.json").write_text('{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "service"}}')
+    (tmp_path / "notes.txt").write_text("not a manifest")
+    form = str if as_text else Path
+    assert names(read_manifests(form(tmp_path / "b.yaml"))) == ["map", "secret"]
+    assert names(read_manifests(form(tmp_path))) == ["service", "map", "secret"]
+
+
+def test_objects_and_lists_of_anything() -> None:
+    assert names(read_manifests([MAP, config_map("typed"), [TEXT]])) == ["map", "typed", "map", "secret"]
+
+
+def test_a_list_object_is_replaced_by_its_items() -> None:
+    assert read_manifests({"apiVersion": "v1", "kind": "List", "items": [MAP, MAP]}) == [MAP, MAP]
+
+
+def test_namespaces_and_definitions_come_first() -> None:
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "d"},
+    }
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}
+    assert names(read_manifests([MAP, namespace, definition])) == ["n", "d", "map"]
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "message"),
+    [
+        ("a: [\n", ValueError, "manifest: "),
+        ("a: b\n", ValueError, "not an object with apiVersion and kind"),
+        ("missing.yaml", FileNotFoundError, "missing.yaml"),
+        ({"kind": "ConfigMap"}, ValueError, "not an object with apiVersion and kind"),
+        (3, TypeError, "manifest: must be text, a path, an object or a list of them, not int"),
+    ],
+    ids=str,
+)
+def test_mistakes_are_named(source: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        read_manifests(source)
+
+
+def test_an_empty_directory(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"contains no \.json, \.yaml, \.yml files"):
+        read_manifests(tmp_path)
