@@ -38,12 +38,12 @@ registry = kopf.OperatorRegistry()
 
 
 @kopf.on.login(registry=registry)
-def login(**arguments: Any) -> kopf.ConnectionInfo | None:
+async def login(**arguments: Any) -> kopf.ConnectionInfo | None:
     return kopf.login_with_kubeconfig(**arguments)
 
 
 @kopf.on.create("example.com", "v1", "greetings", registry=registry)
-def greet(spec: kopf.Spec, patch: kopf.Patch, **_: Any) -> None:
+async def greet(spec: kopf.Spec, patch: kopf.Patch, **_: Any) -> None:
     patch.status["text"] = f"Hello, {spec['name']}!"
 
 
