@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from sampan.machinery.jsonpath import JsonPath, JsonPathError, text_of
+from sampan.machinery.jsonpath import JsonPathError, JsonPathTemplate, text_of
 from sampan.testing.manifests import Object
 
 Predicate: TypeAlias = Callable[[Object], object]
@@ -54,17 +54,22 @@ def _parse(text: str) -> Predicate:
 def _jsonpath(text: str) -> Predicate:
     path, brace, rest = text.partition("}")
     if not text.startswith("{") or not brace:
-        raise ValueError(
-            f"condition: the path in jsonpath={text} must be in braces: jsonpath={{.status.phase}}=Running"
-        )
+        raise ValueError(f"condition: in jsonpath={text} the path must be in braces: jsonpath={{.status.phase}}=Running")
     try:
-        compiled = JsonPath(path[1:])
+        template = JsonPathTemplate(path + brace)
     except JsonPathError as error:
         raise ValueError(f"condition: jsonpath={text}: {error}") from None
     if not rest:
-        return lambda value: bool(compiled.find(value))
+        return lambda value: bool(_selected(template, value))
     expected = rest.removeprefix("=").strip("'\"")
-    return lambda value: any(text_of(part) == expected for part in compiled.find(value))
+    return lambda value: any(text_of(part) == expected for part in _selected(template, value))
+
+
+def _selected(template: JsonPathTemplate, value: Object) -> list[Any]:
+    try:
+        return [part for parts in template.find(value) for part in parts]
+    except JsonPathError:  # for example an index beyond the end of a list that is still empty
+        return []
 
 
 def _has_status(value: Mapping[str, Any], name: str, status: str) -> bool:
