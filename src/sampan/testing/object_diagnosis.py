@@ -7,8 +7,8 @@ from typing import Any
 
 from sampan.cli.failures import CliError
 from sampan.cli.why import explanation_text
-from sampan.cli.why.missing_parts import is_healthy, is_placed, missing, state_of
 from sampan.cli.why.workload_pods import selector_text
+from sampan.diagnosis.missing_parts import is_healthy, is_placed, missing, state_of
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
 from sampan.testing.manifests import Object

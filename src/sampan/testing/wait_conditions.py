@@ -54,7 +54,7 @@ def _parse(text: str) -> Predicate:
 def _jsonpath(text: str) -> Predicate:
     path, brace, rest = text.partition("}")
     if not text.startswith("{") or not brace:
-        raise ValueError(f"condition: in jsonpath={text} the path must be in braces: jsonpath={{.status.phase}}=Running")
+        raise ValueError(f"condition: in jsonpath={text} the path must be in braces: jsonpath={{.status.phase}}=Ok")
     try:
         template = JsonPathTemplate(path + brace)
     except JsonPathError as error:
