@@ -1,3 +1,5 @@
+"""The fixtures of the example tests: a cluster that is prepared once, and manifests."""
+
 from pathlib import Path
 
 import pytest
