@@ -11,13 +11,13 @@ from sampan.cli.start_progress import PrintedProgress, is_step_line, step_line
 def test_each_step_is_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_terminal: bool
 ) -> None:
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
     progress = PrintedProgress()
     for step in ("store", "API server"):
         progress.begin(step)
     progress.end()
     progress.end()
-    out = capsys.readouterr().out
+    out = capsys.readouterr().err
     lines = [line.rpartition("\r\033[K")[2] for line in out.split("\n")[:-1]]
     assert [line.split("  ")[1] for line in lines] == ["store", "API server"]
     assert all(is_step_line(line) for line in lines)

@@ -65,7 +65,7 @@ class _StepLines:
         self._position += len(complete)
         for line in complete.decode(errors="replace").splitlines():
             if is_step_line(line):
-                click.echo(line)
+                click.echo(line, err=True)
 
 
 def _last_words(where: ClusterDir, began: int) -> str:

@@ -1,4 +1,4 @@
-"""The steps of a start with their durations: in place on a terminal, plain lines elsewhere."""
+"""The steps of a start with their durations, on standard error: in place on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class PrintedProgress:
 
     def __init__(self) -> None:
         self._step, self._began = "", 0.0
-        self._is_terminal = sys.stdout.isatty()
+        self._is_terminal = sys.stderr.isatty()
         self._tick: asyncio.TimerHandle | None = None
 
     def begin(self, step: str) -> None:
@@ -65,12 +65,12 @@ class PrintedProgress:
             self._tick = None
         if self._step:
             line = step_line(self._step, time.monotonic() - self._began)
-            click.echo(f"{_CLEAR}{line}" if self._is_terminal else line)
+            click.echo(f"{_CLEAR}{line}" if self._is_terminal else line, err=True)
 
     def _show(self) -> None:
         """Show the current step, and again while the event loop runs."""
         if not self._is_terminal:
             return
-        click.echo(f"{_CLEAR}{step_line(self._step, time.monotonic() - self._began)} …", nl=False)
+        click.echo(f"{_CLEAR}{step_line(self._step, time.monotonic() - self._began)} …", nl=False, err=True)
         with suppress(RuntimeError):  # before the event loop runs
             self._tick = asyncio.get_running_loop().call_later(_TICK_S, self._show)
