@@ -10,7 +10,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
+import msgspec
 
+from sampan.machinery.client import Client
+from sampan.machinery.client.transport import Request
 from sampan.testing import Cluster
 
 TIMEOUT_S = 60
@@ -147,3 +150,13 @@ async def token_of(page: Page, account: str, namespace: str = "default") -> str:
     status, body = await page.k8s("POST", f"{accounts}/{account}/token", json=spec)
     assert status == 201, body
     return str(body["status"]["token"])
+
+
+async def account_token(client: Client, account: str) -> str:
+    """Create a service account and return a token for it, without a page."""
+    path = "/api/v1/namespaces/default/serviceaccounts"
+    headers = {"Content-Type": "application/json"}
+    body = msgspec.json.encode({"metadata": {"name": account}})
+    await client.send(Request(method="POST", path=path, headers=headers, body=body))
+    response = await client.send(Request(method="POST", path=f"{path}/{account}/token", headers=headers, body=b"{}"))
+    return str(msgspec.json.decode(response.body())["status"]["token"])

@@ -26,6 +26,7 @@ COMMANDS = {
     "image": ("sampan.cli.image", "Load, pull, list and remove images."),
     "why": ("sampan.cli.why", "Explain why a pod is pending or where it runs."),
     "trace": ("sampan.cli.trace", "Show the recorded history of an object."),
+    "dashboard": ("sampan.cli.dashboard", "Open the dashboard of a cluster in the browser."),
     "top": ("sampan.cli.top", "Show nodes and pods by their use of CPU and memory."),
     "doctor": ("sampan.cli.doctor", "Check this machine and its clusters."),
     "envtest": ("sampan.cli.envtest", "Run envtest suites of Go projects on Sampan."),
@@ -49,7 +50,7 @@ COMMANDS = {
 _COMPONENTS = tuple(name for name in COMMANDS if name.startswith("kube-") or name == "kubelet")
 _GROUPS = (
     ("Clusters", ("up", "down", "status", "kubeconfig", "logs", "snapshot", "store", "upgrade")),
-    ("Work with a cluster", ("kubectl", "why", "trace", "top", "image", "node")),
+    ("Work with a cluster", ("kubectl", "dashboard", "why", "trace", "top", "image", "node")),
     ("Several machines", ("token", "join", "leave")),
     ("This machine", ("doctor", "service", "envtest", "completion", "help")),
     ("Single components, with the flags of the real ones", _COMPONENTS),

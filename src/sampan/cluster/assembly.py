@@ -245,11 +245,13 @@ class Assembly:
         await running.enter_async_context(_in_background(balancers.run()))
 
     async def _run_controllers(self, running: AsyncExitStack) -> None:
+        from sampan.cluster import controller_queues
         from sampan.controllers.manager import COMPONENT, selected
         from sampan.machinery.controller import export_controllers
 
         selected(self.config.controllers)  # raises UnknownController before anything is started
         export_controllers(self.server.metrics, lambda: self.controllers.runners if self.controllers else ())
+        self.server.debug[controller_queues.PATH] = controller_queues.handler(lambda: self.controllers)
         self._hold_clock_while_busy(running, self._controllers_idle)
         work = self.leadership.run(COMPONENT, self._controller_client(""), self._control)
         await running.enter_async_context(_in_background(work))

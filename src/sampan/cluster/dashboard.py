@@ -9,6 +9,7 @@ from sampan.dashboard.request_checks import is_address_or_localhost
 from sampan.dashboard.sessions import OneTimeCodes
 from sampan.dashboard.site import PREFIX, DashboardSite, cookie_of_port
 from sampan.dashboard.static_files import StaticFiles
+from sampan.dashboard.views.table import cluster_views, special_subscriptions
 from sampan.machinery.clock import RealClock
 
 CLUSTER = "sampan"
@@ -25,8 +26,8 @@ def serve_dashboard(server: ApiServer) -> None:
         is_own_host=lambda host: is_address_or_localhost(host) or (names is not None and host in names),
         cookie_name=cookie_of_port,
         codes=OneTimeCodes(clock=clock),
-        views={},
-        subscriptions={},
+        views=cluster_views(),
+        subscriptions=special_subscriptions(),
         files=StaticFiles(),
     )
     server.serve_site(PREFIX, site)

@@ -18,7 +18,6 @@ _PROBES: dict[str, tuple[str, list[tuple[str, str]]]] = {
     "flightRecorder": ("/debug/flightrecorder", [("after", str(2**62))]),
     "why": ("/debug/scheduler/decisions", [("limit", "1")]),
     "queues": ("/debug/controllers", []),
-    "audit": ("/debug/audit", [("limit", "1")]),
     "metrics": ("/apis/metrics.k8s.io/v1beta1", []),
 }
 """A request that succeeds if the cluster has the feature and the user may use it."""
@@ -50,7 +49,7 @@ async def _description(api: UserApi) -> ClusterDescription:
     probes = await asyncio.gather(*(_succeeds(api, path, query) for path, query in _PROBES.values()))
     features = {name: True for name, is_there in zip(_PROBES, probes, strict=True) if is_there}
     if "flightRecorder" in features:
-        features["trace"] = True
+        features |= {"audit": True, "trace": True}
     return ClusterDescription(
         await _version(api), features | {"complete": True, "diff": True, "yaml": True, "overview": True}
     )

@@ -13,6 +13,7 @@ from sampan.dashboard import request_checks
 from sampan.dashboard.cluster_features import ClusterFeatures
 from sampan.dashboard.login import Login, LoginRequest, identify
 from sampan.dashboard.pass_through import pass_through
+from sampan.dashboard.request_body import read_json_body
 from sampan.dashboard.request_checks import IsOwnHost, forbidden
 from sampan.dashboard.responses import error_response, json_response, text_response
 from sampan.dashboard.sessions import CODE_LIFETIME_S, LoginSession, LoginSessions, OneTimeCodes
@@ -28,7 +29,6 @@ log = logging.getLogger(__name__)
 
 PREFIX = "ui"
 _API = "/ui/api/"
-_BODY_BYTES = 3 << 20
 _LOGIN_BYTES = 1 << 20
 _CONNECTIONS_OF_SESSION = 16
 _decode_login = msgspec.json.Decoder(LoginRequest).decode
@@ -136,8 +136,6 @@ class DashboardSite:
         return json_response({"code": self._codes.issue(apis), "expiresInSeconds": int(CODE_LIFETIME_S)}, code=201)
 
     async def _log_in(self, request: web.BaseRequest) -> web.StreamResponse:
-        if request.method != "POST":
-            raise errors.generic(405)
         body = await read_json_body(request, _LOGIN_BYTES)
         try:
             login_request = _decode_login(body)
@@ -214,20 +212,6 @@ def cookie_of_port(request: web.BaseRequest) -> str:
     address = request.transport.get_extra_info("sockname") if request.transport is not None else None
     port = address[1] if isinstance(address, tuple) else 0
     return f"__Host-sampan-{port}" if request.scheme == "https" else f"sampan-{port}"
-
-
-async def read_json_body(request: web.BaseRequest, limit: int = _BODY_BYTES) -> bytes:
-    """Return the body of a request with JSON. Another media type is rejected: a form of another site can send some
-    without asking."""
-    media_type = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
-        raise errors.unsupported_media_type(["application/json"])
-    body = bytearray()
-    async for piece in request.content.iter_any():
-        body += piece
-        if len(body) > limit:
-            raise errors.request_entity_too_large(f"limit is {limit}")
-    return bytes(body)
 
 
 def _redirect_to_page() -> web.StreamResponse:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from sampan.api.resource import Resource
 from sampan.machinery import errors
@@ -29,6 +30,7 @@ log = logging.getLogger(__name__)
 
 _PATIENCE = 12
 """After this many failures in a row (20 s with the default backoff) even an expected error is logged as a warning."""
+_RECENT = 8
 _NAMESPACE_TERMINATING = "NamespaceTerminating"
 """The cause in the API server's response when it rejects a create because the namespace is being deleted."""
 
@@ -109,6 +111,16 @@ class RunnerStats:
     """The total time spent in `reconcile`, measured by the event loop's clock."""
 
 
+class Reconcile(NamedTuple):
+    """A reconcile that has ended."""
+
+    time: float
+    """When it ended, in seconds since the epoch."""
+    key: Hashable
+    took_s: float
+    error: str
+
+
 class ControllerRunner:
     def __init__(
         self,
@@ -124,6 +136,9 @@ class ControllerRunner:
         self._config = config or RunnerConfig()
         self.queue: WorkQueue[Any] = WorkQueue(clock=clock, backoff=self._config.backoff, activity=activity)
         self.stats = RunnerStats()
+        self._now = clock.now
+        self.recent: deque[Reconcile] = deque(maxlen=_RECENT)
+        """The last reconciles, the latest last."""
 
     async def run(self) -> None:
         """Run the controller until cancelled."""
@@ -164,10 +179,11 @@ class ControllerRunner:
 
     async def _reconcile(self, key: Any) -> None:
         loop, stats = asyncio.get_running_loop(), self.stats
-        began = loop.time()
+        began, failure = loop.time(), ""
         try:
             again_s = await self.controller.reconcile(key)
         except Exception as error:
+            failure = str(error) or type(error).__name__
             self._failed(key, error)
         else:
             self.queue.forget(key)
@@ -175,7 +191,9 @@ class ControllerRunner:
                 self.queue.add_after(key, again_s, follows_wall_clock=True)
         finally:
             stats.reconciles += 1
-            stats.busy_s += loop.time() - began
+            took_s = loop.time() - began
+            stats.busy_s += took_s
+            self.recent.append(Reconcile(self._now(), key, took_s, failure))
 
     def _failed(self, key: Any, error: Exception) -> None:
         self.stats.errors += 1

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,7 +14,7 @@ from sampan.api.integers import parse_int64
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.response.responses import ApiResponse, RawResponse, path_not_found
 from sampan.machinery import errors
-from sampan.machinery.flight_recorder import FlightRecorder
+from sampan.machinery.flight_recorder import FlightRecorder, Record
 from sampan.machinery.metrics import CONTENT_TYPE, Metrics
 
 if TYPE_CHECKING:
@@ -35,6 +38,7 @@ class DebugHandler:
 
 
 PATH = "/debug/flightrecorder"
+_DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?")
 
 
 class FlightRecorderHandler:
@@ -54,8 +58,30 @@ class FlightRecorderHandler:
         records = self._recorder.about(uid, after=number) if uid else self._recorder.since(number)
         if subject:
             records = (record for record in records if f"{record.subject}/".startswith(f"{subject}/"))
-        lines = b"".join(msgspec.json.encode(record) + b"\n" for record in records)
+        selected = self._selected(call, records)
+        lines = b"".join(msgspec.json.encode(record) + b"\n" for record in selected)
         return RawResponse(lines, "application/x-ndjson")
+
+    def _selected(self, call: Call, records: Iterable[Record]) -> Iterable[Record]:
+        """Select by `component` and by `since`, a time in seconds since the epoch; then the first `limit` or the last
+        `tail` records."""
+        if component := call.query.get("component"):
+            records = (record for record in records if record.component == component)
+        if since := _number(call, "since"):
+            records = (record for record in records if record.time >= since)
+        if (tail := _number(call, "tail")) is not None:
+            records = deque(records, maxlen=int(tail))
+        limit = _number(call, "limit")
+        return records if limit is None else islice(records, int(limit))
+
+
+def _number(call: Call, name: str) -> float | None:
+    text = call.query.get(name)
+    if not text:
+        return None
+    if not _DECIMAL.fullmatch(text):
+        raise errors.bad_request(f"{name}: {text[:64]!r} is not a number")
+    return float(text)
 
 
 class MetricsHandler:

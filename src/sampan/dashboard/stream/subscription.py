@@ -38,6 +38,8 @@ class SubscribeMessage(msgspec.Struct):
     labelSelector: str = ""
     fieldSelector: str = ""
     limit: int = 0
+    namespace: str = ""
+    """The namespace of an overview; empty: the whole cluster."""
 
 
 class Subscription(Protocol):

@@ -1,0 +1,186 @@
+"""The subscription of a page to the overview, and the overview as a single response."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from sampan.dashboard.overview.follower import ObjectFollower
+from sampan.dashboard.overview.objects import OverviewEvent, OverviewNode, OverviewPod, Workload, milli
+from sampan.dashboard.overview.problems import WORKLOADS
+from sampan.dashboard.overview.state import ClusterState
+from sampan.dashboard.responses import bytes_response
+from sampan.dashboard.views.api_reader import ApiReader
+from sampan.machinery import errors
+from sampan.machinery.client.transport import ConnectionFailed, Request
+from sampan.machinery.client.user_api import UserApi
+
+_INTERVAL_S, _LARGE_INTERVAL_S = 1.0, 3.0
+_LARGE_PODS = 2000
+_POLL_S = 30.0
+_SYNC_S = 30.0
+_EVENTS = 1000
+_encode = msgspec.json.Encoder().encode
+
+
+class OverviewFollower:
+    """Keeps the state of a cluster, or of one of its namespaces, up to date with the rights of a person."""
+
+    def __init__(self, api: UserApi, namespace: str = "") -> None:
+        self._api, self.state = api, ClusterState()
+        state, scope = self.state, f"/namespaces/{namespace}" if namespace else ""
+        self._followers: dict[str, ObjectFollower[Any]] = {
+            "nodes": ObjectFollower(
+                api=api,
+                path="/api/v1/nodes",
+                type=OverviewNode,
+                on_reset=lambda: state.reset(state.nodes),
+                on_object=state.put_node,
+                on_deleted=lambda node: state.remove(state.nodes, node.metadata.name),
+            ),
+            "pods": ObjectFollower(
+                api=api,
+                path=f"/api/v1{scope}/pods",
+                type=OverviewPod,
+                on_reset=lambda: state.reset(state.pods),
+                on_object=state.put_pod,
+                on_deleted=lambda pod: state.remove(state.pods, pod.metadata.key),
+            ),
+            "events": ObjectFollower(
+                api=api,
+                path=f"/api/v1{scope}/events",
+                type=OverviewEvent,
+                on_reset=lambda: state.reset(state.events),
+                on_object=state.put_event,
+                on_deleted=lambda event: state.remove(state.events, event.metadata.key),
+                query=[("fieldSelector", "type=Warning")],
+                most_objects=_EVENTS,
+            ),
+        }
+        for resource, ((group, version, _), _) in WORKLOADS.items():
+            root = f"/apis/{group}/{version}" if group else f"/api/{version}"
+            self._followers[resource] = ObjectFollower(
+                api=api,
+                path=f"{root}{scope}/{resource}",
+                type=Workload,
+                on_reset=partial(state.reset, state.workloads[resource]),
+                on_object=partial(state.put_workload, resource),
+                on_deleted=partial(_remove_workload, state, resource),
+            )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Follow the cluster for the duration of the block, which is entered when the first lists are complete."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(follower.run()) for follower in self._followers.values()]
+            tasks.append(group.create_task(self._poll()))
+            try:
+                async with asyncio.timeout(_SYNC_S):
+                    for follower in self._followers.values():
+                        await follower.synced.wait()
+            except TimeoutError:
+                pass  # the overview shows what is known
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+
+    def value(self) -> dict[str, Any]:
+        self.state.forbidden = {name for name, follower in self._followers.items() if follower.is_forbidden}
+        return self.state.overview()
+
+    async def _poll(self) -> None:
+        """Read what cannot be watched: the use of resources, and the health checks of the API server."""
+        reader = ApiReader(self._api)
+        while True:
+            self.state.components = await self._health()
+            self.state.node_usage = await _node_usage(reader)
+            self.state.version += 1
+            await asyncio.sleep(_POLL_S)
+
+    async def _health(self) -> list[dict[str, Any]]:
+        request = Request(method="GET", path="/readyz", query=[("verbose", "")], headers={"Accept": "*/*"})
+        try:
+            text = (await self._api.send(request)).body().decode("utf-8", "replace")
+        except errors.Forbidden:
+            return []
+        except errors.ApiError as error:
+            text = error.message
+        except ConnectionFailed as error:
+            return [{"name": "apiserver", "healthy": False, "message": str(error)}]
+        return [
+            {"name": line[3:].partition(" ")[0], "healthy": line.startswith("[+]"), "message": line[3:].strip()[:300]}
+            for line in text.splitlines()
+            if line.startswith(("[+]", "[-]"))
+        ]
+
+
+def _remove_workload(state: ClusterState, resource: str, workload: Workload) -> None:
+    state.remove(state.workloads[resource], workload.metadata.key)
+
+
+async def _node_usage(reader: ApiReader) -> dict[str, tuple[int, int]]:
+    try:
+        items = (await reader.get("/apis/metrics.k8s.io/v1beta1/nodes") or {}).get("items") or ()
+    except (errors.ApiError, ConnectionFailed):
+        return {}
+    return {
+        str(item["metadata"]["name"]): (
+            milli(str(item["usage"].get("cpu", "0"))),
+            milli(str(item["usage"].get("memory", "0"))) // 1000,
+        )
+        for item in items
+    }
+
+
+class OverviewSubscription:
+    """Sends the overview when it has changed, at most once a second, or every few seconds for a large cluster."""
+
+    def __init__(
+        self,
+        *,
+        identifier: int,
+        api: UserApi,
+        namespace: str,
+        send: Callable[[bytes], Awaitable[None]],
+    ) -> None:
+        self._id, self._send = identifier, send
+        self._follower = OverviewFollower(api, namespace)
+
+    @property
+    def has_changes(self) -> bool:
+        return False
+
+    def take(self) -> bytes | None:
+        return None
+
+    async def run(self) -> None:
+        state = self._follower.state
+        async with self._follower.running():
+            sent_version, sent_value, kind = -1, b"", b"snapshot"
+            while True:
+                if state.version != sent_version:
+                    sent_version, value = state.version, _encode(self._follower.value())
+                    if value != sent_value:
+                        await self._send(b'{"id":%d,"type":"%b","overview":%b}' % (self._id, kind, value))
+                        sent_value, kind = value, b"changes"
+                await asyncio.sleep(_LARGE_INTERVAL_S if len(state.pods) > _LARGE_PODS else _INTERVAL_S)
+
+
+async def overview(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
+    follower = OverviewFollower(api, checked_namespace(request.rel_url.query.get("namespace", "")))
+    async with follower.running():
+        return bytes_response(_encode(follower.value()))
+
+
+def checked_namespace(namespace: str) -> str:
+    if "/" in namespace or "%" in namespace or len(namespace) > 63:
+        raise errors.bad_request("namespace: not the name of a namespace")
+    return namespace

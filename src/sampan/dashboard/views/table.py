@@ -1,0 +1,58 @@
+"""The table of views and special subscriptions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from aiohttp import web
+from multidict import CIMultiDict
+
+from sampan.dashboard.overview.subscription import OverviewSubscription, checked_namespace, overview
+from sampan.dashboard.responses import prepare_passed_response
+from sampan.dashboard.site import View
+from sampan.dashboard.stream.connection import MakeSubscription, StreamConnection
+from sampan.dashboard.stream.subscription import SubscribeMessage, Subscription
+from sampan.dashboard.views.completion import YamlCompletion
+from sampan.dashboard.views.manifest_views import diff, yaml_of_object
+from sampan.dashboard.views.pod_views import trace, why
+from sampan.dashboard.views.record_views import audit, queues, recorder
+from sampan.machinery import errors
+from sampan.machinery.client.user_api import UserApi
+
+_NODE_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+
+
+def cluster_views() -> Mapping[str, View]:
+    return {
+        "audit": audit,
+        "complete": YamlCompletion().view,
+        "diff": diff,
+        "overview": overview,
+        "queues": queues,
+        "recorder": recorder,
+        "stats": stats,
+        "trace": trace,
+        "why": why,
+        "yaml": yaml_of_object,
+    }
+
+
+def special_subscriptions() -> dict[str, MakeSubscription]:
+    return {"overview": _subscribe_to_overview}
+
+
+def _subscribe_to_overview(message: SubscribeMessage, connection: StreamConnection) -> Subscription:
+    namespace = checked_namespace(message.namespace)
+    return OverviewSubscription(identifier=message.id, api=connection.api, namespace=namespace, send=connection.send)
+
+
+async def stats(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
+    """Pass the summary of a node's kubelet, which has the network and disk use of its pods."""
+    node = request.rel_url.query.get("node", "")
+    if request.method != "GET" or not _NODE_NAME.fullmatch(node):
+        raise errors.bad_request("node: not the name of a node")
+    headers = CIMultiDict({"Accept": "application/json", "Host": request.headers.get("Host", "")})
+    return await api.forward(
+        request, target=f"/api/v1/nodes/{node}/proxy/stats/summary", headers=headers, prepare=prepare_passed_response
+    )
