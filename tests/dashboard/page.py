@@ -11,6 +11,7 @@ from typing import Any
 
 import aiohttp
 import msgspec
+from yarl import URL
 
 from sampan.machinery.client import Client
 from sampan.machinery.client.transport import Request
@@ -23,6 +24,10 @@ class Page:
     def __init__(self, session: aiohttp.ClientSession, url: str, tls: ssl.SSLContext | bool) -> None:
         self.http, self.url, self.tls = session, url, tls
         self.csrf = ""
+
+    @property
+    def http_url(self) -> URL:
+        return URL(self.url)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -53,13 +58,17 @@ class Page:
 
     @asynccontextmanager
     async def stream(
-        self, path: str = "api/clusters/sampan/stream", *, csrf: str | None = None, **headers: str
+        self,
+        path: str = "api/clusters/sampan/stream",
+        *,
+        csrf: str | None = None,
+        headers: dict[str, str] | None = None,
     ) -> AsyncIterator[Stream]:
         token = self.csrf if csrf is None else csrf
         async with self.http.ws_connect(
             f"{self.url}/ui/{path}",
             protocols=("v1.stream.sampan", f"sampan.csrf.{token}"),
-            headers={"Origin": self.url, **headers},
+            headers={"Origin": self.url, **(headers or {})},
             ssl=self.tls,
             max_msg_size=0,
         ) as socket:

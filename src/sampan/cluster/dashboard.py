@@ -1,26 +1,62 @@
-"""Serves the dashboard on the secure port of an API server in this process."""
+"""Serves the dashboard on the secure port of an API server in this process.
+
+Its code is loaded with the first request, in a thread: a cluster starts without it, and most clusters of tests never
+need it.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sampan.apiserver.server import ApiServer
-from sampan.dashboard.request_checks import is_address_or_localhost
-from sampan.dashboard.sessions import OneTimeCodes
-from sampan.dashboard.site import PREFIX, DashboardSite, cookie_of_port
-from sampan.dashboard.static_files import StaticFiles
-from sampan.dashboard.views.table import cluster_views, special_subscriptions
 from sampan.machinery.clock import RealClock
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from sampan.dashboard.site import DashboardSite
 
 CLUSTER = "sampan"
 """The name of the cluster in paths of its own dashboard."""
+_PREFIX = "ui"
 
 
 def serve_dashboard(server: ApiServer) -> None:
-    clock = RealClock()
-    tls = server.config.tls
+    server.serve_site(_PREFIX, DashboardOnDemand(server))
+
+
+class DashboardOnDemand:
+    """The dashboard, which is created with the first request."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+        self._site: DashboardSite | None = None
+
+    async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        if self._site is None:
+            await asyncio.to_thread(import_module, "sampan.dashboard.views.table")
+        if self._site is None:  # another request may have created it in the meantime
+            self._site = _make_site(self._server)
+        return await self._site.serve(request)
+
+    async def close(self) -> None:
+        if self._site is not None:
+            await self._site.close()
+
+
+def _make_site(server: ApiServer) -> DashboardSite:
+    from sampan.dashboard.request_checks import is_address_or_localhost
+    from sampan.dashboard.sessions import OneTimeCodes
+    from sampan.dashboard.site import DashboardSite, cookie_of_port
+    from sampan.dashboard.static_files import StaticFiles
+    from sampan.dashboard.views.table import cluster_views, special_subscriptions
+
+    clock, tls = RealClock(), server.config.tls
     names = CertificateNames(tls.certificate) if tls is not None else None
-    site = DashboardSite(
+    return DashboardSite(
         clusters={CLUSTER: server.user_api_source()},
         clock=clock,
         is_own_host=lambda host: is_address_or_localhost(host) or (names is not None and host in names),
@@ -30,7 +66,6 @@ def serve_dashboard(server: ApiServer) -> None:
         subscriptions=special_subscriptions(),
         files=StaticFiles(),
     )
-    server.serve_site(PREFIX, site)
 
 
 class CertificateNames:

@@ -6,6 +6,7 @@ of memory reveals one. Nothing of a session is ever written to disk or to a log.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import secrets
@@ -41,7 +42,8 @@ class LoginSession:
     opened_at: float
     active_at: float
     disconnects: set[Callable[[], Awaitable[None]]] = field(default_factory=set)
-    """Closes each of the session's open WebSocket connections."""
+    """Closes each of the session's open connections."""
+    stream_count: int = 0
     is_closed: bool = False
 
     def has_csrf_token(self, token: str) -> bool:
@@ -99,8 +101,7 @@ class LoginSessions:
         session.is_closed = True
         for key in [key for key, candidate in self._sessions.items() if candidate is session]:
             del self._sessions[key]
-        for disconnect in list(session.disconnects):
-            await disconnect()
+        await asyncio.gather(*(disconnect() for disconnect in list(session.disconnects)))
         for api in session.apis.values():
             await api.close()
 
@@ -109,8 +110,7 @@ class LoginSessions:
             await self.close(session)
 
     async def close_all(self) -> None:
-        for session in list(self._sessions.values()):
-            await self.close(session)
+        await asyncio.gather(*(self.close(session) for session in list(self._sessions.values())))
 
 
 class OneTimeCodes:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -30,7 +32,8 @@ log = logging.getLogger(__name__)
 PREFIX = "ui"
 _API = "/ui/api/"
 _LOGIN_BYTES = 1 << 20
-_CONNECTIONS_OF_SESSION = 16
+_STREAMS_OF_SESSION = 16
+_SESSION_CHECK_S = 15.0
 _decode_login = msgspec.json.Decoder(LoginRequest).decode
 
 View = Callable[[web.BaseRequest, UserApi], Awaitable[web.StreamResponse]]
@@ -105,7 +108,8 @@ class DashboardSite:
         self, request: web.BaseRequest, session: LoginSession, api: UserApi, path: str
     ) -> web.StreamResponse:
         if path.startswith("k8s/"):
-            return await pass_through(request, api, path.removeprefix("k8s"))
+            with self._ends_with_session(request, session):
+                return await pass_through(request, api, path.removeprefix("k8s"))
         if path == "stream":
             return await self._stream(request, session, api)
         view = self._views.get(path)
@@ -192,7 +196,7 @@ class DashboardSite:
     async def _stream(self, request: web.BaseRequest, session: LoginSession, api: UserApi) -> web.StreamResponse:
         if not request_checks.is_websocket(request):
             raise errors.bad_request("the stream is a WebSocket")
-        if len(session.disconnects) >= _CONNECTIONS_OF_SESSION:
+        if session.stream_count >= _STREAMS_OF_SESSION:
             raise errors.too_many_requests("the session has too many open pages", retry_after_s=5)
         cookie = self._cookie(request)
         connection = StreamConnection(
@@ -202,7 +206,35 @@ class DashboardSite:
             touch=lambda: self._sessions.touch(cookie),
             make_special=self._subscriptions,
         )
-        return await connection.serve(request)
+        session.stream_count += 1
+        try:
+            return await connection.serve(request)
+        finally:
+            session.stream_count -= 1
+
+    @contextmanager
+    def _ends_with_session(self, request: web.BaseRequest, session: LoginSession) -> Iterator[None]:
+        """Abort the connection of a request that is still in progress when the session ends: a terminal, a log or a
+        watch lasts as long as the person wants."""
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(_SESSION_CHECK_S, lambda: check())
+
+        async def disconnect() -> None:
+            if request.transport is not None:
+                request.transport.abort()
+
+        def check() -> None:
+            nonlocal timer
+            if self._sessions.is_expired(session) and request.transport is not None:
+                request.transport.abort()
+            timer = loop.call_later(_SESSION_CHECK_S, check)
+
+        session.disconnects.add(disconnect)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            session.disconnects.discard(disconnect)
 
 
 def cookie_of_port(request: web.BaseRequest) -> str:

@@ -77,6 +77,7 @@ class OverviewFollower:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Follow the cluster for the duration of the block, which is entered when the first lists are complete."""
+        failure: Exception | None = None
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(follower.run()) for follower in self._followers.values()]
             tasks.append(group.create_task(self._poll()))
@@ -88,9 +89,13 @@ class OverviewFollower:
                 pass  # the overview shows what is known
             try:
                 yield
+            except Exception as error:  # raised below as it is, without an exception group
+                failure = error
             finally:
                 for task in tasks:
                     task.cancel()
+        if failure is not None:
+            raise failure
 
     def value(self) -> dict[str, Any]:
         self.state.forbidden = {name for name, follower in self._followers.items() if follower.is_forbidden}
@@ -153,10 +158,6 @@ class OverviewSubscription:
     ) -> None:
         self._id, self._send = identifier, send
         self._follower = OverviewFollower(api, namespace)
-
-    @property
-    def has_changes(self) -> bool:
-        return False
 
     def take(self) -> bytes | None:
         return None

@@ -49,9 +49,6 @@ class Subscription(Protocol):
     def take(self) -> bytes | None:
         """Return the message with the pending changes; None if there are none."""
 
-    @property
-    def has_changes(self) -> bool: ...
-
 
 class ListSubscription:
     """`send` sends a message and returns when the connection has taken it; `mark` requests a call of `take`."""
@@ -75,10 +72,6 @@ class ListSubscription:
         self._limit = min(message.limit, _LARGEST_PAGE) if message.limit > 0 else _PAGE
         self._rows_name = b"rows" if message.table else b"objects"
         self._changes = CoalescedChanges()
-
-    @property
-    def has_changes(self) -> bool:
-        return bool(self._changes)
 
     async def run(self) -> None:
         retry_s = _FIRST_RETRY_S

@@ -1,0 +1,153 @@
+"""What an open page of the dashboard costs the server, beside 1,000 hollow nodes and 10,000 pods.
+
+A page without a browser subscribes to the overview and to the table of all pods, as the real one does. The figures are
+differences: the CPU time of the server with the page, less that without it, over the same time.
+`python -m benchmarks.dashboard_bench NODES PODS` measures a cluster of another size.
+"""
+
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from benchmarks import Row
+from benchmarks.pods import WRITERS, create, until
+from benchmarks.processes import cpu_s, resident_mb
+from tests.cli.command import Sampan, wait_until_ready
+from tests.ports import free_port
+
+NODES, PODS = 1000, 10_000
+WATCHED_S = 30
+CHANGES_PER_S = 200
+TOKEN = "benchmark-token"
+
+
+def rows(nodes: int = NODES, pods: int = PODS) -> Iterator[Row]:
+    with tempfile.TemporaryDirectory() as home:
+        tokens = Path(home) / "tokens.csv"
+        tokens.write_text(f'{TOKEN},admin,1,"system:masters"\n')
+        sampan, port, secure_port = Sampan(Path(home)), free_port(), free_port()
+        flags = ("--secure-port", str(secure_port), "--insecure-port", str(port), "--nodes", str(nodes))
+        more = ("--token-auth-file", str(tokens), "--no-hollow-events")
+        with sampan.running("up", "--runtime", "hollow", *flags, *more) as process:
+            wait_until_ready(f"http://127.0.0.1:{port}")
+            measurement = _Measurement(process.pid, f"http://127.0.0.1:{port}", f"https://127.0.0.1:{secure_port}")
+            yield from asyncio.run(measurement.run(nodes, pods))
+
+
+class _Measurement:
+    def __init__(self, pid: int, api: str, dashboard: str) -> None:
+        self._pid, self._api, self._dashboard = pid, api, dashboard
+        self.messages = self.changes = self.received_bytes = 0
+
+    async def run(self, nodes: int, pods: int) -> list[Row]:
+        note = f"{nodes} nodes, {pods} pods"
+        async with (
+            aiohttp.ClientSession(self._api, connector=aiohttp.TCPConnector(limit=WRITERS + 2)) as api,
+            aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as browser,
+        ):
+            await until(api, "/api/v1/nodes", nodes)
+            await create(api, (_pod(number, nodes) for number in range(pods)))
+            await until(api, "/api/v1/pods?fieldSelector=status.phase=Running", pods)
+            await asyncio.sleep(20)
+            before_idle = await self._core_share(lambda: asyncio.sleep(WATCHED_S))
+            before_busy = await self._core_share(lambda: _change(api, pods))
+            before_mb = resident_mb(self._pid)
+            csrf = await _log_in(browser, self._dashboard)
+            began = time.monotonic()
+            async with browser.ws_connect(
+                f"{self._dashboard}/ui/api/clusters/sampan/stream",
+                protocols=(f"sampan.csrf.{csrf}",),
+                headers={"Origin": self._dashboard},
+                ssl=False,
+                max_msg_size=0,
+            ) as socket:
+                await socket.send_json({"id": 1, "op": "subscribe", "kind": "overview"})
+                await socket.send_json({"id": 2, "op": "subscribe", "path": "/api/v1/pods", "table": True})
+                first_rows_s = await self._until_rows(socket, 1) - began
+                all_rows_s = await self._until_rows(socket, pods) - began
+                reader = asyncio.create_task(self._read(socket))
+                await asyncio.sleep(5)
+                idle = await self._core_share(lambda: asyncio.sleep(WATCHED_S))
+                self.messages = self.changes = self.received_bytes = 0
+                busy = await self._core_share(lambda: _change(api, pods))
+                reader.cancel()
+                page_mb = resident_mb(self._pid) - before_mb
+        return [
+            Row("first rows of the table of pods", first_rows_s * 1000, "ms", note=note),
+            Row("all rows of the table of pods", all_rows_s * 1000, "ms", note=note),
+            Row("one idle page", max(0.0, idle - before_idle), "% of a core", goal=3, note=note),
+            Row(f"one page, {CHANGES_PER_S} changes/s", max(0.0, busy - before_busy), "% of a core", note=note),
+            Row("messages to the page", self.messages / WATCHED_S, "/s", note=f"{self.changes / WATCHED_S:.0f} rows/s"),
+            Row("memory of one page", max(0.0, page_mb), "MB", note=note),
+        ]
+
+    async def _core_share(self, work: Callable[[], Awaitable[Any]]) -> float:
+        """Return the share of a core that the server uses while something happens, in percent."""
+        cpu, began = cpu_s(self._pid), time.monotonic()
+        await work()
+        return (cpu_s(self._pid) - cpu) / (time.monotonic() - began) * 100
+
+    async def _until_rows(self, socket: aiohttp.ClientWebSocketResponse, count: int) -> float:
+        while self.changes < count:
+            self._take(await socket.receive())
+        return time.monotonic()
+
+    async def _read(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        async for message in socket:
+            self._take(message)
+
+    def _take(self, message: aiohttp.WSMessage) -> None:
+        value = msgspec.json.decode(message.data)
+        self.messages += 1
+        self.received_bytes += len(message.data)
+        self.changes += len(value.get("rows") or ()) + len(value.get("changes") or ())
+
+
+async def _log_in(browser: aiohttp.ClientSession, dashboard: str) -> str:
+    headers = {"Origin": dashboard}
+    async with browser.post(f"{dashboard}/ui/api/login", json={"token": TOKEN}, headers=headers, ssl=False) as response:
+        response.raise_for_status()
+        return str((await response.json())["csrf"])
+
+
+async def _change(api: aiohttp.ClientSession, pods: int) -> None:
+    """Change pods at a steady rate, each a different one."""
+    began, number = time.monotonic(), 0
+    headers = {"Content-Type": "application/merge-patch+json"}
+
+    async def patch(index: int) -> None:
+        body = msgspec.json.encode({"metadata": {"annotations": {"changed": str(time.monotonic())}}})
+        async with api.patch(f"/api/v1/namespaces/default/pods/pod-{index}", data=body, headers=headers) as response:
+            await response.read()
+
+    async with asyncio.TaskGroup() as group:
+        while (now := time.monotonic()) - began < WATCHED_S:
+            due = int((now - began) * CHANGES_PER_S)
+            for _ in range(due - number):
+                group.create_task(patch(number * 7919 % pods))
+                number += 1
+            await asyncio.sleep(0.02)
+
+
+def _pod(number: int, nodes: int) -> dict[str, object]:
+    container = {
+        "name": "main",
+        "image": "registry.k8s.io/pause:3.10",
+        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
+    }
+    return {
+        "metadata": {"name": f"pod-{number}", "labels": {"app": f"app-{number % 100}"}},
+        "spec": {"nodeName": f"node-{number % nodes}", "containers": [container]},
+    }
+
+
+if __name__ == "__main__":
+    for row in rows(*map(int, sys.argv[1:3])):
+        print(f"{row.name:45} {row.value:10.3g} {row.unit} {row.note}", flush=True)

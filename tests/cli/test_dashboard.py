@@ -1,0 +1,49 @@
+"""`sampan dashboard`: the address that logs in, and mistakes."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from sampan.cli import dashboard
+from sampan.machinery.client import kubeconfig
+from sampan.testing import Cluster
+from tests.dashboard.page import open_page
+
+
+async def test_the_address_logs_in_with_the_credentials_of_the_kubeconfig() -> None:
+    with Cluster(components=("apiserver",)) as cluster:
+        url = dashboard._url_with_code(kubeconfig.load(cluster.kubeconfig))
+        server, _, code = url.partition("/ui/login#code=")
+        assert server == cluster.url
+        async with open_page(cluster) as page:
+            status, session = await page.log_in(code=code)
+            assert status == 200
+            assert "system:masters" in session["user"]["groups"]
+
+
+def test_a_cluster_that_is_not_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAMPAN_HOME", str(tmp_path))
+    result = CliRunner().invoke(dashboard.command, ["--name", "none"])
+    assert result.exit_code == 1
+    assert "cluster none is not running" in result.output
+
+
+def test_a_context_that_does_not_exist(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_text("apiVersion: v1\nkind: Config\ncurrent-context: a\n")
+    result = CliRunner().invoke(dashboard.command, ["--kubeconfig", str(file), "--context", "b"])
+    assert result.exit_code == 1
+    assert "there is no context 'b'" in result.output
+
+
+def test_the_code_reaches_the_browser_by_a_private_file() -> None:
+    with dashboard._redirecting_file("https://127.0.0.1:6443/ui/login#code=x") as page:
+        assert page.parent.stat().st_mode & 0o077 == 0
+        assert "#code=x" in page.read_text()
+    assert not page.exists()
+
+
+def test_names_of_contexts_become_segments_of_paths() -> None:
+    assert dashboard._path_name("arn:aws:eks/us:cluster") == "arn-aws-eks-us-cluster"
+    assert dashboard._path_name("admin@sampan") == "admin@sampan"
