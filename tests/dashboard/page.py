@@ -61,13 +61,14 @@ class Page:
         self,
         path: str = "api/clusters/sampan/stream",
         *,
+        protocol: str = "v1.stream.sampan",
         csrf: str | None = None,
         headers: dict[str, str] | None = None,
     ) -> AsyncIterator[Stream]:
         token = self.csrf if csrf is None else csrf
         async with self.http.ws_connect(
             f"{self.url}/ui/{path}",
-            protocols=("v1.stream.sampan", f"sampan.csrf.{token}"),
+            protocols=(protocol, f"sampan.csrf.{token}"),
             headers={"Origin": self.url, **(headers or {})},
             ssl=self.tls,
             max_msg_size=0,
