@@ -11,9 +11,9 @@ from sampan.cli.kubectl.command import CHANGED_FLAGS, KubectlCommand
 from sampan.cli.kubectl.errors import KubectlError, UsageError
 from sampan.cli.kubectl.factory import Factory
 from sampan.cli.kubectl.flag_parser import STRING_SLICE
-from sampan.cli.kubectl.kinds import ResourceType
 from sampan.cli.kubectl.printers import printer_for, unknown_format
 from sampan.cli.kubectl.printers.table import print_table
+from sampan.cli.kubectl.resource_type import ResourceType
 
 _FORMATS = ("json", "yaml", "kyaml", "wide", "name")
 _COLUMNS = ["NAME", "SHORTNAMES", "APIVERSION", "NAMESPACED", "KIND"]
@@ -31,7 +31,7 @@ _COLUMNS = ["NAME", "SHORTNAMES", "APIVERSION", "NAMESPACED", "KIND"]
     "--categories", multiple=True, type=STRING_SLICE, metavar="NAME,…", help="Show only types of these categories."
 )
 @click.option("--sort-by", default="", metavar="FIELD", help="Sort by name or kind instead of by group.")
-@click.option("--cached", is_flag=True, help="Accepted: the list is always requested from the server.")
+@click.option("--cached", is_flag=True, help="Use the list of an earlier command if it is cached.")
 @click.pass_context
 def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> None:
     """Print the resource types of the server.
@@ -49,6 +49,8 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> No
         raise KubectlError("--sort-by accepts only name or kind")
     factory: Factory = ctx.obj
     changed = ctx.meta[CHANGED_FLAGS]
+    if not options["cached"]:
+        factory.kinds.discover()
     types = [kind for kind in factory.kinds.preferred() if _is_selected(kind, options, changed)]
     field = {"name": "plural", "kind": "kind", "": "group"}[options["sort_by"]]
     types.sort(key=lambda kind: (str(getattr(kind, field)), kind.plural))

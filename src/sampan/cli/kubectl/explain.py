@@ -9,7 +9,7 @@ import click
 from sampan.cli.kubectl.command import KubectlCommand
 from sampan.cli.kubectl.errors import KubectlError, PlainError
 from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.kinds import ResourceType
+from sampan.cli.kubectl.resource_type import ResourceType
 from sampan.cli.kubectl.schema_text import SchemaText
 
 _PLAIN, _PLAIN_V2 = "plaintext", "plaintext-openapiv2"

@@ -39,9 +39,11 @@ class Factory:
 
     @cached_property
     def kinds(self) -> ResourceTypes:
+        from sampan.cli.kubectl.discovery_cache import DiscoveryCache
         from sampan.cli.kubectl.kinds import ResourceTypes
 
-        return ResourceTypes(self.session)
+        cache = DiscoveryCache(directory=str(self.flags.get("cache_dir") or ""), access=self.session.access)
+        return ResourceTypes(self.session, cache)
 
     @property
     def namespace(self) -> str:

@@ -12,7 +12,6 @@ from sampan.cli.kubectl.command import KubectlCommand
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError, UsageError
 from sampan.cli.kubectl.factory import Factory
 from sampan.cli.kubectl.flag_parser import STRING_SLICE
-from sampan.cli.kubectl.kinds import ResourceType
 from sampan.cli.kubectl.options import (
     all_namespaces_option,
     chunk_size_option,
@@ -25,6 +24,7 @@ from sampan.cli.kubectl.options import (
 )
 from sampan.cli.kubectl.printers import GET_FORMATS, Printer, printer_for
 from sampan.cli.kubectl.printers.table import TablePrinter
+from sampan.cli.kubectl.resource_type import ResourceType
 from sampan.cli.kubectl.session import JSON, FoundErrors
 from sampan.cli.kubectl.targets import ResourceBuilder, ResourceInfo
 

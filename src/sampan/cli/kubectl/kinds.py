@@ -6,12 +6,13 @@ The counterparts are client-go's `restmapper` package with its shortcut and cate
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import click
 
+from sampan.cli.kubectl.discovery_cache import DiscoveryCache
 from sampan.cli.kubectl.errors import KubectlError
+from sampan.cli.kubectl.resource_type import ResourceType
 from sampan.cli.kubectl.session import ServerError, Session
 
 _AGGREGATED = (
@@ -20,69 +21,35 @@ _AGGREGATED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceType:
-    group: str
-    version: str
-    plural: str
-    singular: str
-    kind: str
-    is_namespaced: bool
-    short_names: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
-    verbs: tuple[str, ...] = ()
-    subresources: tuple[str, ...] = ()
-
-    @property
-    def path(self) -> str:
-        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-
-    @property
-    def api_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def qualified(self) -> str:
-        """The form that kubectl prints before a name: pod, deployment.apps."""
-        name = self.kind.lower()
-        return f"{name}.{self.group}" if self.group else name
-
-    @property
-    def group_resource(self) -> str:
-        """The plural name with its group: pods, deployments.apps."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
-
-    def collection(self, namespace: str) -> str:
-        """Return the path of the collection, in a namespace if one is given."""
-        inside = f"/namespaces/{namespace}" if self.is_namespaced and namespace else ""
-        return f"{self.path}{inside}/{self.plural}"
-
-    def object(self, namespace: str, name: str) -> str:
-        return f"{self.collection(namespace)}/{name}"
-
-    def __str__(self) -> str:
-        """Return the type as Go prints a GroupVersionResource."""
-        return f"{self.group}/{self.version}, Resource={self.plural}"
-
-
 class UnknownResourceType(KubectlError):
     """The API server does not serve this kind."""
 
 
 class ResourceTypes:
-    """The resource types that the API server serves. They are discovered when the first one is needed."""
+    """The resource types that the API server serves. They are discovered when the first one is needed, or come from
+    the cache of an earlier command. A type that is not in the cache is looked for on the server."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, cache: DiscoveryCache | None = None) -> None:
         self._session = session
+        self._cache = cache
         self._types: list[ResourceType] | None = None
+        self._is_cached = False
         self.failed_groups: dict[str, str] = {}
         """The group versions that discovery could not load, with the reasons."""
         self._warnings: set[str] = set()
 
     def all(self) -> list[ResourceType]:
         """Return every type in all its versions, in the order of discovery."""
-        if self._types is None:
-            self._types = list(self._discover())
+        if self._types is None and self._cache is not None:
+            self._types = self._cache.load()
+            self._is_cached = self._types is not None
+        return self._types if self._types is not None else self.discover()
+
+    def discover(self) -> list[ResourceType]:
+        """Request every type from the server, whatever the cache has."""
+        self._types, self._is_cached = list(self._discover()), False
+        if self._cache is not None and self._types and not self.failed_groups:
+            self._cache.store(self._types)
         return self._types
 
     def preferred(self) -> list[ResourceType]:
@@ -96,6 +63,9 @@ class ResourceTypes:
         """Return the resource type of a name, which may end in .GROUP or .VERSION.GROUP. Raise KubectlError if there is
         none."""
         resource = self._resource(word.lower()) or self._kind(word)
+        if resource is None and self._is_cached:
+            self.discover()
+            return self.named(word)
         if resource is None:
             raise KubectlError(f'the server doesn\'t have a resource type "{word.partition(".")[0]}"')
         return resource
@@ -106,6 +76,9 @@ class ResourceTypes:
         for resource in self.all():
             if (resource.group, resource.version, resource.kind) == (group, version, kind):
                 return resource
+        if self._is_cached:
+            self.discover()
+            return self.of(api_version, kind)
         raise UnknownResourceType(f'no matches for kind "{kind}" in version "{api_version}"')
 
     def in_category(self, name: str) -> list[ResourceType]:

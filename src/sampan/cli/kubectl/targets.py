@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
-from sampan.cli.kubectl.kinds import ResourceType, ResourceTypes, UnknownResourceType
+from sampan.cli.kubectl.kinds import ResourceTypes, UnknownResourceType
 from sampan.cli.kubectl.manifests import FilenameFlags, ManifestObject, manifest_objects, manifest_sources
+from sampan.cli.kubectl.resource_type import ResourceType
 from sampan.cli.kubectl.session import JSON, ServerError, Session
 
 if TYPE_CHECKING:

@@ -15,9 +15,10 @@ import click
 
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.global_options import connection_options
-from sampan.cli.kubectl.kinds import ResourceType, ResourceTypes
+from sampan.cli.kubectl.kinds import ResourceTypes
 from sampan.cli.kubectl.printers.objects import as_json
 from sampan.cli.kubectl.printers.table import table_lines
+from sampan.cli.kubectl.resource_type import ResourceType
 from sampan.cli.kubectl.session import ServerError, Session, open_session
 from sampan.cli.kubectl.targets import targets
 from sampan.cli.session_reader import SessionReader

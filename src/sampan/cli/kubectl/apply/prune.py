@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from sampan.cli.kubectl.errors import KubectlError
 from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.kinds import ResourceType, UnknownResourceType
+from sampan.cli.kubectl.kinds import UnknownResourceType
 from sampan.cli.kubectl.last_applied import last_applied_text
+from sampan.cli.kubectl.resource_type import ResourceType
 from sampan.cli.kubectl.session import ServerError
 from sampan.cli.kubectl.targets import ResourceInfo
 

@@ -10,9 +10,9 @@ import click
 from sampan.cli.kubectl.command import KubectlCommand
 from sampan.cli.kubectl.errors import KubectlError, SilentExit
 from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.kinds import ResourceType
 from sampan.cli.kubectl.policy_rules import compact_rules, resource_text
 from sampan.cli.kubectl.printers.table import print_table
+from sampan.cli.kubectl.resource_type import ResourceType
 
 _REVIEWS = "/apis/authorization.k8s.io/v1"
 _RESOURCE_VERBS = frozenset(
