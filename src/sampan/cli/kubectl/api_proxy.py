@@ -22,6 +22,7 @@ import re2
 
 from sampan.cli.kubectl.errors import KubectlError
 from sampan.cli.kubectl.session import Session
+from sampan.cli.kubectl.sockets import open_stream
 
 _MAX_HEAD = 1 << 20
 _PIECE = 1 << 16
@@ -125,7 +126,7 @@ class ApiProxy:
         self._static_directory = static_directory
         self._appends_server_path = appends_server_path
         self._keepalive_s = keepalive_s
-        self._host, self._port, self._tls = session.place()
+        self._endpoint = session.endpoint()
 
     async def serve(self, listener: socket.socket) -> None:
         """Accept connections until the task is cancelled."""
@@ -177,9 +178,7 @@ class ApiProxy:
     async def _forward(
         self, head: RequestHead, target: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        upstream_reader, upstream_writer = await asyncio.open_connection(
-            self._host, self._port, ssl=self._tls, server_hostname=self._host if self._tls is not None else None
-        )
+        upstream_reader, upstream_writer = await open_stream(self._endpoint)
         try:
             self._set_keepalive(upstream_writer)
             upstream_writer.write(self._upstream_head(head, target))
@@ -205,10 +204,8 @@ class ApiProxy:
         the connection."""
         headers = [(name, value) for name, value in head.headers if name.lower() not in _HOP_BY_HOP]
         own = [(name, value) for name, value in self._session.identity() if not head.header(name.lower())]
-        port = "" if self._port == (443 if self._tls is not None else 80) else f":{self._port}"
-        host = f"[{self._host}]" if ":" in self._host else self._host
         connection = "Upgrade" if head.is_upgrade else "close"
-        lines = [("Host", f"{host}{port}"), ("Connection", connection), *headers, *own]
+        lines = [("Host", self._endpoint.host_header), ("Connection", connection), *headers, *own]
         prefix = self._session.target("").rstrip("/") if self._appends_server_path else ""
         text = f"{head.method} {prefix}{target} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines)
         return (text + "\r\n").encode("latin-1")

@@ -6,6 +6,7 @@ import http.client
 import os
 import ssl
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
@@ -76,6 +77,23 @@ class FoundErrors(ErrorAggregate):
             super().add(error)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerEndpoint:
+    """Where and how to connect to the API server."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None
+    server_name: str
+    """The name that the server's certificate must have."""
+    proxy: SplitResult | None
+
+    @property
+    def host_header(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == (443 if self.tls is not None else 80) else f"{host}:{self.port}"
+
+
 class Session:
     def __init__(self, access: Access, namespace: str, *, timeout_s: float | None = None) -> None:
         self.namespace = namespace
@@ -140,15 +158,23 @@ class Session:
         while piece := response.readline() if is_lines else response.read1(1 << 16):
             yield piece
 
-    def another(self) -> Session:
-        """Return a session with a separate connection to the same server."""
-        return Session(self._access, self.namespace, timeout_s=self._timeout_s)
+    def another(self, *, timeout_s: float | None = None) -> Session:
+        """Return a session with a separate connection to the same server, and with another time limit if one is
+        given."""
+        return Session(self._access, self.namespace, timeout_s=timeout_s if timeout_s is not None else self._timeout_s)
 
     # -- for connections other than requests -------------------------------------------------------------------------
 
-    def place(self) -> tuple[str, int, ssl.SSLContext | None]:
+    def endpoint(self) -> ServerEndpoint:
         is_plain = self._url.scheme == "http"
-        return self._url.hostname or "", self._url.port or (80 if is_plain else 443), None if is_plain else self._tls()
+        host = self._url.hostname or ""
+        return ServerEndpoint(
+            host=host,
+            port=self._url.port or (80 if is_plain else 443),
+            tls=None if is_plain else self._tls(),
+            server_name=self._access.tls_server_name or host,
+            proxy=_proxy_for(self._url, self._access.proxy_url),
+        )
 
     def target(self, path: str) -> str:
         return self._url.path.rstrip("/") + quote(path, safe="/:@")
@@ -206,7 +232,7 @@ class Session:
             name = self._access.tls_server_name
             connection = NamedConnection(near_host, near_port, context=self._tls(), server_name=name)
         if proxy is not None:
-            connection.set_tunnel(host, port or (80 if self._url.scheme == "http" else 443), _proxy_headers(proxy))
+            connection.set_tunnel(host, port or (80 if self._url.scheme == "http" else 443), proxy_headers(proxy))
         connection.connect()
         connection.sock.settimeout(self._timeout_s)
         return connection
@@ -254,7 +280,7 @@ def _proxy_for(url: SplitResult, configured: str) -> SplitResult | None:
     return proxy
 
 
-def _proxy_headers(proxy: SplitResult) -> dict[str, str]:
+def proxy_headers(proxy: SplitResult) -> dict[str, str]:
     if not proxy.username:
         return {}
     from base64 import b64encode

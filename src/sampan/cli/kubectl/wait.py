@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -197,7 +198,7 @@ class ObjectWait:
             except ServerError as error:
                 if not error.is_not_found:
                     raise
-            self._sleep(_TIMED_OUT)
+            self._sleep(self._time_left_s(_TIMED_OUT))
 
     def until(self, info: ResourceInfo, is_met: Condition) -> dict[str, Any]:
         """Return the object that meets the condition. An object that disappears never meets it."""
@@ -205,7 +206,12 @@ class ObjectWait:
             info.fetch(self._session)
             if is_met(info.value):
                 return info.value
-            self._sleep(f"{_TIMED_OUT} on {info.kind.plural}/{info.name}", info)
+            for event in self._events(info, info.value):
+                if event["type"] == "DELETED":
+                    break
+                info.value = event["object"]
+                if is_met(info.value):
+                    return info.value
 
     def until_deleted(self, info: ResourceInfo) -> dict[str, Any]:
         """Return the last state of an object that is gone, or that was replaced by another one of the same name."""
@@ -219,12 +225,40 @@ class ObjectWait:
                 raise
             if uid and present["metadata"].get("uid") != uid:
                 return info.value
-            self._sleep(f"{_TIMED_OUT} on {info.kind.plural}/{info.name}", info)
+            if any(event["type"] == "DELETED" for event in self._events(info, present)):
+                return info.value
 
-    def _sleep(self, message: str, info: ResourceInfo | None = None) -> None:
-        if not self._timeout_s and info is not None:
+    def _events(self, info: ResourceInfo, value: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield the watch events of an object that follow a state of it, until the watch ends. Where a watch is not
+        permitted, return after a while, so that the caller asks again."""
+        if not self._timeout_s:
             raise KubectlError(f"condition not met for {info.kind.plural}/{info.name}")
+        left_s = self._time_left_s(f"{_TIMED_OUT} on {info.kind.plural}/{info.name}")
+        query = {
+            "watch": "true",
+            "fieldSelector": f"metadata.name={info.name}",
+            "resourceVersion": str((value.get("metadata") or {}).get("resourceVersion", "")),
+            "timeoutSeconds": str(math.ceil(left_s)),
+        }
+        session = self._session.another(timeout_s=left_s)
+        try:
+            for event in session.lines(info.collection, query):
+                if event.get("type") not in ("ADDED", "MODIFIED", "DELETED"):
+                    break
+                yield event
+        except TimeoutError:
+            return
+        except (ServerError, OSError):
+            pass
+        finally:
+            session.close()
+        self._sleep(left_s)
+
+    def _time_left_s(self, message: str) -> float:
         left_s = self._deadline - time.monotonic()
         if left_s <= 0:
             raise KubectlError(message)
+        return left_s
+
+    def _sleep(self, left_s: float) -> None:
         time.sleep(min(_POLL_S, left_s))
