@@ -12,7 +12,7 @@ import click
 
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
 from sampan.cli.kubectl.flag_parser import DURATION, ValueSyntaxError, parse_bool
-from sampan.cli.kubectl.options import Decorator
+from sampan.cli.kubectl.options import Decorator, together
 from sampan.cli.kubectl.session import ServerError, Session
 from sampan.cli.kubectl.targets import ResourceInfo
 
@@ -54,13 +54,7 @@ def deletion_options(*, waits: bool) -> Decorator:
         ),
         click.option("--wait", is_flag=True, default=waits, help="Wait until the objects are gone."),
     )
-
-    def decorate(command: Any) -> Any:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
+    return together(*options)
 
 
 def cascade_policy(text: str) -> str:

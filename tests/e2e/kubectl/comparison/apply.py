@@ -3,6 +3,21 @@
 from tests.e2e.kubectl.comparison import Area, Line
 from tests.e2e.kubectl.comparison_files import FILES
 
+_APPLY_SET_LINES = (
+    "apply -f cm.yaml --applyset=set",
+    "apply -f cm.yaml --prune --applyset=set",
+    "apply -f cm.yaml --prune --applyset=set --all -n {ns}",
+    "apply -f cm.yaml --prune --applyset=set -l a=b -n {ns}",
+    "apply -f cm.yaml --prune --applyset=pods/x -n {ns}",
+    "apply -f cm.yaml --prune --applyset=nosuch/x -n {ns}",
+    "apply -f cm.yaml --prune --applyset=secrets/ -n {ns}",
+    "apply -f cm.yaml --prune --applyset=configmaps/kube-root-ca.crt -n {ns}",
+    "apply -f two.yaml --prune --applyset=set -n {ns}",
+    "apply -f secret.yaml --prune --applyset=set --dry-run=server -n {ns}",
+    "apply -f cm2.yaml --prune --applyset=set -n {ns}",
+    "apply -f secret.yaml --server-side --prune --applyset=set -n {ns}",
+)
+
 AREA = Area(
     files=FILES,
     lines=[
@@ -55,5 +70,8 @@ AREA = Area(
         "apply -f cm.yaml --subresource=status",
         Line("apply edit-last-applied cm/cm", editor="sed -i s/c/x/"),
         Line("apply edit-last-applied sa/default", editor="true"),
+        "apply -f cm.yaml --applyset=set",
+        *(Line(text, environment={"KUBECTL_APPLYSET": "true"}) for text in _APPLY_SET_LINES),
+        "get secret set -o jsonpath={.metadata.annotations}",
     ],
 )

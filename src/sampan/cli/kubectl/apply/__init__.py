@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any
 
 import click
 
+from sampan.cli.kubectl.apply.apply_set import ApplySet, is_enabled
 from sampan.cli.kubectl.apply.patcher import ApplyPatcher, PatchSchemas
 from sampan.cli.kubectl.apply.prune import prunable_objects, prunable_types
 from sampan.cli.kubectl.apply.server_side import SERVER_SIDE_MANAGER, apply_on_server
@@ -74,6 +76,13 @@ class ApplyGroup(KubectlGroup):
     "--prune-allowlist", multiple=True, metavar="GROUP/VERSION/KIND", help="Kind that --prune deletes; repeatable."
 )
 @click.option("--all", "selects_all", is_flag=True, help="Let --prune consider all objects of the namespaces.")
+@click.option(
+    "--applyset",
+    default="",
+    hidden=True,
+    metavar="[RESOURCE[.GROUP]/]NAME",
+    help="Object that records the set of applied objects, for --prune; a Secret unless a resource is given.",
+)
 @click.option("--overwrite", is_flag=True, default=True, help="Overwrite changes of others. True by default.")
 @click.option(
     "--openapi-patch",
@@ -99,6 +108,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     infos = list(builder.infos(errors))
     if not infos and not errors:
         raise KubectlError("no objects passed to apply")
+    run.begin(infos)
     for info in infos:
         with errors.collect():
             run.apply(info)
@@ -112,8 +122,10 @@ class ApplyRun:
     def __init__(self, factory: Factory, options: dict[str, Any], dry_run: str, validation: str) -> None:
         self._factory, self._options, self._dry_run = factory, options, dry_run
         policy = cascade_policy(options["cascade"])
+        self._apply_set = self._parent_set(validation)
         self._check_flags()
-        self._types = prunable_types(factory, options["prune_allowlist"]) if options["prune"] else []
+        has_types = options["prune"] and self._apply_set is None
+        self._types = prunable_types(factory, options["prune_allowlist"]) if has_types else []
         self._printer = ResultPrinter(options)
         self._writer = ObjectWriter(
             session=factory.session, field_manager=self._field_manager(), dry_run=dry_run, validation=validation
@@ -131,6 +143,20 @@ class ApplyRun:
         self._uids: set[str] = set()
         self._namespaces: dict[str, None] = {factory.namespace: None} if factory.has_namespace_flag else {}
         self._applied: list[dict[str, Any]] = []
+
+    def _parent_set(self, validation: str) -> ApplySet | None:
+        reference = self._options["applyset"]
+        if not reference:
+            return None
+        if not is_enabled():
+            raise KubectlError("unknown flag: --applyset\nSee 'kubectl apply --help' for usage.")
+        writer = ObjectWriter(
+            session=self._factory.session,
+            field_manager="kubectl-applyset",
+            dry_run=self._dry_run,
+            validation=validation,
+        )
+        return ApplySet(factory=self._factory, reference=reference, writer=writer)
 
     def _field_manager(self) -> str:
         changed = click.get_current_context().meta[CHANGED_FLAGS]
@@ -153,6 +179,10 @@ class ApplyRun:
             raise KubectlError("--dry-run=server cannot be used with --force")
         if options["selects_all"] and options["selector"]:
             raise KubectlError("cannot set --all and --selector at the same time")
+        if self._apply_set is not None:
+            if not options["prune"]:
+                raise KubectlError("--applyset requires --prune")
+            self._apply_set.check_parent()
         if options["prune"]:
             self._check_prune_flags()
         if options["subresource"] and not is_server_side:
@@ -161,10 +191,22 @@ class ApplyRun:
     def _check_prune_flags(self) -> None:
         if self._options["force"]:
             raise KubectlError("--force cannot be used with --prune")
+        if self._apply_set is not None:
+            for name in ("selects_all", "selector", "prune_allowlist"):
+                if self._options[name]:
+                    flag = "all" if name == "selects_all" else name.replace("_", "-")
+                    raise KubectlError(f"--{flag} is incompatible with --applyset")
+            return
         if not (self._options["selects_all"] or self._options["selector"]):
             raise KubectlError(_ALL_PRUNED)
         if self._options["server_side"]:
             raise KubectlError("--prune is in alpha and doesn't currently work on objects created by server-side apply")
+
+    def begin(self, infos: Sequence[ResourceInfo]) -> None:
+        """Record the objects in the parent of --applyset, before they are applied."""
+        if self._apply_set is not None:
+            self._apply_set.add_labels(infos)
+            self._apply_set.begin(infos)
 
     def apply(self, info: ResourceInfo) -> None:
         if info.kind.is_namespaced:
@@ -235,12 +277,15 @@ class ApplyRun:
         elif self._applied:
             value = {"kind": "List", "apiVersion": "v1", "metadata": {}, "items": self._applied}
             self._printer.print(value, "")
-        if self._options["prune"]:
-            self._prune()
+        if self._apply_set is not None:
+            self._prune(list(self._apply_set.prunable_objects(self._uids)))
+            self._apply_set.finish()
+        elif self._options["prune"]:
+            selector = self._options["selector"]
+            self._prune(prunable_objects(self._factory, self._types, self._namespaces, self._uids, selector))
 
-    def _prune(self) -> None:
-        selector = self._options["selector"]
-        for info in prunable_objects(self._factory, self._types, self._namespaces, self._uids, selector):
+    def _prune(self, infos: Iterable[ResourceInfo]) -> None:
+        for info in infos:
             self._deletion.delete(info)
             self._printer.print(info.value, "pruned")
 

@@ -18,6 +18,7 @@ from sampan.cli.kubectl.options import (
     dry_run_option,
     field_manager_option,
     output_options,
+    together,
     validate_option,
     validation_of,
 )
@@ -67,10 +68,7 @@ def generator_command(
                 value = _create(factory, writer, value, failure)
             printer.print(value, "created")
 
-        decorated: Callable[..., Any] = run
-        for option in reversed((*options, *_shared_options())):
-            decorated = option(decorated)
-        decorated = click.argument("words", nargs=-1)(decorated)
+        decorated = together(click.argument("words", nargs=-1), *options, *_shared_options())(run)
         return click.command(name, cls=KubectlCommand, help=help, aliases=aliases)(decorated)
 
     return decorate
