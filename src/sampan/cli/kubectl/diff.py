@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,11 @@ from sampan.cli.kubectl.options import (
 )
 from sampan.cli.kubectl.printers import as_yaml
 from sampan.cli.kubectl.printers.objects import without_managed_fields
-from sampan.cli.kubectl.session import ServerError
+from sampan.cli.kubectl.session import ServerError, Session
 from sampan.cli.kubectl.targets import ResourceInfo
+
+Versions = tuple[dict[str, Any] | None, dict[str, Any]]
+"""The live object, None if there is none, and the object that apply would make."""
 
 _RETRIES = 4
 _is_argument = re.compile("[a-zA-Z0-9-=]+").fullmatch
@@ -64,7 +68,7 @@ class DiffCommand(KubectlCommand):
 @click.option("--prune", is_flag=True, help="Show objects that apply --prune would delete.")
 @click.option("--show-managed-fields", is_flag=True, help="Include managedFields in the comparison.")
 @click.option("--show-secrets", is_flag=True, help="Show the data of Secrets.")
-@click.option("--concurrency", type=click.INT, default=1, metavar="N", help="Accepted; objects are compared in order.")
+@click.option("--concurrency", type=click.INT, default=1, metavar="N", help="Number of objects to compare at once.")
 @filename_options("to compare")
 @click.option("--server-side", is_flag=True, help="Compare with a server-side apply.")
 @click.option("--force-conflicts", is_flag=True, help="With --server-side, take fields over from other managers.")
@@ -86,13 +90,11 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     manager = options["field_manager"]
     if options["server_side"] and "field_manager" not in changed:
         manager = SERVER_SIDE_MANAGER
-    writer = ObjectWriter(session=factory.session, field_manager=manager, dry_run="server")
-    patcher = ApplyPatcher(writer=writer, schemas=PatchSchemas(factory, uses_openapi=True))
     uids: set[str] = set()
     namespaces: dict[str, None] = {}
     with tempfile.TemporaryDirectory(prefix="LIVE-") as live_dir, tempfile.TemporaryDirectory(prefix="MERGED-") as dir:
-        for info in factory.resources(files=files, selector=options["selector"]).infos():
-            live, merged = _versions(patcher, info, options)
+        infos = factory.resources(files=files, selector=options["selector"]).infos()
+        for info, (live, merged) in _compared(factory.session, manager, infos, options):
             if info.kind.is_namespaced:
                 namespaces[info.namespace] = None
             if live is not None:
@@ -104,9 +106,44 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
         _run_diff(live_dir, dir)
 
 
-def _versions(
-    patcher: ApplyPatcher, info: ResourceInfo, options: dict[str, Any]
-) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+def _compared(
+    session: Session, manager: str, infos: Iterable[ResourceInfo], options: dict[str, Any]
+) -> Iterator[tuple[ResourceInfo, Versions]]:
+    """Yield the objects with their live and merged versions, in order, with as many connections as --concurrency."""
+
+    def patcher(session: Session) -> ApplyPatcher:
+        writer = ObjectWriter(session=session, field_manager=manager, dry_run="server")
+        return ApplyPatcher(writer=writer, schemas=PatchSchemas(session, uses_openapi=True))
+
+    if options["concurrency"] <= 1:
+        own = patcher(session)
+        yield from ((info, _versions(own, info, options)) for info in infos)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+    from queue import SimpleQueue
+
+    objects = list(infos)
+    free: SimpleQueue[ApplyPatcher] = SimpleQueue()
+    sessions = [session.another() for _ in range(min(options["concurrency"], len(objects)))]
+    for other in sessions:
+        free.put(patcher(other))
+
+    def versions(info: ResourceInfo) -> Versions:
+        own = free.get()
+        try:
+            return _versions(own, info, options)
+        finally:
+            free.put(own)
+
+    try:
+        with ThreadPoolExecutor(max_workers=max(1, len(sessions))) as pool:
+            yield from zip(objects, pool.map(versions, objects), strict=True)
+    finally:
+        for other in sessions:
+            other.close()
+
+
+def _versions(patcher: ApplyPatcher, info: ResourceInfo, options: dict[str, Any]) -> Versions:
     """Return the live object, None if there is none, and the object that apply would make, by a dry run."""
     import msgspec
 
@@ -147,10 +184,12 @@ def _write(
 ) -> None:
     if not options["show_managed_fields"]:
         live, merged = without_managed_fields(live) if live is not None else None, without_managed_fields(merged)
+    absent = ""
     if not options["show_secrets"] and (info.kind.version, info.kind.kind) == ("v1", "Secret"):
         live, merged = masked_secrets(live, merged)
+        absent = "null\n"  # as kubectl writes it
     for directory, value in zip(directories, (live, merged), strict=True):
-        (directory / _file_name(info)).write_text(as_yaml(value) + "\n" if value is not None else "")
+        (directory / _file_name(info)).write_text(as_yaml(value) + "\n" if value is not None else absent)
 
 
 def masked_secrets(live: dict[str, Any] | None, merged: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any]]:

@@ -7,6 +7,8 @@ AREA = Area(
     files=FILES,
     lines=[
         "diff -f cm.yaml",
+        "diff -f secret.yaml",
+        "diff -f cm.yaml -f dep.yaml -f svc.yaml --server-side --concurrency=2",
         "apply -f cm.yaml",
         "diff -f cm.yaml",
         "diff -f cm2.yaml",

@@ -135,7 +135,7 @@ class ApplyRun:
         )
         self._patcher = ApplyPatcher(
             writer=self._writer,
-            schemas=PatchSchemas(factory, uses_openapi=options["openapi_patch"]),
+            schemas=PatchSchemas(factory.session, uses_openapi=options["openapi_patch"]),
             overwrites=options["overwrite"],
             deletion=self._deletion if options["force"] else None,
             timeout_s=options["timeout_s"],

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from sampan.api.go_compat import gotext
-from sampan.api.schema import Schema
+from sampan.api.schema import ANY, Schema
 from sampan.cli.kubectl.deletion import Deletion, is_present
 from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.factory import Factory
 from sampan.cli.kubectl.last_applied import LAST_APPLIED, last_applied
 from sampan.cli.kubectl.object_writer import MERGE, STRATEGIC, ObjectWriter
 from sampan.cli.kubectl.patch_metadata import built_in_schema, schema_of_document
-from sampan.cli.kubectl.session import ServerError
+from sampan.cli.kubectl.printers import as_yaml
+from sampan.cli.kubectl.session import ServerError, Session
 from sampan.cli.kubectl.targets import ResourceInfo
 
 _RETRIES = 5
@@ -27,8 +27,8 @@ Patch = dict[str, Any]
 class PatchSchemas:
     """The patch metadata of kinds. Each OpenAPI document is read once."""
 
-    def __init__(self, factory: Factory, *, uses_openapi: bool) -> None:
-        self._factory, self._uses_openapi = factory, uses_openapi
+    def __init__(self, session: Session, *, uses_openapi: bool) -> None:
+        self._session, self._uses_openapi = session, uses_openapi
         self._documents: dict[str, dict[str, Any] | None] = {}
         self._paths: dict[str, Any] | None = None
 
@@ -47,7 +47,7 @@ class PatchSchemas:
         return self._documents[path]
 
     def _read_document(self, path: str) -> dict[str, Any] | None:
-        session = self._factory.session
+        session = self._session
         try:
             if self._paths is None:
                 self._paths = session.get("/openapi/v3").get("paths") or {}
@@ -69,6 +69,7 @@ class ApplyPatcher:
     writer: ObjectWriter
     schemas: PatchSchemas
     overwrites: bool = True
+    """Whether the configuration wins over changes that others made since it was last applied."""
     deletion: Deletion | None = None
     """How to delete an object that cannot be patched, to create it again; None to report the error."""
     timeout_s: float = 0.0
@@ -81,7 +82,12 @@ class ApplyPatcher:
         schema = self.schemas.schema(info)
         if schema is None:
             return patch.three_way_merge_diff(original, modified, live), MERGE
-        return patch.three_way_strategic_diff(original, modified, live, schema), STRATEGIC
+        strategic = patch.three_way_strategic_diff(original, modified, live, schema)
+        if not self.overwrites:
+            changes = patch.strategic_diff(original, live, schema)
+            if has_conflict(strategic, changes, schema):
+                raise KubectlError(_conflict_text(info, original, modified, live, patch=strategic, changes=changes))
+        return strategic, STRATEGIC
 
     def patched_locally(self, info: ResourceInfo, live: dict[str, Any], patch: Patch, media: str) -> dict[str, Any]:
         from sampan.machinery import patch as patches
@@ -139,12 +145,41 @@ class ApplyPatcher:
                 ) from None
 
 
-def apply_error_text(info: ResourceInfo, patch: Patch) -> str:
+def has_conflict(left: Any, right: Any, schema: Schema) -> bool:
+    """Whether two strategic merge patches set a field to different values (`MergingMapsHaveConflicts`)."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return any(has_conflict(left[key], right[key], schema.child(key) or ANY) for key in left.keys() & right.keys())
+    if isinstance(left, list) and isinstance(right, list) and "merge" in schema.patch_strategy:
+        key, items = schema.patch_key, schema.items
+        if not key or items is None:
+            return False
+        others = {item.get(key): item for item in right if isinstance(item, dict)}
+        return any(has_conflict(item, others.get(item.get(key), {}), items) for item in left if isinstance(item, dict))
+    return bool(left != right)
+
+
+def _conflict_text(
+    info: ResourceInfo, original: Patch, modified: Patch, live: Patch, *, patch: Patch, changes: Patch
+) -> str:
+    """Return the error of --overwrite=false: what is applied, and what others changed."""
+    source = gotext.quote(info.source)
+    versions = "\n\n".join(
+        f"{title}:\n{gotext.json_text(masked(info, value))}"
+        for title, value in (("original", original), ("modified", modified), ("current", live))
+    )
+    shown, other = as_yaml(masked(info, patch)), as_yaml(masked(info, changes))
+    return (
+        f"{apply_error_text(info, None)}{source}: error when patching {source}: creating patch with:\n{versions}\n\n"
+        f"for: patch:\n{shown}\n\nconflicts with changes made from original to current:\n{other}\n\n"
+    )
+
+
+def apply_error_text(info: ResourceInfo, patch: Patch | None) -> str:
     """Return the beginning of the error of a rejected patch: the patch and the object."""
     kind = info.kind
     group = f"{kind.group}/{kind.version}"
     return (
-        f"error when applying patch:\n{gotext.json_text(masked(info, patch))}\nto:\n"
+        f"error when applying patch:\n{gotext.json_text(masked(info, patch)) if patch is not None else ''}\nto:\n"
         f'Resource: "{group}, Resource={kind.plural}", GroupVersionKind: "{group}, Kind={kind.kind}"\n'
         f'Name: "{info.name}", Namespace: "{info.namespace}"\nfor: '
     )
