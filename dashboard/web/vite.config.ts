@@ -18,7 +18,7 @@ function precompress(): Plugin {
         const content = readFileSync(path);
         if (content.length < SMALLEST_COMPRESSED_BYTES) continue;
         writeFileSync(`${path}.gz`, gzipSync(content, { level: 9 }));
-        writeFileSync(`${path}.br`, brotliCompressSync(content, { params: { [constants.BROTLI_PARAM_QUALITY]: 11 } }));
+        writeFileSync(`${path}.br`, brotliCompressSync(content, { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }));
       }
     },
   };
@@ -34,6 +34,7 @@ export default defineConfig({
     assetsInlineLimit: 0, // The content security policy allows no data: URL but images.
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
+    rolldownOptions: { checks: { pluginTimings: false } },
   },
   server: {
     proxy: { "/ui/api": { target: process.env["SAMPAN_DASHBOARD"] ?? "http://127.0.0.1:8001", ws: true, secure: false } },

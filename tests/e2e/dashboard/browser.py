@@ -185,11 +185,11 @@ class Page:
         return result["result"].get("value")
 
     def wait_for(self, script: str, timeout_s: float = TIMEOUT_S) -> Any:
-        """Poll an expression until it is true, and return its value."""
+        """Poll an expression until it is true, and return its value; an element of the page counts as true."""
         end = time.monotonic() + timeout_s
         while True:
             with contextlib.suppress(BrowserError):  # a page that is being loaded has no context
-                if value := self.evaluate(script):
+                if value := self.evaluate(f"((value) => value instanceof Node || value)({script})"):
                     return value
             if time.monotonic() > end:
                 raise TimeoutError(f"{script} did not hold within {timeout_s:g} s; the page shows:\n{self.text()}")

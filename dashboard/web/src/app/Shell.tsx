@@ -94,7 +94,7 @@ export function Shell({ cluster, view, children }: ShellProps) {
         <a class="brand" href={href(["c", cluster, "overview"])}><Logo /><span>Sampan</span></a>
         <ClusterSelect cluster={cluster} />
         <NamespaceSelect cluster={cluster} />
-        <button type="button" class="palette-button" aria-label={t("search")} onClick={() => { isPaletteOpen.value = true; }}>
+        <button type="button" class="palette-button" onClick={() => { isPaletteOpen.value = true; }}>
           <Icon name="search" /><span>{t("search")}</span><kbd>Ctrl K</kbd>
         </button>
         <AccountMenu />

@@ -65,12 +65,16 @@ export async function login(credentials: Credentials): Promise<void> {
 }
 
 export async function logout(): Promise<void> {
-  try {
-    await request<unknown>("logout", { method: "POST", body: {} });
-  } finally {
-    end("chosen");
-    navigate(href(["login"]));
-  }
+  await endSession("chosen");
+  navigate(href(["login"]));
+}
+
+async function endSession(reason: LogoutReason): Promise<void> {
+  // The server also closes the stream, which must not count as another reason.
+  onSessionEnd(() => undefined);
+  await request<unknown>("logout", { method: "POST", body: {} }).catch(() => undefined);
+  end(reason);
+  onSessionEnd(() => end("expired"));
 }
 
 /** Tells the server that a person is there, which restarts its idle time. */
@@ -110,7 +114,7 @@ function watchActivity(): void {
     const current = session.peek();
     if (!current) return;
     const left = Math.ceil(current.idleSeconds - (Date.now() - lastActivity) / 1000);
-    if (left <= 0) void endIdle();
+    if (left <= 0) void endSession("idle");
     else if (left <= WARNING_SECONDS) void warn(left);
     // A person who only reads a live page sends no request: renew while there is activity.
     else if (lastActivity > renewedAt && Date.now() - renewedAt > (current.idleSeconds * 1000) / 6) {
@@ -130,9 +134,4 @@ async function warn(left: number): Promise<void> {
     }
   }
   idleWarning.value = left;
-}
-
-async function endIdle(): Promise<void> {
-  await request<unknown>("logout", { method: "POST", body: {} }).catch(() => undefined);
-  end("idle");
 }

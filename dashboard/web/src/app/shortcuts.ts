@@ -1,6 +1,6 @@
 /** Keys that act without a field in focus, as in k9s. `g p` is two keys after each other. */
 import { signal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 
 export interface Shortcut {
   /** One key, or keys after each other with blanks between: `?`, `g p`, `Ctrl+k`. */
@@ -26,7 +26,7 @@ export function addShortcuts(added: readonly Shortcut[]): () => void {
 /** Shortcuts of a view, while it is shown. */
 export function useShortcuts(added: readonly Shortcut[], dependencies: readonly unknown[]): void {
   // The closures in `added` change with the dependencies, which only the caller knows.
-  useEffect(() => addShortcuts(added), dependencies as unknown[]);
+  useLayoutEffect(() => addShortcuts(added), dependencies as unknown[]);
 }
 
 export function keyName(event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey">): string {
@@ -49,6 +49,7 @@ function isField(target: EventTarget | null): boolean {
 function handle(event: KeyboardEvent): void {
   if (event.defaultPrevented || /^(Control|Shift|Alt|Meta)$/.test(event.key)) return;
   const name = keyName(event);
+  if ((name === "Enter" || name === "Space") && event.target instanceof Element && event.target.closest("a, button, summary, input")) return;
   const inField = isField(event.target) || document.querySelector("dialog[open]") !== null;
   const known = inField ? shortcuts.peek().filter((shortcut) => shortcut.inFields) : shortcuts.peek();
   const isSequence = pressed !== "" && Date.now() - pressedAt < SEQUENCE_MS;

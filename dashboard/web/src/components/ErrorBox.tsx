@@ -7,6 +7,7 @@ import { Icon } from "./Icon";
 const t = catalog({
   forbidden: ["Not allowed", "无权限"],
   forbiddenNext: ["Ask an administrator for a Role that allows it, or choose a namespace in which you may.", "请管理员授予允许该操作的 Role，或选择您有权限的 namespace。"],
+  unauthorized: ["The server does not accept these credentials", "服务器不接受这些凭据"],
   notFound: ["Not found", "未找到"],
   network: ["The server does not respond", "服务器无响应"],
   networkNext: ["The page tries again by itself.", "页面会自动重试。"],
@@ -17,6 +18,7 @@ const t = catalog({
 });
 
 function title(error: ApiError): string {
+  if (error.code === 401) return t("unauthorized");
   if (error.code === 403) return t("forbidden");
   if (error.code === 404) return t("notFound");
   if (error.code === 409) return t("conflict");

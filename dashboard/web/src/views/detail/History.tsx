@@ -2,7 +2,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { catalog } from "../../app/i18n";
 import { asApiError, cluster as clusterClient, type ApiError } from "../../app/http";
-import { at, list, text } from "../../app/kubernetes";
 import { hasFeature } from "../../app/session";
 import { formatTime } from "../../app/time";
 import { Age, ErrorBox, Status } from "../../components";
@@ -39,7 +38,7 @@ export default function History({ cluster, resource, object }: DetailTabProps) {
           ))}
         </ol>
       </section>
-      {hasFeature("audit") && <Audit cluster={cluster} resource={resource.name} group={resource.group} namespace={object.metadata.namespace ?? ""} name={object.metadata.name} version={object.metadata.resourceVersion ?? ""} />}
+      {hasFeature("audit") && <Audit cluster={cluster} resource={resource.name} namespace={object.metadata.namespace ?? ""} name={object.metadata.name} version={object.metadata.resourceVersion ?? ""} />}
       <section class="card wide">
         <h2>{t("managers")}</h2>
         {managers.length === 0 && <p class="muted">{t("none")}</p>}
@@ -61,33 +60,41 @@ export default function History({ cluster, resource, object }: DetailTabProps) {
 
 interface AuditProps {
   readonly cluster: string;
-  readonly group: string;
   readonly resource: string;
   readonly namespace: string;
   readonly name: string;
   readonly version: string;
 }
 
-function Audit({ cluster, group, resource, namespace, name, version }: AuditProps) {
-  const [entries, setEntries] = useState<readonly unknown[] | null>(null);
+interface AuditEntry {
+  readonly number: number;
+  /** Seconds since the epoch. */
+  readonly time: number;
+  readonly actor: string;
+  readonly action: string;
+  readonly subresource: string;
+  readonly outcome: string;
+}
+
+function Audit({ cluster, resource, namespace, name, version }: AuditProps) {
+  const [entries, setEntries] = useState<readonly AuditEntry[] | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
   useEffect(() => {
-    const query = new URLSearchParams({ group, resource, namespace, name });
-    clusterClient(cluster).computed<unknown>(`audit?${query.toString()}`).then((result) => setEntries(list(at(result, "items") ?? at(result, "events") ?? at(result, "entries") ?? result)), (reason: unknown) => setError(asApiError(reason)));
-  }, [cluster, group, resource, namespace, name, version]);
-  const own = (entries ?? []).filter((entry) => text(at(entry, "objectRef", "name") ?? at(entry, "name")) === name);
+    const query = new URLSearchParams({ resource, namespace, name });
+    clusterClient(cluster).computed<{ entries: readonly AuditEntry[] }>(`audit?${query.toString()}`).then((result) => setEntries(result.entries), (reason: unknown) => setError(asApiError(reason)));
+  }, [cluster, resource, namespace, name, version]);
   return (
     <section class="card wide">
       <h2>{t("audit")}</h2>
       {error && <ErrorBox error={error} />}
-      {entries && own.length === 0 && <p class="muted">{t("noAudit")}</p>}
+      {entries?.length === 0 && <p class="muted">{t("noAudit")}</p>}
       <ul class="events">
-        {own.map((entry, index) => (
-          <li key={index}>
-            <span class="event-age muted"><Age timestamp={text(at(entry, "stageTimestamp") ?? at(entry, "time"))} /></span>
-            <Status text={text(at(entry, "verb"))} level="neutral" />
-            <span class="event-text">{text(at(entry, "user", "username") ?? at(entry, "user"))}</span>
-            <span class="muted event-source">{text(at(entry, "responseStatus", "code") ?? at(entry, "code"))}</span>
+        {(entries ?? []).slice(0, 50).map((entry) => (
+          <li key={entry.number}>
+            <span class="event-age muted"><Age timestamp={new Date(entry.time * 1000).toISOString()} /></span>
+            <Status text={[entry.action, entry.subresource].filter(Boolean).join(" ")} level="neutral" />
+            <span class="event-text">{entry.actor}</span>
+            <span class="muted event-source">{entry.outcome}</span>
           </li>
         ))}
       </ul>

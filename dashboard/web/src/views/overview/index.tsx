@@ -1,50 +1,60 @@
-/** The whole cluster at a glance, live: problems first with the next step, then nodes, workloads, events, components. */
+/** The whole cluster at a glance, live: problems first with the next step, then workloads, nodes, events, components. */
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { catalog } from "../../app/i18n";
 import { asApiError, cluster as clusterClient, type ApiError } from "../../app/http";
-import { discovery, listHref, objectHref } from "../../app/resources";
+import type { ObjectList } from "../../app/kubernetes";
+import { discovery, listHref, listPath, objectHref } from "../../app/resources";
 import { session } from "../../app/session";
 import { stream } from "../../app/stream";
-import { Age, ErrorBox, Icon, KubectlHint, Loading, Meter, Status } from "../../components";
+import { Age, ErrorBox, Icon, KubectlHint, Loading, Meter, Status, type Level } from "../../components";
 import type { ViewProps } from "..";
-import type { NodeSummary, ObjectReference, Overview, OverviewEvent, Part, Problem, WorkloadHealth } from "./model";
+import type { Amounts, ComponentHealth, Facts, NodesPart, NodeSummary, ObjectReference, Overview, OverviewEvent, Problem } from "./model";
 import { formatAmount, formatBytes } from "./quantities";
 
 const t = catalog({
   title: ["Overview", "概览"],
   problems: ["Problems", "问题"],
   well: ["No problems. Everything that should run is running.", "没有问题，一切运行正常。"],
-  nextStep: ["Next step", "下一步"],
   moreProblems: ["{n} more", "另有 {n} 个"],
   nodes: ["Nodes", "节点"],
   workloads: ["Workloads", "工作负载"],
-  events: ["Recent events", "最近事件"],
-  noEvents: ["No events in the last hour.", "最近一小时没有事件。"],
+  events: ["Recent warnings", "最近的警告事件"],
+  noEvents: ["No warnings in the last hour.", "最近一小时没有警告事件。"],
   components: ["Components", "组件"],
-  healthy: ["healthy", "正常"],
+  allHealthy: ["All {n} checks pass", "全部 {n} 项检查通过"],
+  unhealthy: ["{n} of {all} checks fail", "{all} 项检查中有 {n} 项失败"],
+  noComponents: ["Health checks are not visible to you.", "您无权查看健康检查。"],
   store: ["Store", "存储后端"],
   runtime: ["Runtime", "运行时"],
   network: ["Network", "网络"],
-  forbidden: ["You may not see this part. It needs the right to list these objects in all namespaces.", "您无权查看此部分，需要在所有 namespace 中列出这些对象的权限。"],
+  containerRuntimes: ["Container runtime", "容器运行时"],
+  kubelets: ["kubelet", "kubelet"],
+  nodesCount: ["{n} {n|node|nodes}", "{n} 个节点"],
+  forbidden: ["Not allowed: this part needs the right to list these objects in all namespaces.", "无权限：此部分需要在所有 namespace 中列出这些对象的权限。"],
   healthyCount: ["{n} healthy", "{n} 正常"],
-  progressingCount: ["{n} in progress", "{n} 进行中"],
-  failedCount: ["{n} failed", "{n} 异常"],
-  none: ["none", "无"],
+  degradedCount: ["{n} degraded", "{n} 降级"],
+  failedCount: ["{n} failed", "{n} 失败"],
+  runningCount: ["{n} running", "{n} 运行中"],
+  pendingCount: ["{n} pending", "{n} 等待中"],
+  doneCount: ["{n} completed", "{n} 已完成"],
   noNodes: ["The cluster has no nodes: pods stay Pending.", "集群没有节点：Pod 将一直 Pending。"],
+  addNode: ["Start the cluster with nodes, or join one:", "启动时指定节点，或加入一个节点："],
   noWorkloads: ["Nothing runs yet.", "还没有运行任何工作负载。"],
   cpu: ["CPU", "CPU"],
   memory: ["Memory", "内存"],
   pods: ["Pods", "Pod"],
   requested: ["requested", "已请求"],
   used: ["used", "已使用"],
+  whole: ["Whole cluster", "整个集群"],
   moreNodes: ["All {n} nodes", "全部 {n} 个节点"],
   times: ["{n} times", "{n} 次"],
   version: ["Kubernetes {version}", "Kubernetes {version}"],
 });
 
-const SHOWN_PROBLEMS = 8;
-const SHOWN_NODES = 12;
+const SHOWN_PROBLEMS = 6;
+const SHOWN_NODES = 8;
+const SHOWN_EVENTS = 10;
 
 export default function OverviewView({ cluster }: ViewProps) {
   const { overview, error } = useOverview(cluster);
@@ -54,7 +64,7 @@ export default function OverviewView({ cluster }: ViewProps) {
       <header class="page-header"><h1>{t("title")}</h1>{version && <span class="muted">{t("version", { version })}</span>}</header>
       {error && <ErrorBox error={error} />}
       {!overview && !error && <Loading rows={10} />}
-      {overview && <Parts cluster={cluster} overview={overview} />}
+      {overview && <Cards cluster={cluster} overview={overview} />}
     </div>
   );
 }
@@ -63,56 +73,65 @@ function useOverview(cluster: string): { overview: Overview | null; error: ApiEr
   const [state, setState] = useState<{ overview: Overview | null; error: ApiError | null }>({ overview: null, error: null });
   useEffect(() => stream(cluster).subscribe({ kind: "overview" }, {
     onMessage: (message) => { if (message.overview) setState({ overview: message.overview as Overview, error: null }); },
-    onError: () => {
-      // A server without the subscription still answers the request.
-      clusterClient(cluster).computed<Overview>("overview").then((overview) => setState({ overview, error: null }), (error: unknown) => setState({ overview: null, error: asApiError(error) }));
-    },
+    onError: (error) => setState((before) => ({ overview: before.overview, error })),
   }), [cluster]);
   return state;
 }
 
-function Parts({ cluster, overview }: { cluster: string; overview: Overview }) {
+function Cards({ cluster, overview }: { cluster: string; overview: Overview }) {
   return (
     <>
-      <Card title={t("problems")} part={overview.problems} count={overview.problems.total ?? overview.problems.items?.length ?? 0}>
-        {(items) => (items.length === 0 ? <p class="all-well"><Icon name="check" />{t("well")}</p> : <Problems cluster={cluster} problems={items} />)}
+      <Card title={t("problems")} count={overview.problemCount}>
+        {overview.problems.length === 0
+          ? <p class="all-well"><Icon name="check" />{t("well")}</p>
+          : <Problems cluster={cluster} problems={overview.problems} total={overview.problemCount} />}
       </Card>
+      <Card title={t("workloads")}><Workloads cluster={cluster} overview={overview} /></Card>
+      <Card title={t("nodes")} count={overview.nodes.count} isForbidden={overview.nodes.forbidden}><Nodes cluster={cluster} nodes={overview.nodes} /></Card>
       <div class="overview-grid">
-        <Card title={t("workloads")} part={overview.workloads}>{(items) => <Workloads cluster={cluster} workloads={items} />}</Card>
-        <Card title={t("nodes")} part={overview.nodes} count={overview.nodes.total ?? overview.nodes.items?.length ?? 0}>{(items) => <Nodes cluster={cluster} nodes={items} total={overview.nodes.total ?? items.length} />}</Card>
-        <Card title={t("events")} part={overview.events} isWide>{(items) => (items.length === 0 ? <p class="muted">{t("noEvents")}</p> : <Events cluster={cluster} events={items} />)}</Card>
-        <Card title={t("components")} part={overview.components}>
-          {(items) => <ul class="health-list">{items.map((item) => <li key={item.name}><Status text={item.name} level={item.healthy ? "good" : "bad"} /><span class="muted">{item.message || (item.healthy ? t("healthy") : "")}</span></li>)}</ul>}
+        <Card title={t("events")} isForbidden={overview.eventsForbidden} isWide>
+          {overview.events.length === 0 ? <p class="muted">{t("noEvents")}</p> : <Events cluster={cluster} events={overview.events} />}
         </Card>
-        {(["store", "runtime", "network"] as const).map((name) => overview[name] && (
-          <Card key={name} title={t(name)} part={{ items: Object.entries(overview[name] ?? {}) }}>
-            {(items) => <dl class="facts">{items.map(([key, value]) => <div key={key}><dt>{key}</dt><dd>{typeof value === "number" && /bytes/i.test(key) ? formatBytes(value) : String(value)}</dd></div>)}</dl>}
-          </Card>
-        ))}
+        <Card title={t("components")}><Components components={overview.components} /></Card>
+        <Card title={t("network")}><NetworkCounts cluster={cluster} />{overview.network && <FactList facts={overview.network} />}</Card>
+        {overview.runtime && <Card title={t("runtime")}><FactList facts={overview.runtime} /></Card>}
+        {overview.store && <Card title={t("store")}><FactList facts={overview.store} /></Card>}
       </div>
     </>
   );
 }
 
-function Card<T>({ title, part, count, isWide, children }: { title: string; part: Part<T>; count?: number; isWide?: boolean; children: (items: readonly T[]) => ComponentChildren }) {
+interface CardProps {
+  readonly title: string;
+  readonly count?: number;
+  readonly isForbidden?: boolean | undefined;
+  readonly isWide?: boolean;
+  readonly children: ComponentChildren;
+}
+
+function Card({ title, count, isForbidden, isWide, children }: CardProps) {
   return (
     <section class={`card ${isWide ? "wide" : ""}`}>
-      <h2>{title}{count ? <span class="count">{count}</span> : null}</h2>
-      {part.forbidden ? <p class="muted row"><Icon name="lock" />{t("forbidden")}</p> : children(part.items ?? [])}
+      <h2>{title}{count ? <span class="count">{count.toLocaleString()}</span> : null}</h2>
+      {isForbidden ? <Forbidden /> : children}
     </section>
   );
 }
 
-/** A link to an object where its kind is known, its name otherwise. */
-function ObjectLink({ cluster, object, tab }: { cluster: string; object: ObjectReference; tab?: string }) {
-  const kinds = discovery(cluster).value.catalog;
-  const apiVersion = object.apiVersion ?? (object.group ? `${object.group}/${object.version ?? ""}` : (object.version ?? "v1"));
-  const resource = kinds?.byKind(apiVersion, object.kind);
-  const name = object.namespace ? `${object.namespace}/${object.name}` : object.name;
-  return <span><span class="muted">{object.kind}</span> {resource ? <a href={objectHref(cluster, resource, object.namespace, object.name, tab ?? "")}>{name}</a> : name}</span>;
+function Forbidden() {
+  return <p class="muted row"><Icon name="lock" />{t("forbidden")}</p>;
 }
 
-function Problems({ cluster, problems }: { cluster: string; problems: readonly Problem[] }) {
+/** A link to an object where its kind is known, its name otherwise. */
+function ObjectLink({ cluster, object }: { cluster: string; object: ObjectReference }) {
+  const kinds = discovery(cluster).value.catalog;
+  const apiVersion = object.apiVersion || (object.group ? `${object.group}/${object.version ?? ""}` : (object.version ?? "v1"));
+  const resource = kinds?.byKind(apiVersion, object.kind);
+  const name = object.namespace ? `${object.namespace}/${object.name}` : object.name;
+  return <span><span class="muted">{object.kind}</span> {resource ? <a href={objectHref(cluster, resource, resource.namespaced ? object.namespace : undefined, object.name)}>{name}</a> : name}</span>;
+}
+
+function Problems({ cluster, problems, total }: { cluster: string; problems: readonly Problem[]; total: number }) {
   const [areAllShown, setAllShown] = useState(false);
   const shown = areAllShown ? problems : problems.slice(0, SHOWN_PROBLEMS);
   return (
@@ -121,99 +140,209 @@ function Problems({ cluster, problems }: { cluster: string; problems: readonly P
         {shown.map((problem) => (
           <li key={`${problem.object.kind}/${problem.object.namespace ?? ""}/${problem.object.name}/${problem.reason}`} class="problem">
             <div class="problem-text">
-              <div class="problem-head"><Status text={problem.reason} level={problem.severity === "warning" ? "warning" : "bad"} /><ObjectLink cluster={cluster} object={problem.object} />{problem.since && <span class="muted"><Age timestamp={problem.since} /></span>}</div>
+              <div class="problem-head"><Status text={problem.reason} level={problem.severity === "warning" ? "warning" : "bad"} /><ObjectLink cluster={cluster} object={problem.object} /></div>
               <p>{problem.message}</p>
-              {problem.next?.text && <p class="muted">{t("nextStep")}: {problem.next.text}</p>}
             </div>
-            {problem.next?.command && <KubectlHint command={problem.next.command} />}
+            {problem.kubectl && <KubectlHint command={problem.kubectl} />}
           </li>
         ))}
       </ul>
-      {shown.length < problems.length && <button type="button" class="chip" onClick={() => setAllShown(true)}>{t("moreProblems", { n: problems.length - shown.length })}</button>}
+      {shown.length < problems.length && <div><button type="button" class="chip" onClick={() => setAllShown(true)}>{t("moreProblems", { n: total - shown.length })}</button></div>}
+      {areAllShown && total > problems.length && <p class="muted">{t("moreProblems", { n: total - problems.length })}</p>}
     </>
   );
 }
 
-function Workloads({ cluster, workloads }: { cluster: string; workloads: readonly WorkloadHealth[] }) {
-  const present = workloads.filter((workload) => workload.healthy + workload.progressing + workload.failed > 0);
-  if (present.length === 0) return <p class="muted">{t("noWorkloads")}</p>;
+interface Share {
+  readonly level: Level;
+  readonly count: number;
+  readonly text: string;
+}
+
+function Workloads({ cluster, overview }: { cluster: string; overview: Overview }) {
+  const kinds = discovery(cluster).value.catalog;
+  const { phases } = overview.pods;
+  const running = phases["Running"] ?? 0;
+  const pending = phases["Pending"] ?? 0;
+  const failed = (phases["Failed"] ?? 0) + (phases["Unknown"] ?? 0);
+  const done = phases["Succeeded"] ?? 0;
+  const tiles = [
+    {
+      name: "pods", kind: "Pod", count: overview.pods.count, isForbidden: overview.pods.forbidden === true,
+      shares: [
+        { level: "good", count: running, text: t("runningCount", { n: running }) }, { level: "progress", count: pending, text: t("pendingCount", { n: pending }) },
+        { level: "bad", count: failed, text: t("failedCount", { n: failed }) }, { level: "neutral", count: done, text: t("doneCount", { n: done }) },
+      ] satisfies Share[],
+    },
+    ...Object.entries(overview.workloads).map(([name, health]) => ({
+      name, kind: kinds?.all.find((resource) => resource.name === name)?.kind ?? name, count: health.count, isForbidden: health.forbidden === true,
+      shares: [
+        { level: "good", count: health.healthy, text: t("healthyCount", { n: health.healthy }) }, { level: "warning", count: health.degraded, text: t("degradedCount", { n: health.degraded }) },
+        { level: "bad", count: health.failed, text: t("failedCount", { n: health.failed }) },
+      ] satisfies Share[],
+    })),
+  ].filter((tile) => tile.count > 0 || tile.isForbidden);
+  if (tiles.length === 0) return <p class="muted">{t("noWorkloads")}</p>;
   return (
-    <div class="tiles">
-      {present.map((workload) => {
-        const { healthy, progressing, failed } = workload;
-        const total = healthy + progressing + failed;
-        const words = [t("healthyCount", { n: healthy }), progressing > 0 && t("progressingCount", { n: progressing }), failed > 0 && t("failedCount", { n: failed })].filter(Boolean).join(", ");
-        return (
-          <a key={workload.kind} class="tile" href={listHref(cluster, { group: workload.group, version: workload.version, name: workload.resource })}>
-            <span class="tile-head">{workload.kind}</span>
-            <span class="tile-number">{total.toLocaleString()}</span>
-            <HealthBar shares={[["good", healthy / total], ["progress", progressing / total], ["bad", failed / total]]} />
-            <span class="muted">{words}</span>
-          </a>
-        );
+    <ul class="tiles">
+      {tiles.map((tile) => {
+        const resource = kinds?.all.find((candidate) => candidate.name === tile.name);
+        const content = tile.isForbidden
+          ? <><span class="tile-head">{tile.kind}</span><span class="muted" title={t("forbidden")}><Icon name="lock" /></span></>
+          : (
+            <>
+              <span class="tile-head">{tile.kind}</span>
+              <span class="tile-number">{tile.count.toLocaleString()}</span>
+              <HealthBar shares={tile.shares} />
+              <span class="muted">{tile.shares.filter((share) => share.count > 0).map((share) => share.text).join(", ")}</span>
+            </>
+          );
+        return <li key={tile.name}>{resource ? <a class="tile" href={listHref(cluster, resource)}>{content}</a> : <div class="tile">{content}</div>}</li>;
       })}
-    </div>
+    </ul>
   );
 }
 
-function HealthBar({ shares }: { shares: readonly (readonly [level: string, share: number])[] }) {
+function HealthBar({ shares }: { shares: readonly Share[] }) {
+  const total = shares.reduce((sum, share) => sum + share.count, 0) || 1;
   let start = 0;
   return (
     <svg class="health-bar" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true" focusable="false">
-      {shares.map(([level, share]) => {
+      <rect class="neutral" width="100" height="6" />
+      {shares.map(({ level, count }) => {
         const x = start;
-        start += share * 100;
-        return <rect key={level} class={level} x={x} width={share * 100} height="6" />;
+        start += (count / total) * 100;
+        return <rect key={level} class={level} x={x} width={(count / total) * 100} height="6" />;
       })}
     </svg>
   );
 }
 
-function Nodes({ cluster, nodes, total }: { cluster: string; nodes: readonly NodeSummary[]; total: number }) {
+function Nodes({ cluster, nodes }: { cluster: string; nodes: NodesPart }) {
   const resource = discovery(cluster).value.catalog?.find("nodes");
-  if (nodes.length === 0) return <p class="muted">{t("noNodes")}</p>;
+  if (nodes.count === 0) return <><p class="muted">{t("noNodes")} {t("addNode")}</p><KubectlHint command="sampan up --nodes 3 --runtime hollow" /></>;
   return (
     <>
       <ul class="node-grid">
-        {nodes.slice(0, SHOWN_NODES).map((node) => (
+        {nodes.count > 1 && (
+          <li class="node whole">
+            <div class="node-head">{t("whole")}<Status text={`${nodes.ready}/${nodes.count} Ready`} level={nodes.ready === nodes.count ? "good" : "bad"} /></div>
+            <Meters allocatable={nodes.allocatable} requests={nodes.requests} usage={nodes.usage} />
+          </li>
+        )}
+        {nodes.items.slice(0, SHOWN_NODES).map((node) => (
           <li key={node.name} class="node">
-            <div class="node-head">{resource ? <a href={objectHref(cluster, resource, undefined, node.name)}>{node.name}</a> : node.name}<Status text={node.status} /></div>
-            <NodeMeter node={node} name="cpu" label={t("cpu")} />
-            <NodeMeter node={node} name="memory" label={t("memory")} />
-            <NodeMeter node={node} name="pods" label={t("pods")} />
+            <div class="node-head">{resource ? <a href={objectHref(cluster, resource, undefined, node.name)}>{node.name}</a> : node.name}<Status text={nodeStatus(node)} level={nodeLevel(node)} /></div>
+            <Meters allocatable={node.allocatable} requests={node.requests} usage={node.usage} />
           </li>
         ))}
       </ul>
-      {total > SHOWN_NODES && resource && <a href={listHref(cluster, resource)}>{t("moreNodes", { n: total })}</a>}
+      {nodes.count > SHOWN_NODES && resource && <a href={listHref(cluster, resource)}>{t("moreNodes", { n: nodes.count })}</a>}
     </>
   );
 }
 
+function nodeStatus(node: NodeSummary): string {
+  return [node.ready ? "Ready" : "NotReady", ...(node.unschedulable ? ["SchedulingDisabled"] : []), ...node.pressures].join(", ");
+}
+
+function nodeLevel(node: NodeSummary): Level {
+  return !node.ready ? "bad" : node.unschedulable || node.pressures.length > 0 ? "warning" : "good";
+}
+
 /** Use where it is known, with requests as a mark; otherwise requests. */
-function NodeMeter({ node, name, label }: { node: NodeSummary; name: "cpu" | "memory" | "pods"; label: string }) {
-  const capacity = node.capacity[name];
-  const used = node.usage?.[name];
-  const requested = node.requests?.[name];
-  if (!capacity) return null;
-  const value = used ?? requested;
-  const word = used === undefined ? t("requested") : t("used");
+function Meters({ allocatable, requests, usage }: { allocatable: Amounts; requests: Amounts; usage: Amounts | null }) {
   return (
-    <Meter label={label} value={value === undefined ? undefined : value / capacity} mark={used !== undefined && requested !== undefined ? requested / capacity : undefined}
-      text={`${formatAmount(name, value ?? 0)} / ${formatAmount(name, capacity)}${name === "pods" ? "" : ` ${word}`}`} />
+    <>
+      {(["cpu", "memory", "pods"] as const).map((name) => {
+        const capacity = allocatable[name] ?? 0;
+        const used = usage?.[name];
+        const requested = requests[name] ?? 0;
+        const value = used ?? requested;
+        const word = name === "pods" ? "" : ` ${used === undefined ? t("requested") : t("used")}`;
+        return capacity > 0 && (
+          <Meter key={name} label={t(name)} value={value / capacity} mark={used === undefined ? undefined : requested / capacity}
+            text={`${formatAmount(name, value)} / ${formatAmount(name, capacity)}${word}`} />
+        );
+      })}
+    </>
   );
 }
 
 function Events({ cluster, events }: { cluster: string; events: readonly OverviewEvent[] }) {
   return (
     <ul class="events">
-      {events.map((event, index) => (
-        <li key={index}>
+      {events.slice(0, SHOWN_EVENTS).map((event) => (
+        <li key={event.key}>
           <span class="event-age muted"><Age timestamp={event.time} /></span>
-          <Status text={event.reason} level={event.type === "Warning" ? "warning" : "neutral"} />
-          <span class="event-text">{event.message}{(event.count ?? 1) > 1 && <span class="muted"> · {t("times", { n: event.count ?? 1 })}</span>}</span>
+          <Status text={event.reason} level="warning" />
+          <span class="event-text">{event.message}{event.count > 1 && <span class="muted"> · {t("times", { n: event.count })}</span>}</span>
           <span class="event-source"><ObjectLink cluster={cluster} object={event.object} /></span>
         </li>
       ))}
     </ul>
+  );
+}
+
+/** Failed checks first; those that pass are folded. */
+function Components({ components }: { components: readonly ComponentHealth[] }) {
+  if (components.length === 0) return <p class="muted row"><Icon name="lock" />{t("noComponents")}</p>;
+  const failed = components.filter((component) => !component.healthy);
+  const item = (component: ComponentHealth) => <li key={component.name}><Status text={component.name} level={component.healthy ? "good" : "bad"} />{!component.healthy && <span class="muted">{component.message}</span>}</li>;
+  return (
+    <>
+      <ul class="health-list">{failed.map(item)}</ul>
+      <details>
+        <summary><Status text={failed.length === 0 ? t("allHealthy", { n: components.length }) : t("unhealthy", { n: failed.length, all: components.length })} level={failed.length === 0 ? "good" : "bad"} /></summary>
+        <ul class="health-list check-list">{components.filter((component) => component.healthy).map(item)}</ul>
+      </details>
+    </>
+  );
+}
+
+function FactList({ facts }: { facts: Facts }) {
+  const title = (key: string): string => (key === "containerRuntimes" || key === "kubelets" ? t(key) : key);
+  return (
+    <dl class="facts">
+      {Object.entries(facts).map(([key, value]) => (
+        <div key={key}>
+          <dt>{title(key)}</dt>
+          <dd>{typeof value === "object" ? Object.entries(value).map(([name, count]) => <div key={name}>{name} <span class="muted">{t("nodesCount", { n: count })}</span></div>) : typeof value === "number" && /bytes/i.test(key) ? formatBytes(value) : String(value)}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+const NETWORK_KINDS: readonly (readonly [name: string, group: string])[] = [["services", ""], ["endpointslices", "discovery.k8s.io"], ["ingresses", "networking.k8s.io"], ["networkpolicies", "networking.k8s.io"]];
+const COUNT_INTERVAL_MS = 30_000;
+
+/** How many objects the network has, as far as the person may list them: a list of one says how many remain. */
+function NetworkCounts({ cluster }: { cluster: string }) {
+  const kinds = discovery(cluster).value.catalog;
+  const [counts, setCounts] = useState<Readonly<Record<string, number | null>>>({});
+  useEffect(() => {
+    const load = (): void => {
+      for (const [name, group] of NETWORK_KINDS) {
+        const resource = kinds?.find(name, group);
+        if (!resource) continue;
+        clusterClient(cluster).k8s<ObjectList>(`${listPath(resource)}?limit=1`).then(
+          (list) => setCounts((before) => ({ ...before, [name]: (list.items?.length ?? 0) + (list.metadata?.remainingItemCount ?? 0) })),
+          (error: unknown) => { if (asApiError(error).code === 403) setCounts((before) => ({ ...before, [name]: null })); },
+        );
+      }
+    };
+    load();
+    const timer = window.setInterval(() => { if (!document.hidden) load(); }, COUNT_INTERVAL_MS);
+    return () => window.clearInterval(timer);
+  }, [cluster, kinds]);
+  return (
+    <dl class="facts">
+      {NETWORK_KINDS.map(([name, group]) => {
+        const resource = kinds?.find(name, group);
+        const count = counts[name];
+        return resource && <div key={name}><dt><a href={listHref(cluster, resource)}>{resource.kind}</a></dt><dd>{count === null ? <span title={t("forbidden")}><Icon name="lock" /></span> : (count ?? "…")}</dd></div>;
+      })}
+    </dl>
   );
 }

@@ -1,7 +1,8 @@
-/** What the server computes for the overview. A part that the person may not see has `forbidden`. */
+/** What the server computes for the overview, from what the person may list. */
 export interface ObjectReference {
   readonly group?: string;
   readonly version?: string;
+  readonly resource?: string;
   readonly apiVersion?: string;
   readonly kind: string;
   readonly namespace?: string;
@@ -9,12 +10,12 @@ export interface ObjectReference {
 }
 
 export interface Problem {
+  readonly severity: "critical" | "warning";
   readonly object: ObjectReference;
   readonly reason: string;
   readonly message: string;
-  readonly severity?: "error" | "warning";
-  readonly since?: string;
-  readonly next?: { readonly text?: string; readonly command?: string; readonly tab?: string };
+  /** The next step. */
+  readonly kubectl: string;
 }
 
 /** Amounts in base units: cores, bytes, pods. */
@@ -26,51 +27,65 @@ export interface Amounts {
 
 export interface NodeSummary {
   readonly name: string;
-  readonly status: string;
-  readonly capacity: Amounts;
-  readonly requests?: Amounts;
-  readonly usage?: Amounts;
+  readonly ready: boolean;
+  readonly unschedulable: boolean;
+  readonly pressures: readonly string[];
+  readonly allocatable: Amounts;
+  readonly requests: Amounts;
+  readonly usage: Amounts | null;
 }
 
-export interface WorkloadHealth {
-  readonly group: string;
-  readonly version: string;
-  readonly resource: string;
-  readonly kind: string;
+export interface Forbiddable {
+  readonly forbidden?: boolean;
+}
+
+export interface NodesPart extends Forbiddable {
+  readonly count: number;
+  readonly ready: number;
+  readonly unschedulable: number;
+  readonly allocatable: Amounts;
+  readonly requests: Amounts;
+  readonly usage: Amounts | null;
+  /** The nodes that need attention first. */
+  readonly items: readonly NodeSummary[];
+  readonly more: number;
+}
+
+export interface WorkloadHealth extends Forbiddable {
+  readonly count: number;
   readonly healthy: number;
-  readonly progressing: number;
+  readonly degraded: number;
   readonly failed: number;
 }
 
 export interface OverviewEvent {
+  readonly key: string;
   readonly time: string;
-  readonly type: string;
   readonly reason: string;
   readonly message: string;
-  readonly count?: number;
+  readonly count: number;
   readonly object: ObjectReference;
 }
 
 export interface ComponentHealth {
   readonly name: string;
   readonly healthy: boolean;
-  readonly message?: string;
+  readonly message: string;
 }
 
-export interface Part<T> {
-  readonly forbidden?: boolean;
-  readonly items?: readonly T[];
-  /** How many there are, if not all are in `items`. */
-  readonly total?: number;
-}
+export type Facts = Readonly<Record<string, string | number | Readonly<Record<string, number>>>>;
 
 export interface Overview {
-  readonly problems: Part<Problem>;
-  readonly nodes: Part<NodeSummary>;
-  readonly workloads: Part<WorkloadHealth>;
-  readonly events: Part<OverviewEvent>;
-  readonly components: Part<ComponentHealth>;
-  readonly store?: Readonly<Record<string, string | number>>;
-  readonly runtime?: Readonly<Record<string, string | number>>;
-  readonly network?: Readonly<Record<string, string | number>>;
+  readonly problems: readonly Problem[];
+  readonly problemCount: number;
+  readonly nodes: NodesPart;
+  readonly pods: Forbiddable & { readonly count: number; readonly phases: Readonly<Record<string, number>>; readonly notReady: number };
+  /** By plural name: `deployments`. */
+  readonly workloads: Readonly<Record<string, WorkloadHealth>>;
+  readonly events: readonly OverviewEvent[];
+  readonly eventsForbidden: boolean;
+  readonly components: readonly ComponentHealth[];
+  readonly runtime?: Facts;
+  readonly store?: Facts;
+  readonly network?: Facts;
 }
