@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs, as root on Debian or Ubuntu, the engines that tests use: containerd, Docker, crun, runc, CNI plug-ins, a static
-# busybox for their images; and Chromium for the dashboard's page where Node can build that. Tests start them in folders of their own; no service is started here. Where
-# they cannot be had, those tests are skipped.
+# busybox for their images; and Chromium for the page of the dashboard, where Node can build that. Tests start them in
+# directories of their own; no service is started here. Where they cannot be had, those tests are skipped.
 set -uo pipefail
 
 declare -A packages=(

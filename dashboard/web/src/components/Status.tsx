@@ -2,7 +2,7 @@
 export type Level = "good" | "warning" | "bad" | "progress" | "neutral";
 
 const WORDS: Readonly<Record<Exclude<Level, "neutral">, RegExp>> = {
-  bad: /Error|CrashLoop|BackOff|Fail|Evicted|OOM|NotReady|Lost|Invalid|Unknown|Unhealthy|Denied|Exceeded|Dead|Unschedulable/i,
+  bad: /^Err|Error|CrashLoop|BackOff|Fail|Evicted|OOM|NotReady|Lost|Invalid|Unknown|Unhealthy|Denied|Exceeded|Dead|Unschedulable/i,
   warning: /Warning|SchedulingDisabled|Degraded|Suspended|Released|NoSpace|Pressure|Missing/i,
   progress: /Pending|Creating|Init:|Terminating|Waiting|Progress|Pulling|Starting|Binding|Initializing/i,
   good: /^(Running|Ready|Active|Bound|Available|Completed?|Succeeded|Healthy|True|Approved.*|Established|Normal|OK)$/i,

@@ -243,20 +243,20 @@ function Nodes({ cluster, nodes }: { cluster: string; nodes: NodesPart }) {
 }
 
 function nodeStatus(node: NodeSummary): string {
-  return [node.ready ? "Ready" : "NotReady", ...(node.unschedulable ? ["SchedulingDisabled"] : []), ...node.pressures].join(", ");
+  return [...(node.ready ? [] : ["NotReady"]), ...(node.unschedulable ? ["SchedulingDisabled"] : []), ...node.pressures].join(", ") || "Ready";
 }
 
 function nodeLevel(node: NodeSummary): Level {
   return !node.ready ? "bad" : node.unschedulable || node.pressures.length > 0 ? "warning" : "good";
 }
 
-/** Use where it is known, with requests as a mark; otherwise requests. */
+/** Use where something is used, with requests as a mark; otherwise requests. */
 function Meters({ allocatable, requests, usage }: { allocatable: Amounts; requests: Amounts; usage: Amounts | null }) {
   return (
     <>
       {(["cpu", "memory", "pods"] as const).map((name) => {
         const capacity = allocatable[name] ?? 0;
-        const used = usage?.[name];
+        const used = usage?.[name] || undefined;
         const requested = requests[name] ?? 0;
         const value = used ?? requested;
         const word = name === "pods" ? "" : ` ${used === undefined ? t("requested") : t("used")}`;
