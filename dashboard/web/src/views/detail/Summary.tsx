@@ -36,10 +36,10 @@ export default function Summary({ cluster, resource, object }: DetailTabProps) {
     <div class="summary">
       <Card title={t("facts")}><Facts cluster={cluster} object={object} /></Card>
       {conditions.length > 0 && <Card title={t("conditions")}><Conditions conditions={conditions} /></Card>}
-      {resource.name === "pods" && <Card title={t("containers")} isWide><Containers object={object} /></Card>}
-      {(resource.name === "configmaps" || resource.name === "secrets") && <Card title={t("data")} isWide><Data object={object} isSecret={resource.name === "secrets"} /></Card>}
       <Card title={t("labels")}><Pairs pairs={object.metadata.labels} href={(key, value) => listHref(cluster, resource, { namespace: object.metadata.namespace, label: `${key}=${value}` })} /></Card>
       <Card title={t("annotations")}><Pairs pairs={object.metadata.annotations} /></Card>
+      {resource.name === "pods" && <Card title={t("containers")} isWide><Containers object={object} /></Card>}
+      {(resource.name === "configmaps" || resource.name === "secrets") && <Card title={t("data")} isWide><Data object={object} isSecret={resource.name === "secrets"} /></Card>}
       {resource.name !== "events" && (events.objects?.length ?? 0) > 0 && <Card title={t("events")} isWide><EventList events={(events.objects ?? [])} limit={5} /></Card>}
     </div>
   );
