@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import ssl
 import subprocess
@@ -70,6 +71,11 @@ class Sampan:
 
     def folder(self, name: str = "sampan") -> Path:
         return self.home / "clusters" / name
+
+
+def unwrapped(output: str) -> list[str]:
+    """The lines of `sampan up`, each with its continuation lines."""
+    return re.sub(r"\n {9}", " ", output).splitlines()
 
 
 def get(url: str, *, token: str = "") -> tuple[int, str]:

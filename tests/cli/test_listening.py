@@ -14,7 +14,7 @@ import pytest
 from sampan.cli.listen_addresses import is_own
 from sampan.kubelet.agent.machine import own_addresses
 from sampan.machinery.network_namespace import NetworkNamespace, is_network
-from tests.cli.command import TIMEOUT_S, Sampan, get
+from tests.cli.command import TIMEOUT_S, Sampan, get, unwrapped
 from tests.ports import free_port
 
 _LISTEN = "0A"
@@ -57,7 +57,7 @@ def shown(addresses: set[tuple[str, int]]) -> set[str]:
 
 def up(sampan: Sampan, *words: str) -> int:
     port = free_port()
-    told = sampan("up", "--detach", "--secure-port", str(port), *words).splitlines()
+    told = unwrapped(sampan("up", "--detach", "--secure-port", str(port), *words))
     addresses = set(told[1].removeprefix("  listen ").split(", "))
     deadline = time.monotonic() + TIMEOUT_S
     while (found := shown(listening_anywhere(sampan))) < addresses and time.monotonic() < deadline:

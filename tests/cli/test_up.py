@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cli.command import Sampan, get, wait_until_ready
+from tests.cli.command import Sampan, get, unwrapped, wait_until_ready
 from tests.ports import free_port
 
 READY = re.compile(r"sampan is ready at (https://127\.0\.0\.1:\d+) \(\d+\.\d\d s, pid (\d+)\)")
@@ -28,7 +28,7 @@ def up(sampan: Sampan, *words: str) -> str:
 
 def test_a_whole_life(sampan: Sampan) -> None:
     assert sampan("status") == "no clusters; `sampan up` starts one\n"
-    told = sampan("up", "-d", "--secure-port", str(free_port())).splitlines()
+    told = unwrapped(sampan("up", "-d", "--secure-port", str(free_port())))
     ready = READY.fullmatch(told[0])
     assert ready
     url, pid = ready.groups()

@@ -18,6 +18,7 @@ from sampan.cluster.assembly import DNS, Assembly, StoreConfig
 from sampan.network.dns.upstreams import choose_upstreams
 
 _WIDTH = 80
+_RECALLED = "        (as before; --forget-flags uses the defaults)"
 
 
 def running_note(where: ClusterDir, name: str, cluster: Assembly, nodes: str, outer: OuterProcess | None) -> Running:
@@ -93,9 +94,12 @@ def print_ready(note: Running, took_s: float) -> None:
         ("listen", ", ".join(note.listening)),
         ("nodes", note.nodes),
         ("dns", note.dns),
-        ("flags", f"{note.recalled_flags}  (as before; --forget-flags uses the defaults)" * bool(note.recalled_flags)),
+        (
+            "flags",
+            f"{note.recalled_flags}        (as before; --forget-flags uses the defaults)" * bool(note.recalled_flags),
+        ),
         ("use", f"export KUBECONFIG={note.kubeconfig}"),
-        ("try", "kubectl get namespaces  (or: sampan kubectl get namespaces)"),
+        ("try", "kubectl get namespaces        (or: sampan kubectl get namespaces)"),
     ]
     for title, text in rows:
         for line in _wrapped(title, text) if text else ():

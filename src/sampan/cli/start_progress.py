@@ -14,6 +14,8 @@ import click
 _TICK_S = 0.1
 _CLEAR = "\r\033[K"
 _WIDTH = 14
+_HELD_STEPS = 2
+"""The steps that fail if a flag names a port or address that cannot be used: those of the store and the API server."""
 _LINE = re.compile(r"  (?P<name>.{14}) +(?P<took>\d+\.\d\d) s")
 
 
@@ -49,6 +51,8 @@ class PrintedProgress:
         self._step, self._began = "", 0.0
         self._is_terminal = sys.stderr.isatty()
         self._tick: asyncio.TimerHandle | None = None
+        self._held: list[str] | None = None if self._is_terminal else []
+        """The lines of the first steps, which are printed only if these succeed: an error is one line."""
 
     def begin(self, step: str) -> None:
         self._finish()
@@ -58,14 +62,27 @@ class PrintedProgress:
     def end(self) -> None:
         self._finish()
         self._step = ""
+        self._release()
 
     def _finish(self) -> None:
         if self._tick is not None:
             self._tick.cancel()
             self._tick = None
         if self._step:
-            line = step_line(self._step, time.monotonic() - self._began)
+            self._print(step_line(self._step, time.monotonic() - self._began))
+
+    def _print(self, line: str) -> None:
+        if self._held is None:
             click.echo(f"{_CLEAR}{line}" if self._is_terminal else line, err=True)
+            return
+        self._held.append(line)
+        if len(self._held) == _HELD_STEPS:
+            self._release()
+
+    def _release(self) -> None:
+        lines, self._held = self._held or [], None
+        for line in lines:
+            self._print(line)
 
     def _show(self) -> None:
         """Show the current step, and again while the event loop runs."""
