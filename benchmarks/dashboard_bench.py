@@ -75,10 +75,10 @@ class _Measurement:
                 reader = asyncio.create_task(self._read(socket))
                 await asyncio.sleep(5)
                 idle = await self._core_share(lambda: asyncio.sleep(WATCHED_S))
+                page_mb = resident_mb(self._pid) - before_mb
                 self.messages = self.changes = self.received_bytes = 0
                 busy = await self._core_share(lambda: _change(api, pods))
                 reader.cancel()
-                page_mb = resident_mb(self._pid) - before_mb
         return [
             Row("first rows of the table of pods", first_rows_s * 1000, "ms", note=note),
             Row("all rows of the table of pods", all_rows_s * 1000, "ms", note=note),

@@ -204,8 +204,8 @@ class StreamConnection:
             entry = self._subscriptions.get(identifier)
             message = entry[0].take() if entry is not None else None
             if message is not None:
+                self._sent_at[identifier] = loop.time()  # changes during the sending wait for the next message
                 await self.send(message)
-                self._sent_at[identifier] = loop.time()
 
     async def _end_with_session(self) -> None:
         while True:
