@@ -1,12 +1,14 @@
-"""CPU time of a piece of work at two sizes, and whether it grows faster than n log n."""
+"""CPU time of a piece of work at several sizes, and whether it grows faster than n log n."""
 
 from __future__ import annotations
 
 import gc
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import _lru_cache_wrapper
 from typing import Any
 
 FACTOR = 4
@@ -14,9 +16,15 @@ FACTOR = 4
 MOST_GROWTH = 7.0
 """How many times the CPU time of the smaller input the larger one may take: linear work takes 4 times, n log n work
 below 5, quadratic work 16 times. The rest is for caches and for machines that are busy with something else."""
+MOST_GROWTH_OF_HALVES = 2.6
+"""How many times the CPU time of half of the items all of them may take if the whole range grows too fast. Work that is
+done in another way above a certain size (in a thread, in pieces) has one step in its cost, and so exceeds this in one
+half of the range; work above n log n exceeds it in both: n ** 1.5 takes 2.8 times."""
 FLOOR_S = 0.06
 """What the larger input may take in any case, however it grows."""
-REPEATS = 3
+REPEATS = 5
+VALUE_CACHE_ITEMS = 1024
+"""Caches that may hold at least this many items are caches of values that clients send."""
 
 Work = Callable[[int], Awaitable[Any]]
 """Sends a request of that size. Everything that is not to be measured has been prepared before."""
@@ -24,11 +32,12 @@ Work = Callable[[int], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """CPU times of one kind of request with `count` items and with a quarter of them."""
+    """CPU times of one kind of request with `count` items, half of them and a quarter of them."""
 
     name: str
     count: int
     small_s: float
+    middle_s: float
     large_s: float
 
     @property
@@ -36,12 +45,18 @@ class Growth:
         return self.large_s / max(self.small_s, 1e-6)
 
     @property
-    def is_too_fast(self) -> bool:
+    def is_suspect(self) -> bool:
         return self.large_s > FLOOR_S and self.ratio > MOST_GROWTH
+
+    @property
+    def is_too_fast(self) -> bool:
+        lower, upper = self.middle_s / max(self.small_s, 1e-6), self.large_s / max(self.middle_s, 1e-6)
+        return self.is_suspect and min(lower, upper) > MOST_GROWTH_OF_HALVES
 
     def __str__(self) -> str:
         sizes = (
-            f"{self.count // FACTOR} items {self.small_s * 1e3:.1f} ms, {self.count} items {self.large_s * 1e3:.1f} ms"
+            f"{self.count // FACTOR} items {self.small_s * 1e3:.1f} ms, {self.count // 2} items "
+            f"{self.middle_s * 1e3:.1f} ms, {self.count} items {self.large_s * 1e3:.1f} ms"
         )
         return f"{self.name}: {sizes}, {self.ratio:.1f} times as much"
 
@@ -56,6 +71,26 @@ def without_collector() -> Iterator[None]:
         gc.enable()
 
 
+@contextmanager
+def without_value_caches() -> Iterator[None]:
+    """Bypass the bounded caches of parsed values (quantities, times): values that fit into a cache are cheaper than
+    those of a larger input that do not, which is a step and no growth. Caches without a limit are about types."""
+    replaced = [
+        (module, name, value)
+        for module_name, module in list(sys.modules.items())
+        if module_name.startswith("sampan.")
+        for name, value in list(vars(module).items())
+        if isinstance(value, _lru_cache_wrapper) and (value.cache_parameters()["maxsize"] or 0) >= VALUE_CACHE_ITEMS
+    ]
+    for module, name, value in replaced:
+        setattr(module, name, value.__wrapped__)
+    try:
+        yield
+    finally:
+        for module, name, value in replaced:
+            setattr(module, name, value)
+
+
 async def cpu_time(work: Work, count: int) -> float:
     start = time.process_time()
     await work(count)
@@ -64,23 +99,34 @@ async def cpu_time(work: Work, count: int) -> float:
 
 async def growth(name: str, work: Work, count: int, prepare: Work | None = None) -> Growth:
     """The growth from a quarter of `count` to `count`. Cheap requests are sent once; those that look too expensive are
-    measured again, and the best times count. What `prepare` does for a size before it is measured costs nothing."""
+    measured again, all sizes in turn, and the best times count. What `prepare` does for a size before it is measured
+    costs nothing."""
+    sizes = (count // FACTOR, count // 2, count)
+    best = dict.fromkeys(sizes, float("inf"))
 
-    async def best(size: int, repeats: int) -> float:
+    async def measure(size: int) -> float:
         if prepare is not None:
             await prepare(size)
-        return min([await cpu_time(work, size) for _ in range(repeats)])
+        best[size] = min(best[size], await cpu_time(work, size))
+        return best[size]
+
+    def result() -> Growth:
+        return Growth(name, count, *(best[size] for size in sizes))
 
     with without_collector():
-        large = await best(count, 1)
+        large = await measure(count)
         if large <= FLOOR_S:
-            return Growth(name, count, large, large)
-        small = await best(count // FACTOR, REPEATS)
-        if large > small * MOST_GROWTH:
-            large = min(large, await best(count, REPEATS))
-        if large > small * MOST_GROWTH:
-            small = min(small, await best(count // FACTOR, REPEATS))
-        return Growth(name, count, small, large)
+            return Growth(name, count, large, large, large)
+        if large <= await measure(sizes[0]) * MOST_GROWTH:
+            return Growth(name, count, best[sizes[0]], best[sizes[0]], large)
+    with without_collector(), without_value_caches():
+        best = dict.fromkeys(sizes, float("inf"))
+        for _ in range(REPEATS):
+            for size in sizes:
+                await measure(size)
+            if not result().is_suspect:
+                break
+        return result()
 
 
 def report(offenders: list[Growth]) -> str:
