@@ -102,6 +102,22 @@ def test_custom_resources_come_and_go() -> None:
     scheme.remove(things)  # gone already
 
 
+def test_a_change_of_one_group_is_none_of_the_others() -> None:
+    scheme = builtin_scheme()
+    pods, deployments = scheme.resource("", "v1", "pods"), scheme.resource("apps", "v1", "deployments")
+    assert pods is not None
+    assert deployments is not None
+    before = {group: scheme.group_generation(group) for group in scheme.groups()}
+    scheme.remove(deployments)
+    scheme.add(deployments)
+    changed = [group for group in scheme.groups() if scheme.group_generation(group) != before[group]]
+    assert changed == ["apps"]
+    assert deployments in scheme.resources("apps", "v1")
+    assert scheme.same_objects(deployments) == [deployments]
+    assert scheme.group_generation("never.example.com") == 0
+    assert (scheme.has_group("apps"), scheme.is_custom_group("apps")) == (True, False)
+
+
 def test_storage_keys_are_those_of_the_real_server() -> None:
     keys = {r.qualified: r.storage_key("n", "ns") for r in SCHEME if r.storage}
     assert keys["pods"] == "/registry/pods/ns/n"

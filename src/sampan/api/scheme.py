@@ -41,6 +41,11 @@ class Scheme:
     def __init__(self, group_versions: Iterable[GroupVersion] = ()) -> None:
         self._resources: dict[tuple[str, str, str], Resource] = {}
         self._kinds: dict[tuple[str, str, str], Resource] = {}
+        self._groups: dict[str, dict[str, dict[str, Resource]]] = {}
+        """The resources by group, version and plural."""
+        self._stored: dict[str, list[Resource]] = {}
+        """The stored resources by storage prefix."""
+        self._group_generations: dict[str, int] = {}
         self._group_priority: dict[str, int] = {}
         self._version_priority: dict[tuple[str, str], int] = {}
         self.generation = 0
@@ -55,10 +60,12 @@ class Scheme:
     def add(self, resource: Resource) -> None:
         """Serve a resource, replacing one with the same group, version and plural."""
         self.remove(resource)
-        self.generation += 1
         self._resources[resource.group, resource.version, resource.plural] = resource
         self._kinds[resource.group, resource.version, resource.kind] = resource
-        self._notify()
+        self._groups.setdefault(resource.group, {}).setdefault(resource.version, {})[resource.plural] = resource
+        if resource.storage:
+            self._stored.setdefault(resource.storage_prefix, []).append(resource)
+        self._changed(resource.group)
 
     @contextmanager
     def on_change(self, notify: Callable[[], None]) -> Iterator[None]:
@@ -69,17 +76,29 @@ class Scheme:
         finally:
             self._listeners.remove(notify)
 
-    def _notify(self) -> None:
+    def _changed(self, group: str) -> None:
+        self.generation += 1
+        self._group_generations[group] = self.generation
         for notify in self._listeners:
             notify()
 
     def remove(self, resource: Resource) -> None:
         """Stop serving the resource with this group, version and plural, if there is one."""
         removed = self._resources.pop((resource.group, resource.version, resource.plural), None)
-        if removed is not None:
-            self.generation += 1
-            del self._kinds[removed.group, removed.version, removed.kind]
-            self._notify()
+        if removed is None:
+            return
+        del self._kinds[removed.group, removed.version, removed.kind]
+        versions = self._groups[removed.group]
+        del versions[removed.version][removed.plural]
+        if not versions[removed.version]:
+            del versions[removed.version]
+        if not versions:
+            del self._groups[removed.group]
+        if removed.storage:
+            self._stored[removed.storage_prefix].remove(removed)
+            if not self._stored[removed.storage_prefix]:
+                del self._stored[removed.storage_prefix]
+        self._changed(removed.group)
 
     def resource(self, group: str, version: str, plural: str) -> Resource | None:
         return self._resources.get((group, version, plural))
@@ -89,21 +108,32 @@ class Scheme:
 
     def resources(self, group: str, version: str) -> list[Resource]:
         """Return the resources of a group version, sorted by name."""
-        resources = [r for (g, v, _), r in self._resources.items() if (g, v) == (group, version)]
-        return sorted(resources, key=lambda resource: resource.plural)
+        resources = self._groups.get(group, {}).get(version, {})
+        return [resources[plural] for plural in sorted(resources)]
 
     def __iter__(self) -> Iterator[Resource]:
         return iter(list(self._resources.values()))
 
     def groups(self) -> list[str]:
         """Return the groups by priority, the core group first."""
-        groups = {group for group, _, _ in self._resources}
-        return sorted(groups, key=lambda group: (group != "", -self.group_priority(group), group))
+        return sorted(self._groups, key=lambda group: (group != "", -self.group_priority(group), group))
 
     def versions(self, group: str) -> list[str]:
         """Return the versions of a group in order of preference."""
-        versions = {version for g, version, _ in self._resources if g == group}
+        versions = self._groups.get(group, {})
         return sorted(versions, key=lambda version: (-self.version_priority(group, version), *version_rank(version)))
+
+    def has_group(self, group: str) -> bool:
+        return group in self._groups
+
+    def is_custom_group(self, group: str) -> bool:
+        """Whether the group has custom resources."""
+        versions = self._groups.get(group, {}).values()
+        return any(resource.is_custom for resources in versions for resource in resources.values())
+
+    def group_generation(self, group: str) -> int:
+        """Return the generation of the last change of the group's resources; 0 if it never had any."""
+        return self._group_generations.get(group, 0)
 
     def group_priority(self, group: str) -> int:
         return self._group_priority.get(group, CUSTOM_GROUP_PRIORITY)
@@ -116,7 +146,7 @@ class Scheme:
         groups."""
         if resource.storage is None:
             return [resource]
-        return [other for other in self if other.storage_prefix == resource.storage_prefix and other.storage]
+        return list(self._stored.get(resource.storage_prefix, ()))
 
     def resolve(self, path: str) -> Route | None:
         """Return the resource of a decoded path; None if there is none, or the path does not match its scope or

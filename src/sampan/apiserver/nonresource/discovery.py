@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -54,6 +55,9 @@ class DiscoveryHandler:
         self._scheme, self._address, self._remote = scheme, address, remote
         self._kept: dict[str, bytes] = {}
         self._generation = (-1, -1)
+        self._group_pieces: dict[tuple[str, str], tuple[int, int, bytes]] = {}
+        """The parts of documents that are about one group, by document and group, with the generations of the group and
+        of the groups of other servers. A change of one group leaves those of all others as they are."""
 
     async def core(self, call: Call) -> ApiResponse:
         """Serve every path below /api that is not a resource."""
@@ -77,13 +81,13 @@ class DiscoveryHandler:
                 return await self._aggregate(call, form, "groups")
             return self._plain(call, self._document("list", self._group_list))
         group = parts[0]
-        if not group or (group not in self._scheme.groups() and group not in self._remote_versions()):
+        if not group or (not self._scheme.has_group(group) and group not in self._remote_versions()):
             return path_not_found()
         if len(parts) == 1:
-            return self._plain(call, self._document(f"group {group}", lambda: self._group_document(group)))
+            return self._plain(call, self._piece("group", group, lambda: self._group_document(group)))
         if len(parts) == 2 and parts[1] in self._scheme.versions(group):
             return self._resources(call, group, parts[1])
-        if self._is_custom(group):
+        if self._scheme.is_custom_group(group):
             return self._custom_not_found(call)
         if parts[2:] == ["watch"]:
             return _no_resource(call)
@@ -104,14 +108,13 @@ class DiscoveryHandler:
         return ValueResponse(msgspec.Raw(raw))
 
     def _resources(self, call: Call, group: str, version: str) -> ApiResponse:
-        if not self._is_custom(group):
+        if not self._scheme.is_custom_group(group):
             _route(call)
-        key = f"resources {group}/{version}"
-        return self._plain(call, self._document(key, lambda: _resource_list(self._scheme, group, version)))
+        key = f"resources {version}"
+        return self._plain(call, self._piece(key, group, lambda: _resource_list(self._scheme, group, version)))
 
     async def _aggregate(self, call: Call, form: OutputFormat, which: str) -> ApiResponse:
-        groups = [""] if which == "core" else self._groups()
-        raw = self._document(which, lambda: _aggregate(self._scheme, groups, self._remote_versions()))
+        raw = self._document(which, lambda: self._aggregated_document([""] if which == "core" else self._groups()))
         etag = f'"{self._document(f"tag {which}", lambda: _hash(raw)).decode()}"'
         headers = {"ETag": etag, "Vary": "Accept", "Cache-Control": "public"}
         kind, group, version = _AGGREGATED
@@ -123,9 +126,8 @@ class DiscoveryHandler:
     # -- documents ---------------------------------------------------------------------------------------------------
 
     def _document(self, key: str, make: Callable[[], bytes]) -> bytes:
-        """Return a cached document, which is regenerated if resources were added or removed."""
-        remote = self._remote()
-        generation = self._scheme.generation, remote.generation if remote is not None else 0
+        """Return a cached document about all groups, which is assembled again if resources were added or removed."""
+        generation = self._scheme.generation, self._remote_generation()
         if self._generation != generation:
             self._kept.clear()
             self._generation = generation
@@ -134,14 +136,46 @@ class DiscoveryHandler:
             document = self._kept[key] = make()
         return document
 
-    def _group_list(self) -> bytes:
+    def _piece(self, key: str, group: str, make: Callable[[], bytes]) -> bytes:
+        """Return a cached document about one group, which is generated again if the group has changed."""
+        generation = self._scheme.group_generation(group), self._remote_generation()
+        kept = self._group_pieces.get((key, group))
+        if kept is not None and kept[:2] == generation:
+            return kept[2]
+        piece = make()
+        self._group_pieces[key, group] = (*generation, piece)
+        return piece
+
+    def _forget_removed_groups(self) -> None:
         remote = self._remote_versions()
-        groups = [_group(self._scheme, group, remote.get(group, ())) for group in self._groups()]
+        for key, group in list(self._group_pieces):
+            if not self._scheme.has_group(group) and group not in remote:
+                del self._group_pieces[key, group]
+
+    def _remote_generation(self) -> int:
+        remote = self._remote()
+        return remote.generation if remote is not None else 0
+
+    def _group_list(self) -> bytes:
+        self._forget_removed_groups()
+        groups = [msgspec.Raw(self._piece("listed", group, partial(self._group, group))) for group in self._groups()]
         return json_codec.encode({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+
+    def _group(self, group: str) -> bytes:
+        return json_codec.encode(_group(self._scheme, group, self._remote_versions().get(group, ())))
 
     def _group_document(self, group: str) -> bytes:
         document = _group(self._scheme, group, self._remote_versions().get(group, ()))
         return json_codec.encode({"kind": "APIGroup", "apiVersion": "v1", **document})
+
+    def _aggregated_document(self, groups: list[str]) -> bytes:
+        self._forget_removed_groups()
+        items = [msgspec.Raw(self._piece("aggregated", group, partial(self._aggregated, group))) for group in groups]
+        kind, group, version = _AGGREGATED
+        return json_codec.encode({"kind": kind, "apiVersion": f"{group}/{version}", "metadata": {}, "items": items})
+
+    def _aggregated(self, group: str) -> bytes:
+        return json_codec.encode(_group_discovery(self._scheme, group, self._remote_versions().get(group, ())))
 
     def _remote_versions(self) -> Mapping[str, Sequence[RemoteVersion]]:
         remote = self._remote()
@@ -154,9 +188,6 @@ class DiscoveryHandler:
             own = priorities.get(group, 0)
             priorities[group] = max(own, *(remote.service.spec.groupPriorityMinimum for remote in versions))
         return sorted(priorities, key=lambda group: (-priorities[group], group))
-
-    def _is_custom(self, group: str) -> bool:
-        return any(resource.is_custom for resource in self._scheme if resource.group == group)
 
 
 def _route(call: Call) -> None:
@@ -204,19 +235,15 @@ def _resource_list(scheme: Scheme, group: str, version: str) -> bytes:
     return json_codec.encode({**title, "groupVersion": name, "resources": entries})
 
 
-def _aggregate(scheme: Scheme, groups: list[str], remote: Mapping[str, Sequence[RemoteVersion]]) -> bytes:
-    items = []
-    for group in groups:
-        versions = {
-            version: discovery.version_discovery(version, scheme.resources(group, version))
-            for version in scheme.versions(group)
-        }
-        for row in remote.get(group, ()):
-            name = row.service.spec.version
-            versions[name] = version_discovery(name, row.resources, is_fresh=row.is_available)
-        items.append({"metadata": {"name": group} if group else {}, "versions": list(versions.values())})
-    kind, group, version = _AGGREGATED
-    return json_codec.encode({"kind": kind, "apiVersion": f"{group}/{version}", "metadata": {}, "items": items})
+def _group_discovery(scheme: Scheme, group: str, remote: Sequence[RemoteVersion]) -> dict[str, Any]:
+    versions = {
+        version: discovery.version_discovery(version, scheme.resources(group, version))
+        for version in scheme.versions(group)
+    }
+    for row in remote:
+        name = row.service.spec.version
+        versions[name] = version_discovery(name, row.resources, is_fresh=row.is_available)
+    return {"metadata": {"name": group} if group else {}, "versions": list(versions.values())}
 
 
 def _hash(raw: bytes) -> bytes:

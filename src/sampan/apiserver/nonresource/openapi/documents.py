@@ -49,7 +49,7 @@ class OpenApiContents:
         for group in self._scheme.groups():
             start = f"apis/{group}" if group else "api"
             names += [f"{start}/{version}" for version in self._scheme.versions(group)]
-            if not self._is_custom(group):
+            if not self._scheme.is_custom_group(group):
                 names.append(start)
         if any(self._scheme.groups()):
             names.append("apis")
@@ -66,7 +66,7 @@ class OpenApiContents:
         return [_group(name.removeprefix("apis/"))]
 
     def is_custom(self, name: str) -> bool:
-        return name.startswith("apis/") and self._is_custom(name.split("/")[1])
+        return name.startswith("apis/") and self._scheme.is_custom_group(name.split("/")[1])
 
     def versions(self, name: str) -> list[tuple[str, str]]:
         """Return the group and version of a document; empty if it is about none."""
@@ -80,7 +80,7 @@ class OpenApiContents:
 
     def _of_version(self, group: str, version: str) -> Iterator[PathItem]:
         resources = self._scheme.resources(group, version)
-        if not self._is_custom(group):
+        if not self._scheme.is_custom_group(group):
             yield _resource_list(group, version)
         for resource in resources:
             strategy = self._registry.behaviour(resource).strategy
@@ -88,9 +88,6 @@ class OpenApiContents:
                 resource=resource, names=self.definitions, is_returned=strategy.return_deleted_object
             )
             yield from operations.paths()
-
-    def _is_custom(self, group: str) -> bool:
-        return any(resource.is_custom for resource in self._scheme if resource.group == group)
 
 
 _ROOTS = {

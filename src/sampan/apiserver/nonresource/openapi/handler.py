@@ -57,7 +57,8 @@ class OpenApiHandler:
         self._contents: OpenApiContents | None = None
         self._kept: dict[str, tuple[str, bytes]] = {}
         """Hash and compressed text of generated documents; the most recently used last."""
-        self._hashes: dict[str, str] = {}
+        self._hashes: dict[str, tuple[int, str]] = {}
+        """Hashes of documents by name, with the generation of the group that the document is about."""
 
     async def handle(self, call: Call) -> ApiResponse:
         if call.path == "/openapi/v2":
@@ -124,22 +125,25 @@ class OpenApiHandler:
     # -- caches ------------------------------------------------------------------------------------------------------
 
     def _now(self) -> OpenApiContents:
-        """Return the current contents; hashes are computed again if resources were added or removed."""
+        """Return the current contents, created again if resources were added or removed."""
         from sampan.apiserver.nonresource.openapi.documents import OpenApiContents
 
         if self._contents is None or self._generation != self._registry.scheme.generation:
             self._contents, self._generation = OpenApiContents(self._registry), self._registry.scheme.generation
-            self._hashes.clear()
+            self._hashes = {name: self._hashes[name] for name in self._contents.names() if name in self._hashes}
         return self._contents
 
     def _hash(self, name: str) -> str:
         contents = self._now()
-        if (cached := self._hashes.get(name)) is not None:
-            return cached
+        versions = contents.versions(name)
+        generation = sum(self._registry.scheme.group_generation(group) for group, _ in versions)
+        if (cached := self._hashes.get(name)) is not None and cached[0] == generation:
+            return cached[1]
         parts = [str(FORMAT), __version__, name, str(descriptions.are_installed())]
-        parts += [repr(resource) for version in contents.versions(name) for resource in contents.resources(*version)]
-        self._hashes[name] = _digest("\n".join(parts).encode())
-        return self._hashes[name]
+        parts += [repr(resource) for version in versions for resource in contents.resources(*version)]
+        digest = _digest("\n".join(parts).encode())
+        self._hashes[name] = generation, digest
+        return digest
 
     async def _document(self, key: str, hash: str, make: Callable[[], bytes]) -> bytes:
         """Return the document, which is generated only if the hash of its content has changed."""
