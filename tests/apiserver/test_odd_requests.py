@@ -6,8 +6,10 @@ import msgspec
 import pytest
 
 from sampan.apiserver.config.server_config import ServerConfig
+from sampan.apiserver.response.responses import translate_storage_error
 from sampan.apiserver.server import ApiServer
 from sampan.machinery.clock import RealClock
+from sampan.storage.cacher.errors import TooLargeVersion
 from sampan.storage.memory import MemoryBackend
 from tests.apiserver.asking import Asking, Reply, asking, run
 
@@ -58,6 +60,31 @@ def _send(method: str, target: str, body: Any = None, media: str = "application/
         ("DELETE", f"{MAP}?gracePeriodSeconds={OVERFLOW}", None, "", 400, OUT_OF_RANGE),
         ("GET", f"{MAP}?export=true", None, "", 400, "the export parameter, deprecated since v1.14"),
         ("DELETE", f"{MAP}?uid=x", None, "", 409, UID_MISMATCH.format("x")),
+        ("DELETE", f"{MAP}?propagationPolicy=", None, "", 422, 'propagationPolicy: Unsupported value: ""'),
+        (
+            "POST",
+            f"{REVIEWS}?fieldValidation=Strict",
+            {"apiVersion": "authorization.k8s.io/v1beta1", "kind": "SubjectAccessReview", "foo": 1},
+            "application/json",
+            400,
+            'SubjectAccessReview in version "v1beta1" cannot be handled as a SubjectAccessReview: strict decoding',
+        ),
+        (
+            "POST",
+            f"{POD}/eviction?fieldValidation=Strict",
+            {**EVICTION, "apiVersion": "policy/v1beta1", "foo": 1},
+            "application/json",
+            400,
+            'Eviction in version "v1beta1" cannot be handled as a Eviction: strict decoding error',
+        ),
+        (
+            "PATCH",
+            f"{DEPLOYMENT}/scale",
+            {"kind": "Deployment"},
+            MERGE,
+            422,
+            '\\"managedFields\\":[{',
+        ),
         ("DELETE", MAP, {"preconditions": {"uid": ""}}, "", 409, UID_MISMATCH.format("")),
         (
             "DELETE",
@@ -103,6 +130,15 @@ def test_rejected(method: str, target: str, body: Any, media: str, code: int, me
 def test_accepted(method: str, target: str, body: Any, media: str, code: int) -> None:
     reply = _send(method, target, body, media or "application/json")
     assert reply.code == code, reply.body
+
+
+@pytest.mark.parametrize(("verb", "retry_after_s"), [("list", 1), ("deletecollection", None)])
+def test_a_resource_version_of_the_future(verb: str, retry_after_s: int | None) -> None:
+    call = Asking.call("GET", MAP, b"", {})
+    call.verb = verb
+    error = translate_storage_error(TooLargeVersion(5, 1), call)
+    assert error is not None
+    assert error.status["details"].get("retryAfterSeconds") == retry_after_s
 
 
 def test_the_log_of_a_pod_without_a_node_has_no_type() -> None:

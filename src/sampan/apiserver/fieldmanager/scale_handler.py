@@ -51,7 +51,7 @@ class ScaleOwnership:
     def changed(self, resource: Resource, kept: Entries, old: Scale, new: Scale, *, manager: str, now: str) -> Entries:
         """Return the managed fields of the object after an update of its scale; `kept` are those before."""
         before, after = json_codec.to_value(old), json_codec.to_value(new)
-        scale_entries = self._scale_entries(resource, kept)
+        scale_entries = self.scale_entries(resource, kept)
         entries = self._managers.update(before, after, scale_entries, [], is_reset=False, manager=manager, now=now)
         return self._merged(resource, kept, entries)
 
@@ -60,11 +60,12 @@ class ScaleOwnership:
     ) -> tuple[Any, Entries]:
         """Return the value of the scale after an apply, and the managed fields of the object."""
         live = json_codec.to_value(old)
-        scale_entries = self._scale_entries(resource, kept)
+        scale_entries = self.scale_entries(resource, kept)
         value, entries = self._managers.apply(live, applied, scale_entries, manager=manager, force=force, now=now)
         return live if value is None else value, self._merged(resource, kept, entries)
 
-    def _scale_entries(self, resource: Resource, kept: Entries) -> Entries:
+    def scale_entries(self, resource: Resource, kept: Entries) -> Entries:
+        """Return the managed fields of a scale; `kept` are those of its object."""
         parent = self._ownership.of(resource, "").decoded(kept)
         return self._managers.encoded(of_scale(parent, self._ownership.replicas_paths(resource)))
 

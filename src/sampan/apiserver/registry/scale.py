@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from sampan.api import names
 from sampan.api.codec import json
 from sampan.api.resource import Resource
@@ -122,7 +124,10 @@ def _patch(endpoints: ApiEndpoints, call: Call) -> tuple[Change, Context]:
         return _apply(endpoints, call, ctx, opts), ctx
 
     def change(current: Scale, managers: Entries) -> tuple[Scale, Entries]:
-        desired: Scale = patch.apply(json.to_value(current))
+        assert call.resource is not None
+        meta = structs.replace(current.metadata, managedFields=endpoints.scales.scale_entries(call.resource, managers))
+        desired: Scale = patch.apply(json.to_value(structs.replace(current, metadata=meta)))
+        desired.metadata.managedFields = []
         bodies.match_name(call, desired)
         bodies.match_namespace(call, desired)
         return desired, _changed(endpoints, call, ctx, opts, managers, current, desired)

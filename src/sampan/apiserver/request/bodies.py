@@ -63,7 +63,12 @@ def read_object(call: Call, codec: ResourceCodec, validation: str) -> Any:
         _check_custom_kind(call, obj, expected)
     elif obj.kind != expected.kind or obj.apiVersion != expected.api_version:
         kind = _declared_kind(body, expected)
-        if refusal := _refusal(kind, expected):
+        refusal = _refusal(kind, expected)
+        if (repeated or strict) and is_same_kind(kind, expected):
+            # Another version of the kind is decoded before it is refused.
+            _report_strict_errors(call, repeated, strict, validation, _subject(kind, expected))
+            repeated, strict = [], []
+        if refusal:
             raise refusal
         obj.kind, obj.apiVersion = expected.kind, expected.api_version
     if repeated or strict:

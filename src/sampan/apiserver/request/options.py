@@ -86,7 +86,7 @@ def delete_options_of_query(query: Query) -> DeleteOptions:
         {
             "gracePeriodSeconds": int_parameter(query, "gracePeriodSeconds"),
             "preconditions": {"uid": uid} if uid else None,
-            "propagationPolicy": query.get("propagationPolicy") or None,
+            "propagationPolicy": query.get("propagationPolicy") if "propagationPolicy" in query else None,
             "orphanDependents": query.flag("orphanDependents") if "orphanDependents" in query else None,
             "dryRun": query.all("dryRun"),
         }

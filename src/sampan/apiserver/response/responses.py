@@ -140,7 +140,8 @@ def translate_storage_error(error: Exception, call: Call) -> errors.ApiError | N
                 expired.status["metadata"] = {"continue": error.continue_token}
             return expired
         case cache.TooLargeVersion():
-            return errors.resource_version_too_large(error.requested, error.current, retry_after_s=error.retry_after_s)
+            retry_after_s = 0 if call.verb == "deletecollection" else error.retry_after_s
+            return errors.resource_version_too_large(error.requested, error.current, retry_after_s=retry_after_s)
         case cache.InvalidVersion():
             return (
                 errors.bad_request(str(error))
