@@ -1,5 +1,6 @@
 """Migration of the stored objects of a custom resource to another storage version."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -18,6 +19,7 @@ from sampan.controllers.manager import ControllerManager
 from sampan.controllers.storage_version_migration import FAILED, NAME, RUNNING, SUCCEEDED, is_next
 from sampan.machinery import errors
 from sampan.machinery.client import PatchType
+from sampan.machinery.client.discovery import Discovery
 from tests.controllers.cluster import CONFIG, Cluster, cluster
 
 SERVED = {"storagemigration.k8s.io/v1beta1": True}
@@ -117,7 +119,20 @@ async def test_objects_are_rewritten_and_the_old_version_can_be_removed() -> Non
         assert not any(item.metadata.managedFields and NAME in str(item.metadata.managedFields) for item in page.items)
 
 
-async def test_the_condition_shows_that_it_runs() -> None:
+def _hold(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Return an event, before which the API server seems to store objects in another version than defined."""
+    stored_as_defined = asyncio.Event()
+    actual_hash = Discovery.storage_version_hash
+
+    async def storage_version_hash(discovery: Discovery, resource: Resource) -> str:
+        return await actual_hash(discovery, resource) if stored_as_defined.is_set() else "other"
+
+    monkeypatch.setattr(Discovery, "storage_version_hash", storage_version_hash)
+    return stored_as_defined
+
+
+async def test_the_condition_shows_that_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored_as_defined = _hold(monkeypatch)
     async with _running() as (here, _):
         migrations = here.client.of(StorageVersionMigration)
         await migrations.create(_migration())
@@ -126,16 +141,20 @@ async def test_the_condition_shows_that_it_runs() -> None:
         assert is_true(running.status.conditions, RUNNING)
         definition = await here.client.of(CustomResourceDefinition).get(DEFINITION)
         assert is_true(definition.status.conditions or (), "StorageMigrating")
+        assert all(b"/v1" in value for value in await _stored(here))
+        stored_as_defined.set()
         await _finish(here)
 
 
-async def test_a_definition_that_changes_meanwhile_keeps_its_stored_versions() -> None:
+async def test_a_definition_that_changes_meanwhile_keeps_its_stored_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored_as_defined = _hold(monkeypatch)
     async with _running() as (here, _):
         definitions = here.client.of(CustomResourceDefinition)
         await here.client.of(StorageVersionMigration).create(_migration())
         await _settle(here)
         patch = {"spec": {"versions": _versions("v1")}}
         await definitions.patch(DEFINITION, patch, type=PatchType.MERGE)
+        stored_as_defined.set()
         assert is_true((await _finish(here)).status.conditions, SUCCEEDED)
         assert (await definitions.get(DEFINITION)).status.storedVersions == ["v1", "v2"]
 

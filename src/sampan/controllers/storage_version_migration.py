@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from sampan.api import times
-from sampan.api.resource import Resource
+from sampan.api.resource import GroupVersionKind, Resource
 from sampan.api.semantics.conditions import find_condition, is_true, without_condition
 from sampan.api.types.apiextensions_v1 import CustomResourceDefinition, CustomResourceDefinitionCondition
 from sampan.api.types.meta_v1 import Condition, GroupResource
@@ -34,8 +35,6 @@ NAME = "storage-version-migrator-controller"
 RUNNING, SUCCEEDED, FAILED = "Running", "Succeeded", "Failed"
 STORAGE_MIGRATING = "StorageMigrating"
 """The condition of a CustomResourceDefinition whose objects are migrated."""
-_SETTLE_S = 2.0
-"""How long API servers have to serve a changed definition before the first object of its resource is rewritten."""
 _REASONS = {
     RUNNING: ("MigrationRunning", "The migration is running"),
     SUCCEEDED: ("StorageVersionMigrationSucceeded", ""),
@@ -73,24 +72,20 @@ class StorageVersionMigratorController:
         waiting = {other.metadata.name for other in self._known.list() if other.spec.resource == resource}
         return waiting | {changed.metadata.name}
 
-    async def reconcile(self, key: str) -> float | None:
+    async def reconcile(self, key: str) -> None:
         migration = self._known.get(key)
         if migration is None:
-            return None
+            return
         running = find_condition(migration.status.conditions, RUNNING)
         if is_finished(migration):
             if running is not None:
                 await self._clean_up(migration)
-            return None
+            return
         if running is None or running.status != "True":
             if is_next(migration, self._known.list()):
                 await self._start(migration)
-            return None
-        started = times.parse_time(running.lastTransitionTime or "")
-        if migration.spec.resource.group and self._clock.now() < started + _SETTLE_S:
-            return started + _SETTLE_S - self._clock.now()
+            return
         await self._migrate(migration)
-        return None
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
@@ -109,6 +104,7 @@ class StorageVersionMigratorController:
         if resource is None:
             await self._write(migration, FAILED, message="resource not found")
             return
+        await self._require_storage_version(resource)
         try:
             async for page in self._client.metadata(resource).pages():
                 for obj in page.items:
@@ -120,6 +116,22 @@ class StorageVersionMigratorController:
             await self._write(migration, FAILED, message="migration encountered unhandled error")
             return
         await self._write(migration, SUCCEEDED)
+
+    async def _require_storage_version(self, resource: Resource) -> None:
+        """Raise NotYet if the API server does not yet store a custom resource in the version that its definition names:
+        an object that is rewritten before would stay in the old one."""
+        definition = await self._definition(GroupResource(group=resource.group, resource=resource.plural))
+        if definition is None:
+            return
+        version = next((version.name for version in definition.spec.versions or () if version.storage), "")
+        storage = GroupVersionKind(group=resource.group, version=version, kind=resource.kind)
+        expected = replace(resource, storage=storage).storage_version_hash
+        try:
+            actual = await self._discovery.storage_version_hash(resource)
+        except errors.NotFound:
+            actual = ""
+        if actual != expected:
+            raise NotYet(f"{resource.qualified} is not stored in version {version} yet")
 
     async def _rewrite(self, resource: Resource, obj: Any) -> None:
         """Apply an empty configuration, which makes the API server store the object again if it is stored in another

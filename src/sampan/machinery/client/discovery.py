@@ -42,6 +42,13 @@ class Discovery:
             failures
         ) else ""
 
+    async def storage_version_hash(self, resource: Resource) -> str:
+        """Return the hash of the storage version in which the server stores a resource; empty if it tells none. Raise
+        NotFound if its version is not served."""
+        path = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
+        rows = (await self._get(path)).get("resources") or ()
+        return next((row.get("storageVersionHash") or "" for row in rows if row["name"] == resource.plural), "")
+
     async def _get(self, path: str) -> Mapping[str, Any]:
         response = await self._client.send(Request(method="GET", path=path, headers={"Accept": _ACCEPT}))
         document: Mapping[str, Any] = json.read_any(response.body())
