@@ -42,6 +42,7 @@ class Wardle:
         self.description = "Flunder is a fish."
         self.v2: bytes | None = None
         """The whole response to /openapi/v2, if it is not the usual one."""
+        self.has_v3 = True
         self.is_healthy = True
         self.stalls = False
         """Whether the response to /openapi/v2 never ends."""
@@ -63,6 +64,8 @@ class Wardle:
             resource = {"name": "flunders", "singularName": "flunder", "namespaced": True, "kind": "Flunder"}
             verbs = {"verbs": ["get", "list"]}
             return web.json_response({"kind": "APIResourceList", "resources": [{**resource, **verbs}]})
+        if request.path.startswith("/openapi/v3") and not self.has_v3:
+            return web.Response(status=404)
         if request.path == "/openapi/v3":
             paths = {NAME: {"serverRelativeURL": f"/openapi/v3/{NAME}?hash={self.hash}"}, "version": {}}
             return web.json_response({"paths": paths})
@@ -158,7 +161,9 @@ class Client:
 
 
 @asynccontextmanager
-async def aggregating(directory: Path, v2: bytes | None = None) -> AsyncIterator[tuple[Client, Wardle]]:
+async def aggregating(
+    directory: Path, v2: bytes | None = None, *, has_v3: bool = True
+) -> AsyncIterator[tuple[Client, Wardle]]:
     """A cluster with an aggregated API server, whose OpenAPI v2 document is `v2` or the usual one."""
     async with (
         asyncio.timeout(120),
@@ -166,7 +171,7 @@ async def aggregating(directory: Path, v2: bytes | None = None) -> AsyncIterator
         Cluster(insecure=True, controllers=()) as cluster,
         Wire(int(cluster.insecure_url.rpartition(":")[2])) as wire,
     ):
-        wardle.v2 = v2
+        wardle.v2, wardle.has_v3 = v2, has_v3
         client = Client(cluster, wire)
         await client.register(wardle.port)
         yield client, wardle
@@ -202,6 +207,18 @@ async def test_v2_documents_are_merged(tmp_path: Path) -> None:
             "GET", "/openapi/v2", Accept="application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
         )
         assert FLUNDER.encode() in message.body
+
+
+async def test_the_v2_document_of_a_service_without_v3_is_converted(tmp_path: Path) -> None:
+    async with aggregating(tmp_path, has_v3=False) as (client, wardle):
+        await client.wait_for_index(is_listed=True)
+        url = (await client.get("/openapi/v3"))["paths"][NAME]["serverRelativeURL"]
+        response = await client.send("GET", url)
+        assert response.json["components"]["schemas"][FLUNDER] == schema(wardle.description)
+        assert list(response.json["paths"]) == [f"/{NAME}/namespaces/{{namespace}}/flunders"]
+        again = await client.send("GET", url, If_None_Match=response.headers["etag"])
+        assert again.code == 304
+        assert not wardle.requests_for(f"/openapi/v3/{NAME}")
 
 
 async def test_documents_of_a_removed_service_vanish(tmp_path: Path) -> None:

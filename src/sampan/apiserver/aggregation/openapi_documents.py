@@ -48,6 +48,8 @@ class RemoteOpenApi:
 
     v3_hash: str | None = None
     """The hash of the v3 document, which may be empty; None if there is no such document."""
+    v3: bytes = b""
+    """The v3 document of a server that publishes only v2, converted from that; empty if the server has its own."""
     v2: bytes = b""
     """The v2 document with only the paths of the group version; empty if there is none."""
     v2_etag: str = ""
@@ -63,7 +65,13 @@ class _Index(msgspec.Struct):
     paths: dict[str, _IndexEntry] = {}
 
 
+class _Info(msgspec.Struct):
+    title: str = ""
+    version: str = ""
+
+
 class _Document(msgspec.Struct):
+    info: _Info = msgspec.field(default_factory=_Info)
     paths: dict[str, msgspec.Raw] = {}
     definitions: dict[str, msgspec.Raw] = {}
     parameters: dict[str, msgspec.Raw] = {}
@@ -107,7 +115,12 @@ def _used_part(body: bytes, prefix: str) -> bytes:
     paths = {path: reader.path_item(raw) for path, raw in source.paths.items() if path.startswith(prefix)}
     if not paths:
         return b""
-    part = {"paths": paths, "definitions": reader.definitions(), "parameters": reader.parameters()}
+    part = {
+        "info": source.info,
+        "paths": paths,
+        "definitions": reader.definitions(),
+        "parameters": reader.parameters(),
+    }
     return msgspec.json.encode(part)
 
 

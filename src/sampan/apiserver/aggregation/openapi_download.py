@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from sampan.api import limits
+from sampan.apiserver.aggregation.openapi_conversion import to_v3
 from sampan.apiserver.aggregation.openapi_documents import InvalidOpenApi, RemoteOpenApi, digest, used_part, v3_hash
 from sampan.apiserver.request.call import UserInfo
 from sampan.machinery.worker_thread import WorkerThread
@@ -28,12 +29,18 @@ async def download(api: RemoteApi, group: str, version: str, known: RemoteOpenAp
         hash = await _v3_hash(api, f"apis/{group}/{version}")
         response = await api.get("/openapi/v2", _USER, etag=known.v2_etag, limit=limits.OPENAPI_DOCUMENT_BYTES)
         if response.code == HTTPStatus.NOT_MODIFIED and known.v2_etag:
-            return RemoteOpenApi(v3_hash=hash, v2=known.v2, v2_etag=known.v2_etag, v2_hash=known.v2_hash)
+            return await _documents(hash, known.v2, known.v2_etag, known.v2_hash)
         if response.code == HTTPStatus.NOT_FOUND:
             return RemoteOpenApi(v3_hash=hash)
         body = _checked(response.code, response.headers, response.body)
         part = await _worker.run(used_part, body, group, version)
-        return RemoteOpenApi(v3_hash=hash, v2=part, v2_etag=response.headers.get("ETag", ""), v2_hash=digest(part))
+        return await _documents(hash, part, response.headers.get("ETag", ""), digest(part))
+
+
+async def _documents(hash: str | None, v2: bytes, etag: str, v2_hash: str) -> RemoteOpenApi:
+    """Return the documents of a server. Without a v3 document, the v2 document is converted, as by kube-aggregator."""
+    v3 = await _worker.run(to_v3, v2) if hash is None and v2 else b""
+    return RemoteOpenApi(v3_hash=digest(v3) if v3 else hash, v3=v3, v2=v2, v2_etag=etag, v2_hash=v2_hash)
 
 
 async def _v3_hash(api: RemoteApi, name: str) -> str | None:

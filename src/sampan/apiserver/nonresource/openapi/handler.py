@@ -78,14 +78,18 @@ class OpenApiHandler:
 
     async def _v3(self, call: Call, name: str) -> ApiResponse:
         headers, contents = {"Vary": "Accept"}, self._now()
-        if name not in contents.names():
+        converted = b""
+        if name in contents.names():
+            hash = self._hash(name)
+        else:
             remote, document = self._remote(), self._remote_documents().get(name)
             if remote is None or document is None or document.v3_hash is None:
                 return RawResponse(b"", code=404)
-            return await remote.serve_openapi(call, name)
+            if not document.v3:
+                return await remote.serve_openapi(call, name)
+            hash, converted = document.v3_hash, document.v3
         if not _accepts(call, JSON):
             return RawResponse(b"", code=406, headers=headers)
-        hash = self._hash(name)
         headers["ETag"] = f'"{hash}"'
         if requested_hash := call.query.get("hash"):
             if requested_hash != hash:
@@ -93,7 +97,7 @@ class OpenApiHandler:
             headers |= {"Cache-Control": "public, immutable", "Expires": _next_year(self._registry.clock.now())}
         if _is_current(call, headers):
             return RawResponse(b"", JSON, 304, headers)
-        packed = await self._document(f"v3 {name}", hash, lambda: _v3_document(contents, name))
+        packed = await self._document(f"v3 {name}", hash, lambda: converted or _v3_document(contents, name))
         return _packed(call, packed, JSON, headers)
 
     async def _v2(self, call: Call) -> ApiResponse:
