@@ -210,8 +210,8 @@ class Page:
         thrown = [event["exceptionDetails"]["text"] for event in self.events("Runtime.exceptionThrown")]
         entries = [event["entry"] for event in self.events("Log.entryAdded")]
         logged = [f"{entry['text']} {entry.get('url', '')}" for entry in entries if entry["level"] == "error"]
-        # A response of 401 or 403 is what a page without a session, or without a right, is there to show.
-        return thrown + [text for text in logged if not re.search(r"status of (401|403|404)", text)]
+        # A refusal is what the page is there to show: no session, no right, an invalid object, a conflict.
+        return thrown + [text for text in logged if not re.search(r"status of 4\d\d", text)]
 
     # -- a person ----------------------------------------------------------------------------------------------------
 

@@ -56,6 +56,10 @@ describe("merge", () => {
     expect(merge(base, "a\nB\nc\nd\ne\n", "a\nb\nc\nd\nE\n")).toEqual({ text: "a\nB\nc\nd\nE\n", conflicts: 0 });
   });
 
+  it("takes both sides where they changed neighbouring lines", () => {
+    expect(merge(base, "a\nB\nc\nd\ne\n", "a\nb\nC\nd\ne\n")).toEqual({ text: "a\nB\nC\nd\ne\n", conflicts: 0 });
+  });
+
   it("marks lines that both changed", () => {
     const result = merge(base, "a\nmine\nc\nd\ne\n", "a\ntheirs\nc\nd\ne\n");
     expect(result.conflicts).toBe(1);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { KubernetesObject } from "../../src/app/kubernetes";
-import { chooseNode, isHealed, manifests, PodObserver, replicasFor, usableNodes, workload } from "../../src/views/tour/tour";
+import { chooseNode, isHealed, manifests, PodObserver, replicasFor, usableNodes, withTourTaint, workload } from "../../src/views/tour/tour";
 
 const ready = { conditions: [{ type: "Ready", status: "True" }] };
 const node = (name: string, runtime = "hollow://1.0", spec = {}): KubernetesObject => ({ metadata: { name }, spec, status: { ...ready, nodeInfo: { containerRuntimeVersion: runtime } } });
@@ -29,6 +29,13 @@ describe("tour", () => {
     expect(isHealed([pod("1", "a"), pod("2", "b")], 2, "a")).toBe(false);
     expect(isHealed([pod("1", "b"), pod("2", "b", false)], 2, "a")).toBe(false);
     expect(isHealed([pod("1", "b"), pod("2", "b")], 2, "a")).toBe(true);
+  });
+
+  it("keeps the other taints of a node", () => {
+    const tainted = node("a", "hollow://1.0", { taints: [{ key: "x", effect: "NoSchedule" }] });
+    const broken = { ...tainted, spec: { taints: withTourTaint(tainted, true) } };
+    expect(broken.spec.taints).toEqual([{ key: "x", effect: "NoSchedule" }, { key: "sampan.dev/tour", value: "broken", effect: "NoExecute" }]);
+    expect(withTourTaint(broken, false)).toEqual([{ key: "x", effect: "NoSchedule" }]);
   });
 
   it("tells what happens to pods", () => {

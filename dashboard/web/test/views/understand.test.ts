@@ -128,6 +128,8 @@ describe("queues and audit", () => {
     const entry = { number: 1, time: 0, actor: "jane", action: "create", subject: "", resource: "pods", namespace: "", name: "", subresource: "", outcome: "201", tookSeconds: 0 };
     expect(isOfPerson(entry)).toBe(true);
     expect(isOfPerson({ ...entry, actor: "system:node:a" })).toBe(false);
+    expect(isOfPerson({ ...entry, actor: "system:serviceaccount:kube-system:job-controller" })).toBe(false);
+    expect(isOfPerson({ ...entry, actor: "system:serviceaccount:ci:deployer" })).toBe(true);
     expect(isOfPerson({ ...entry, resource: "selfsubjectreviews.authentication.k8s.io" })).toBe(false);
   });
 });

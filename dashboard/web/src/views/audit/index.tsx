@@ -46,9 +46,11 @@ export interface AuditEntry {
 const POLL_MS = 4000;
 const NOISE = /^(leases\.coordination|events|selfsubject|subjectaccessreviews|tokenreviews)/;
 
-/** Writes that people make, not those by which a cluster keeps itself alive. */
+const SYSTEM = /^system:(?!serviceaccount:(?!kube-system:))/;
+
+/** Writes of people and their programs, not those by which a cluster keeps itself alive. */
 export function isOfPerson(entry: AuditEntry): boolean {
-  return !entry.actor.startsWith("system:") && !NOISE.test(entry.resource);
+  return !SYSTEM.test(entry.actor) && !NOISE.test(entry.resource);
 }
 
 export default function AuditView({ cluster: clusterName, query }: ViewProps) {

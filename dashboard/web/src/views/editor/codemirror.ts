@@ -110,6 +110,8 @@ export function createEditor(host: HTMLElement, options: EditorOptions): EditorH
       ],
     }),
   });
+  // A region that scrolls must be reachable by keyboard also where nothing in it can be edited.
+  view.scrollDOM.tabIndex = 0;
   return {
     setText(text) {
       if (text !== view.state.doc.toString()) view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });

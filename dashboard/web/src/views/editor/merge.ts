@@ -61,7 +61,7 @@ export function merge(base: string, mine: string, theirs: string): Merge {
     for (let grew = true; grew; ) {
       grew = false;
       for (const [index, queue] of [left, right].entries()) {
-        while (queue[0] && (queue[0].start < end || queue[0].start === start || queue[0].start === end && taken[1 - index]!.length > 0)) {
+        while (queue[0] && (queue[0].start < end || queue[0].start === start)) {
           const hunk = queue.shift()!;
           taken[index]!.push(hunk);
           end = Math.max(end, hunk.end);

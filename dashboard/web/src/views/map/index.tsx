@@ -22,9 +22,9 @@ const t = catalog({
   legend: ["Choose an object to see what is connected with it; choose it again to open it. A dashed line leads to an endpoint that is not ready.", "选择对象查看其关联，再次选择可打开它。虚线表示未就绪的端点。"],
 });
 
-const WIDTH = 190;
+const WIDTH = 162;
 const HEIGHT = 44;
-const COLUMN = 240;
+const COLUMN = 204;
 const ROW = 58;
 const ROUTES: Readonly<Record<NodeKind, string>> = {
   Ingress: "networking.k8s.io~v1~ingresses", Service: "~v1~services", EndpointSlice: "discovery.k8s.io~v1~endpointslices", Pod: "~v1~pods", NetworkPolicy: "networking.k8s.io~v1~networkpolicies",
@@ -91,17 +91,18 @@ function MapNode({ cluster, node, place, isFocused }: { cluster: string; node: G
     : href(["c", cluster, ROUTES[node.kind], node.namespace, node.name]);
   return (
     <g transform={`translate(${place.x} ${place.y})`} class={`map-node ${node.level} ${isFocused ? "focused" : ""}`}>
-      <a href={address} aria-label={t("connected", { kind: node.kind, name: node.name, detail: node.detail })} onClick={(event) => {
+      <a href={address} onClick={(event) => {
         if (!event.shiftKey && !isGroup && !isFocused) {
           event.preventDefault();
           setQuery({ namespace: node.namespace, focus: node.id });
         }
       }}>
+        <title>{t("connected", { kind: node.kind, name: node.name, detail: node.detail })}</title>
         {isGroup && <rect class="map-shadow" x={4} y={4} width={WIDTH} height={HEIGHT} rx={6} />}
         <rect width={WIDTH} height={HEIGHT} rx={6} />
         <rect class="map-level" width={5} height={HEIGHT} rx={2} />
-        <text x={14} y={18} class="map-name">{cut(node.name, 24)}{isGroup ? ` ×${node.count}` : ""}<title>{node.name}</title></text>
-        <text x={14} y={35} class="map-detail">{cut(node.detail, 28)}</text>
+        <text x={14} y={18} class="map-name">{cut(node.name, isGroup ? 16 : 22)}{isGroup ? ` ×${node.count}` : ""}</text>
+        <text x={14} y={35} class="map-detail">{cut(node.detail, 26)}</text>
       </a>
     </g>
   );

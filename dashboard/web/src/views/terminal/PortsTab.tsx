@@ -63,7 +63,7 @@ export default function PortsTab({ cluster, resource, object }: DetailTabProps) 
         const address = `${port.port === 443 || port.port === 8443 ? "https" : "http"}://127.0.0.1:${local}/`;
         return (
           <section key={`${port.port}/${port.protocol}`} class="stack">
-            <h3>{t("forward", { port: port.name ? `${port.port} (${port.name})` : port.port })}</h3>
+            <h2>{t("forward", { port: port.name ? `${port.port} (${port.name})` : port.port })}</h2>
             <KubectlHint command={kubectl.portForward({ resource, namespace, name }, local, port.port)} />
             {isWeb(port) && <p><a href={address} target="_blank" rel="noreferrer noopener">{t("open", { address })}</a></p>}
           </section>

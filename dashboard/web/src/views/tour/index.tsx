@@ -11,7 +11,7 @@ import type { ViewProps } from "..";
 import { sendPatch } from "../actions/PatchDialog";
 import { useLoad } from "../load";
 import {
-  type BreakChoice, chooseNode, DEPLOYMENT, type Happening, isBroken, isHealed, isReady, manifests, nodeOf, PodObserver, readyPods, replicasFor, type Step, STEPS, TAINT_KEY, TOUR_LABEL, usableNodes,
+  type BreakChoice, chooseNode, DEPLOYMENT, type Happening, isBroken, isHealed, isReady, manifests, nodeOf, PodObserver, readyPods, replicasFor, type Step, STEPS, TAINT_KEY, TOUR_LABEL, usableNodes, withTourTaint,
 } from "./tour";
 import "./tour.css";
 
@@ -66,19 +66,25 @@ const t = catalog({
 
 const NODE_PATH = (node: string): string => `/api/v1/nodes/${encodeURIComponent(node)}`;
 
-async function addTaint(clusterName: string, node: string): Promise<void> {
-  await sendPatch(clusterName, NODE_PATH(node), { mediaType: "application/strategic-merge-patch+json", body: { spec: { taints: [{ key: TAINT_KEY, value: "broken", effect: "NoExecute" }] } } }, false);
-}
-
-async function removeTaint(clusterName: string, node: string): Promise<void> {
-  await sendPatch(clusterName, NODE_PATH(node), { mediaType: "application/strategic-merge-patch+json", body: { spec: { taints: [{ $patch: "delete", key: TAINT_KEY, effect: "NoExecute" }] } } }, false);
+/** Writes the taints of a node from those that it has; a node that changed meanwhile is read again. */
+async function changeTaints(clusterName: string, node: string, isTainted: boolean): Promise<void> {
+  for (let attempt = 0; ; attempt += 1) {
+    const live = await cluster(clusterName).k8s<KubernetesObject>(NODE_PATH(node));
+    const body = { metadata: { resourceVersion: live.metadata.resourceVersion }, spec: { taints: withTourTaint(live, isTainted) } };
+    try {
+      await sendPatch(clusterName, NODE_PATH(node), { mediaType: "application/merge-patch+json", body }, false);
+      return;
+    } catch (reason) {
+      if (asApiError(reason).code !== 409 || attempt === 5) throw reason;
+    }
+  }
 }
 
 /** Removes everything that tours have left: taints first, so that other pods can use the nodes. */
 async function cleanUp(clusterName: string, namespaces: readonly string[]): Promise<void> {
   const client = cluster(clusterName);
   const nodes = (await client.k8s<ObjectList>("/api/v1/nodes")).items ?? [];
-  await Promise.all(nodes.filter(isBroken).map((node) => removeTaint(clusterName, node.metadata.name)));
+  await Promise.all(nodes.filter(isBroken).map((node) => changeTaints(clusterName, node.metadata.name, false)));
   await Promise.all(namespaces.map((name) => client.k8s(`/api/v1/namespaces/${encodeURIComponent(name)}`, { method: "DELETE" }).catch((reason: unknown) => {
     if (asApiError(reason).code !== 404) throw reason;
   })));
@@ -154,13 +160,13 @@ export default function TourView({ cluster: clusterName }: ViewProps) {
     const victim = members[0];
     if (choice) {
       setBroken(choice.node);
-      await addTaint(clusterName, choice.node);
+      await changeTaints(clusterName, choice.node, true);
     } else if (victim) await cluster(clusterName).k8s(`/api/v1/namespaces/${namespace}/pods/${victim.metadata.name}`, { method: "DELETE" });
     setTimes({ start: Date.now(), end: null });
     setStep("heal");
   });
   const repair = () => act(async () => {
-    if (broken) await removeTaint(clusterName, broken);
+    if (broken) await changeTaints(clusterName, broken, false);
     setStep("repair");
   });
   const finish = () => act(async () => {

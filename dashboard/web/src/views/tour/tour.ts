@@ -20,6 +20,12 @@ export function isBroken(node: KubernetesObject): boolean {
   return list(at(node, "spec", "taints")).some((taint) => at(taint, "key") === TAINT_KEY);
 }
 
+/** The taints of a node with or without that of the tour. */
+export function withTourTaint(node: KubernetesObject, isTainted: boolean): readonly unknown[] {
+  const others = list(at(node, "spec", "taints")).filter((taint) => at(taint, "key") !== TAINT_KEY);
+  return isTainted ? [...others, { key: TAINT_KEY, value: "broken", effect: "NoExecute" }] : others;
+}
+
 /** Nodes that can take pods of the tour. */
 export function usableNodes(nodes: readonly KubernetesObject[]): KubernetesObject[] {
   return nodes.filter((node) => isReady(node) && at(node, "spec", "unschedulable") !== true &&

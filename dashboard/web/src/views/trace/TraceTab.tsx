@@ -14,6 +14,7 @@ const t = catalog({
   ready: ["Ready after {time}", "{time} 后 Ready"],
   notYet: ["Not running yet", "尚未运行"],
   slowest: ["Most of the time: {steps}", "耗时最多：{steps}"],
+  explain: ["Explain the steps", "解释各步骤"],
   whole: ["Also what happened after it was ready", "也显示就绪之后的事件"],
   step: ["Step", "步骤"],
   component: ["Component", "组件"],
@@ -49,6 +50,7 @@ const POLL_MS = 1500;
 export default function TraceTab({ cluster: clusterName, object }: DetailTabProps) {
   const { namespace = "", name } = object.metadata;
   const [isWhole, setWhole] = useState(false);
+  const [isExplained, setExplained] = useState(false);
   const isReady = list(at(object, "status", "conditions")).some((condition) => at(condition, "type") === "Ready" && at(condition, "status") === "True");
   const trace = useLoad(() => cluster(clusterName).computed<Trace>(`trace?${new URLSearchParams({ namespace, name })}`), [clusterName, namespace, name, object.metadata.uid], isReady ? 15_000 : POLL_MS);
   const command = `sampan trace pod/${name} -n ${namespace}`;
@@ -65,14 +67,17 @@ export default function TraceTab({ cluster: clusterName, object }: DetailTabProp
         {readyAfterSeconds !== undefined && <strong>{t("ready", { time: formatSeconds(readyAfterSeconds) })}</strong>}
         {slowest.length > 0 && <span class="muted">{t("slowest", { steps: slowest.map((row) => `${stepName(row)} ${Math.round(row.share * 100)} %`).join(", ") })}</span>}
       </div>
-      <div class="row trace-legend" aria-hidden="true">{LANES.map((lane) => <span key={lane}><i class={`trace-mark ${lane}`} />{t(lane)}</span>)}</div>
+      <div class="toolbar">
+        <div class="row trace-legend" aria-hidden="true">{LANES.map((lane) => <span key={lane}><i class={`trace-mark ${lane}`} />{t(lane)}</span>)}</div>
+        <Checkbox label={t("explain")} checked={isExplained} onChange={setExplained} />
+        <Checkbox label={t("whole")} checked={isWhole} onChange={setWhole} />
+      </div>
       <div class="trace-frame" tabIndex={0} role="group" aria-label={t("chart")}>
         <table class="trace">
           <thead><tr><th scope="col">{t("step")}</th><th scope="col">{t("component")}</th><th scope="col" class="end">{t("started")}</th><th scope="col" class="end">{t("took")}</th><th scope="col" class="trace-chart">{t("chart")}</th></tr></thead>
-          <tbody>{rows.map((row, index) => <Row key={index} row={row} />)}</tbody>
+          <tbody>{rows.map((row, index) => <Row key={index} row={row} isExplained={isExplained} />)}</tbody>
         </table>
       </div>
-      <Checkbox label={t("whole")} checked={isWhole} onChange={setWhole} />
       <KubectlHint command={command} />
     </div>
   );
@@ -82,15 +87,15 @@ function stepName({ step }: WaterfallRow): string {
   return step.name === "wait" ? t("waitFor", { component: step.component }) : step.name;
 }
 
-function Row({ row }: { row: WaterfallRow }) {
+function Row({ row, isExplained }: { row: WaterfallRow; isExplained: boolean }) {
   const { step } = row;
   const help = step.number ? STEP_TEXTS[step.number - 1] : undefined;
   return (
     <tr class={step.isOnCriticalPath ? "critical" : ""}>
       <th scope="row" title={help ? t(help) : undefined}>
         {step.number ? <span class="trace-number">{step.number}</span> : null}{stepName(row)}
-        {help && <p class="trace-help">{t(help)}</p>}
-        {step.detail && <p class="trace-detail">{step.detail}</p>}
+        {isExplained && help && <p class="trace-help">{t(help)}</p>}
+        {step.detail && <span class="trace-detail">{step.detail}</span>}
       </th>
       <td>{step.component}</td>
       <td class="end">{formatSeconds(step.startSeconds)}</td>

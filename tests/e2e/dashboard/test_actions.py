@@ -1,0 +1,203 @@
+"""Create, edit, scale, look into, break and delete objects through the page of the dashboard, and walk the tour."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.testing import Cluster
+from tests.e2e.dashboard.browser import Page
+from tests.e2e.dashboard.conftest import AXE, Dashboard, OpenPage
+from tests.eventually import wait_until
+
+HOSTILE = "<img src=x onerror='window.hacked=1'>"
+_SCRIPT = f"""
+mkdir -p files && touch "files/{HOSTILE}" && echo contents > files/report.txt
+echo 'level=info msg="started"'; echo "ERROR {HOSTILE}"; exec sleep 3600
+"""
+
+
+@pytest.fixture(scope="module")
+def namespace(dashboard: Dashboard) -> Iterator[str]:
+    name = f"actions-{uuid.uuid4().hex[:6]}"
+    dashboard.api("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    yield name
+    dashboard.api("DELETE", f"/api/v1/namespaces/{name}")
+
+
+def deployment(name: str, replicas: int) -> dict[str, Any]:
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "web", "image": "example/web:1"}]}}
+    return {
+        "metadata": {"name": name},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+def running_pod(dashboard: Dashboard, namespace: str, app: str) -> str:
+    """Return the name of a running pod with this label; empty if there is none."""
+    pods = dashboard.api("GET", f"/api/v1/namespaces/{namespace}/pods")["items"]
+    return next(
+        (
+            str(pod["metadata"]["name"])
+            for pod in pods
+            if pod["metadata"].get("labels", {}).get("app") == app and pod["status"].get("phase") == "Running"
+        ),
+        "",
+    )
+
+
+def replace_editor_text(page: Page, text: str) -> None:
+    """Select everything in the YAML editor and paste another text."""
+    content = "document.querySelector('[data-editor]')?.shadowRoot?.querySelector('.cm-content')"
+    page.wait_for(f"{content}?.innerText.length > 10")
+    page.evaluate(f"{content}.focus()")
+    page.press("Ctrl+a")
+    page.evaluate(
+        "((content, text) => { const clipboardData = new DataTransfer(); clipboardData.setData('text/plain', text);"
+        "content.dispatchEvent(new ClipboardEvent('paste', {clipboardData, bubbles: true, cancelable: true})); })"
+        f"({content}, {json.dumps(text)})"
+    )
+
+
+def test_create_with_a_form(open_page: OpenPage, dashboard: Dashboard, namespace: str) -> None:
+    page = open_page(f"c/sampan/create/Deployment?namespace={namespace}")
+    name = "form input[required]"
+    page.fill(name, "Not_A_Name")
+    page.wait_for("document.querySelector('.field.invalid .field-error')?.innerText.includes('RFC 1123')")
+    page.fill(name, "shop")
+    page.fill("input[placeholder=nginx]", "example/shop:1")
+    page.wait_for_text("The server accepts this.")
+    page.click("form button[type=submit]:not(:disabled)")
+    page.wait_for("document.querySelector('dialog .diff-line.add')")
+    assert "progressDeadlineSeconds: 600" in page.text(), "the review must show the defaults of the server"
+    page.click("dialog button:not(:disabled)", "Create")
+    page.wait_for(f"location.pathname === '/ui/c/sampan/apps~v1~deployments/{namespace}/shop'")
+    created = dashboard.api("GET", f"/apis/apps/v1/namespaces/{namespace}/deployments/shop")
+    assert created["spec"]["template"]["spec"]["containers"][0]["image"] == "example/shop:1"
+
+
+def test_edit_with_a_diff_and_a_conflict(open_page: OpenPage, dashboard: Dashboard, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/configmaps/settings"
+    dashboard.api(
+        "POST", path.rpartition("/")[0], {"metadata": {"name": "settings"}, "data": {"a": "one", "z": "last"}}
+    )
+    page = open_page(f"c/sampan/~v1~configmaps/{namespace}/settings/edit")
+    editor = "document.querySelector('[data-editor]').shadowRoot.querySelector('.cm-content').innerText"
+    page.wait_for("document.querySelector('[data-editor]')?.shadowRoot?.querySelector('.cm-content')")
+    text = str(page.evaluate(editor))
+    replace_editor_text(page, text.replace("a: one", "a: mine"))
+    page.click("button:not(:disabled)", "Review changes")
+    page.wait_for("document.querySelector('dialog .diff-line.add')?.innerText.includes('a: mine')")
+    dashboard.api("PATCH", path, {"data": {"z": "theirs"}}, patch=True)
+    page.click("dialog button:not(:disabled)", "Apply")
+    page.wait_for_text("Somebody else has changed the same object")
+    page.click("dialog button", "Put mine on top")
+    page.wait_for(f"{editor}.includes('z: theirs')")
+    page.click("button:not(:disabled)", "Review changes")
+    page.click("dialog button:not(:disabled)", "Apply")
+    wait_until(lambda: dashboard.api("GET", path)["data"] == {"a": "mine", "z": "theirs"})
+
+
+def test_scale_delete_and_undo(open_page: OpenPage, dashboard: Dashboard, namespace: str) -> None:
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+    dashboard.api("POST", path, deployment("web", 1))
+    page = open_page(f"c/sampan/apps~v1~deployments/{namespace}/web")
+    page.click("button:not(:disabled)", "Scale")
+    page.fill("dialog input[type=number]", "3")
+    page.wait_for_text(f"kubectl scale deployment/web -n {namespace} --replicas=3")
+    page.wait_for("document.querySelector('dialog .diff-line.add')?.innerText.includes('replicas: 3')")
+    page.click("dialog footer button", "Scale")
+    wait_until(lambda: dashboard.api("GET", f"{path}/web").get("status", {}).get("readyReplicas") == 3)
+    page.wait_for("!document.querySelector('dialog')")
+    page.click("button:not(:disabled)", "Delete")
+    page.wait_for("document.querySelector('dialog')?.innerText.includes('1 ReplicaSet, 3 Pod')")
+    page.click("dialog footer button", "Delete")
+    page.wait_for_text("Deployment web deleted")
+    page.click(".notice:last-child button", "Undo")
+    page.wait_for_text("Deployment web is as it was")
+    assert dashboard.api("GET", f"{path}/web")["spec"]["replicas"] == 3
+
+
+def test_logs_terminal_and_files(dashboard: Dashboard) -> None:
+    with Cluster(nodes=1, runtime="process") as cluster:
+        real = Dashboard(cluster=cluster, browser=dashboard.browser)
+        container = {"name": "main", "image": "sampan.local/host", "command": ["sh", "-c", _SCRIPT]}
+        body = {"metadata": {"name": "app"}, "spec": {"terminationGracePeriodSeconds": 0, "containers": [container]}}
+        wait_until(lambda: real.api("GET", "/api/v1/namespaces/default/serviceaccounts")["items"])
+        real.api("POST", "/api/v1/namespaces/default/pods", body)
+        token = real.token("dashboard-admin", "cluster-admin")
+        page = real.open("c/sampan/~v1~pods/default/app/logs", token=token)
+        page.wait_for("document.querySelector('.log-line.error')?.innerText.includes('<img')")
+        page.click("button", "Error")
+        page.wait_for("!document.querySelector('.log-line.error') && document.querySelector('.log-line')")
+
+        page.open(f"{real.url}/ui/c/sampan/~v1~pods/default/app/terminal")
+        page.click("button[type=submit]:not(:disabled)", "Connect")
+        page.wait_for_text("connected")
+        page.wait_for("document.activeElement?.classList.contains('xterm-helper-textarea')")
+        page.press(*"expr", "Space", *"111111", "Space", "+", "Space", *"111112", "Enter")
+        page.wait_for("document.querySelector('.xterm-rows')?.innerText.includes('222223')")
+
+        page.open(f"{real.url}/ui/c/sampan/~v1~pods/default/app/files?path=files")
+        page.wait_for("document.querySelector('.files')?.innerText.includes('<img src=x')")
+        assert "report.txt" in page.text()
+        assert not page.evaluate("window.hacked")
+        assert page.errors() == []
+        page.close()
+
+
+def test_guided_tour(open_page: OpenPage, dashboard: Dashboard) -> None:
+    page = open_page("c/sampan/tour")
+    page.click("button:not(:disabled)", "Start the tour")
+    page.wait_for_text("All pods are ready.")
+    page.click("button:not(:disabled)", "Continue")
+    page.click("button:not(:disabled)", "Break node-")
+    page.wait_for_text("Healed in")
+    page.click("button:not(:disabled)", "Repair node-")
+    page.click("button:not(:disabled)", "Clean up and finish")
+    page.wait_for_text("Everything the tour made is gone.")
+    nodes = dashboard.api("GET", "/api/v1/nodes")["items"]
+    assert all(taint["key"] != "sampan.dev/tour" for node in nodes for taint in node["spec"].get("taints", ()))
+    namespaces = dashboard.api("GET", "/api/v1/namespaces")["items"]
+    assert [item for item in namespaces if "sampan.dev/tour" in item["metadata"].get("labels", {})] == []
+
+
+def test_explanations_are_shown_and_accessible(
+    open_page: OpenPage, dashboard: Dashboard, namespace: str, repository: Path
+) -> None:
+    axe = repository / AXE
+    if not axe.exists():
+        pytest.skip("axe-core is not installed: make dashboard")
+    dashboard.api("POST", f"/apis/apps/v1/namespaces/{namespace}/deployments", deployment("explained", 1))
+    wait_until(lambda: running_pod(dashboard, namespace, "explained") != "")
+    pod = f"c/sampan/~v1~pods/{namespace}/{running_pod(dashboard, namespace, 'explained')}"
+    views = {
+        f"{pod}/trace": "document.querySelectorAll('.trace tbody tr').length >= 3",
+        f"{pod}/schedule": "document.querySelectorAll('.schedule tbody tr').length === 3",
+        f"{pod}/edit": "document.querySelector('[data-editor]')?.shadowRoot?.querySelector('.cm-content')",
+        f"c/sampan/map?namespace={namespace}": "document.querySelector('.map-node')",
+        "c/sampan/timeline": "document.querySelector('.timeline-records li')",
+        "c/sampan/queues": "document.querySelector('.queue')",
+        "c/sampan/audit?system=true": "document.querySelector('.audit-table')",
+        "c/sampan/tour": "document.querySelector('.tour-card')",
+        "c/sampan/create": "document.querySelector('.create')",
+    }
+    page = open_page(pod)
+    page.evaluate(axe.read_text())
+    found: dict[str, list[str]] = {}
+    for number, (path, condition) in enumerate(views.items()):
+        page.prefer(color_scheme="dark" if number % 2 else "light")
+        page.evaluate(f"history.pushState(null, '', '/ui/{path}'), dispatchEvent(new PopStateEvent('popstate'))")
+        page.wait_for(condition)
+        check = "axe.run(document.querySelector('main'), {resultTypes: ['violations']})"
+        summary = "violations.map((item) => item.id + ': ' + item.nodes.slice(0, 3).map((node) => node.html).join(' '))"
+        violations = page.evaluate(f"{check}.then(({{violations}}) => JSON.stringify({summary}))")
+        if json.loads(violations):
+            found[path] = json.loads(violations)
+    assert found == {}
