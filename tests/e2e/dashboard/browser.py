@@ -25,6 +25,8 @@ from sampan.testing.loop_thread import LoopThread
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 TIMEOUT_S = 60.0
 _POLL_S = 0.02
+_INTERRUPTED = "net::ERR_NETWORK_CHANGED"
+"""The error of requests while another test adds or removes interfaces of the machine."""
 _KEYS = {
     "Enter": ("Enter", 13, "\r"),
     "Escape": ("Escape", 27, ""),
@@ -174,7 +176,12 @@ class Page:
     # -- the page ----------------------------------------------------------------------------------------------------
 
     def open(self, url: str) -> None:
-        self.send("Page.navigate", url=url)
+        """Open a page; again if an interface of the machine came or went, which makes the browser give up."""
+        end = time.monotonic() + TIMEOUT_S
+        while (error := self.send("Page.navigate", url=url).get("errorText")) is not None:
+            if error != _INTERRUPTED or time.monotonic() > end:
+                raise BrowserError(f"{url}: {error}")
+            time.sleep(_POLL_S)
 
     def evaluate(self, script: str) -> Any:
         """Return the value of an expression in the page; a promise is awaited."""
@@ -211,7 +218,7 @@ class Page:
         entries = [event["entry"] for event in self.events("Log.entryAdded")]
         logged = [f"{entry['text']} {entry.get('url', '')}" for entry in entries if entry["level"] == "error"]
         # A refusal is what the page is there to show: no session, no right, an invalid object, a conflict.
-        return thrown + [text for text in logged if not re.search(r"status of 4\d\d", text)]
+        return thrown + [text for text in logged if not re.search(rf"status of 4\d\d|{_INTERRUPTED}", text)]
 
     # -- a person ----------------------------------------------------------------------------------------------------
 

@@ -39,17 +39,6 @@ def namespace(dashboard: Dashboard) -> Iterator[str]:
     dashboard.api("DELETE", f"/api/v1/namespaces/{name}")
 
 
-@pytest.fixture(scope="module")
-def overview(dashboard: Dashboard, admin_token: str) -> str:
-    """The path of the overview, where the server computes it."""
-    page = dashboard.open(token=admin_token)
-    code = page.evaluate("fetch('/ui/api/clusters/sampan/overview').then((response) => response.status)")
-    page.close()
-    if code == 404:
-        pytest.skip("the server does not compute an overview")
-    return "c/sampan/overview"
-
-
 def pod(name: str, cpu: str = "1m", **metadata: dict[str, str]) -> dict[str, object]:
     container = {"name": "main", "image": "example/app:1", "resources": {"requests": {"cpu": cpu}}}
     return {"metadata": {"name": name, **metadata}, "spec": {"containers": [container]}}
@@ -82,8 +71,8 @@ def test_log_in_and_out(dashboard: Dashboard, admin_token: str) -> None:
     page.close()
 
 
-def test_overview_shows_problems_first(open_page: OpenPage, namespace: str, overview: str) -> None:
-    page = open_page(overview)
+def test_overview_shows_problems_first(open_page: OpenPage, namespace: str) -> None:
+    page = open_page("c/sampan/overview")
     page.wait_for_text(f"{namespace}/too-big")
     text = str(page.evaluate("document.querySelector('main').innerText"))
     assert text.index("Problems") < text.index("Workloads") < text.index("Nodes")
@@ -233,8 +222,8 @@ def test_not_allowed_is_shown_with_the_reason(dashboard: Dashboard, namespace: s
     page.close()
 
 
-def test_overview_marks_what_is_not_allowed(dashboard: Dashboard, overview: str) -> None:
-    page = dashboard.open(overview, token=dashboard.token("stranger"))
+def test_overview_marks_what_is_not_allowed(dashboard: Dashboard) -> None:
+    page = dashboard.open("c/sampan/overview", token=dashboard.token("stranger"))
     page.wait_for("document.querySelectorAll('.overview .card').length >= 3")
     page.wait_for_text("Not allowed: this part needs the right")
     page.close()
@@ -303,7 +292,7 @@ def check_harmless(page: Page) -> None:
 
 
 def test_accessible_in_both_themes_at_every_width(
-    open_page: OpenPage, dashboard: Dashboard, namespace: str, overview: str, repository: Path
+    open_page: OpenPage, dashboard: Dashboard, namespace: str, repository: Path
 ) -> None:
     """axe finds nothing, and nothing is wider than the screen."""
     axe = repository / AXE
@@ -312,7 +301,7 @@ def test_accessible_in_both_themes_at_every_width(
     script = axe.read_text()
     name = web_pod(dashboard, namespace)
     views = {
-        overview: "document.querySelector('.node')",
+        "c/sampan/overview": "document.querySelector('.node')",
         f"{PODS}?namespace={namespace}": "document.querySelector('.table-body .name')",
         **{
             f"{PODS}/{namespace}/{name}{tab}": "document.querySelector('.detail :is(.card, pre, .events li)')"

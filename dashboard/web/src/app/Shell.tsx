@@ -7,7 +7,7 @@ import { views, type View } from "../views";
 import { Banner } from "./Banner";
 import { catalog, language, LANGUAGES, setLanguage, type Language } from "./i18n";
 import { Lazy } from "./lazy";
-import { namespace } from "./namespace";
+import { isListAddress, namespace } from "./namespace";
 import { Notices } from "./Notices";
 import { discovery, listHref, routeName, SECTIONS, type Resource, type Section } from "./resources";
 import { href, location, navigate, setQuery } from "./router";
@@ -149,7 +149,9 @@ function NamespaceSelect({ cluster }: { cluster: string }) {
   const choose = (chosen: string): void => {
     namespace.value = chosen;
     const { segments } = location.peek();
-    if (segments.length === 3 && segments[2]?.includes("~")) setQuery({ namespace: chosen });
+    // From the details of an object the choice leads to the list of its kind.
+    if (segments.length >= 5 && segments[2]?.includes("~")) navigate(href(segments.slice(0, 3), { namespace: chosen }));
+    else if (isListAddress(segments) || segments[2] === "overview") setQuery({ namespace: chosen });
   };
   const current = namespace.value;
   if (error?.code === 403) {

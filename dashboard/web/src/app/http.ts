@@ -53,10 +53,25 @@ export async function send(path: string, options: RequestOptions = {}): Promise<
     headers["Content-Type"] ??= "application/json";
     init.body = typeof options.body === "string" ? options.body : JSON.stringify(options.body);
   }
-  const response = await fetch(`/ui/api/${path}`, init);
+  const response = await fetchAgain(`/ui/api/${path}`, init);
   if (response.ok) return response;
   if (response.status === 401 && path !== "login") sessionEnded();
   throw new ApiError(await readStatus(response));
+}
+
+const ATTEMPTS = 4;
+const PAUSE_MS = 250;
+
+/** Browsers end requests when an interface of the machine comes or goes: reads are sent again. */
+async function fetchAgain(url: string, init: RequestInit): Promise<Response> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await fetch(url, init);
+    } catch (error) {
+      if (init.method !== "GET" || init.signal?.aborted || attempt === ATTEMPTS) throw error;
+      await new Promise((resolve) => window.setTimeout(resolve, attempt * PAUSE_MS));
+    }
+  }
 }
 
 export async function request<T>(path: string, options: RequestOptions = {}): Promise<T> {

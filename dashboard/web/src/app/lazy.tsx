@@ -10,6 +10,13 @@ interface Module<P> {
 
 const loaded = new Map<() => Promise<Module<never>>, ComponentType<never>>();
 
+const RETRY_MS = 500;
+
+/** A module whose load was interrupted is loaded once more. */
+function loadAgain<P>(load: () => Promise<Module<P>>): Promise<Module<P>> {
+  return load().catch(() => new Promise((resolve) => window.setTimeout(resolve, RETRY_MS)).then(load));
+}
+
 export function Lazy<P extends object>({ load, props }: { load: () => Promise<Module<P>>; props: P }) {
   const cache = loaded as unknown as Map<() => Promise<Module<P>>, ComponentType<P>>;
   const [, setTick] = useState(0);
@@ -18,7 +25,7 @@ export function Lazy<P extends object>({ load, props }: { load: () => Promise<Mo
   useEffect(() => {
     if (cache.has(load)) return undefined;
     let isCurrent = true;
-    load().then(
+    loadAgain(load).then(
       (module) => {
         cache.set(load, module.default);
         if (isCurrent) setTick((tick) => tick + 1);

@@ -3,12 +3,16 @@ import { effect, signal } from "@preact/signals";
 import { location } from "./router";
 import { readSetting, writeSetting } from "./settings";
 
+export function isListAddress(segments: readonly string[]): boolean {
+  return segments[0] === "c" && segments.length === 3 && (segments[2] ?? "").includes("~");
+}
+
 export const namespace = signal(readSetting("namespace") ?? "");
 
 effect(() => {
   const { segments, query } = location.value;
-  const isList = segments[0] === "c" && segments.length === 3 && (segments[2] ?? "").includes("~");
-  if (isList) namespace.value = query["namespace"] ?? "";
+  if (isListAddress(segments)) namespace.value = query["namespace"] ?? "";
+  else if (query["namespace"] !== undefined) namespace.value = query["namespace"];
 });
 
 effect(() => writeSetting("namespace", namespace.value));

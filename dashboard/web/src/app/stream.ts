@@ -26,7 +26,10 @@ export type Change<T> = readonly ["PUT", T] | readonly ["DELETE", string];
 
 export interface SubscriptionRequest {
   readonly path?: string;
+  /** `overview`, instead of a path. */
   readonly kind?: string;
+  /** The namespace of an overview; empty: the whole cluster. */
+  readonly namespace?: string;
   readonly table?: boolean;
   readonly labelSelector?: string;
   readonly fieldSelector?: string;

@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { catalog } from "../../app/i18n";
 import { asApiError, cluster as clusterClient, type ApiError } from "../../app/http";
 import type { ObjectList } from "../../app/kubernetes";
+import { namespace } from "../../app/namespace";
 import { discovery, listHref, listPath, objectHref } from "../../app/resources";
 import { session } from "../../app/session";
 import { stream } from "../../app/stream";
@@ -57,11 +58,12 @@ const SHOWN_NODES = 8;
 const SHOWN_EVENTS = 10;
 
 export default function OverviewView({ cluster }: ViewProps) {
-  const { overview, error } = useOverview(cluster);
+  const scope = namespace.value;
+  const { overview, error } = useOverview(cluster, scope);
   const version = session.value?.clusters.find((candidate) => candidate.name === cluster)?.version;
   return (
     <div class="page overview">
-      <header class="page-header"><h1>{t("title")}</h1>{version && <span class="muted">{t("version", { version })}</span>}</header>
+      <header class="page-header"><h1>{t("title")} {scope && <span class="count">{scope}</span>}</h1>{version && <span class="muted">{t("version", { version })}</span>}</header>
       {error && <ErrorBox error={error} />}
       {!overview && !error && <Loading rows={10} />}
       {overview && <Cards cluster={cluster} overview={overview} />}
@@ -69,12 +71,12 @@ export default function OverviewView({ cluster }: ViewProps) {
   );
 }
 
-function useOverview(cluster: string): { overview: Overview | null; error: ApiError | null } {
+function useOverview(cluster: string, scope: string): { overview: Overview | null; error: ApiError | null } {
   const [state, setState] = useState<{ overview: Overview | null; error: ApiError | null }>({ overview: null, error: null });
-  useEffect(() => stream(cluster).subscribe({ kind: "overview" }, {
+  useEffect(() => stream(cluster).subscribe({ kind: "overview", namespace: scope }, {
     onMessage: (message) => { if (message.overview) setState({ overview: message.overview as Overview, error: null }); },
     onError: (error) => setState((before) => ({ overview: before.overview, error })),
-  }), [cluster]);
+  }), [cluster, scope]);
   return state;
 }
 
@@ -197,7 +199,7 @@ function Workloads({ cluster, overview }: { cluster: string; overview: Overview 
               <span class="muted">{tile.shares.filter((share) => share.count > 0).map((share) => share.text).join(", ")}</span>
             </>
           );
-        return <li key={tile.name}>{resource ? <a class="tile" href={listHref(cluster, resource)}>{content}</a> : <div class="tile">{content}</div>}</li>;
+        return <li key={tile.name}>{resource ? <a class="tile" href={listHref(cluster, resource, { namespace: namespace.value })}>{content}</a> : <div class="tile">{content}</div>}</li>;
       })}
     </ul>
   );
