@@ -159,5 +159,5 @@ def test_the_api_server_alone_listens_everywhere_as_the_real_one(sampan: Sampan)
     port = free_port()
     with sampan.running("kube-apiserver", "--secure-port", str(port)) as process:
         assert process.stdout is not None
-        assert "is ready" in process.stdout.readline()
+        assert any("is ready" in line for line in process.stdout)
         assert listening(process.pid) == {("0.0.0.0", port)}
