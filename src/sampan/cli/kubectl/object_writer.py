@@ -77,9 +77,9 @@ class ObjectWriter:
 class ResultPrinter:
     """Prints what happened to an object, `pod/web created (server dry run)`, or the object in the format of -o."""
 
-    def __init__(self, options: Mapping[str, Any], *, dry_run: str | None = None) -> None:
+    def __init__(self, options: Mapping[str, Any], *, dry_run: str | None = None, is_sorted: bool = True) -> None:
         self._suffix = _SUFFIXES.get(dry_run_of(options) if dry_run is None else dry_run, "")
-        self._printer: Printer = printer_of(options, operation="changed")
+        self._printer: Printer = printer_of(options, operation="changed", is_sorted=is_sorted)
 
     @property
     def prints_objects(self) -> bool:

@@ -67,5 +67,10 @@ AREA = Area(
         "create ns --dry-run=client -o yaml",
         "create ns a b --dry-run=client -o yaml",
         "create foo --dry-run=client -o yaml",
+        "create deployment a --image=b --port=80 --dry-run=client -o json",
+        "create cm a --from-literal=x=y --from-literal=b=c --dry-run=client -o json",
+        "create quota a --hard=memory=2Gi,cpu=1 --scopes=BestEffort --dry-run=client -o json",
+        "create ingress a --rule=h/p=s:80,tls=t --annotation=x=y --annotation=b=c --dry-run=client -o json",
+        "create role a --verb=get,list --resource=pods --dry-run=client -o json",
     ],
 )

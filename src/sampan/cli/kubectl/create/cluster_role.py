@@ -42,7 +42,7 @@ def cluster_role(
             raise CliError(
                 "aggregation rule must be specified without nonResourceURLs, verbs, resources or resourceNames"
             )
-        selectors = [{"matchLabels": dict(aggregation_rule)}]
+        selectors = [{"matchLabels": dict(sorted(aggregation_rule.items()))}]
         return value | {"rules": None, "aggregationRule": {"clusterRoleSelectors": selectors}}
     if not verbs:
         raise CliError("at least one verb must be specified")

@@ -52,7 +52,9 @@ def config_map(
     add_literals(add, from_literal)
     add_env_files(add, from_env_file, what="config")
     value: dict[str, Any] = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata(name, namespace)}
-    value |= {field: entries for field, entries in (("data", data), ("binaryData", binary)) if entries}
+    value |= {
+        field: dict(sorted(entries.items())) for field, entries in (("data", data), ("binaryData", binary)) if entries
+    }
     return with_hashed_name(value) if append_hash else value
 
 

@@ -51,7 +51,9 @@ def generator_command(
             own = {key: flag for key, flag in flags.items() if key not in _SHARED}
             own |= {"command": words[1:]} if takes_command else {}
             own |= {"factory": factory} if needs_factory else {}
-            dry_run, printer = dry_run_of(flags), ResultPrinter(flags)
+            dry_run = dry_run_of(flags)
+            # The generated object has its fields in kubectl's order, which is not that of their names.
+            printer = ResultPrinter(flags, is_sorted=dry_run != "client")
             validation = validation_of(flags)
             if not object_name and name not in _NAMELESS:
                 raise KubectlError("name must be specified")

@@ -39,7 +39,7 @@ def ingress(
         spec["tls"] = tls
     if rules := _rules(rule):
         spec["rules"] = rules
-    annotations = dict(pair.split("=", 1) for pair in annotation)
+    annotations = dict(sorted(dict(pair.split("=", 1) for pair in annotation).items()))
     return {
         "kind": "Ingress",
         "apiVersion": "networking.k8s.io/v1",

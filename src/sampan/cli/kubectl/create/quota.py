@@ -15,7 +15,7 @@ from sampan.cli.kubectl.pairs import parse_amounts
 def resource_quota(name: str, namespace: str = "", *, hard: str = "", scopes: str = "") -> dict[str, Any]:
     spec: dict[str, Any] = {}
     if hard:
-        spec["hard"] = parse_amounts(hard)
+        spec["hard"] = dict(sorted(parse_amounts(hard).items()))
     if scopes:
         spec["scopes"] = scopes.split(",")
         if "" in spec["scopes"]:

@@ -90,7 +90,7 @@ def docker_registry_secret(
 def _secret(name: str, namespace: str, type: str, data: dict[str, bytes], append_hash: bool) -> dict[str, Any]:
     value: dict[str, Any] = {"kind": "Secret", "apiVersion": "v1", "metadata": metadata(name, namespace)}
     if data:
-        value["data"] = {key: base64.b64encode(content).decode() for key, content in data.items()}
+        value["data"] = {key: base64.b64encode(content).decode() for key, content in sorted(data.items())}
     if type:
         value["type"] = type
     return with_hashed_name(value) if append_hash else value
