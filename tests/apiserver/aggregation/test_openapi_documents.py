@@ -9,6 +9,7 @@ from sampan.api import limits
 from sampan.apiserver.aggregation.openapi_documents import (
     GVK,
     InvalidOpenApi,
+    encode_document,
     merge_documents,
     used_part,
     v3_hash,
@@ -163,3 +164,10 @@ def test_shared_parameters_are_renamed_as_well() -> None:
     assert merged["parameters"]["pretty_v2"]["type"] == "boolean"
     operation = merged["paths"][f"{PREFIX}flunders"]["get"]
     assert operation["parameters"] == [{"$ref": "#/parameters/pretty_v2"}]
+
+
+@pytest.mark.parametrize(
+    "document", [{}, {"a": {}}, {"a": {}, "b": {"c": {"d": 1}, 'e"': [2]}, "f": "g"}, {"a": 1}, {"a": {"b": {}}}]
+)
+def test_a_document_is_encoded_member_by_member(document: dict[str, Any]) -> None:
+    assert encode_document(document) == msgspec.json.encode(document)

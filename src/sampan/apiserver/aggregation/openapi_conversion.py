@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
+from sampan.apiserver.aggregation.openapi_documents import encode_document, read_part
 
 _REFERENCES = {"#/definitions/": "#/components/schemas/", "#/parameters/": "#/components/parameters/"}
 _OUTSIDE_THE_SCHEMA = ("name", "in", "description", "required")
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 def to_v3(part: bytes) -> bytes:
     """Return the v3 document for a part of a v2 document, as `openapi_documents.used_part` returns it."""
-    source: Json = msgspec.json.decode(part)
+    source = read_part(part)
     shared: Json = source["parameters"]
     components: Json = {"schemas": _renamed(source["definitions"])}
     if parameters := {name: _parameter(value) for name, value in shared.items() if value["in"] != "body"}:
@@ -30,7 +30,7 @@ def to_v3(part: bytes) -> bytes:
         "paths": {path: _path_item(item, shared) for path, item in source["paths"].items()},
         "components": components,
     }
-    return msgspec.json.encode(document)
+    return encode_document(document)
 
 
 def _path_item(source: Json, shared: Json) -> Json:

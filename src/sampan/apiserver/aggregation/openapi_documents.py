@@ -116,12 +116,40 @@ def _used_part(body: bytes, prefix: str) -> bytes:
     if not paths:
         return b""
     part = {
-        "info": source.info,
+        "info": msgspec.to_builtins(source.info),
         "paths": paths,
         "definitions": reader.definitions(),
         "parameters": reader.parameters(),
     }
-    return msgspec.json.encode(part)
+    return encode_document(part)
+
+
+def read_part(raw: bytes) -> Json:
+    """Return the value of what `used_part` has returned. Its members are decoded one by one, because a call of msgspec
+    holds the interpreter lock until it returns."""
+    source = _decode_document(raw)
+    part: Json = {"info": msgspec.to_builtins(source.info)}
+    for key in ("paths", "definitions", "parameters"):
+        part[key] = {name: msgspec.json.decode(value) for name, value in getattr(source, key).items()}
+    return part
+
+
+def encode_document(document: Json) -> bytes:
+    """Return a document as JSON. The members of its objects are encoded one by one, as `read_part` decodes them."""
+    encode = msgspec.json.Encoder().encode
+    pieces = [b"{"]
+    for key, value in document.items():
+        pieces += (encode(key), b":")
+        if isinstance(value, dict):
+            pieces.append(b"{")
+            for name, item in value.items():
+                pieces += (encode(name), b":", encode(item), b",")
+            pieces[-1:] = (b"}",) if value else (b"{}",)
+        else:
+            pieces.append(encode(value))
+        pieces.append(b",")
+    pieces[-1:] = (b"}",) if document else (b"{}",)
+    return b"".join(pieces)
 
 
 class _PartReader:
@@ -279,7 +307,7 @@ def merge_documents(own: Json, parts: Iterable[bytes]) -> Json:
     A definition or parameter whose name has another content already is renamed."""
     merged = {**own, **{key: dict(own[key]) for key in ("paths", "definitions", "parameters")}}
     for raw in parts:
-        part = msgspec.json.decode(raw)
+        part = read_part(raw)
         if paths := {path: item for path, item in part["paths"].items() if path not in merged["paths"]}:
             _merge(merged, {**part, "paths": paths})
     return merged

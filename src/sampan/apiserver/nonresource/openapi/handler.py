@@ -101,6 +101,8 @@ class OpenApiHandler:
         return _packed(call, packed, JSON, headers)
 
     async def _v2(self, call: Call) -> ApiResponse:
+        from sampan.apiserver.aggregation.openapi_documents import encode_document
+
         contents = self._now()
         parts = {document.v2_hash: document.v2 for document in self._remote_documents().values() if document.v2}
         hash = _digest("".join([*(self._hash(name) for name in contents.names()), *parts]).encode())
@@ -108,7 +110,7 @@ class OpenApiHandler:
         encode: Callable[[dict[str, Any]], bytes]
         for clause in negotiation.clauses(call.headers.get("Accept", "") or "*/*"):
             if clause.takes(JSON):
-                content_type, encode = JSON, msgspec.json.encode
+                content_type, encode = JSON, encode_document
                 break
             if any(clause.takes(offered) for offered in _PROTOBUF_2):
                 content_type, encode = _PROTOBUF_2[1], _v2_message
