@@ -37,8 +37,8 @@ AT_RUN_TIME = {
 """Patterns that are made while the program runs."""
 
 CANDIDATES = "a0-./ \nA_x\"'<>,=:$()\\%+e\t\r*Z@é["
-ENDS = ("", "!", "\x00", "\n", "~")
-SIZES = (8, 10, 12, 15, 18, 22, 27, 33, 41, 51, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
+ENDS = ("", "!", "\n")
+SIZES = (8, 12, 18, 27, 41, 64, 256, 1024, 4096)
 SLOW_S = 0.02
 
 
