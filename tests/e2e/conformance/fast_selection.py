@@ -1,9 +1,13 @@
 """The tests of modules with many slow ones that `make test` runs: one for each behaviour that no other test covers. The
 others are marked `official`: `make official` runs them, and `make conformance` runs what they are forms of."""
 
-FAST_SELECTION = {
+FAST_SELECTION: dict[str, set[str]] = {
+    "apimachinery/test_watchers.py": {"test_from_a_version", "test_label_that_changes", "test_several_watchers"},
+    "apps/test_cron_job.py": {"test_jobs_are_replaced"},
+    "apps/test_disruption_controller.py": {"test_an_eviction_waits_until_the_budget_allows_it"},
     "auth/test_tokens_in_pods.py": {"test_projected"},
     "cli/test_kubectl.py": {"test_diff", "test_dry_run", "test_label"},
+    "network/test_endpoint_slices.py": {"test_mirroring", "test_slices_for_pods_that_match_a_service"},
     "network/test_pods.py": {"test_same_port_of_the_host", "test_own_name_servers"},
     "node/test_changes.py": {"test_a_deadline_set_later", "test_generation_and_graceful_deletion", "test_lifecycle"},
     "node/test_classes.py": {"test_class_on_a_node", "test_ephemeral_container_sees_its_target"},
