@@ -101,6 +101,7 @@ export default function TourView({ cluster: clusterName }: ViewProps) {
   const [isBusy, setBusy] = useState(false);
   const [choice, setChoice] = useState<BreakChoice | null>(null);
   const observer = useRef(new PodObserver());
+  const victim = useRef("");
   const active = useRef({ namespace: "", cluster: clusterName });
   active.current = { namespace: step === "done" ? "" : namespace, cluster: clusterName };
 
@@ -121,7 +122,8 @@ export default function TourView({ cluster: clusterName }: ViewProps) {
     const news = observer.current.observe(pods.objects, Date.now());
     if (news.length) setHappenings((before) => [...news.toReversed(), ...before].slice(0, 60));
     if (step === "create" && replicas > 0 && readyPods(pods.objects).length >= replicas) setStep("look");
-    if (step === "heal" && times.end === null && Date.now() - times.start > 300 && isHealed(pods.objects, replicas, broken)) setTimes({ ...times, end: Date.now() });
+    const isVictimThere = pods.objects.some((item) => item.metadata.uid === victim.current);
+    if (step === "heal" && times.end === null && !isVictimThere && isHealed(pods.objects, replicas, broken)) setTimes({ ...times, end: Date.now() });
   }, [pods.objects, step, times.start]);
 
   const act = async (work: () => Promise<void>) => {
@@ -157,12 +159,17 @@ export default function TourView({ cluster: clusterName }: ViewProps) {
     setStep("break");
   });
   const breakNode = () => act(async () => {
-    const victim = members[0];
+    const start = Date.now();
+    const first = members[0];
+    victim.current = "";
     if (choice) {
       setBroken(choice.node);
       await changeTaints(clusterName, choice.node, true);
-    } else if (victim) await cluster(clusterName).k8s(`/api/v1/namespaces/${namespace}/pods/${victim.metadata.name}`, { method: "DELETE" });
-    setTimes({ start: Date.now(), end: null });
+    } else if (first) {
+      victim.current = first.metadata.uid ?? "";
+      await cluster(clusterName).k8s(`/api/v1/namespaces/${namespace}/pods/${first.metadata.name}`, { method: "DELETE" });
+    }
+    setTimes({ start, end: null });
     setStep("heal");
   });
   const repair = () => act(async () => {
