@@ -6,7 +6,7 @@ import { crossings, layout } from "../../src/views/map/layout";
 import { controllerState, sortControllers } from "../../src/views/queues";
 import { matrix } from "../../src/views/schedule/matrix";
 import { byNode, histogram, isNoise, merged, podsAt, type RecorderRecord } from "../../src/views/timeline/replay";
-import { formatSeconds, waterfall } from "../../src/views/trace/waterfall";
+import { formatSeconds, fromBirth, waterfall } from "../../src/views/trace/waterfall";
 
 function object(name: string, metadata: object = {}, rest: object = {}): KubernetesObject {
   return { metadata: { name, namespace: "n", uid: name, ...metadata }, ...rest } as KubernetesObject;
@@ -22,6 +22,9 @@ describe("waterfall", () => {
     const rows = waterfall(trace);
     expect(rows.map((row) => [row.lane, row.left, row.width, row.share])).toEqual([["apiserver", 0, 25, 0.25], ["wait", 25, 50, 0.5], ["kubelet", 75, 25, 0.25]]);
     expect(waterfall(trace, true).length).toBe(4);
+    const late = { start: 0, runningAfterSeconds: 101, steps: [step("create deployments", "apiserver", 0, 1), { ...step("store the pod", "apiserver", 100, 1), number: 1 }] };
+    expect(fromBirth(late)).toMatchObject({ start: 100, runningAfterSeconds: 1, steps: [{ startSeconds: 0 }] });
+    expect(fromBirth(trace)).toBe(trace);
     expect([formatSeconds(0.0012), formatSeconds(0.5), formatSeconds(2)]).toEqual(["1.2 ms", "500 ms", "2.00 s"]);
   });
 });

@@ -6,7 +6,7 @@ import { at, list } from "../../app/kubernetes";
 import { Checkbox, Empty, ErrorBox, KubectlHint, Loading } from "../../components";
 import type { DetailTabProps } from "..";
 import { useLoad } from "../load";
-import { formatSeconds, type Lane, type Trace, waterfall, type WaterfallRow } from "./waterfall";
+import { formatSeconds, fromBirth, type Lane, type Trace, waterfall, type WaterfallRow } from "./waterfall";
 import "./trace.css";
 
 const t = catalog({
@@ -56,9 +56,10 @@ export default function TraceTab({ cluster: clusterName, object }: DetailTabProp
   const command = `sampan trace pod/${name} -n ${namespace}`;
   if (trace.error && !trace.value) return <ErrorBox error={trace.error} onRetry={trace.reload} />;
   if (!trace.value) return <Loading />;
-  const rows = waterfall(trace.value, isWhole);
+  const born = fromBirth(trace.value);
+  const rows = waterfall(born, isWhole);
   if (!rows.length) return <Empty title={t("none")}>{t("noneNext")}</Empty>;
-  const { runningAfterSeconds, readyAfterSeconds } = trace.value;
+  const { runningAfterSeconds, readyAfterSeconds } = born;
   const slowest = rows.filter((row) => row.share > 0.05).toSorted((a, b) => b.share - a.share).slice(0, 3);
   return (
     <div class="stack">

@@ -44,6 +44,20 @@ export function bornSteps(trace: Trace, isWhole: boolean): readonly TraceStep[] 
   return isWhole || end === undefined ? trace.steps : trace.steps.filter((step) => step.startSeconds <= end);
 }
 
+const LONGEST_OWNER_WAIT_S = 10;
+
+/** A pod that replaces another is born long after its owner: then the timeline starts with the pod itself. */
+export function fromBirth(trace: Trace): Trace {
+  const shift = trace.steps.find((step) => step.number === 1)?.startSeconds ?? 0;
+  if (shift < LONGEST_OWNER_WAIT_S) return trace;
+  const steps = trace.steps.filter((step) => step.startSeconds >= shift).map((step) => ({ ...step, startSeconds: step.startSeconds - shift }));
+  const { runningAfterSeconds: running, readyAfterSeconds: ready } = trace;
+  return {
+    start: trace.start + shift, steps,
+    ...(running === undefined ? {} : { runningAfterSeconds: running - shift }), ...(ready === undefined ? {} : { readyAfterSeconds: ready - shift }),
+  };
+}
+
 export function waterfall(trace: Trace, isWhole = false): WaterfallRow[] {
   const steps = bornSteps(trace, isWhole);
   const total = Math.max(1e-6, ...steps.map((step) => step.startSeconds + step.durationSeconds));
