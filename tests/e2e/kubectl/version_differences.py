@@ -17,6 +17,7 @@ _TEXTS = [
     (reason, re.compile(pattern, re.MULTILINE), replacement)
     for reason, pattern, replacement in (
         ("empty fields of generated objects are not printed", r'^ *"?creationTimestamp"?: null,?\n', ""),
+        ("empty fields of generated objects are not printed", r",(?=\n *[}\]])", ""),
         ("empty fields of generated objects are not printed", r"metadata:(?: \{\})?$", "metadata:"),
         ("a kubeconfig without preferences is printed without them", r'^ *"?preferences"?: \{\},?\n', ""),
         ("delete names the namespace", r" deleted from \S+ namespace", " deleted"),
@@ -25,6 +26,7 @@ _TEXTS = [
         ("errors of the command line begin with a small letter", r"^Error: (?!from server)", "error: "),
         ("errors of the command line refer to `-h`", r"^See '.*' for (?:help and examples|usage)\.?\n", ""),
         ("the version itself", r"^(?:Client|Kustomize) Version: .*\n", ""),
+        ("the version itself", r"(?<=\"kubectl/)v[^\"]*", "VERSION"),
         ("the version itself", r"^WARNING: version difference between client .*\n", ""),
         ("debug has no legacy profile", r"^--profile=legacy is deprecated .*\n", ""),
         ("a wait without conditions prints a list", r'(?<=unrecognized condition: )(?:""|\[\])', "NONE"),
