@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import cast
 
 import pytest
@@ -123,9 +124,17 @@ def test_changes_of_a_page_that_does_not_read_are_bounded() -> None:
     assert not changes
 
 
-def test_a_kubeconfig_of_aliases_is_not_expanded() -> None:
-    bomb = "a: &a [x]\n" + "".join(
-        f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join([f'*{chr(97 + n)}'] * 9)}]\n" for n in range(9)
-    )
+LETTERS = "abcdefghijklmnop"
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        "".join(f"{name}: &{name} [{f'*{before}, ' * 9}]\n" for before, name in pairwise(LETTERS)),
+        "".join(f"{name}: &{name} {{<<: [{f'*{before}, ' * 9}], {name}: 1}}\n" for before, name in pairwise(LETTERS)),
+    ],
+    ids=["aliases", "merge keys"],
+)
+async def test_a_kubeconfig_that_grows_when_it_is_read_is_refused(bomb: str) -> None:
     with pytest.raises(errors.BadRequest):
-        kubeconfig_credentials(bomb)
+        await kubeconfig_credentials(f"a: &a {{x: 1}}\n{bomb}")

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-import yaml
 
 from sampan.api.codec import json as json_codec
 from sampan.dashboard.sessions import OneTimeCodes, User
+from sampan.dashboard.yaml_text import from_yaml
 from sampan.machinery import errors
 from sampan.machinery.client.transport import ConnectionFailed, Request
 from sampan.machinery.client.user_api import UserApi, UserApiSource, UserCredentials
@@ -89,7 +89,7 @@ class Login:
                 raise errors.unauthorized("The code is not valid: it was used before, or it is older than a minute.")
             return apis
         if request.kubeconfig:
-            credentials = kubeconfig_credentials(request.kubeconfig)
+            credentials = await kubeconfig_credentials(request.kubeconfig)
         else:
             credentials = UserCredentials(token=_checked_token(request.token))
         name = request.cluster or next(iter(self._clusters))
@@ -119,14 +119,14 @@ async def identify(api: UserApi) -> User:
     return User(username, tuple(map(str, status.get("groups") or ())))
 
 
-def kubeconfig_credentials(text: str) -> UserCredentials:
+async def kubeconfig_credentials(text: str) -> UserCredentials:
     """Return the credentials of the current context of a kubeconfig. Only those in the text itself count: a file or a
     program that it names would be one of the server's machine, and its server address is ignored."""
     if len(text) > KUBECONFIG_BYTES:
         raise errors.bad_request("the kubeconfig is too large")
     try:
-        content = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, RecursionError, ValueError):
+        content = await from_yaml(text)
+    except ValueError:
         raise errors.bad_request("the kubeconfig is not valid YAML") from None
     if not isinstance(content, dict):
         raise errors.bad_request("the text is not a kubeconfig")

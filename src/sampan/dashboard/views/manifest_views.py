@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from typing import Any
 
 import msgspec
 from aiohttp import web
 
-from sampan.api.codec import yaml as yaml_codec
-from sampan.api.codec.errors import DecodeError
 from sampan.dashboard.pass_through import check_path
 from sampan.dashboard.request_body import read_json_body
 from sampan.dashboard.responses import json_response
 from sampan.dashboard.views.api_reader import ApiReader, decode, object_path
+from sampan.dashboard.yaml_text import from_yaml, to_yaml
 from sampan.machinery import errors
 from sampan.machinery.client.transport import Request
 from sampan.machinery.client.user_api import UserApi
@@ -23,7 +21,6 @@ FIELD_MANAGER = "sampan-dashboard"
 _MANIFEST_BYTES = 1 << 20
 _DOCUMENTS = 50
 _DOCUMENT_END = re.compile(r"^---(?:[ \t].*)?$", re.MULTILINE)
-_INLINE_BYTES = 4 << 10
 _APPLY, _JSON = "application/apply-patch+yaml", "application/json"
 
 
@@ -70,20 +67,10 @@ async def read_documents(text: str) -> list[Any]:
     documents = [part for part in _DOCUMENT_END.split(text) if part.strip()]
     if len(documents) > _DOCUMENTS:
         raise errors.bad_request(f"the manifest has more than {_DOCUMENTS} documents")
-    return [await _read_document(part.encode()) for part in documents]
-
-
-async def _read_document(source: bytes) -> Any:
     try:
-        if len(source) > _INLINE_BYTES:
-            return (await asyncio.to_thread(yaml_codec.decode, source)).value
-        return yaml_codec.decode(source).value
-    except (ValueError, DecodeError) as error:
+        return [await from_yaml(part) for part in documents]
+    except ValueError as error:
         raise errors.bad_request(f"the manifest is not valid YAML: {error}") from None
-
-
-async def to_yaml(value: Any) -> str:
-    return (await asyncio.to_thread(yaml_codec.encode, value)).decode()
 
 
 async def _compared(reader: ApiReader, value: Any, message: DiffRequest) -> dict[str, Any]:
