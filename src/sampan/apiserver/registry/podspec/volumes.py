@@ -182,11 +182,12 @@ _RECURSIVE = ("Disabled", "Enabled", "IfPossible")
 
 def validate_volume_mounts(container: AnyContainer, volumes: Mapping[str, Volume], at: str) -> FieldErrors:
     devices = {device.name: device.devicePath for device in container.volumeDevices}
+    device_paths = set(devices.values())
     paths: set[str] = set()
     for index, mount in enumerate(container.volumeMounts):
         yield from _validate_mount_path(mount, volumes, paths, f"{at}[{index}]")
         if devices:
-            yield from _validate_not_a_device(mount, devices, f"{at}[{index}]")
+            yield from _validate_not_a_device(mount, devices, device_paths, f"{at}[{index}]")
         if mount.subPath or mount.subPathExpr:
             yield from _validate_sub_paths(mount, at, f"{at}[{index}]")
         if mount.mountPropagation is not None:
@@ -208,10 +209,12 @@ def _validate_mount_path(mount: VolumeMount, volumes: Mapping[str, Volume], path
     paths.add(path)
 
 
-def _validate_not_a_device(mount: VolumeMount, devices: Mapping[str, str], at: str) -> FieldErrors:
+def _validate_not_a_device(
+    mount: VolumeMount, devices: Mapping[str, str], device_paths: set[str], at: str
+) -> FieldErrors:
     if mount.name in devices:
         yield FieldError.invalid(f"{at}.name", mount.name, "must not already exist in volumeDevices")
-    if mount.mountPath in devices.values():
+    if mount.mountPath in device_paths:
         text = "must not already exist as a path in volumeDevices"
         yield FieldError.invalid(f"{at}.mountPath", mount.mountPath, text)
 
@@ -249,6 +252,7 @@ def _validate_recursive_read_only(mount: VolumeMount, at: str) -> FieldErrors:
 
 def validate_volume_devices(container: AnyContainer, volumes: Mapping[str, Volume], at: str) -> FieldErrors:
     mounts = {mount.name: mount.mountPath for mount in container.volumeMounts}
+    mount_paths = set(mounts.values())
     seen_names: set[str] = set()
     paths: set[str] = set()
     for index, device in enumerate(container.volumeDevices):
@@ -256,7 +260,7 @@ def validate_volume_devices(container: AnyContainer, volumes: Mapping[str, Volum
         yield from _validate_device_path(device, paths, f"{at}[{index}].devicePath")
         if device.name in mounts:
             yield FieldError.invalid(f"{at}[{index}].name", device.name, "must not already exist in volumeMounts")
-        if device.devicePath in mounts.values():
+        if device.devicePath in mount_paths:
             text = "must not already exist as a path in volumeMounts"
             yield FieldError.invalid(f"{at}[{index}].devicePath", device.devicePath, text)
 
