@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sampan.api.types.core_v1 import Endpoints, Pod
+from sampan.api.types.core_v1 import Endpoints, Event, Pod
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.machinery.client import Delete
 from tests.controllers.cluster import Cluster, cluster
@@ -99,3 +99,5 @@ async def test_endpoints(seed: int) -> None:
                 if address.targetRef is not None
             }
             assert listed == await ready_pods(c)
+            await c.clock.settle()
+            assert [event.reason for event in (await c.client.of(Event).list()).items if event.type == "Warning"] == []

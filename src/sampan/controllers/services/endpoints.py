@@ -19,11 +19,14 @@ from sampan.machinery.copies import copy_of
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
+from sampan.machinery.own_writes import OwnWrites
 
 MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
 MANAGER: Final = "endpoint-controller"
 OVER_CAPACITY: Final = "endpoints.kubernetes.io/over-capacity"
 _LEADER: Final = "control-plane.alpha.kubernetes.io/leader"
+_CREATION_PATIENCE_S = 1.0
+"""How long created Endpoints are awaited in the cache before they are created again."""
 
 
 def labels_of(service: Service) -> dict[str, str]:
@@ -75,7 +78,11 @@ class EndpointsController:
         self._services = informers.of(Service).lister
         self._pods = informers.of(Pod).lister
         self._informer = informers.of(Endpoints)
-        self._times = TriggerTimes()
+        self._times, self._writes = TriggerTimes(), OwnWrites()
+        self._deferred: set[NamespacedName] = set()
+        """Services to sync again when the cache shows the last write of their Endpoints."""
+        self._created: set[NamespacedName] = set()
+        """Endpoints that were created and that the cache has not shown yet."""
         self.watches = (
             Watch(resource_of(Service), lambda service: (key_of(service),)),
             Watch(resource_of(Pod)),
@@ -89,8 +96,14 @@ class EndpointsController:
         is_start, synced = True, self._informer.synced
 
         def changed(old: Endpoints | None, new: Endpoints | None) -> None:
+            self._writes.observe(old, new)
+            if new is not None:
+                self._created.discard(key_of(new))
             if new is None and old is not None:
                 add(key_of(old))
+            elif new is not None and key_of(new) in self._deferred and not self._writes.is_stale(new):
+                self._deferred.discard(key_of(new))
+                add(key_of(new))
             elif new is not None and _LEADER not in new.metadata.annotations and (is_start or not synced.is_set()):
                 add(key_of(new))
 
@@ -100,6 +113,8 @@ class EndpointsController:
     async def reconcile(self, key: NamespacedName) -> float | None:
         service = self._services.by_key(key)
         if service is None:
+            self._deferred.discard(key)
+            self._created.discard(key)
             await self._remove(key)
             return None
         if not takes_pods(service):
@@ -107,6 +122,13 @@ class EndpointsController:
         if wait_s := self._feed.wait_s(key):
             return wait_s
         pods, present = pods_of(service, self._pods), self._informer.lister.by_key(key)
+        if present is not None and self._writes.is_stale(present):
+            self._deferred.add(key)
+            return None
+        if present is None and key in self._created:
+            self._created.discard(key)  # somebody may have deleted them before the cache showed them
+            self._deferred.add(key)
+            return _CREATION_PATIENCE_S
         endpoints = desired(service, pods, present, self._times.next(service, pods))
         if endpoints is not None:
             await self._write(endpoints, is_new=present is None)
@@ -123,7 +145,10 @@ class EndpointsController:
 
     async def _write(self, endpoints: Endpoints, *, is_new: bool) -> None:
         try:
-            await (self._client.create(endpoints) if is_new else self._client.update(endpoints))
+            stored = await (self._client.create(endpoints) if is_new else self._client.update(endpoints))
+            self._writes.wrote(stored)
+            if self._informer.lister.by_key(key_of(stored)) is None:
+                self._created.add(key_of(stored))
         except errors.ApiError as error:
             if is_new and error.has_cause(TERMINATING_CAUSE):
                 return
