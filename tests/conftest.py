@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 settings.register_profile(
     "ci",
+    max_examples=60,
     deadline=None,
     derandomize=True,
     print_blob=True,
@@ -62,6 +63,11 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     names = inspect.signature(pyfuncitem.obj).parameters
     asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
     return True
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the end-to-end tests first: their files take long, and no worker should be alone with one at the end."""
+    items.sort(key=lambda item: not item.path.is_relative_to(ROOT / "tests/e2e"))
 
 
 def pytest_collection_finish() -> None:

@@ -21,7 +21,7 @@ from tests.e2e.fuzz_cases import Case, End, Fuzzer
 from tests.e2e.fuzz_http_cases import HttpFuzzer
 from tests.eventually import eventually
 
-COUNT = int(os.environ.get("FUZZ_COUNT", "6000"))
+COUNT = int(os.environ.get("FUZZ_COUNT", "3000"))
 SEED = int(os.environ.get("FUZZ_SEED", "36"))
 WORKERS = 8
 ANSWER_S = 60.0

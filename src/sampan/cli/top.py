@@ -51,7 +51,11 @@ class PodUsage:
 @click.option("-n", "--namespace", default="", metavar="NS", help="Show only the pods of this namespace.")
 @click.option("-l", "--selector", default="", metavar="SELECTOR", help="Show only the pods with these labels.")
 @click.option(
-    "--sort-by", type=click.Choice(["cpu", "memory", "name"]), default="cpu", show_default=True, help="Order of rows."
+    "--sort-by",
+    type=click.Choice(["cpu", "memory", "name"]),
+    default="cpu",
+    show_default=True,
+    help="Sort the rows by CPU or memory usage, highest first, or by name.",
 )
 @click.option("--once", is_flag=True, help="Print the tables once, as without a terminal.")
 @click.option(

@@ -12,6 +12,8 @@ SAME = (1, 36)
 """The version whose output is compared to the letter."""
 OLDEST = (1, 32)
 """The oldest version whose differences are listed here."""
+AREAS = ("apply", "delete", "edit", "expose", "label", "patch", "rollout", "scale", "set", "streams")
+"""Areas that are compared with older versions too."""
 
 _TEXTS = [
     (reason, re.compile(pattern, re.MULTILINE), replacement)

@@ -62,10 +62,14 @@ class Acceptor:
     async def _accept_one(self, arriving: asyncio.TaskGroup) -> None:
         client, address = await self._accept()
         self._arriving.add(client)
-        slot = await self._limiter.enter(peer_of(address))
+        slot = None
+        try:
+            slot = await self._limiter.enter(peer_of(address))
+        finally:
+            if slot is None:
+                self._arriving.discard(client)
+                client.close()
         if slot is None:
-            self._arriving.discard(client)
-            client.close()
             log.debug("refused a connection from %s: too many connections from this address", address)
             return
         task = arriving.create_task(self._admit(client, slot))

@@ -34,7 +34,7 @@ _DOCUMENTS_OF_USER = 32
 _GROUP_VERSION = re.compile(r"(?:[a-z0-9.-]{1,253}/)?[a-z0-9]{1,63}")
 _HEAD = re.compile(r"^(apiVersion|kind):[ \t]*[\"']?([A-Za-z0-9./-]+)", re.MULTILINE)
 _KEY = re.compile(r"(?P<key>[\w./$-]+|\"[^\"]*\"|'[^']*')\s*:(?:\s+(?P<value>.*))?$")
-_PARTIAL_KEY = re.compile(r"[\w./-]*$")
+_PARTIAL_KEY = re.compile(r"[\w./-]*")
 _BLOCK_SCALAR = re.compile(r"[|>][0-9+-]*\s*(?:#.*)?$")
 _SEPARATOR = re.compile(r"^---(?:[ \t].*)?$")
 _REFERENCE = "#/components/schemas/"
@@ -151,8 +151,8 @@ def cursor_context(text: str, offset: int) -> CursorContext | None:
     if match is not None:
         value = (match.group("value") or "").strip("\"'")
         return CursorContext(path, match.group("key").strip("\"'"), True, value, *_head(head))
-    partial = _PARTIAL_KEY.search(content)
-    typed = partial.group() if partial is not None else ""
+    backwards = _PARTIAL_KEY.match(content[::-1])  # a search for the end of a line takes quadratic time
+    typed = backwards.group()[::-1] if backwards is not None else ""
     whole = _KEY.match(typed + rest_of_line)
     key = whole.group("key") if whole is not None else typed
     return CursorContext(path, key.strip("\"'"), False, typed, *_head(head))

@@ -26,7 +26,7 @@ export default function Scale({ cluster: clusterName, resource, targets, object,
   useEffect(() => {
     if (!first || text) return;
     void cluster(clusterName).k8s<KubernetesObject>(objectPath(resource, first.namespace, first.name)).then(
-      (live) => setText(String(at(live, "spec", "replicas") ?? 1)), () => setText("1"));
+      (live) => setText((typed) => typed || String(at(live, "spec", "replicas") ?? 1)), () => setText((typed) => typed || "1"));
   }, []);
   const replicas = /^\d+$/.test(text) ? Number(text) : null;
   return (
