@@ -238,10 +238,15 @@ class Page:
             self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def fill(self, selector: str, text: str) -> None:
-        """Replace the text of a field."""
+        """Replace the text of a field, in one step, since a dialog that opens moves the focus."""
         self.wait_for(f"document.querySelector({json.dumps(selector)})")
-        self.evaluate(f"(e => {{ e.focus(); e.select?.(); }})(document.querySelector({json.dumps(selector)}))")
-        self.send("Input.insertText", text=text)
+        self.evaluate(
+            f"""(field => {{
+                const value = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(field), "value");
+                value.set.call(field, {json.dumps(text)});
+                field.dispatchEvent(new InputEvent("input", {{bubbles: true}}));
+            }})(document.querySelector({json.dumps(selector)}))"""
+        )
 
     def choose(self, selector: str, value: str) -> None:
         """Choose an option of a select element."""

@@ -192,7 +192,7 @@ def test_explanations_are_shown_and_accessible(
     page.evaluate(axe.read_text())
     found: dict[str, list[str]] = {}
     for number, (path, condition) in enumerate(views.items()):
-        page.prefer(color_scheme="dark" if number % 2 else "light")
+        page.prefer(color_scheme="dark" if number % 2 else "light", reduced_motion="reduce")
         page.evaluate(f"history.pushState(null, '', '/ui/{path}'), dispatchEvent(new PopStateEvent('popstate'))")
         page.wait_for(condition)
         check = "axe.run(document.querySelector('main'), {resultTypes: ['violations']})"
