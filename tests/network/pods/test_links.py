@@ -1,0 +1,34 @@
+"""Links of pods, in a network namespace."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from sampan.machinery.network_namespace import in_network
+from sampan.network.pods import links
+from sampan.network.pods.links import Links
+from tests.network.pods.lab import Lab, needs_network
+
+
+@needs_network
+def test_links_are_deleted_beside_one_that_the_kernel_deletes(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel removes a link with the namespace of its peer, at any time after it was looked up."""
+    index_of, indexes = links.index_of, {"gone0": 1_000_000}
+
+    def late_index_of(link: str) -> int:
+        return indexes.pop(link, 0) or index_of(link)
+
+    def work() -> list[str]:
+        for name in ("left0", "left1"):
+            subprocess.run(["ip", "link", "add", name, "type", "veth", "peer", "name", f"{name}p"], check=True)
+        pod_links = Links("br0", "test")
+        try:
+            pod_links.delete("gone0", "left0", "left1")
+        finally:
+            pod_links.close()
+        return [name for name in ("left0", "left1") if index_of(name)]
+
+    monkeypatch.setattr(links, "index_of", late_index_of)
+    assert in_network(lab.node, work) == []
