@@ -18,7 +18,6 @@ if [ ${#missing[@]} != 0 ]; then
         exit 1
     fi
     echo "conformance: installing ${missing[*]}"
-    (export DEBIAN_FRONTEND=noninteractive
-        apt-get update && apt-get install --yes --no-install-recommends "${missing[@]}") >/dev/null
+    tools/install_packages.sh "${missing[@]}"
 fi
 exec .venv/bin/python -m tests.conformance "$@"

@@ -3,6 +3,7 @@
 # busybox for their images; and Chromium for the page of the dashboard, where Node can build that. Tests start them in
 # directories of their own; no service is started here. Where they cannot be had, those tests are skipped.
 set -uo pipefail
+cd "$(dirname "$0")/.."
 
 declare -A packages=(
     [containerd]=containerd [dockerd]=docker.io [crun]=crun [runc]=runc [busybox]=busybox-static [nft]=nftables [ip]=iproute2
@@ -21,6 +22,4 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
     exit 0
 fi
 printf 'engines: installing %s\n' "${missing[*]}"
-export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1
-(apt-get update && apt-get install --yes --no-install-recommends "${missing[@]}") >/dev/null 2>&1 ||
-    printf 'engines: that failed; some tests will be skipped\n'
+RUNLEVEL=1 tools/install_packages.sh "${missing[@]}" || printf 'engines: some tests will be skipped\n'

@@ -13,14 +13,7 @@ need() {
     [ "$(id -u)" = 0 ] || die "$why. Run as root: apt-get install $*"
     command -v apt-get >/dev/null || die "$why. Install what Debian calls: $*"
     say "$why: installing $*"
-    quietly apt-get update
-    quietly apt-get install --yes --no-install-recommends "$@"
-}
-
-# Run a command, and show what it wrote only if it fails.
-quietly() {
-    local output
-    output=$(DEBIAN_FRONTEND=noninteractive "$@" 2>&1) || die "$* failed:"$'\n'"$output"
+    tools/install_packages.sh "$@" || die "$why, and the packages could not be installed."
 }
 
 is_recent() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
@@ -56,9 +49,7 @@ make_environment() {
 want() {
     ! command -v "$1" >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 0
     say "there is no $1: installing $2"
-    (export DEBIAN_FRONTEND=noninteractive
-        apt-get update && apt-get install --yes --no-install-recommends "$2") >/dev/null 2>&1 ||
-        say "that failed; $3"
+    tools/install_packages.sh "$2" || say "$3"
 }
 
 is_usable || make_environment
