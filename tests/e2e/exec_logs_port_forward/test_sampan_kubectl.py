@@ -14,12 +14,13 @@ import pytest
 from tests.e2e.exec_logs_port_forward.cluster import LookedInto
 from tests.e2e.exec_logs_port_forward.test_kubectl import _web
 
+_names = iter(f"own-{number}" for number in range(10_000))
 _PROGRAM = [sys.executable, "-m", "sampan", "kubectl"]
 
 
 class Ours:
-    def __init__(self, kubeconfig: Path) -> None:
-        self._environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+    def __init__(self, kubeconfig: Path, environment: dict[str, str]) -> None:
+        self._environment = {**os.environ, "KUBECONFIG": str(kubeconfig), **environment}
 
     def __call__(self, *words: str, stdin: str = "", code: int = 0) -> "subprocess.CompletedProcess[str]":
         done = subprocess.run(
@@ -45,17 +46,30 @@ class Ours:
 
 @pytest.fixture
 def ours(cluster: LookedInto) -> Ours:
-    return Ours(cluster.kubeconfig())
+    return Ours(cluster.kubeconfig(), {})
 
 
-def test_exec(cluster: LookedInto, ours: Ours) -> None:
-    cluster.pod("own-exec", "sleep", "1000")
-    assert ours("exec", "own-exec", "--", "echo", "-n", "hello").stdout == "hello"
-    assert ours("exec", "-i", "pod/own-exec", "--", "cat", stdin="x" * 100_000).stdout == "x" * 100_000
-    done = ours("exec", "own-exec", "--", "sh", "-c", "echo err >&2; exit 5", code=5)
+@pytest.fixture(params=["websocket", "spdy"])
+def streaming(request: pytest.FixtureRequest, cluster: LookedInto) -> Ours:
+    """`sampan kubectl` with WebSockets, and with SPDY, which it uses with old API servers."""
+    names = ("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "KUBECTL_PORT_FORWARD_WEBSOCKETS")
+    return Ours(cluster.kubeconfig(), dict.fromkeys(names, "false") if request.param == "spdy" else {})
+
+
+@pytest.fixture
+def name() -> str:
+    return next(_names)
+
+
+def test_exec(cluster: LookedInto, streaming: Ours, name: str) -> None:
+    ours = streaming
+    cluster.pod(name, "sleep", "1000")
+    assert ours("exec", name, "--", "echo", "-n", "hello").stdout == "hello"
+    assert ours("exec", "-i", f"pod/{name}", "--", "cat", stdin="x" * 100_000).stdout == "x" * 100_000
+    done = ours("exec", name, "--", "sh", "-c", "echo err >&2; exit 5", code=5)
     assert done.stderr == "err\ncommand terminated with exit code 5\n"
     assert "own-none" in ours("exec", "own-none", "--", "ls", code=1).stderr
-    assert "container side is not valid" in ours("exec", "-c", "side", "own-exec", "--", "ls", code=1).stderr
+    assert "container side is not valid" in ours("exec", "-c", "side", name, "--", "ls", code=1).stderr
 
 
 def test_logs(cluster: LookedInto, ours: Ours) -> None:
@@ -70,15 +84,15 @@ def test_logs(cluster: LookedInto, ours: Ours) -> None:
     assert refusal.startswith('Error from server (BadRequest): previous terminated container "main" in pod')
 
 
-def test_attach(cluster: LookedInto, ours: Ours) -> None:
-    cluster.pod("own-attach", "sh", "-c", "read a; echo got $a; read b", stdin=True, stdinOnce=True)
-    assert "got hello\n" in ours("attach", "-i", "own-attach", stdin="hello\n").stdout
+def test_attach(cluster: LookedInto, streaming: Ours, name: str) -> None:
+    cluster.pod(name, "sh", "-c", "read a; echo got $a; read b", stdin=True, stdinOnce=True)
+    assert "got hello\n" in streaming("attach", "-i", name, stdin="hello\n").stdout
 
 
-def test_port_forward(cluster: LookedInto, ours: Ours, tmp_path: Path) -> None:
-    cluster.pod("own-port", "sleep", "1000")
+def test_port_forward(cluster: LookedInto, streaming: Ours, name: str, tmp_path: Path) -> None:
+    cluster.pod(name, "sleep", "1000")
     (tmp_path / "file").write_bytes(b"x" * 1_000_000)
-    with _web(tmp_path) as port, ours.running("port-forward", "own-port", f":{port}") as forwarding:
+    with _web(tmp_path) as port, streaming.running("port-forward", name, f":{port}") as forwarding:
         assert forwarding.stdout is not None
         local = re.search(r"127\.0\.0\.1:(\d+) ->", forwarding.stdout.readline())
         assert local is not None
@@ -87,15 +101,16 @@ def test_port_forward(cluster: LookedInto, ours: Ours, tmp_path: Path) -> None:
                 assert len(answer.read()) == 1_000_000
 
 
-def test_cp(cluster: LookedInto, ours: Ours, tmp_path: Path) -> None:
-    cluster.pod("own-cp", "sleep", "1000")
+def test_cp(cluster: LookedInto, streaming: Ours, name: str, tmp_path: Path) -> None:
+    ours = streaming
+    cluster.pod(name, "sleep", "1000")
     directory, there, back = tmp_path / "folder", tmp_path / "there", tmp_path / "back"
     (directory / "below").mkdir(parents=True)
     (directory / "below" / "file").write_bytes(bytes(range(256)) * 1000)
     there.mkdir()
-    ours("cp", str(directory), f"own-cp:{there}")
+    ours("cp", str(directory), f"{name}:{there}")
     assert (there / "folder" / "below" / "file").read_bytes() == bytes(range(256)) * 1000
-    ours("cp", f"default/own-cp:{there}/folder", str(back))
+    ours("cp", f"default/{name}:{there}/folder", str(back))
     assert (back / "below" / "file").read_bytes() == bytes(range(256)) * 1000
     assert "one of src or dest must be" in ours("cp", "a", "b", code=1).stderr
 

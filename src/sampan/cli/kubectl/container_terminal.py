@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -13,10 +13,8 @@ import click
 from sampan.cli.kubectl import terminal
 from sampan.cli.kubectl.errors import KubectlError, SilentExit
 from sampan.cli.kubectl.session import Session
-from sampan.cli.kubectl.sockets import open_socket, standard_input
-from sampan.machinery.multiplex import remote_command as client
-
-Query = Sequence[tuple[str, str]]
+from sampan.cli.kubectl.sockets import Query, run_process, standard_input
+from sampan.machinery.multiplex.remote_command import exit_code
 
 
 class DetachKeysPressed(Exception):
@@ -62,11 +60,10 @@ def run(
 async def _run(
     session: Session, path: str, query: Query, has_stdin: bool, is_raw: bool, detach_keys: bytes
 ) -> dict[str, Any]:
-    socket = await open_socket(session, path, query, client.PROTOCOLS)
     stdin = _input(detach_keys) if has_stdin else None
     sizes = terminal.sizes() if is_raw else None
     try:
-        return await client.run_client(socket, _write, stdin=stdin, sizes=sizes)
+        return await run_process(session, path, query, _write, stdin=stdin, sizes=sizes)
     except ConnectionError as error:
         raise KubectlError(f"lost connection to pod: {error}") from None
 
@@ -101,7 +98,7 @@ def _write(number: int, data: bytes) -> None:
 
 
 def finish(status: dict[str, Any]) -> None:
-    code = client.exit_code(status)
+    code = exit_code(status)
     if code is None:
         raise KubectlError(status.get("message") or "the command failed")
     if code:

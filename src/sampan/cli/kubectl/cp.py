@@ -116,17 +116,16 @@ async def _run(
     session: Session, path: str, query: list[tuple[str, str]], stdin: bytes | None
 ) -> tuple[int, bytes, bytes]:
     from sampan.cli.kubectl.container_terminal import finish
-    from sampan.cli.kubectl.sockets import open_socket
-    from sampan.machinery.multiplex import remote_command as client
+    from sampan.cli.kubectl.sockets import run_process
+    from sampan.machinery.multiplex.remote_command import exit_code
 
     outputs = {1: bytearray(), 2: bytearray()}
 
     def output(number: int, data: bytes) -> None:
         outputs[number] += data
 
-    socket = await open_socket(session, path, query, client.PROTOCOLS)
-    status = await client.run_client(socket, output, stdin=_pieces(stdin) if stdin is not None else None)
-    code = client.exit_code(status)
+    status = await run_process(session, path, query, output, stdin=_pieces(stdin) if stdin is not None else None)
+    code = exit_code(status)
     if code is None:
         finish(status)
     return code or 0, bytes(outputs[1]), bytes(outputs[2])

@@ -22,10 +22,9 @@ from sampan.cli.kubectl.factory import Factory
 from sampan.cli.kubectl.flag_parser import DURATION, STRING_SLICE
 from sampan.cli.kubectl.pod_selection import Pod, activity_order, pods_of_object, target_object
 from sampan.cli.kubectl.session import ServerError, Session
-from sampan.cli.kubectl.sockets import open_socket
-from sampan.machinery.multiplex.port_forward import PROTOCOLS, Forwarding
+from sampan.cli.kubectl.sockets import open_port_forward
+from sampan.machinery.multiplex.port_forward import Forwarding
 from sampan.machinery.multiplex.spdy import SpdyConnection
-from sampan.machinery.multiplex.upgrade import Tunnel
 
 Ports = list[tuple[int, int]]
 """Pairs of a local and a remote port."""
@@ -195,8 +194,8 @@ class PortForwarder:
         async with AsyncExitStack() as listening:
             is_listening = False
             while True:
-                socket = await open_socket(self._session, _path(pod), [], PROTOCOLS)
-                async with SpdyConnection(Tunnel(socket), is_server=False) as connection:
+                wire = await open_port_forward(self._session, _path(pod))
+                async with SpdyConnection(wire, is_server=False) as connection:
                     self._forwarding = Forwarding(connection, lambda text: click.echo(f"E {text}", err=True))
                     if not is_listening:
                         await self._listen(listening)

@@ -1,4 +1,8 @@
-"""WebSockets to the API server, for commands that stream data to and from containers."""
+"""Connections to the API server for commands that stream data to and from containers.
+
+They are WebSockets. For an API server that does not support those for streams (before v1.30 for commands, v1.31 for
+ports) they fall back to SPDY, as in `client-go/tools/remotecommand/fallback.go`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
 from urllib.parse import SplitResult, urlencode
 
 import msgspec
@@ -14,16 +19,72 @@ import msgspec
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.session import ServerEndpoint, ServerError, Session, proxy_headers
 from sampan.machinery import errors
-from sampan.machinery.multiplex import upgrade
+from sampan.machinery.multiplex import port_forward, remote_command, upgrade
 from sampan.machinery.multiplex.websocket import WebSocket
-from sampan.machinery.multiplex.wire import close_writer
+from sampan.machinery.multiplex.wire import StreamWire, Wire, close_writer
 
 _PIECE = 32 << 10
+_COMMAND_VARIABLE, _PORT_VARIABLE = "KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "KUBECTL_PORT_FORWARD_WEBSOCKETS"
+"""Environment variables with which kubectl, too, is told to use SPDY only."""
+
+Query = Sequence[tuple[str, str]]
+Upgrade = Callable[..., Awaitable[tuple[StreamWire, str]]]
 
 
-async def open_socket(
-    session: Session, path: str, query: Sequence[tuple[str, str]], protocols: Sequence[str]
-) -> WebSocket:
+async def run_process(
+    session: Session,
+    path: str,
+    query: Query,
+    output: remote_command.Output,
+    *,
+    stdin: remote_command.Input | None = None,
+    sizes: remote_command.Sizes | None = None,
+) -> dict[str, Any]:
+    """Run the process of an exec or attach request until it has exited; return its Status. Raise ConnectionError if
+    the connection broke off."""
+    socket = await _open_websocket(session, path, query, remote_command.PROTOCOLS, _COMMAND_VARIABLE)
+    if socket is not None:
+        return await remote_command.run_client(socket, output, stdin=stdin, sizes=sizes)
+    wire, protocol = await _open_spdy(session, path, query, remote_command.SPDY_PROTOCOLS)
+    return await remote_command.run_spdy_client(wire, protocol, output, stdin=stdin, sizes=sizes)
+
+
+async def open_port_forward(session: Session, path: str) -> Wire:
+    """Return the wire of a SPDY connection whose streams are connections to ports."""
+    socket = await _open_websocket(session, path, (), port_forward.PROTOCOLS, _PORT_VARIABLE)
+    if socket is not None:
+        return upgrade.Tunnel(socket)
+    return (await _open_spdy(session, path, (), port_forward.SPDY_PROTOCOLS))[0]
+
+
+async def _open_websocket(
+    session: Session, path: str, query: Query, protocols: Sequence[str], variable: str
+) -> WebSocket | None:
+    """Return None if the server did not upgrade the connection to one of the protocols. As in kubectl any refusal
+    counts: what the server answers to the second request is reported."""
+    if os.environ.get(variable, "").lower() == "false":
+        return None
+    try:
+        wire, protocol = await _open(session, path, query, protocols, upgrade.open_websocket)
+    except upgrade.NotUpgraded:
+        return None
+    if protocol not in protocols:
+        await wire.close()
+        return None
+    return WebSocket(wire, is_server=False, protocol=protocol)
+
+
+async def _open_spdy(session: Session, path: str, query: Query, protocols: Sequence[str]) -> tuple[StreamWire, str]:
+    try:
+        return await _open(session, path, query, protocols, upgrade.open_spdy)
+    except upgrade.NotUpgraded as refused:
+        raise _refusal(refused) from None
+
+
+async def _open(
+    session: Session, path: str, query: Query, protocols: Sequence[str], request_upgrade: Upgrade
+) -> tuple[StreamWire, str]:
+    """Connect and request an upgrade; return the wire and the protocol. Raise NotUpgraded if the server refuses."""
     endpoint = session.endpoint()
     try:
         reader, writer = await open_stream(endpoint)
@@ -32,17 +93,13 @@ async def open_socket(
     target = session.target(path) + (f"?{urlencode(query)}" if query else "")
     headers = [("Host", endpoint.host_header), ("User-Agent", "sampan-kubectl"), *session.identity()]
     try:
-        wire, protocol = await upgrade.open_websocket(reader, writer, target, headers, protocols)
-    except upgrade.NotUpgraded as refused:
-        await close_writer(writer)
-        raise _refusal(refused) from None
+        return await request_upgrade(reader, writer, target, headers, protocols)
     except ConnectionError as error:
         await close_writer(writer)
         raise CliError(f"error sending request: {error}") from None
     except BaseException:
         await close_writer(writer)
         raise
-    return WebSocket(wire, is_server=False, protocol=protocol)
 
 
 async def open_stream(endpoint: ServerEndpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeGuard
 
 from sampan.api.integers import parse_int64
 from sampan.machinery.multiplex import channels as channel_forms
-from sampan.machinery.multiplex.channels import V5, Channels, ChannelStream
+from sampan.machinery.multiplex.channels import V5, Channels
 from sampan.machinery.multiplex.handshake import ERROR, RESIZE, STDERR, STDIN, STDOUT, STREAM_TYPE, Agreement, Stream
 from sampan.machinery.multiplex.spdy import SpdyConnection
 from sampan.machinery.multiplex.websocket import WebSocket
@@ -237,68 +237,92 @@ def _failure(text: str) -> dict[str, Any]:
 
 
 PROTOCOLS = (V5,)
-_STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE = range(5)
 _PING_S = 5.0
 
 Output = Callable[[int, bytes], None]
 """Called with the number of the output stream (1 or 2) and the data."""
+Input = AsyncIterator[bytes]
+Sizes = AsyncIterator[tuple[int, int]]
 
 
 async def run_client(
-    socket: WebSocket,
-    output: Output,
-    *,
-    stdin: AsyncIterator[bytes] | None = None,
-    sizes: AsyncIterator[tuple[int, int]] | None = None,
+    socket: WebSocket, output: Output, *, stdin: Input | None = None, sizes: Sizes | None = None
 ) -> dict[str, Any]:
     """Run until the process has exited; return its Status. Raise ConnectionError if the connection broke off."""
-    async with Channels(socket, 5, sends_close=True) as channels:
-        async with asyncio.TaskGroup() as group:
-            streams = channels.streams
-            beside = [group.create_task(_pings(socket))]
-            if stdin is not None:
-                beside.append(group.create_task(_send_input(streams[_STDIN], stdin)))
-            if sizes is not None:
-                beside.append(group.create_task(_sizes(streams[_RESIZE], sizes)))
-            outputs = [
-                group.create_task(_receive_output(streams[number], number, output)) for number in (_STDOUT, _STDERR)
-            ]
-            error = group.create_task(_all(streams[_ERROR]))
-            await asyncio.wait([*outputs, error])
-            for task in beside:
-                task.cancel()
-        content = error.result()
+    async with Channels(socket, len(NUMBERS), sends_close=True) as channels:
+        streams = dict(zip(NUMBERS, channels.streams, strict=True))
+        content = await _exchange(streams, socket.ping, output, stdin, sizes)
     await socket.close()
     return _status(content)
 
 
-async def _pings(socket: WebSocket) -> None:
+async def run_spdy_client(
+    wire: Wire, protocol: str, output: Output, *, stdin: Input | None = None, sizes: Sizes | None = None
+) -> dict[str, Any]:
+    """Do the same over SPDY, for servers that do not support WebSockets for commands. With `sizes` the process has a
+    terminal, and no separate stream of errors."""
+    options = RemoteCommandOptions(stdin=stdin is not None, stdout=True, stderr=sizes is None, tty=sizes is not None)
+    types = options.types(protocol)
+    async with SpdyConnection(wire, is_server=False) as connection:
+        order = (ERROR, STDIN, STDOUT, STDERR, RESIZE)
+        streams = {name: await connection.open({"streamType": name}) for name in order if name in types}
+        content = await _exchange(streams, connection.ping, output, stdin, sizes)
+    return _status(content)
+
+
+async def _exchange(
+    streams: Mapping[str, Stream],
+    ping: Callable[[], Awaitable[None]],
+    output: Output,
+    stdin: Input | None,
+    sizes: Sizes | None,
+) -> bytes:
+    """Copy until the streams of output and the error stream have ended; return the content of the error stream."""
+    async with asyncio.TaskGroup() as group:
+        beside = [group.create_task(_pings(ping))]
+        if stdin is not None:
+            beside.append(group.create_task(_send_input(streams[STDIN], stdin)))
+        if sizes is not None and RESIZE in streams:
+            beside.append(group.create_task(_sizes(streams[RESIZE], sizes)))
+        outputs = [
+            group.create_task(_receive_output(streams[name], number, output))
+            for number, name in _OUTPUT.items()
+            if name in streams
+        ]
+        error = group.create_task(_all(streams[ERROR]))
+        await asyncio.wait([*outputs, error])
+        for task in beside:
+            task.cancel()
+    return error.result()
+
+
+async def _pings(ping: Callable[[], Awaitable[None]]) -> None:
     with suppress(ConnectionError):
         while True:
             await asyncio.sleep(_PING_S)
-            await socket.ping()
+            await ping()
 
 
-async def _send_input(stream: ChannelStream, stdin: AsyncIterator[bytes]) -> None:
+async def _send_input(stream: Stream, stdin: Input) -> None:
     with suppress(ConnectionError):
         async for data in stdin:
             await stream.write(data)
         await stream.close()
 
 
-async def _sizes(stream: ChannelStream, sizes: AsyncIterator[tuple[int, int]]) -> None:
+async def _sizes(stream: Stream, sizes: Sizes) -> None:
     with suppress(ConnectionError):
         async for width, height in sizes:
             await stream.write(json.dumps({"Width": width, "Height": height}).encode())
 
 
-async def _receive_output(stream: ChannelStream, number: int, output: Output) -> None:
+async def _receive_output(stream: Stream, number: int, output: Output) -> None:
     with suppress(ConnectionError):
         while data := await stream.read():
             output(number, data)
 
 
-async def _all(stream: ChannelStream) -> bytes:
+async def _all(stream: Stream) -> bytes:
     content = b""
     try:
         while data := await stream.read():

@@ -70,6 +70,7 @@ class SpdyConnection:
         self._reader, self._writer = frames.Reader(), frames.Writer()
         self._streams: dict[int, SpdyStream] = {}
         self._next, self._last_of_peer, self._peer_parity = (2, 0, 1) if is_server else (1, 0, 0)
+        self._next_ping = self._next
         self._sending = asyncio.Lock()
         self._accepted: asyncio.Queue[SpdyStream | None] = asyncio.Queue()
         self._is_leaving = False
@@ -122,6 +123,11 @@ class SpdyConnection:
         return stream
 
     # -- sending -----------------------------------------------------------------------------------------------------
+
+    async def ping(self) -> None:
+        """Send a ping, which keeps proxies between the two sides from closing a quiet connection."""
+        self._next_ping += 2
+        await self._send(self._writer.ping(self._next_ping - 2))
 
     async def send_data(self, stream: int, data: bytes, *, is_last: bool = False) -> None:
         await self._send(self._writer.data(stream, data, is_last=is_last))

@@ -14,6 +14,7 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from sampan.api.integers import parse_int64
+from sampan.machinery.multiplex.handshake import SPDY, STREAM_PROTOCOL
 from sampan.machinery.multiplex.websocket import WebSocket
 from sampan.machinery.multiplex.websocket_frames import BINARY, accept_key, new_key
 from sampan.machinery.multiplex.wire import MOST_BUFFERED, Inbox, StreamWire
@@ -130,6 +131,25 @@ async def open_websocket(
     if head.get("Sec-WebSocket-Accept") != accept_key(key):
         raise BadResponse("the Sec-WebSocket-Accept header of the response is wrong")
     return StreamWire(reader, writer), head.get("Sec-WebSocket-Protocol")
+
+
+async def open_spdy(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    target: str,
+    headers: Iterable[tuple[str, str]],
+    protocols: Sequence[str],
+) -> tuple[StreamWire, str]:
+    """Return the wire of a SPDY connection, and the protocol that the server chose; it is empty if the server names
+    none. Raise NotUpgraded or BadResponse."""
+    upgrade = [("Connection", "Upgrade"), ("Upgrade", SPDY), ("Content-Length", "0")]
+    upgrade += [(STREAM_PROTOCOL, protocol) for protocol in protocols]
+    writer.write(request_head("POST", target, [*headers, *upgrade]))
+    await writer.drain()
+    head = await read_response_head(reader)
+    if head.code != SWITCHING:
+        raise NotUpgraded(head, await read_response_body(reader, head))
+    return StreamWire(reader, writer), head.get(STREAM_PROTOCOL)
 
 
 class TakenWire:

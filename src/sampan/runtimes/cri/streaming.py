@@ -39,17 +39,12 @@ async def _opened(url: str, protocol: str) -> StreamWire:
     host, port = parts.hostname or "localhost", parts.port or (443 if secure else 80)
     reader, writer = await asyncio.open_connection(host, port, ssl=secure)
     target = f"{parts.path}?{parts.query}" if parts.query else parts.path
-    headers = [("Host", parts.netloc), ("Connection", "Upgrade"), ("Upgrade", handshake.SPDY)]
-    headers += [(handshake.STREAM_PROTOCOL, protocol), ("Content-Length", "0")]
     try:
-        writer.write(upgrade.request_head("POST", target, headers))
-        head = await upgrade.read_response_head(reader)
-        if head.code != upgrade.SWITCHING:
-            raise upgrade.NotUpgraded(head, await upgrade.read_response_body(reader, head))
+        wire, _ = await upgrade.open_spdy(reader, writer, target, [("Host", parts.netloc)], [protocol])
     except BaseException:
         await close_writer(writer)
         raise
-    return StreamWire(reader, writer)
+    return wire
 
 
 def _trusting() -> ssl.SSLContext:
