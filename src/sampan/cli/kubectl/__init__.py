@@ -82,6 +82,8 @@ GROUPS = {
 """The commands with their help texts, grouped as in the help of kubectl."""
 
 _COMPLETE = "__complete"
+_EXTENSIBLE = "create"
+"""The command whose sub-commands may be plug-ins."""
 _SIMILAR = 2
 _SYNONYMS = {"get": ("list", "ls"), "delete": ("rm", "remove"), "describe": ("inspect",), "top": ("stats",)}
 COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
@@ -104,17 +106,27 @@ class RootGroup(KubectlGroup):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args[:1] != [_COMPLETE]:
             args = self._apply_preferences(ctx, args)
+        if args[:1] == [_EXTENSIBLE] and len(args) > 1 and not args[1].startswith("-"):
+            self._run_subcommand_plugin(ctx, args)
         if self.find_subcommand(ctx, args) is None and (words := self.flag_set().words(args)):
             raise self._unknown_command(words[0], args)
         return super().parse_args(ctx, args)
 
     def _apply_preferences(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Expand an alias of the user's kuberc file, if there is one, and keep the default flags for the command."""
-        from sampan.cli.kubectl.kuberc.preferences import load_preferences
+        """Expand an alias of the user's kuberc file, if there is one, and keep what applies to the command."""
+        from sampan.cli.kubectl.kuberc.preferences import apply_preferences
 
-        preferences = load_preferences(args)
+        preferences = apply_preferences(args, self.flag_set(), lambda words: self.find_path(ctx, words))
         ctx.meta[PREFERENCES] = preferences
-        return preferences.expand_alias(args, lambda name: name in COMMANDS)
+        return preferences.args
+
+    def _run_subcommand_plugin(self, ctx: click.Context, args: list[str]) -> None:
+        """Run a plug-in such as kubectl-create-thing for a sub-command that does not exist."""
+        group = self.get_command(ctx, _EXTENSIBLE)
+        if isinstance(group, KubectlGroup) and args[1] not in group.list_commands(ctx):
+            from sampan.cli.kubectl.plugin import run_plugin
+
+            run_plugin(args, least=2)
 
     def report_missing_command(self, ctx: click.Context) -> None:
         click.echo(self.get_help(ctx), color=ctx.color)
@@ -128,9 +140,14 @@ class RootGroup(KubectlGroup):
         return KubectlError(f'unknown command "{word}" for "kubectl"' + suggestions(word))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from sampan.cli.kubectl.help_text import write_rows
+        from sampan.cli.kubectl.plugin import plugin_commands
+
         for title, commands in GROUPS.items():
-            with formatter.section(title):
-                formatter.write_dl(list(commands.items()))
+            write_rows(formatter, title, list(commands.items()))
+        if plugins := plugin_commands():
+            rows = [(name, f"The command {name} is a plug-in installed by the user.") for name in plugins]
+            write_rows(formatter, "Subcommands provided by plug-ins", rows)
 
 
 def suggestions(word: str) -> str:

@@ -27,13 +27,7 @@ from sampan.cli.kubectl.pairs import parse_pairs, split_pairs
 @metadata_options("annotation", "kubectl-annotate")
 @click.pass_obj
 def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
-    """Change the annotations of objects.
-
-    \b
-    Examples:
-      sampan kubectl annotate pod NAME description='my frontend'
-      sampan kubectl annotate pod NAME description-
-    """
+    """Change the annotations of objects."""
     dry_run, printer = dry_run_of(options), ResultPrinter(options)
     resources, pairs = split_pairs(words, "annotation")
     added, removed = parse_pairs(pairs, "annotation", allows_removal=True)

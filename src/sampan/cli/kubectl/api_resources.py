@@ -34,13 +34,7 @@ _COLUMNS = ["NAME", "SHORTNAMES", "APIVERSION", "NAMESPACED", "KIND"]
 @click.option("--cached", is_flag=True, help="Use the list of an earlier command if it is cached.")
 @click.pass_context
 def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> None:
-    """Print the resource types of the server.
-
-    \b
-    Examples:
-      sampan kubectl api-resources
-      sampan kubectl api-resources --verbs=list --namespaced -o name
-    """
+    """Print the resource types of the server."""
     if words:
         raise UsageError(f"unexpected arguments: [{' '.join(words)}]")
     if options["output"] not in ("", *_FORMATS):

@@ -36,13 +36,7 @@ _NOTICE = (
 @click.option("--detach-keys", default="ctrl-p,ctrl-q", metavar="KEYS", help="Keys that end the session.")
 @click.pass_obj
 def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
-    """Attach to the main process of a running container.
-
-    \b
-    Examples:
-      sampan kubectl attach POD
-      sampan kubectl attach POD -c CONTAINER -i -t
-    """
+    """Attach to the main process of a running container."""
     if not words:
         raise KubectlError("at least 1 argument is required for attach")
     if len(words) > 2:

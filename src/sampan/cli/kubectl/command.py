@@ -15,7 +15,7 @@ import click
 from sampan.cli.failures import CliError, guarded
 from sampan.cli.kubectl.errors import KubectlError, SilentExit, UsageError, command_path
 from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.flag_parser import FlagError, FlagSet, ParsedFlags
+from sampan.cli.kubectl.flag_parser import FlagError, FlagSet
 from sampan.cli.kubectl.global_options import GLOBAL_OPTIONS
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _SETTINGS = {"help_option_names": ["-h", "--help"]}
 ARGS_BEFORE_DASH = "kubectl-args_before_dash"
 """Key in `ctx.meta`: the number of words before `--`, or -1 without one."""
 PREFERENCES = "kubectl-preferences"
-"""Key in `ctx.meta`: the preferences of the user's kuberc file."""
+"""Key in `ctx.meta`: what the user's kuberc file changes."""
 CHANGED_FLAGS = "kubectl-changed_flags"
 """Key in `ctx.meta`: the names of parameters that the command line sets."""
 
@@ -57,9 +57,9 @@ class KubectlCommand(click.Command):
         if parsed.has_help:
             click.echo(self.get_help(ctx), color=ctx.color)
             ctx.exit()
-        preferences = ctx.meta.get(PREFERENCES)
-        if preferences is not None:
-            self._apply_defaults(ctx, flags, parsed, preferences)
+        preferences: Preferences | None = ctx.meta.get(PREFERENCES)
+        for default in preferences.default_flags if preferences is not None else ():
+            default.set(flags, parsed)
         for text in parsed.deprecations:
             click.echo(text, err=True)
         self._check_required(parsed.values)
@@ -68,7 +68,10 @@ class KubectlCommand(click.Command):
         for param in self.params:
             if isinstance(param, click.Argument):
                 ctx.params[str(param.name)] = tuple(parsed.words)
-        ctx.obj = Factory({option.name or "": _value(option, parsed.values) for option in GLOBAL_OPTIONS})
+        ctx.obj = Factory(
+            {option.name or "": _value(option, parsed.values) for option in GLOBAL_OPTIONS},
+            plugin_policy=preferences.plugin_policy if preferences is not None else None,
+        )
         ctx.args = []
         return []
 
@@ -78,16 +81,6 @@ class KubectlCommand(click.Command):
         if missing:
             names = ", ".join(f'"{name}"' for name in missing)
             raise KubectlError(f"required flag(s) {names} not set")
-
-    def _apply_defaults(
-        self, ctx: click.Context, flags: FlagSet, parsed: ParsedFlags, preferences: Preferences
-    ) -> None:
-        command = command_path(ctx).removeprefix("kubectl ")
-        for name, text in preferences.default_flags(command):
-            try:
-                flags.set_default(name, text, parsed)
-            except FlagError as error:
-                raise KubectlError(f"kuberc error {error} for command {command}") from None
 
     def _own_values(self, values: Mapping[str, Any]) -> dict[str, Any]:
         options = [param for param in self.params if isinstance(param, click.Option) and param.expose_value]
@@ -106,15 +99,10 @@ class KubectlCommand(click.Command):
         except BrokenPipeError:
             raise SilentExit from None
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        records = [record for param in self.params if (record := param.get_help_record(ctx)) is not None]
-        if records:
-            with formatter.section("Options"):
-                formatter.write_dl(records)
+    def get_help(self, ctx: click.Context) -> str:
+        from sampan.cli.kubectl.help_text import help_text
 
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        formatter.write_paragraph()
-        formatter.write_text('Use "kubectl options" for a list of global options, which apply to all commands.')
+        return help_text(ctx, self)
 
 
 class KubectlGroup(KubectlCommand, click.Group):
@@ -137,9 +125,10 @@ class KubectlGroup(KubectlCommand, click.Group):
         ctx.args = self.flag_set().words(args)
         return []
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        super().format_options(ctx, formatter)
-        self.format_commands(ctx, formatter)
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from sampan.cli.kubectl.help_text import write_commands
+
+        write_commands(formatter, ctx, self, "Available Commands")
 
     def find_subcommand(self, ctx: click.Context, args: Sequence[str]) -> tuple[str, click.Command, list[str]] | None:
         """Return the name of the sub-command, the command and the arguments without that name."""
@@ -148,6 +137,16 @@ class KubectlGroup(KubectlCommand, click.Group):
             return None
         command = self.get_command(ctx, args[at])
         return (command.name or args[at], command, [*args[:at], *args[at + 1 :]]) if command is not None else None
+
+    def find_path(self, ctx: click.Context, words: Sequence[str]) -> tuple[str, ...] | None:
+        """Return the names of the command that words begin with, such as (set, image); None if the first word is no
+        command."""
+        command = self.get_command(ctx, words[0]) if words else None
+        if command is None:
+            return None
+        name = command.name or words[0]
+        rest = command.find_path(ctx, words[1:]) if isinstance(command, KubectlGroup) else None
+        return name, *(rest or ())
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         for command in self.commands.values():

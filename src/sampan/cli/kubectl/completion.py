@@ -73,13 +73,7 @@ _SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH, "powershell": _POWERSHELL
 @click.command("completion", cls=KubectlCommand)
 @click.argument("words", nargs=-1)
 def command(words: tuple[str, ...]) -> None:
-    """Print the completion script for a shell: bash, zsh, fish or powershell.
-
-    \b
-    Examples:
-      source <(sampan kubectl completion bash)
-      sampan kubectl completion zsh > "${fpath[1]}/_kubectl"
-    """
+    """Print the completion script for a shell: bash, zsh, fish or powershell."""
     if not words:
         raise UsageError("Shell not specified.")
     if len(words) > 1:

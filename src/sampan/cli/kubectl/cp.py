@@ -54,11 +54,6 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     """Copy files to or from a container.
 
     The container must have a tar program.
-
-    \b
-    Examples:
-      sampan kubectl cp FILE POD:PATH
-      sampan kubectl cp NAMESPACE/POD:PATH DIRECTORY
     """
     if len(words) != 2:
         raise KubectlError("source and destination are required")

@@ -59,14 +59,7 @@ _PULL_POLICIES = ("", "Always", "IfNotPresent", "Never")
 @click.option("--custom", default="", metavar="FILE", help="File with fields of a container to add to the profile.")
 @click.pass_context
 def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> None:
-    """Debug pods and nodes.
-
-    \b
-    Examples:
-      sampan kubectl debug POD -it --image=busybox
-      sampan kubectl debug POD --copy-to=copy --set-image=app=busybox
-      sampan kubectl debug node/NODE -it --image=busybox
-    """
+    """Debug pods and nodes."""
     factory: Factory = ctx.obj
     dash = ctx.meta[ARGS_BEFORE_DASH]
     targets = words[:dash] if dash >= 0 else words

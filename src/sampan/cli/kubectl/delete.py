@@ -46,14 +46,7 @@ _FORCED = (
 @dry_run_option()
 @click.pass_obj
 def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
-    """Delete objects by name, label selector or file.
-
-    \b
-    Examples:
-      sampan kubectl delete pod NAME
-      sampan kubectl delete pods -l app=web
-      sampan kubectl delete -f FILE
-    """
+    """Delete objects by name, label selector or file."""
     policy = cascade_policy(options["cascade"])
     grace_period = _grace_period(options)
     dry_run, files = dry_run_of(options), filename_flags(options)

@@ -44,11 +44,6 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> No
 
     The events of an object are included if it is the only one. A name that does not exist is taken for a prefix of
     names.
-
-    \b
-    Examples:
-      sampan kubectl describe pod NAME
-      sampan kubectl describe deployments -l app=web
     """
     factory: Factory = ctx.obj
     files = filename_flags(options)

@@ -28,14 +28,7 @@ from sampan.cli.kubectl.targets import list_pages
 @chunk_size_option()
 @click.pass_obj
 def command(factory: Factory, /, **options: Any) -> None:
-    """List events, oldest first.
-
-    \b
-    Examples:
-      sampan kubectl events
-      sampan kubectl events --for pod/web --watch
-      sampan kubectl events --types=Warning -A
-    """
+    """List events, oldest first."""
     query = _selector(factory, options["object_name"])
     types = {name.lower() for name in options["types"]}
     if types - {"normal", "warning"}:

@@ -41,13 +41,7 @@ from sampan.cli.kubectl.pod_selection import (
 @click.option("-q", "--quiet", is_flag=True, help="Print only output of the command.")
 @click.pass_context
 def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> None:
-    """Run a command in a container.
-
-    \b
-    Examples:
-      sampan kubectl exec POD -- ls -l
-      sampan kubectl exec -it deploy/web -- sh
-    """
+    """Run a command in a container."""
     from sampan.cli.kubectl.container_terminal import run
 
     factory: Factory = ctx.obj

@@ -22,13 +22,7 @@ _PLAIN, _PLAIN_V2 = "plaintext", "plaintext-openapiv2"
 @click.option("-o", "--output", default=_PLAIN, metavar="FORMAT", help=f"Output: {_PLAIN} or {_PLAIN_V2}.")
 @click.pass_obj
 def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
-    """Show the documentation of a resource type or of one of its fields.
-
-    \b
-    Examples:
-      sampan kubectl explain pods
-      sampan kubectl explain deployment.spec.strategy --recursive
-    """
+    """Show the documentation of a resource type or of one of its fields."""
     if not words:
         raise KubectlError(
             'You must specify the type of resource to explain. Use "kubectl api-resources" for a complete list of '

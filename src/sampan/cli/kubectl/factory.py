@@ -10,19 +10,21 @@ if TYPE_CHECKING:
     from sampan.cli.kubectl.kinds import ResourceTypes
     from sampan.cli.kubectl.session import Session
     from sampan.cli.kubectl.targets import ResourceBuilder
+    from sampan.machinery.client.exec_credentials import PluginPolicy
 
 
 class Factory:
     """The global flags of a command line and what follows from them. Nothing is opened or read before it is needed."""
 
-    def __init__(self, flags: Mapping[str, Any]) -> None:
+    def __init__(self, flags: Mapping[str, Any], *, plugin_policy: PluginPolicy | None = None) -> None:
         self.flags = flags
+        self._plugin_policy = plugin_policy
 
     @cached_property
     def session(self) -> Session:
         from sampan.cli.kubectl.session import open_session
 
-        session = open_session(self.flags)
+        session = open_session(self.flags, plugin_policy=self._plugin_policy)
         if self.flags.get("match_server_version"):
             _check_version(session)
         return session

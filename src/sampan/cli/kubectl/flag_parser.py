@@ -23,6 +23,10 @@ class FlagError(ValueError):
     """A flag is unknown, lacks its value or has a wrong one."""
 
 
+class UnknownFlagError(FlagError):
+    """A command does not have a flag."""
+
+
 class ValueSyntaxError(ValueError):
     """The text of a flag is not a value of the flag's type; the message is that of Go's standard library."""
 
@@ -126,7 +130,7 @@ class FlagSet:
         """Set a flag that the command line does not set. Raise FlagError for an unknown flag or a wrong value."""
         option = self._option(name)
         if option is None:
-            raise FlagError(f"invalid flag {name}")
+            raise UnknownFlagError(f"invalid flag {name}")
         if str(option.name) not in parsed.values:
             _set(option, text, parsed)
 

@@ -63,14 +63,7 @@ Use "kubectl explain <resource>" for a detailed description of that resource (e.
 @subresource_option("Subresource of the objects to get.")
 @click.pass_obj
 def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
-    """List objects.
-
-    \b
-    Examples:
-      sampan kubectl get pods
-      sampan kubectl get pod/a svc/b -o yaml
-      sampan kubectl get deploy -A -l app=web
-    """
+    """List objects."""
     _check(words, options)
     if options["raw"]:
         click.echo(factory.session.read(options["raw"]), nl=False)

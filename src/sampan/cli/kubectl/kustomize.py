@@ -34,12 +34,7 @@ _REFUSED = ("enable_alpha_plugins", "enable_helm", "enable_exec", "enable_star",
 @click.option("--network", is_flag=True, hidden=True, help="Plug-ins with network access are refused.")
 @click.pass_context
 def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> None:
-    """Print the objects of a kustomization.
-
-    \b
-    Examples:
-      sampan kubectl kustomize overlays/production
-    """
+    """Print the objects of a kustomization."""
     if len(words) > 1:
         raise KubectlError("specify one path to kustomization.yaml")
     for name in _REFUSED:

@@ -29,13 +29,7 @@ from sampan.cli.kubectl.pairs import split_pairs
 @metadata_options("label", "kubectl-label")
 @click.pass_obj
 def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
-    """Change the labels of objects.
-
-    \b
-    Examples:
-      sampan kubectl label pod NAME tier=web
-      sampan kubectl label pods --all tier-
-    """
+    """Change the labels of objects."""
     dry_run = dry_run_of(options)
     resources, pairs = split_pairs(words, "label")
     added, removed = parse_labels(pairs)

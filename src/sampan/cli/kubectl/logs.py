@@ -98,14 +98,7 @@ class LogSource:
 @click.option("--prefix", is_flag=True, help="Prefix each line with the pod and container that it comes from.")
 @click.pass_context
 def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> None:
-    """Print the logs of containers.
-
-    \b
-    Examples:
-      sampan kubectl logs POD
-      sampan kubectl logs deploy/web -f
-      sampan kubectl logs -l app=web --all-containers
-    """
+    """Print the logs of containers."""
     factory: Factory = ctx.obj
     _check_words(words, options)
     if len(words) == 2:

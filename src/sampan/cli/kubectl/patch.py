@@ -50,13 +50,7 @@ _TYPES = {"json": JSON_PATCH, "merge": MERGE, "strategic": STRATEGIC}
 @subresource_option("Patch this subresource of the object.")
 @click.pass_obj
 def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
-    """Change fields of an object.
-
-    \b
-    Examples:
-      sampan kubectl patch node NAME -p '{"spec":{"unschedulable":true}}'
-      sampan kubectl patch pod NAME --type merge -p '{"metadata":{"labels":null}}'
-    """
+    """Change fields of an object."""
     dry_run, printer = dry_run_of(options), ResultPrinter(options, dry_run="none")
     _check_flags(words, options, dry_run)
     media_type = _TYPES[options["patch_type"].lower() or "strategic"]

@@ -43,15 +43,23 @@ def list_plugins(factory: Factory, /, name_only: bool) -> None:
         raise KubectlError(word)
 
 
-def _plugin_paths() -> Iterator[str]:
+def plugin_commands() -> list[str]:
+    """Return the commands that plug-ins add, for example `ns` for the program kubectl-ns."""
+    paths = [path for path in _plugin_paths(is_silent=True) if os.access(path, os.X_OK)]
+    names = {os.path.basename(path).partition("-")[2] for path in paths}
+    return sorted(name.replace("-", " ").replace("_", "-") for name in names if name)
+
+
+def _plugin_paths(*, is_silent: bool = False) -> Iterator[str]:
     for directory in dict.fromkeys(os.environ.get("PATH", "").split(os.pathsep)):
         if not directory.strip():
             continue
         try:
             names = sorted(entry.name for entry in os.scandir(directory) if not entry.is_dir())
         except OSError as error:
-            reason = f"open {directory}: {(error.strerror or '').lower()}"
-            click.echo(f'Unable to read directory "{directory}" from your PATH: {reason}. Skipping...', err=True)
+            if not is_silent:
+                reason = f"open {directory}: {(error.strerror or '').lower()}"
+                click.echo(f'Unable to read directory "{directory}" from your PATH: {reason}. Skipping...', err=True)
             continue
         yield from (os.path.join(directory, name) for name in names if name.startswith(_PREFIXES))
 
@@ -68,15 +76,15 @@ def _warnings(path: str, name: str, paths_by_name: dict[str, str]) -> Iterator[s
         yield f"warning: {path} is overshadowed by a similarly named plugin: {paths_by_name[name]}"
 
 
-def run_plugin(args: Sequence[str]) -> None:
-    """Replace this process by the plug-in with the longest name that the words before the first flag give. Return if
-    there is none."""
+def run_plugin(args: Sequence[str], *, least: int = 1) -> None:
+    """Replace this process by the plug-in with the longest name that the words before the first flag give, but at
+    least so many. Return if there is none."""
     words: list[str] = []
     for arg in args:
         if arg.startswith("-"):
             break
         words.append(arg.replace("-", "_"))
-    for count in range(len(words), 0, -1):
+    for count in range(len(words), least - 1, -1):
         path = shutil.which(f"kubectl-{'-'.join(words[:count])}")
         if path is not None:
             os.execv(path, [path, *args[count:]])

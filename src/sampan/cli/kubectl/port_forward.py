@@ -52,13 +52,7 @@ _NUMBER = re.compile(r"[+-]?\d+", re.ASCII)
 )
 @click.pass_obj
 def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
-    """Forward local ports to a pod.
-
-    \b
-    Examples:
-      sampan kubectl port-forward POD 8080:80
-      sampan kubectl port-forward svc/web :80
-    """
+    """Forward local ports to a pod."""
     if len(words) < 2:
         raise UsageError("TYPE/NAME and list of ports are required for port-forward")
     obj = target_object(factory, words[0])

@@ -43,11 +43,6 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
 
     The proxy adds the credentials of the kubeconfig, so everybody who can reach it has these rights. By default it
     accepts only requests for this machine, and neither exec nor attach.
-
-    \b
-    Examples:
-      sampan kubectl proxy --port 0
-      sampan kubectl proxy --www ./site --www-prefix /site/ --api-prefix /custom/
     """
     import asyncio
 

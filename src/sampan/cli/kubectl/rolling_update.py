@@ -64,14 +64,7 @@ _CONFLICT_RETRIES = 10
 @output_options()
 @click.pass_obj
 def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
-    """Replace a replication controller by another one, pod by pod.
-
-    \b
-    Examples:
-      sampan kubectl rolling-update web-v1 -f web-v2.json
-      sampan kubectl rolling-update web --image=web:v2
-      sampan kubectl rolling-update web-v1 web-v2 --rollback
-    """
+    """Replace a replication controller by another one, pod by pod."""
     dry_run, printer = dry_run_of(options), ResultPrinter(options)
     _check_flags(words, options)
     update = RollingUpdate(factory, words, options)

@@ -82,13 +82,7 @@ _ATTACH_TIMEOUT_S = 60.0
 )
 @click.pass_obj
 def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
-    """Create a pod that runs an image.
-
-    \b
-    Examples:
-      sampan kubectl run web --image=nginx --port=80 --expose
-      sampan kubectl run shell -it --rm --image=busybox -- sh
-    """
+    """Create a pod that runs an image."""
     context = click.get_current_context()
     dry_run = dry_run_of(options)
     if options["is_interactive"] and "attaches" not in context.meta[CHANGED_FLAGS]:

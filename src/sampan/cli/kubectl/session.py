@@ -7,7 +7,7 @@ import os
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 import click
@@ -16,6 +16,9 @@ import msgspec
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError, PlainError
 from sampan.machinery import errors
 from sampan.machinery.client.access import Access, AccessError, tls_context
+
+if TYPE_CHECKING:
+    from sampan.machinery.client.exec_credentials import PluginPolicy
 
 JSON = "application/json"
 _CONNECT_TIMEOUT_S = 30
@@ -302,12 +305,14 @@ def _reason(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
 
 
-def open_session(options: Mapping[str, Any]) -> Session:
+def open_session(options: Mapping[str, Any], *, plugin_policy: PluginPolicy | None = None) -> Session:
     """Open a session with the access that the flags, $KUBECONFIG, ~/.kube/config or a running cluster define, in this
-    order. The session is closed when the command ends."""
+    order. The session is closed when the command ends. `plugin_policy` restricts the exec plug-ins for credentials."""
     from sampan.cli.kubectl.client_config import load_access
 
     access, namespace = load_access(options)
+    if plugin_policy is not None and access.credential_source is not None:
+        access.credential_source.restrict(plugin_policy)
     session = Session(access, namespace, timeout_s=_timeout_s(str(options.get("request_timeout") or "0")))
     click.get_current_context().call_on_close(session.close)
     return session

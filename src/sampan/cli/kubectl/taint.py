@@ -36,13 +36,7 @@ from sampan.cli.kubectl.taints import changed_taints, check_conflicts, parse_tai
 @field_manager_option("kubectl-taint")
 @click.pass_obj
 def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
-    """Change the taints of nodes.
-
-    \b
-    Examples:
-      sampan kubectl taint node NAME dedicated=gpu:NoSchedule
-      sampan kubectl taint node NAME dedicated:NoSchedule-
-    """
+    """Change the taints of nodes."""
     dry_run, validation, printer = dry_run_of(options), validation_of(options), ResultPrinter(options, dry_run="none")
     resources, texts = _split_words(words)
     try:

@@ -69,14 +69,7 @@ Condition = Callable[[dict[str, Any]], bool]
 )
 @click.pass_obj
 def command(factory: Factory, /, words: tuple[str, ...], conditions: tuple[str, ...], **options: Any) -> None:
-    """Wait until objects meet a condition.
-
-    \b
-    Examples:
-      sampan kubectl wait --for=condition=Ready pod/web
-      sampan kubectl wait --for=jsonpath={.status.phase}=Running pod -l app=web
-      sampan kubectl wait --for=delete pod/web --timeout=60s
-    """
+    """Wait until objects meet a condition."""
     printer = printer_of(options, operation="condition met")
     timeout_s = options["timeout_s"] if options["timeout_s"] >= 0 else _WEEK_S
     checks = _checks(conditions)

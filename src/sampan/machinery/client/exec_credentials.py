@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import posixpath
 import shutil
 import subprocess
 import sys
@@ -40,6 +41,56 @@ class CredentialSource(Protocol):
     def credentials(self) -> ClientCredentials:
         """Return credentials that have not expired. Raise CredentialError if there are none."""
 
+    def restrict(self, policy: PluginPolicy) -> None:
+        """Run only programs that a policy allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginPolicy:
+    """Which exec plug-ins may run: `AllowAll` (also the empty name), `DenyAll`, or those of an `Allowlist`, by name or
+    path. Raise CredentialError if the two do not fit together."""
+
+    name: str = ""
+    allowlist: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.name in ("", "AllowAll", "DenyAll"):
+            if self.allowlist is not None:
+                text = f'plugin policy is "{self.name}" but allowlist is non-nil'
+                raise CredentialError(f"misconfigured credential plugin allowlist: {text}")
+        elif self.name != "Allowlist":
+            raise CredentialError(f'unknown plugin policy: "{self.name}"')
+        else:
+            _check_allowlist(self.allowlist)
+
+    def check(self, command: str) -> None:
+        """Raise CredentialError unless the command of a plug-in may run."""
+        if self.name == "DenyAll":
+            raise CredentialError(f'plugin "{command}" not allowed: policy set to "DenyAll"')
+        if self.name != "Allowlist":
+            return
+        allowed, path = self.allowlist or (), shutil.which(command)
+        if command in allowed or path in allowed:
+            return
+        if path is None:
+            reason = f'exec: "{command}": executable file not found in $PATH'
+            text = f'plugin path "{command}" cannot be resolved for credential plugin allowlist check'
+            raise CredentialError(f"{text}: {reason}")
+        if not any(shutil.which(entry) == path for entry in allowed):
+            raise CredentialError(f'plugin path "{path}" is not permitted by the credential plugin allowlist')
+
+
+def _check_allowlist(allowlist: tuple[str, ...] | None) -> None:
+    if not allowlist:
+        reason = "unspecified" if allowlist is None else 'empty; use "DenyAll" policy instead'
+        raise CredentialError(f'credential plugin policy set to "Allowlist", but allowlist is {reason}')
+    for at, command in enumerate(allowlist, 1):
+        if not command:
+            raise CredentialError(f"misconfigured credential plugin allowlist: empty allowlist entry #{at}")
+        cleaned = posixpath.normpath(command)
+        if cleaned != command:
+            raise CredentialError(f'non-normalized file path: "{command}" vs "{cleaned}"')
+
 
 @dataclass(slots=True)
 class ExecCredentialSource:
@@ -47,6 +98,7 @@ class ExecCredentialSource:
 
     entry: Mapping[str, Any]
     cluster: Mapping[str, Any]
+    policy: PluginPolicy = PluginPolicy()
     _credentials: ClientCredentials | None = None
 
     def __post_init__(self) -> None:
@@ -61,8 +113,15 @@ class ExecCredentialSource:
             self._credentials = self._fetch()
         return self._credentials
 
+    def restrict(self, policy: PluginPolicy) -> None:
+        self.policy = policy
+
     def _fetch(self) -> ClientCredentials:
         command = str(self.entry["command"])
+        try:
+            self.policy.check(posixpath.normpath(command))
+        except CredentialError as error:
+            raise CredentialError(f"getting credentials: {error}") from None
         path = shutil.which(command)
         if path is None:
             hint = str(self.entry.get("installHint") or "")
@@ -145,6 +204,9 @@ class OidcCredentialSource:
         for key in ("idp-issuer-url", "client-id"):
             if not self.config.get(key):
                 raise CredentialError(f"Must provide {key}")
+
+    def restrict(self, policy: PluginPolicy) -> None:
+        """Nothing is restricted: no program is run."""
 
     def credentials(self) -> ClientCredentials:
         token = self.config.get("id-token", "")

@@ -35,12 +35,6 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     """Check whether an action is allowed.
 
     The exit code is 0 if it is, and 1 if it is not.
-
-    \b
-    Examples:
-      sampan kubectl auth can-i create pods
-      sampan kubectl auth can-i get /healthz
-      sampan kubectl auth can-i --list -n default
     """
     if options["lists"]:
         if words:

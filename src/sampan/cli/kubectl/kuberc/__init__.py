@@ -12,7 +12,7 @@ import click
 from sampan.cli.kubectl.command import CHANGED_FLAGS, KubectlCommand, KubectlGroup
 from sampan.cli.kubectl.errors import KubectlError, PlainError
 from sampan.cli.kubectl.flag_parser import quoted
-from sampan.cli.kubectl.kuberc.preferences import default_path, read_preferences, write_preferences
+from sampan.cli.kubectl.kuberc.preference_file import preference_path, read_document, write_document
 from sampan.cli.kubectl.options import output_options, printer_of
 
 _SECTIONS = ("defaults", "aliases", "credentialplugin")
@@ -29,19 +29,26 @@ def command() -> None:
 @click.pass_context
 def view(ctx: click.Context, /, **options: Any) -> None:
     """Print the preferences."""
-    path = _path(ctx)
+    path, is_named = _path(ctx)
     if not path.exists():
-        click.echo(f"kuberc file not found at {path}")
-        question = "Would you like to generate a default kuberc file with recommended options? (y/N): "
-        click.echo(question, nl=False)
-        if sys.stdin.readline().strip().lower() == "y":
-            write_preferences(path, {"defaults": _recommended()})
+        _offer_file(path, is_named)
         return
-    preferences = read_preferences(path)
+    preferences = read_document(path)
     title = {key: preferences.get(key) for key in ("kind", "apiVersion")}
     preferences = title | {"defaults": [], "aliases": []} | preferences
     printer = printer_of(options | {"output": options["output"] or "yaml"}, is_sorted=False)
     printer.print(preferences)
+
+
+def _offer_file(path: Path, is_named: bool) -> None:
+    """Ask whether to create a file with recommended options, unless the user named one."""
+    if is_named:
+        raise KubectlError(f"kuberc file not found at {path}")
+    click.echo(f"kuberc file not found at {path}")
+    click.echo("Would you like to generate a default kuberc file with recommended options? (y/N): ", nl=False)
+    if sys.stdin.readline().strip().lower() == "y":
+        write_document(path, {"defaults": _recommended()})
+        click.echo(f"Updated {path}")
 
 
 def _recommended() -> list[dict[str, Any]]:
@@ -68,9 +75,9 @@ def set_preference(ctx: click.Context, /, **options: Any) -> None:
     """Set default flags of a command, or an alias."""
     if "section" not in ctx.meta[CHANGED_FLAGS]:
         raise PlainError('error: required flag(s) "section" not set')
-    path = _path(ctx)
+    path, _ = _path(ctx)
     _check(options)
-    preferences = read_preferences(path) if path.exists() else {}
+    preferences = read_document(path) if path.exists() else {}
     flags = [_flag(text) for text in options["option"]]
     if options["section"] == "defaults":
         _set_defaults(preferences, options, flags)
@@ -78,15 +85,16 @@ def set_preference(ctx: click.Context, /, **options: Any) -> None:
         _set_alias(preferences, options, flags)
     else:
         _set_plugins(preferences, options)
-    write_preferences(path, preferences)
+    write_document(path, preferences)
     click.echo(f"Updated {path}")
 
 
-def _path(ctx: click.Context) -> Path:
-    path = default_path(str(ctx.obj.flags.get("kuberc") or ""))
+def _path(ctx: click.Context) -> tuple[Path, bool]:
+    """Return the path of the file, and whether the user named it."""
+    path, is_named = preference_path(str(ctx.obj.flags.get("kuberc") or ""))
     if path is None:
         raise KubectlError("KUBERC is disabled via KUBERC=off environment variable")
-    return path
+    return path, is_named
 
 
 def _check(options: dict[str, Any]) -> None:

@@ -1,105 +1,152 @@
-"""The preferences of a user in a kuberc file, and how they change a command line (`pkg/kuberc`)."""
+"""How the preferences of a user change a command line: aliases, default flags and permitted credential plug-ins
+(`pkg/kuberc/kuberc.go`)."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from sampan.cli.kubectl.errors import KubectlError, PlainError
+import click
 
-_VERSION = "kubectl.config.k8s.io/v1beta1"
-_OFF = "off"
+from sampan.cli.kubectl.flag_parser import FlagError, FlagSet, ParsedFlags, UnknownFlagError, quoted
+from sampan.cli.kubectl.kuberc.preference_file import Content, PreferenceError, check_content, load_content
 
+if TYPE_CHECKING:
+    from sampan.machinery.client.exec_credentials import PluginPolicy
 
-def default_path(flag: str) -> Path | None:
-    """Return the file of --kuberc, $KUBERC or the home directory; None if preferences are turned off."""
-    variable = os.environ.get("KUBERC", "")
-    if os.environ.get("KUBECTL_KUBERC", "").lower() == "false" or variable == _OFF:
-        if flag:
-            raise KubectlError("disabling kuberc via KUBERC=off and passing kuberc flag are mutually exclusive")
-        return None
-    return Path(flag or variable or Path.home() / ".kube" / "kuberc")
+FindCommand = Callable[[Sequence[str]], tuple[str, ...] | None]
+"""Returns the names of the command that words begin with, such as (set, image); None if there is no such command."""
 
 
-def read_preferences(path: Path) -> dict[str, Any]:
-    """Return the content of a file. Raise KubectlError if it is not a kuberc file."""
-    from sampan.cli.kubectl.manifests import documents
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefaultFlag:
+    name: str
+    text: str
+    unknown: str
+    """The error if the command does not have the flag."""
+    invalid: str
+    """The error if the flag does not accept the value, without the reason."""
 
-    try:
-        value: Any = next(documents(path.read_text(errors="replace"), str(path)), {})
-    except OSError as error:
-        reason = f"open {path}: {(error.strerror or str(error)).lower()}"
-        raise PlainError(f"error occurred while applying preferences kuberc error kuberc: {reason}") from None
-    if not isinstance(value, dict):
-        raise KubectlError(f"error parsing kuberc file: {path} is not an object")
-    for section in ("defaults", "aliases"):
-        entries = value.get(section) or []
-        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-            raise KubectlError(f"error parsing kuberc file: {section} must be a list of objects")
-    return value
-
-
-def write_preferences(path: Path, preferences: dict[str, Any]) -> None:
-    from sampan.cli.kubectl.printers.objects import as_yaml
-    from sampan.machinery.private_files import write_private
-
-    value = {"apiVersion": _VERSION, "kind": "Preference", "defaults": None, "aliases": None, **preferences}
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_private(path, (as_yaml(value) + "\n").encode())
-    except OSError as error:
-        raise KubectlError(f"error writing kuberc file: {error.strerror or error}") from None
+    def set(self, flags: FlagSet, parsed: ParsedFlags) -> None:
+        """Set the flag unless the command line sets it. Raise PreferenceError if that is not possible."""
+        try:
+            flags.set_default(self.name, self.text, parsed)
+        except UnknownFlagError:
+            raise PreferenceError(self.unknown) from None
+        except FlagError as error:
+            raise PreferenceError(f"{self.invalid} err: {error}") from None
 
 
+@dataclass(slots=True, kw_only=True)
 class Preferences:
-    """Aliases and default flags. A flag on the command line wins over both."""
+    """What applies to one command line: its arguments after the expansion of an alias, and default flags."""
 
-    def __init__(self, content: dict[str, Any]) -> None:
-        self._aliases = {str(entry.get("name", "")): entry for entry in content.get("aliases") or ()}
-        self._defaults = {str(entry.get("command", "")): entry for entry in content.get("defaults") or ()}
-
-    def expand_alias(self, args: Sequence[str], is_command: Callable[[str], bool]) -> list[str]:
-        """Replace the first word of a command line by the command of its alias. Commands cannot be redefined."""
-        if not args or args[0].startswith("-") or is_command(args[0]) or args[0] not in self._aliases:
-            return list(args)
-        alias = self._aliases[args[0]]
-        self._defaults = {}  # an alias has flags of its own
-        words = [*str(alias.get("command", "")).split(), *_texts(alias, "prependArgs")]
-        flags = [text for name, text in _options(alias) if not _has_flag(args[1:], name)]
-        return [*words, *flags, *args[1:], *_texts(alias, "appendArgs")]
-
-    def default_flags(self, command: str) -> list[tuple[str, str]]:
-        """Return the names and values of default flags of a command, `get` or `set image`."""
-        entry = self._defaults.get(command)
-        return [(name, text.partition("=")[2]) for name, text in _options(entry)] if entry else []
+    args: list[str]
+    default_flags: Sequence[DefaultFlag] = ()
+    plugin_policy: PluginPolicy | None = field(default=None)
 
 
-def load_preferences(args: Sequence[str]) -> Preferences:
-    """Return the preferences for a command line; a --kuberc in it must name a file that exists."""
-    flag = ""
+def apply_preferences(args: Sequence[str], flags: FlagSet, find_command: FindCommand) -> Preferences:
+    """Return what the user's file changes. Raise PreferenceError if the file cannot be used; `flags` are the global
+    ones."""
+    content = load_content(_kuberc_flag(args)) if args and not _is_turned_off() else None
+    if content is None:
+        return Preferences(args=list(args))
+    check_content(content)
+    policy = _plugin_policy(content)
+    at = flags.position_of_word(args)
+    if at is None:
+        return Preferences(args=list(args), plugin_policy=policy)
+    command = find_command(flags.words(args))
+    if command is not None:
+        return Preferences(
+            args=list(args), default_flags=_defaults(content, command, find_command), plugin_policy=policy
+        )
+    alias = next((alias for alias in content["aliases"] if alias["name"] == args[at]), None)
+    if alias is None:
+        return Preferences(args=list(args), plugin_policy=policy)
+    preferences = _expand(alias, args, at, find_command)
+    preferences.plugin_policy = policy
+    if any((entry.get("command") or "").split() == [alias["name"]] for entry in content["defaults"]):
+        raise PreferenceError(f"alias {alias['name']} can not be overridden")
+    return preferences
+
+
+def _is_turned_off() -> bool:
+    import os
+
+    return os.environ.get("KUBECTL_KUBERC", "").lower() == "false"
+
+
+def _kuberc_flag(args: Sequence[str]) -> str:
+    """Return the value of --kuberc, which is read before the command line is parsed."""
     for at, word in enumerate(args):
         if word == "--":
             break
-        if word == "--kuberc" and at + 1 < len(args):
-            flag = args[at + 1]
-        elif word.startswith("--kuberc="):
-            flag = word.partition("=")[2]
-    path = default_path(flag)
-    if path is None or not (flag or path.exists()):
-        return Preferences({})
-    return Preferences(read_preferences(path))
+        value = word.partition("=")[2] if word.startswith("--kuberc=") else None
+        if word == "--kuberc":
+            value = args[at + 1] if at + 1 < len(args) else ""
+        if value is not None:
+            if not value:
+                raise PreferenceError("kuberc file is not found")
+            return value
+    return ""
 
 
-def _options(entry: dict[str, Any]) -> list[tuple[str, str]]:
-    pairs = [(str(item.get("name", "")), str(item.get("default", ""))) for item in entry.get("options") or ()]
-    return [(name, f"--{name}={value}") for name, value in pairs]
+def _plugin_policy(content: Content) -> PluginPolicy | None:
+    name, commands = content.get("credentialPluginPolicy") or "", content.get("credentialPluginAllowlist")
+    if not name and commands is None:
+        return None
+    from sampan.machinery.client.exec_credentials import CredentialError, PluginPolicy
+
+    try:
+        return PluginPolicy(name, None if commands is None else tuple(commands))
+    except CredentialError as error:
+        raise PreferenceError(str(error)) from None
 
 
-def _texts(entry: dict[str, Any], key: str) -> list[str]:
-    return [str(item) for item in entry.get(key) or ()]
+def _defaults(content: Content, command: tuple[str, ...], find_command: FindCommand) -> list[DefaultFlag]:
+    """Return the default flags of a command. As in kubectl, the last word of its name decides."""
+    default_flags = []
+    for entry in content["defaults"]:
+        name = entry.get("command") or ""
+        target = find_command(name.split())
+        if target is None:
+            click.echo(f"Warning: command {quoted(name)} not found to set kuberc override", err=True)
+        elif target[-1:] == command[-1:]:
+            default_flags += [
+                DefaultFlag(
+                    name=flag,
+                    text=text,
+                    unknown=f"invalid flag {flag} for command {name}",
+                    invalid=f"could not apply override value {text} to flag {flag} in command {name}",
+                )
+                for flag, text in _options(entry)
+            ]
+    return default_flags
 
 
-def _has_flag(args: Sequence[str], name: str) -> bool:
-    return any(word == f"--{name}" or word.startswith(f"--{name}=") for word in args)
+def _expand(alias: Content, args: Sequence[str], at: int, find_command: FindCommand) -> Preferences:
+    name, words = str(alias["name"]), (alias.get("command") or "").split()
+    command = find_command(words)
+    if command is None:
+        raise PreferenceError(
+            f"command {quoted(alias.get('command') or '')} not found to set alias {quoted(name)}: [{' '.join(words)}]"
+        )
+    default_flags = [
+        DefaultFlag(
+            name=flag,
+            text=text,
+            unknown=f"invalid alias flag {flag} in alias {name}",
+            invalid=f"could not apply value {text} to flag {flag} in alias {name}",
+        )
+        for flag, text in _options(alias)
+    ]
+    first, last = alias.get("prependArgs") or (), alias.get("appendArgs") or ()
+    expanded = [*args[:at], *command, *(part or "" for part in first), *args[at + 1 :], *(part or "" for part in last)]
+    return Preferences(args=expanded, default_flags=default_flags)
+
+
+def _options(entry: Content) -> list[tuple[str, str]]:
+    return [(option.get("name") or "", option.get("default") or "") for option in entry["options"]]

@@ -45,14 +45,7 @@ _is_variable = re.compile(r".+=.*", re.DOTALL).fullmatch
 @click.option("--overwrite", is_flag=True, default=True, help="Allow changes of existing variables. True by default.")
 @click.pass_obj
 def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
-    """Change the environment of containers.
-
-    \b
-    Examples:
-      sampan kubectl set env deployment/web LEVEL=debug OLD-
-      sampan kubectl set env deployment/web --from=configmap/settings
-      sampan kubectl set env deployment/web --list
-    """
+    """Change the environment of containers."""
     check_all_and_selector(options)
     resources, texts = _split_words(words)
     dry_run, printer = dry_run_of(options), ResultPrinter(options)

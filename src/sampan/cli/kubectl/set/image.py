@@ -22,13 +22,7 @@ from sampan.cli.kubectl.targets import ResourceInfo
 @record_option()
 @click.pass_obj
 def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
-    """Change the images of containers.
-
-    \b
-    Examples:
-      sampan kubectl set image deployment/web web=nginx:1.27
-      sampan kubectl set image daemonset agent *=agent:2
-    """
+    """Change the images of containers."""
     dry_run, printer = dry_run_of(options), ResultPrinter(options)
     resources, pairs = split_pairs(words, "image")
     images, _ = parse_pairs(pairs, "image", allows_removal=False)
