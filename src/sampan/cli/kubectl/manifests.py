@@ -18,6 +18,7 @@ _ENDINGS = (".json", ".yaml", ".yml")
 _NEXT_DOCUMENT = re.compile(r"^---(?:[ \t].*)?$\n?", re.MULTILINE)
 _TURN_OFF = "if you choose to ignore these errors, turn validation off with --validate=false"
 _URL_ATTEMPTS = 3
+_LARGEST_DOWNLOAD = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class ManifestSource:
         if self.name == STDIN:
             return sys.stdin.read()
         if self.name.startswith(("http://", "https://")):
-            return _download(self.name)
+            return download(self.name)
         try:
             return _decoded(Path(self.name).read_bytes())
         except OSError as error:
@@ -160,27 +161,41 @@ def _decoded(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _download(url: str) -> str:
+def download(url: str, *, attempts: int = _URL_ATTEMPTS) -> str:
+    """Return the text at a URL. Raise KubectlError."""
     import http.client
     import time
     import urllib.error
     import urllib.request
 
     problem = ""
-    for attempt in range(_URL_ATTEMPTS):
+    for attempt in range(attempts):
         if attempt:
             time.sleep(1)
         try:
             with urllib.request.urlopen(url, timeout=30) as response:
-                return _decoded(response.read())
+                data = response.read(_LARGEST_DOWNLOAD + 1)
+                if len(data) > _LARGEST_DOWNLOAD:
+                    raise KubectlError(f"unable to read URL {quoted(url)}: it has more than 64 MiB")
+                return _decoded(data)
         except urllib.error.HTTPError as error:
             status = f"{error.code} {error.reason}"
             problem = f"unable to read URL {quoted(url)}, server reported {status}, status code={error.code}"
             if error.code < 500:
                 break
         except (OSError, ValueError, http.client.HTTPException) as error:
-            problem = f"Get {quoted(url)}: {getattr(error, 'reason', error)}"
+            problem = f"Get {quoted(url)}: {_failure_text(url, getattr(error, 'reason', error))}"
     raise KubectlError(problem)
+
+
+def _failure_text(url: str, reason: object) -> str:
+    if not isinstance(reason, ConnectionRefusedError):
+        return str(reason)
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return f"dial tcp {parts.hostname}:{port}: connect: connection refused"
 
 
 def documents(text: str, source: str) -> Iterator[Any]:

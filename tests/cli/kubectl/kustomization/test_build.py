@@ -34,11 +34,6 @@ def test_same_result_as_kubectl(case: dict[str, Any], root: Path) -> None:
     assert (output, error) == (case["output"], case["error"])
 
 
-def test_remote_bases_are_refused_by_name(root: Path) -> None:
-    with pytest.raises(KubectlError, match="remote resources are not supported"):
-        build(str(root / "remote"))
-
-
 def test_a_file_outside_of_the_directory_is_refused(tmp_path: Path) -> None:
     directory = tmp_path / "k"
     directory.mkdir()

@@ -1,25 +1,28 @@
 """Kustomizations: bases, overlays, generators, patches and transformers (sigs.k8s.io/kustomize/api).
 
-`build` returns the objects of a directory in the order of kustomize. What is not supported is refused by name: remote
-bases, Helm charts, plug-ins, variables and own transformer configurations.
+`build` returns the objects of a directory or git repository in the order of kustomize. What is not supported is refused
+by name: Helm charts, plug-ins and own transformer configurations.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 from sampan.cli.kubectl.errors import KubectlError
+from sampan.cli.kubectl.flag_parser import quoted
 from sampan.cli.kubectl.kustomization import transformers
 from sampan.cli.kubectl.kustomization.generators import generate, name_hash
-from sampan.cli.kubectl.kustomization.loader import KustomizationLoader, is_remote
+from sampan.cli.kubectl.kustomization.loader import KustomizationLoader
 from sampan.cli.kubectl.kustomization.name_references import fix_references
 from sampan.cli.kubectl.kustomization.patches import apply_patch, apply_strategic_merge
 from sampan.cli.kubectl.kustomization.replacements import apply_replacement
 from sampan.cli.kubectl.kustomization.resource import KustomizeResource
+from sampan.cli.kubectl.kustomization.variables import VariableSet
 from sampan.cli.kubectl.manifests import documents
 
 Value = dict[str, Any]
@@ -52,39 +55,28 @@ _FIRST = (
 _LAST = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 
-def build(directory: str) -> list[Value]:
-    """Return the objects of a kustomization. Raise KubectlError."""
-    if is_remote(directory):
-        raise KubectlError(f"remote kustomizations are not supported: {directory}")
-    path = Path(os.path.realpath(directory))
-    if not path.exists():
-        raise KubectlError(_missing_directory(directory, path))
-    if not path.is_dir():
-        raise KubectlError(f"got file '{path.name}', but '{path}' must be a directory to be a root")
-    try:
-        return _build(KustomizationLoader(path))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        # Manifests and entries are arbitrary JSON: a text where an object belongs ends up here.
-        raise KubectlError(f"a field of a kustomization or resource has a value of the wrong type: {error}") from None
+def build(target: str) -> list[Value]:
+    """Return the objects of a kustomization in a directory or a git repository. Raise KubectlError."""
+    with ExitStack() as clones:
+        try:
+            return _build(KustomizationLoader.of_target(target, clones))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            # Manifests and entries are arbitrary JSON: a text where an object belongs ends up here.
+            reason = f"a field of a kustomization or resource has a value of the wrong type: {error}"
+            raise KubectlError(reason) from None
 
 
 def _build(loader: KustomizationLoader) -> list[Value]:
-    kustomization = loader.kustomization()
-    resources = _accumulate(loader, kustomization, [])
+    kustomization, variables = loader.kustomization(), VariableSet()
+    resources = _accumulate(loader, kustomization, [], variables)
     for resource in resources:
         if resource.needs_hash:
             resource.remember_name()
             resource.metadata["name"] = f"{resource.name}-{name_hash(resource.value)}"
     fix_references(resources)
+    variables.replace_all(resources)
     kept = [entry for entry in resources if _LOCAL not in (entry.metadata.get("annotations") or {})]
     return [resource.value for resource in _ordered(kept, kustomization.get("sortOptions") or {})]
-
-
-def _missing_directory(directory: str, path: Path) -> str:
-    return (
-        f"must build at directory: not a valid directory: evalsymlink failure on '{directory}' : "
-        f"lstat {path}: no such file or directory"
-    )
 
 
 def _ordered(resources: list[KustomizeResource], options: Mapping[str, Any]) -> list[KustomizeResource]:
@@ -106,63 +98,63 @@ def _ordered(resources: list[KustomizeResource], options: Mapping[str, Any]) -> 
 
 
 def _accumulate(
-    loader: KustomizationLoader, kustomization: Value, resources: list[KustomizeResource]
+    loader: KustomizationLoader, kustomization: Value, resources: list[KustomizeResource], variables: VariableSet
 ) -> list[KustomizeResource]:
-    """Add the resources of a kustomization to those of its parent, which only a component has, and transform them."""
+    """Add the resources of a kustomization to those of its parent, which only a component has, and transform them.
+    Its variables, and those of its bases, are added to `variables`."""
     collected = list(resources)
     for name in [*(kustomization.get("resources") or ()), *(kustomization.get("bases") or ())]:
-        _add_all(collected, _resources_at(loader, str(name)), loader, str(name))
+        _add_all(collected, _resources_at(loader, str(name), variables), loader, str(name))
     options = kustomization.get("generatorOptions") or {}
     for kind, field in (("ConfigMap", "configMapGenerator"), ("Secret", "secretGenerator")):
         for arguments in kustomization.get(field) or ():
             _absorb(collected, generate(kind, arguments, options, loader))
     for name in kustomization.get("components") or ():
-        nested = loader.nested(str(name))
+        try:
+            nested = loader.nested(str(name))
+        except KubectlError as error:
+            raise KubectlError(f"accumulating components: loader.New {quoted(error.message)}") from None
         component = nested.kustomization()
         if component.get("kind") != "Component":
             raise KubectlError(
                 f"accumulating components: accumulateDirectory: \"expected kind 'Component' for path '{name}' but got "
                 f"'{component.get('kind', 'Kustomization')}'\""
             )
-        collected = _accumulate(nested, component, collected)
+        collected = _accumulate(nested, component, collected, variables)
     for resource in collected:
         resource.scopes.append(str(loader.directory))
-    return _transform(loader, kustomization, collected)
+    transformed = _transform(loader, kustomization, collected)
+    variables.add_all(kustomization.get("vars") or (), transformed)
+    return transformed
 
 
-def _resources_at(loader: KustomizationLoader, name: str) -> list[KustomizeResource]:
-    """Return the resources of a file, or of another kustomization."""
-    if is_remote(name):
-        raise KubectlError(f"accumulating resources: remote resources are not supported: {name}")
-    path = loader.directory / name
-    if path.is_dir():
-        real = Path(os.path.realpath(path))
-        try:
-            nested = loader.nested(name)
-        except KubectlError as error:
-            raise KubectlError(f"accumulating resources: {_accumulation_error(name, real)}: {error.message}") from None
-        kustomization = nested.kustomization()
-        if kustomization.get("kind") == "Component":
-            raise KubectlError(
-                f"accumulating resources: accumulation err='accumulating resources from '{name}': read {path}: is a "
-                f"directory': recursed accumulation of path '{path}': expected kind != 'Component' for path '{name}'"
-            )
-        return _accumulate(nested, kustomization, [])
+def _resources_at(loader: KustomizationLoader, name: str, variables: VariableSet) -> list[KustomizeResource]:
+    """Return the resources of a file, or of another kustomization. As in kustomize, a name is first read as a file."""
     try:
         values = list(loader.objects(name))
     except KubectlError as error:
-        tail = ""
-        if not path.exists():
-            tail = (
-                f": must build at directory: not a valid directory: evalsymlink failure on '{path}' : "
-                f"lstat {path}: no such file or directory"
-            )
-        elif error.message.startswith("security;"):
-            tail = f": must build at directory: '{os.path.realpath(path)}': file is not directory"
-        raise KubectlError(
-            f"accumulating resources: accumulation err='accumulating resources from '{name}': {error.message}'{tail}"
-        ) from None
+        file_error = f"accumulation err='accumulating resources from '{name}': {error.message}'"
+        if (loader.directory / name).is_file() and not error.message.startswith("security;"):
+            raise KubectlError(f"accumulating resources: {file_error}") from None
+        return _base_resources(loader, name, variables, f"accumulating resources: {file_error}")
     return [KustomizeResource(value, scopes=[str(loader.directory)]) for value in values]
+
+
+def _base_resources(
+    loader: KustomizationLoader, name: str, variables: VariableSet, context: str
+) -> list[KustomizeResource]:
+    """Return the resources of a directory or git repository. Errors have the context before them."""
+    try:
+        nested = loader.nested(name)
+        kustomization = nested.kustomization()
+    except KubectlError as error:
+        raise KubectlError(f"{context}: {error.message}") from None
+    if kustomization.get("kind") == "Component":
+        raise KubectlError(
+            f"{context}: recursed accumulation of path '{nested.directory}': expected kind != 'Component' for path "
+            f"'{nested.directory}'"
+        )
+    return _accumulate(nested, kustomization, [], variables)
 
 
 def _add_all(

@@ -1,23 +1,27 @@
 """Read kustomization files and the files that they name (kustomize's internal/loader).
 
-A kustomization may only read files below its own directory; other directories may be bases. Remote bases are refused
-by name.
+A kustomization may only read files below its own directory; other directories and git repositories may be bases, and
+files may be at URLs. The bases of a kustomization in a repository must be in the repository.
 """
 
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
 from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.manifests import documents
+from sampan.cli.kubectl.kustomization import git_repository
+from sampan.cli.kubectl.kustomization.git_repository import NotARepository, RepositoryAddress
+from sampan.cli.kubectl.manifests import documents, download
 
 _NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
-_REMOTE = ("http://", "https://", "git@", "git::", "ssh://", "github.com/", "gh:")
 _KNOWN = frozenset(
     {"apiVersion", "kind", "metadata", "resources", "bases", "components", "crds", "namespace", "namePrefix"}
     | {"nameSuffix", "commonLabels", "labels", "commonAnnotations", "patches", "patchesStrategicMerge"}
@@ -44,6 +48,7 @@ _TYPES: dict[str, tuple[type, type]] = {
     "commonLabels": _OBJECT,
     "commonAnnotations": _OBJECT,
     "sortOptions": _OBJECT,
+    "vars": _OBJECTS,
 }
 """The types of fields, and of the items of those that are lists."""
 _DEPRECATED = {
@@ -52,9 +57,9 @@ _DEPRECATED = {
     "imageTags": "images",
     "patchesJson6902": "patches",
     "patchesStrategicMerge": "patches",
+    "vars": "replacements",
 }
 _NOT_SUPPORTED = (
-    "vars",
     "helmCharts",
     "helmChartInflationGenerator",
     "generators",
@@ -66,19 +71,73 @@ _NOT_SUPPORTED = (
 Value = dict[str, Any]
 
 
-class KustomizationLoader:
-    """Reads the files of one kustomization."""
+@dataclass(frozen=True, slots=True)
+class _Clone:
+    """The local copy of a git repository."""
 
-    def __init__(self, directory: Path, parents: tuple[Path, ...] = ()) -> None:
+    address: RepositoryAddress
+    directory: Path
+
+
+class KustomizationLoader:
+    """Reads the files of one kustomization. `clones` removes the local copies of repositories at the end."""
+
+    def __init__(
+        self,
+        directory: Path,
+        clones: ExitStack,
+        *,
+        parents: tuple[Path, ...] = (),
+        repositories: tuple[_Clone, ...] = (),
+    ) -> None:
         self.directory = directory
+        self._clones = clones
         self._parents = parents
+        self._repositories = repositories
+
+    @classmethod
+    def of_target(cls, target: str, clones: ExitStack) -> KustomizationLoader:
+        """Return the loader of a directory or repository that the command line names. Raise KubectlError."""
+        try:
+            address = git_repository.parse_address(target)
+        except NotARepository:
+            return cls(_directory(Path(target), target), clones)
+        return cls(Path(), clones)._at_clone(address, ())
 
     def nested(self, name: str) -> KustomizationLoader:
-        """Return the loader of another kustomization's directory. Raise KubectlError for a cycle."""
-        directory = Path(os.path.realpath(self.directory / name))
-        if directory == self.directory or directory in self._parents:
-            raise KubectlError(f"cycle detected: candidate root '{directory}' contains visited root '{self.directory}'")
-        return KustomizationLoader(directory, (*self._parents, self.directory))
+        """Return the loader of another kustomization, in a directory or a git repository. Raise KubectlError if it is
+        none of these or makes a cycle."""
+        try:
+            address = git_repository.parse_address(name)
+        except NotARepository:
+            return self._at_directory(name)
+        for clone in self._repositories:
+            if clone.address.text.startswith(address.text):
+                previous = f"previous URI '{clone.address.text}'"
+                raise KubectlError(f"cycle detected: URI '{address.text}' referenced by {previous}")
+        return self._at_clone(address, (*self._parents, self.directory))
+
+    def _at_directory(self, name: str) -> KustomizationLoader:
+        if name.startswith("/"):
+            raise KubectlError(f"new root '{name}' cannot be absolute")
+        path = Path(os.path.normpath(self.directory / name))
+        directory = _directory(path, str(path))
+        if self._repositories and not directory.is_relative_to(clone := self._repositories[-1].directory):
+            raise KubectlError(
+                "security; bases in kustomizations found in cloned git repos must be within the repo, but base "
+                f"'{directory}' is outside '{clone}'"
+            )
+        for visited in (self.directory, *reversed(self._parents)):
+            if visited.is_relative_to(directory):
+                raise KubectlError(f"cycle detected: candidate root '{directory}' contains visited root '{visited}'")
+        parents = (*self._parents, self.directory)
+        return KustomizationLoader(directory, self._clones, parents=parents, repositories=self._repositories)
+
+    def _at_clone(self, address: RepositoryAddress, parents: tuple[Path, ...]) -> KustomizationLoader:
+        directory = Path(os.path.realpath(self._clones.enter_context(tempfile.TemporaryDirectory(prefix="kustomize-"))))
+        root = git_repository.fetch(address, directory)
+        repositories = (*self._repositories, _Clone(address, directory))
+        return KustomizationLoader(root, self._clones, parents=parents, repositories=repositories)
 
     def kustomization(self) -> Value:
         files = [self.directory / name for name in _NAMES if (self.directory / name).is_file()]
@@ -123,13 +182,16 @@ class KustomizationLoader:
         return path
 
     def read(self, name: str) -> bytes:
+        if name.startswith(("http://", "https://")):
+            return download(name, attempts=1).encode("utf-8", "surrogateescape")
         path = self.path(name)
+        if path.is_dir():
+            raise KubectlError(f"'{os.path.realpath(path)}' must resolve to a file")
         try:
             return path.read_bytes()
         except OSError as error:
             if not path.exists():
-                message = f"evalsymlink failure on '{path}' : lstat {path}: no such file or directory"
-                raise KubectlError(message) from None
+                raise KubectlError(missing_text(path)) from None
             raise KubectlError(f"read {path}: {(error.strerror or str(error)).lower()}") from None
 
     def objects(self, name: str) -> Iterator[Value]:
@@ -139,18 +201,30 @@ class KustomizationLoader:
             yield from _objects(value)
 
 
+def _directory(path: Path, shown: str) -> Path:
+    """Return the real path of a directory that may hold a kustomization. Raise KubectlError for another path."""
+    if not path.exists():
+        reason = missing_text(Path(os.path.abspath(path)), shown)
+        raise KubectlError(f"must build at directory: not a valid directory: {reason}")
+    real = Path(os.path.realpath(path))
+    if not real.is_dir():
+        raise KubectlError(f"must build at directory: '{shown}': file is not directory")
+    return real
+
+
+def missing_text(path: Path, shown: str = "") -> str:
+    """Return what kustomize says of a path that does not exist; it names the first part that is missing."""
+    path = Path(os.path.normpath(path))
+    missing = next((part for part in [*reversed(path.parents), path] if not os.path.lexists(part)), path)
+    return f"evalsymlink failure on '{shown or path}' : lstat {missing}: no such file or directory"
+
+
 def _warn_of_deprecated(value: Value) -> None:
     for name, replacement in _DEPRECATED.items():
         if value.get(name):
-            click.echo(
-                f"# Warning: '{name}' is deprecated. Please use '{replacement}' instead. Run 'kustomize edit fix' to "
-                "update your Kustomization automatically.",
-                err=True,
-            )
-
-
-def is_remote(name: str) -> bool:
-    return name.startswith(_REMOTE) or ".git" in name or "?ref=" in name
+            hint = "[EXPERIMENTAL] " if name == "vars" else ""
+            hint += "Run 'kustomize edit fix' to update your Kustomization automatically."
+            click.echo(f"# Warning: '{name}' is deprecated. Please use '{replacement}' instead. {hint}", err=True)
 
 
 def _objects(value: Any) -> Iterator[Value]:
