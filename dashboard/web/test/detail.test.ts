@@ -4,6 +4,7 @@ import type { KubernetesObject } from "../src/app/kubernetes";
 import type { Resource } from "../src/app/resources";
 import { toYaml } from "../src/app/yaml";
 import { differences, fieldPaths } from "../src/views/detail/differences";
+import { withoutEffect } from "../src/views/detail/History";
 import { isRelated, references } from "../src/views/detail/relations";
 import { formatAmount, parseQuantity } from "../src/views/overview/quantities";
 
@@ -61,4 +62,9 @@ test("commands are quoted for the shell", () => {
 test("quantities", () => {
   expect([parseQuantity("100m"), parseQuantity("2Gi"), parseQuantity("x")]).toEqual([0.1, 2 ** 31, undefined]);
   expect([formatAmount("cpu", 0.25), formatAmount("memory", 1.5 * 2 ** 30), formatAmount("pods", 110)]).toEqual(["250m", "1.5 GiB", "110"]);
+});
+
+test("a request after which the object has a known version changed nothing", () => {
+  const entries = [{ number: 4, revision: "7" }, { number: 3, revision: "" }, { number: 2, revision: "7" }, { number: 1, revision: "5" }];
+  expect([...withoutEffect(entries)]).toEqual([4]);
 });

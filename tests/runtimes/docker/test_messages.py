@@ -121,10 +121,3 @@ def test_use() -> None:
     }
     made = conversions.usage("c", stats, 0.5)
     assert (made.cpu_s, made.memory_bytes, made.memory_rss_bytes, made.processes) == (2.0, 70, 50, 4)
-
-
-def test_network_bytes() -> None:
-    head = "Inter-|   Receive\n face |bytes\n"
-    row = "  {}: 10 0 0 0 0 0 0 0 20 0 0 0 0 0 0 0\n"
-    assert conversions.network_bytes(head + row.format("lo")) is None
-    assert conversions.network_bytes(head + row.format("lo") + row.format("eth0")) == (10, 20)

@@ -5,10 +5,11 @@ import { cluster as clusterClient } from "./http";
 import { catalog, LANGUAGES, setLanguage } from "./i18n";
 import type { ObjectList } from "./kubernetes";
 import { namespace } from "./namespace";
-import { discovery, listHref, listPath, objectHref, type Resource } from "./resources";
+import { discovery, listHref, listPath, objectHref, routeName, sectionOf, sectionRank, SECTIONS, type Resource } from "./resources";
 import { href, navigate } from "./router";
 import { hasFeature, logout, session } from "./session";
-import { isHelpOpen, viewHref } from "./Shell";
+import { chooseNamespace, isHelpOpen, sameView, viewHref } from "./Shell";
+import { shortcuts } from "./shortcuts";
 import { setTheme } from "./theme";
 
 const t = catalog({
@@ -24,6 +25,8 @@ const t = catalog({
   system: ["Theme of the system", "跟随系统主题"],
   shortcuts: ["Keyboard shortcuts", "键盘快捷键"],
   logout: ["Log out", "退出登录"],
+  create: ["Create {kind}", "创建 {kind}"],
+  here: ["On this page", "当前页面"],
   switchCluster: ["Cluster {name}", "集群 {name}"],
   nothing: ["Nothing matches", "没有匹配项"],
   results: ["{n} {n|result|results}", "{n} 个结果"],
@@ -52,7 +55,7 @@ export function matchScore(query: string, entry: Pick<Entry, "title" | "words">)
 }
 
 /** Kinds whose objects the palette searches by name. */
-const SEARCHED: readonly (readonly [name: string, group: string])[] = [["pods", ""], ["deployments", "apps"], ["statefulsets", "apps"], ["services", ""], ["nodes", ""], ["configmaps", ""]];
+const SEARCHED: readonly (readonly [name: string, group: string])[] = [["pods", ""], ["deployments", "apps"], ["statefulsets", "apps"], ["services", ""], ["nodes", ""], ["configmaps", ""], ["namespaces", ""]];
 const SEARCH_LIMIT = 500;
 const SHOWN = 50;
 
@@ -67,7 +70,7 @@ export default function Palette({ cluster, onClose }: { cluster: string; onClose
     dialog.current?.showModal();
     return () => { if (before instanceof HTMLElement) before.focus(); };
   }, []);
-  const entries = useMemo(() => [...kindEntries(cluster, resources?.all ?? []), ...viewEntries(cluster), ...commandEntries(), ...objects], [cluster, resources, objects]);
+  const entries = useMemo(() => [...pageEntries(), ...viewEntries(cluster), ...kindEntries(cluster, resources?.all ?? []), ...createEntries(cluster, resources?.all ?? []), ...commandEntries(), ...objects], [cluster, resources, objects]);
   const matches = useMemo(() => entries.map((entry) => ({ entry, score: matchScore(query, entry) })).filter(({ score }) => score > 0)
     .sort((a, b) => b.score - a.score).slice(0, SHOWN).map(({ entry }) => entry), [entries, query]);
   const run = (entry: Entry | undefined): void => {
@@ -107,12 +110,33 @@ export default function Palette({ cluster, onClose }: { cluster: string; onClose
 }
 
 function kindEntries(cluster: string, resources: readonly Resource[]): Entry[] {
-  return resources.filter((resource) => resource.verbs.includes("list")).map((resource) => ({
+  const place = (resource: Resource): number => SECTIONS.indexOf(sectionOf(resource)) * 2000 + sectionRank(resource);
+  return resources.filter((resource) => resource.verbs.includes("list")).toSorted((a, b) => place(a) - place(b)).map((resource) => ({
     id: `kind/${resource.group}/${resource.name}`,
     title: resource.kind,
     words: [resource.name, ...resource.shortNames, resource.group].join(" "),
     type: resource.group ? `${t("kind")} · ${resource.group}` : t("kind"),
     run: () => navigate(listHref(cluster, resource, { namespace: resource.namespaced ? namespace.peek() : "" })),
+  }));
+}
+
+/** What the view under the palette offers by key: its actions, tabs and steps. */
+function pageEntries(): Entry[] {
+  return shortcuts.peek().filter(({ keys }) => !isGlobal(keys)).map(({ keys, label, run }) => ({ id: `page/${keys}`, title: label(), words: keys, type: `${t("here")} · ${keys}`, run }));
+}
+
+/** Keys of the frame itself, which the palette has as views, kinds and commands. */
+function isGlobal(keys: string): boolean {
+  return keys.startsWith("g ") || ["Ctrl+k", ":", "?", "T", "j", "k", "ArrowDown", "ArrowUp", "Home", "End", "Escape", "Enter", "Space"].includes(keys);
+}
+
+function createEntries(cluster: string, resources: readonly Resource[]): Entry[] {
+  return resources.filter((resource) => resource.verbs.includes("create") && resource.verbs.includes("list")).map((resource) => ({
+    id: `create/${routeName(resource)}`,
+    title: t("create", { kind: resource.kind }),
+    words: ["create", "new", resource.name, ...resource.shortNames].join(" "),
+    type: t("command"),
+    run: () => navigate(href(["c", cluster, "create", routeName(resource)], { namespace: resource.namespaced ? namespace.peek() : "" })),
   }));
 }
 
@@ -129,7 +153,7 @@ function commandEntries(): Entry[] {
     command("theme-light", t("light"), () => setTheme("light")),
     command("theme-system", t("system"), () => setTheme("system")),
     ...LANGUAGES.map(([tag, name]) => command(`language-${tag}`, name, () => setLanguage(tag))),
-    ...(clusters.length > 1 ? clusters.map(({ name }) => command(`cluster-${name}`, t("switchCluster", { name }), () => navigate(href(["c", name, "overview"])))) : []),
+    ...(clusters.length > 1 ? clusters.map(({ name }) => command(`cluster-${name}`, t("switchCluster", { name }), () => navigate(sameView(name)))) : []),
     command("shortcuts", t("shortcuts"), () => { isHelpOpen.value = true; }),
     command("logout", t("logout"), () => void logout()),
   ];
@@ -146,7 +170,9 @@ function useObjects(cluster: string): readonly Entry[] {
       const resource = resources?.find(name, group);
       if (!resource) continue;
       clusterClient(cluster).k8s<ObjectList>(`${listPath(resource, namespace.peek())}?limit=${SEARCH_LIMIT}`, { headers, signal: abort.signal }).then((found) => {
-        const entries = (found.items ?? []).map(({ metadata }): Entry => ({
+        const entries = (found.items ?? []).map(({ metadata }): Entry => (name === "namespaces" ? {
+          id: `namespace/${metadata.name}`, title: metadata.name, words: "namespace ns", type: t("namespaceWord"), run: () => chooseNamespace(metadata.name),
+        } : {
           id: `object/${name}/${metadata.namespace ?? ""}/${metadata.name}`,
           title: metadata.name,
           words: metadata.namespace ?? "",

@@ -9,11 +9,11 @@ import { catalog, language, LANGUAGES, setLanguage, type Language } from "./i18n
 import { Lazy } from "./lazy";
 import { isListAddress, namespace } from "./namespace";
 import { Notices } from "./Notices";
-import { discovery, listHref, routeName, SECTIONS, type Resource, type Section } from "./resources";
+import { discovery, listHref, listPath, rediscover, type Resource, routeName, type Section, SECTIONS } from "./resources";
 import { href, location, navigate, setQuery } from "./router";
 import { hasFeature, logout, session } from "./session";
 import { addShortcuts, shortcuts } from "./shortcuts";
-import { useLiveObjects } from "./stream";
+import { useChanges, useLiveObjects } from "./stream";
 import { nextTheme, setTheme, theme, THEMES, type Theme } from "./theme";
 
 const t = catalog({
@@ -82,6 +82,8 @@ export function Shell({ cluster, view, children }: ShellProps) {
     isFirst.current = false;
   }, [address]);
   useGlobalShortcuts(cluster);
+  const definitions = discovery(cluster).value.catalog?.find("customresourcedefinitions", "apiextensions.k8s.io");
+  useChanges(cluster, definitions ? listPath(definitions) : null, () => void rediscover(cluster));
   const title = view?.title?.();
   useEffect(() => {
     if (title) document.title = `${title} · ${cluster} · Sampan`;
@@ -138,28 +140,37 @@ export function viewHref(view: View, cluster: string): string {
   return href(view.path.split("/").map((part) => (part === ":cluster" ? cluster : part)));
 }
 
+/** The view of the address in another cluster; objects differ from cluster to cluster, so details lead to their list. */
+export function sameView(cluster: string): string {
+  const { segments, query } = location.peek();
+  const [, , view = "overview"] = segments;
+  if (view.includes("~")) return href(["c", cluster, view], { label: query["label"], q: query["q"], sort: query["sort"] });
+  return href(["c", cluster, ...segments.slice(2)]);
+}
+
 function ClusterSelect({ cluster }: { cluster: string }) {
   const clusters = session.value?.clusters ?? [];
   if (clusters.length < 2) return <span class="cluster-name" title={clusters[0]?.version}>{cluster}</span>;
-  return <Select label={t("cluster")} hideLabel value={cluster} options={clusters.map(({ name }) => [name, name])} onChange={(name) => navigate(href(["c", name, "overview"]))} />;
+  return <Select label={t("cluster")} hideLabel value={cluster} options={clusters.map(({ name }) => [name, name])} onChange={(name) => navigate(sameView(name))} />;
+}
+
+export function chooseNamespace(chosen: string): void {
+  namespace.value = chosen;
+  const { segments } = location.peek();
+  // From the details of an object the choice leads to the list of its kind.
+  if (segments.length >= 5 && segments[2]?.includes("~")) navigate(href(segments.slice(0, 3), { namespace: chosen }));
+  else if (isListAddress(segments) || segments[2] === "overview") setQuery({ namespace: chosen });
 }
 
 function NamespaceSelect({ cluster }: { cluster: string }) {
   const { objects, error } = useLiveObjects(cluster, { path: "/api/v1/namespaces" });
-  const choose = (chosen: string): void => {
-    namespace.value = chosen;
-    const { segments } = location.peek();
-    // From the details of an object the choice leads to the list of its kind.
-    if (segments.length >= 5 && segments[2]?.includes("~")) navigate(href(segments.slice(0, 3), { namespace: chosen }));
-    else if (isListAddress(segments) || segments[2] === "overview") setQuery({ namespace: chosen });
-  };
   const current = namespace.value;
   if (error?.code === 403) {
-    return <input class="namespace-input" aria-label={t("namespace")} value={current} placeholder={t("namespace")} spellcheck={false} onChange={(event) => choose(event.currentTarget.value.trim())} />;
+    return <input class="namespace-input" aria-label={t("namespace")} value={current} placeholder={t("namespace")} spellcheck={false} onChange={(event) => chooseNamespace(event.currentTarget.value.trim())} />;
   }
   const names = (objects ?? []).map((object) => object.metadata.name).sort();
   if (current && !names.includes(current)) names.unshift(current);
-  return <Select label={t("namespace")} hideLabel value={current} options={[["", t("allNamespaces")], ...names.map((name) => [name, name] as const)]} onChange={choose} />;
+  return <Select label={t("namespace")} hideLabel value={current} options={[["", t("allNamespaces")], ...names.map((name) => [name, name] as const)]} onChange={chooseNamespace} />;
 }
 
 function Navigation({ cluster }: { cluster: string }) {
@@ -232,7 +243,7 @@ function AccountMenu() {
 
 function ShortcutHelp() {
   return (
-    <Dialog title={t("shortcuts")} onClose={() => { isHelpOpen.value = false; }}>
+    <Dialog title={t("shortcuts")} size="large" onClose={() => { isHelpOpen.value = false; }}>
       <dl class="shortcut-list">
         {shortcuts.value.map((shortcut) => (
           <div key={shortcut.keys}>

@@ -1,5 +1,6 @@
 /** Which kinds a cluster serves, from discovery: names, verbs, places in the navigation, and addresses of their views. */
 import { signal, type Signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
 import { asApiError, cluster, type ApiError } from "./http";
 import { href } from "./router";
 
@@ -183,6 +184,11 @@ export async function rediscover(clusterName: string): Promise<void> {
   } catch (error) {
     state.value = { catalog: state.peek().catalog, error: asApiError(error) };
   }
+}
+
+/** Asks the cluster once more about a kind that it did not serve before. */
+export function useRediscovery(clusterName: string, isUnknown: boolean): void {
+  useEffect(() => { if (isUnknown) void rediscover(clusterName); }, [clusterName, isUnknown]);
 }
 
 export function forgetDiscovery(): void {

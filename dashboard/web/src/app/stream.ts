@@ -72,6 +72,7 @@ interface Subscription {
 export type StreamState = "connecting" | "open" | "broken";
 
 const FIRST_RETRY_MS = 500;
+const CHANGES_SETTLE_MS = 500;
 const LONGEST_RETRY_MS = 15_000;
 const PROTOCOL = "sampan.stream.v1";
 /** The close code of a server that ended the session. */
@@ -197,6 +198,33 @@ export function useLiveObject(clusterName: string, listPath: string, name: strin
   const objects = useLiveObjects(clusterName, listPath ? { path: listPath, fieldSelector: `metadata.name=${name}` } : null);
   const [object] = objects.objects ?? [];
   return { object: objects.objects ? (object ?? null) : undefined, error: objects.error };
+}
+
+/** Calls back when objects of a list come, change or go, with no more than their table rows read; not for the first list. */
+export function useChanges(clusterName: string, path: string | null, onChange: () => void): void {
+  const latest = useRef(onChange);
+  latest.current = onChange;
+  useEffect(() => {
+    if (!path) return undefined;
+    let isFirst = true;
+    let timer = 0;
+    const unsubscribe = stream(clusterName).subscribe({ path, table: true, limit: 500 }, {
+      onMessage(message) {
+        if (message.type === "snapshot" && isFirst) {
+          isFirst = false;
+          return;
+        }
+        if (message.more !== undefined) return; // A further page of the first list.
+        window.clearTimeout(timer);
+        timer = window.setTimeout(() => latest.current(), CHANGES_SETTLE_MS);
+      },
+      onError: () => undefined, // Who may not follow the list is not told of changes.
+    });
+    return () => {
+      window.clearTimeout(timer);
+      unsubscribe();
+    };
+  }, [clusterName, path]);
 }
 
 export interface LiveObjects {

@@ -22,6 +22,8 @@ export interface Column<T> {
   readonly isSortable?: boolean;
   /** Shown in the second line of a row on narrow screens. */
   readonly isSummary?: boolean;
+  /** The first line of a row on narrow screens, in place of the first column. */
+  readonly isLead?: boolean;
   readonly render: (row: T) => ComponentChildren;
 }
 
@@ -162,7 +164,7 @@ class TableRow<T> extends Component<TableRowProps<T>> {
           </div>
         )}
         {columns.map((column) => (
-          <div role="cell" key={column.id} class={`table-cell ${column.align === "end" ? "end" : ""} ${column.isSummary ? "summary" : ""}`}>{column.render(row)}</div>
+          <div role="cell" key={column.id} class={`table-cell ${column.align === "end" ? "end" : ""} ${column.isLead ? "lead" : column.isSummary ? "summary" : ""}`}>{column.render(row)}</div>
         ))}
       </div>
     );

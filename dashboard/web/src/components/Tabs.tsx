@@ -11,8 +11,14 @@ export interface Tab {
 export function Tabs({ tabs, current, label }: { tabs: readonly Tab[]; current: string; label: string }) {
   const place = useRef<HTMLElement>(null);
   useEffect(() => {
-    const tab = place.current?.querySelector<HTMLElement>("[aria-current]");
-    if (place.current && tab) place.current.scrollLeft = tab.offsetLeft - (place.current.clientWidth - tab.clientWidth) / 2;
+    const row = place.current;
+    if (!row) return undefined;
+    const observer = new ResizeObserver(() => {
+      const tab = row.querySelector<HTMLElement>("[aria-current]");
+      if (tab) row.scrollLeft = tab.offsetLeft - (row.clientWidth - tab.clientWidth) / 2;
+    });
+    observer.observe(row); // Reports the first size too.
+    return () => observer.disconnect();
   }, [current]);
   return (
     <nav ref={place} class="tabs" aria-label={label}>

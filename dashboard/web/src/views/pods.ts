@@ -33,10 +33,28 @@ export function selectsPods(resource: Resource): boolean {
   return ["deployments.apps", "statefulsets.apps", "daemonsets.apps", "replicasets.apps", "replicationcontrollers", "jobs.batch", "services"].includes(qualified);
 }
 
+export function isClaim(resource: Resource): boolean {
+  return resource.name === "persistentvolumeclaims" && resource.group === "";
+}
+
+export interface Mount {
+  readonly container: string;
+  readonly path: string;
+}
+
+/** Where the containers of a pod mount a claim. */
+export function mountsOfClaim(pod: unknown, claim: string): Mount[] {
+  const volumes = new Set(list(at(pod, "spec", "volumes")).filter((volume) => at(volume, "persistentVolumeClaim", "claimName") === claim).map((volume) => text(at(volume, "name"))));
+  return list(at(pod, "spec", "containers")).flatMap((container) =>
+    list(at(container, "volumeMounts")).filter((mount) => volumes.has(text(at(mount, "name"))))
+      .map((mount) => ({ container: text(at(container, "name")), path: text(at(mount, "mountPath")) })));
+}
+
 function podRequest(resource: Resource, object: KubernetesObject): SubscriptionRequest | null {
   const namespace = object.metadata.namespace ?? "";
   const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods`;
   if (isPod(resource)) return { path, fieldSelector: `metadata.name=${object.metadata.name}` };
+  if (isClaim(resource)) return { path };
   const labelSelector = selectorText(at(object, "spec", "selector"));
   return labelSelector ? { path, labelSelector } : null;
 }
@@ -44,7 +62,9 @@ function podRequest(resource: Resource, object: KubernetesObject): SubscriptionR
 export function usePods(cluster: string, resource: Resource, object: KubernetesObject): LiveObjects {
   const request = useMemo(() => podRequest(resource, object), [resource, object.metadata.uid, JSON.stringify(at(object, "spec", "selector"))]);
   const live = useLiveObjects(cluster, request);
-  return request ? live : { objects: [], error: null };
+  if (!request) return { objects: [], error: null };
+  if (!isClaim(resource)) return live;
+  return { ...live, objects: live.objects?.filter((pod) => mountsOfClaim(pod, object.metadata.name).length > 0) };
 }
 
 export interface ContainerName {

@@ -2,7 +2,7 @@
 import { catalog } from "../app/i18n";
 import { at } from "../app/kubernetes";
 import { qualifiedName, type Resource } from "../app/resources";
-import { isPod, selectsPods } from "./pods";
+import { isClaim, isPod, selectsPods } from "./pods";
 import type { ActionTarget, DetailTab, ObjectAction, View } from ".";
 
 const t = catalog({
@@ -49,7 +49,7 @@ export const toolViews: readonly View[] = [
 export const toolTabs: readonly DetailTab[] = [
   { id: "logs", label: () => t("logs"), appliesTo: hasContainers, load: () => import("./logs/LogsTab") },
   { id: "terminal", label: () => t("terminal"), appliesTo: hasContainers, load: () => import("./terminal/TerminalTab") },
-  { id: "files", label: () => t("files"), appliesTo: hasContainers, load: () => import("./files/FilesTab") },
+  { id: "files", label: () => t("files"), appliesTo: (resource) => hasContainers(resource) || isClaim(resource), load: () => import("./files/FilesTab") },
   {
     id: "charts", label: () => t("charts"), feature: "metrics", load: () => import("./charts/ChartsTab"),
     appliesTo: (resource) => hasContainers(resource) || qualifiedName(resource) === "nodes",
@@ -80,32 +80,32 @@ export const toolActions: readonly ObjectAction[] = [
     appliesTo: (resource) => WITH_TEMPLATE.has(qualifiedName(resource)), load: () => import("./actions/Restart"),
   },
   {
-    id: "rollback", label: () => t("rollback"), isBulk: false, access: question("patch"),
+    id: "rollback", label: () => t("rollback"), shortcut: "b", isBulk: false, access: question("patch"),
     appliesTo: (resource) => WITH_TEMPLATE.has(qualifiedName(resource)), load: () => import("./actions/Rollback"),
   },
   {
-    id: "pause", label: () => t("pause"), isBulk: false, access: question("patch"), load: () => import("./actions/Pause"),
+    id: "pause", label: () => t("pause"), shortcut: "p", isBulk: false, access: question("patch"), load: () => import("./actions/Pause"),
     appliesTo: (resource, object) => object !== undefined && is(resource, "deployments.apps", "jobs.batch", "cronjobs.batch") && !isStopped(object),
   },
   {
-    id: "resume", label: () => t("resume"), isBulk: false, access: question("patch"), load: () => import("./actions/Pause"),
+    id: "resume", label: () => t("resume"), shortcut: "p", isBulk: false, access: question("patch"), load: () => import("./actions/Pause"),
     appliesTo: (resource, object) => object !== undefined && is(resource, "deployments.apps", "jobs.batch", "cronjobs.batch") && isStopped(object),
   },
   {
-    id: "trigger", label: () => t("trigger"), isBulk: false, load: () => import("./actions/Trigger"),
+    id: "trigger", label: () => t("trigger"), shortcut: "t", isBulk: false, load: () => import("./actions/Trigger"),
     access: (_resource, target) => ({ verb: "create", group: "batch", resource: "jobs", ...(target.namespace ? { namespace: target.namespace } : {}) }),
     appliesTo: (resource) => is(resource, "cronjobs.batch"),
   },
   {
-    id: "cordon", label: () => t("cordon"), isBulk: true, access: question("patch"), load: () => import("./actions/Cordon"),
+    id: "cordon", label: () => t("cordon"), shortcut: "c", isBulk: true, access: question("patch"), load: () => import("./actions/Cordon"),
     appliesTo: (resource, object) => is(resource, "nodes") && at(object, "spec", "unschedulable") !== true,
   },
   {
-    id: "uncordon", label: () => t("uncordon"), isBulk: false, access: question("patch"), load: () => import("./actions/Cordon"),
+    id: "uncordon", label: () => t("uncordon"), shortcut: "c", isBulk: false, access: question("patch"), load: () => import("./actions/Cordon"),
     appliesTo: (resource, object) => is(resource, "nodes") && at(object, "spec", "unschedulable") === true,
   },
   {
-    id: "drain", label: () => t("drain"), look: "danger", isBulk: false, access: question("patch"), load: () => import("./actions/Drain"),
+    id: "drain", label: () => t("drain"), shortcut: "d", look: "danger", isBulk: false, access: question("patch"), load: () => import("./actions/Drain"),
     appliesTo: (resource) => is(resource, "nodes"),
   },
   {

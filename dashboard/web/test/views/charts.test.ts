@@ -4,7 +4,7 @@ import { selectorText } from "../../src/views/pods";
 import { localPort, portsOf } from "../../src/views/terminal/PortsTab";
 
 describe("series", () => {
-  it.each([["250m", 0.25], ["2", 2], ["12345n", 0.000012345], ["128Mi", 134217728], ["1e3", 1000], ["1.5G", 1.5e9]])("quantity %s", (text, value) => {
+  it.each([["250m", 0.25], ["2", 2], ["12345n", 0.000012345], ["128Mi", 134217728], ["516Ki", 528384], ["1e3", 1000], ["1.5G", 1.5e9]])("quantity %s", (text, value) => {
     expect(parseQuantity(text)).toBeCloseTo(value, 12);
   });
 

@@ -143,11 +143,3 @@ def usage(name: str, stats: Inspected, cores: float) -> Usage:
         major_page_faults=parts.get("total_pgmajfault", parts.get("pgmajfault")),
         processes=(stats.get("pids_stats") or {}).get("current"),
     )
-
-
-def network_bytes(net_dev: str) -> tuple[int, int] | None:
-    """Return the bytes received and sent by all interfaces except loopback, from the text of /proc/PID/net/dev. Return
-    None if there is no such interface."""
-    rows = [line.partition(":") for line in net_dev.splitlines() if ":" in line]
-    counts = [rest.split() for name, _, rest in rows if name.strip() != "lo"]
-    return (sum(int(row[0]) for row in counts), sum(int(row[8]) for row in counts)) if counts else None

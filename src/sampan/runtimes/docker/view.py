@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import json
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from sampan.machinery.clock import Clock
@@ -21,6 +19,7 @@ from sampan.runtimes.docker.client import DockerClient, DockerError, Query
 from sampan.runtimes.docker.logs import LogCopies
 from sampan.runtimes.network import PodNetwork
 from sampan.runtimes.pod_table import ObservedContainer, ObservedPod, ObservedSandbox, PodTable
+from sampan.runtimes.pod_usage import pod_usage
 from sampan.runtimes.records import SandboxConfigs
 
 log = logging.getLogger(__name__)
@@ -159,7 +158,8 @@ class DockerUsage:
         running = [item for item in pod.containers if item.state == contract.RUNNING]
         looks = await asyncio.gather(*(self._of_container(container) for container in running))
         used = [item for item in looks if item is not None]
-        return [_of_sandbox(pod.sandbox, used), *used]
+        pause_processes = 1
+        return [pod_usage(used, pid=pod.sandbox.pid, extra_processes=pause_processes), *used]
 
     async def _of_container(self, container: ObservedContainer) -> Usage | None:
         query = {"stream": "false", "one-shot": "true"}
@@ -173,22 +173,6 @@ class DockerUsage:
         usage = conversions.usage(container.name, stats, cores)
         usage.log_bytes = _size(container.log_path)
         return usage
-
-
-def _of_sandbox(sandbox: ObservedSandbox, parts: Sequence[Usage]) -> Usage:
-    """Return the sum of the containers' usage. The usage of the pause container is negligible."""
-    whole = Usage(
-        name="",
-        cpu_cores=sum(usage.cpu_cores for usage in parts),
-        memory_bytes=sum(usage.memory_bytes for usage in parts),
-        cpu_s=sum(usage.cpu_s or 0 for usage in parts),
-        memory_rss_bytes=sum(usage.memory_rss_bytes or 0 for usage in parts),
-        processes=sum(usage.processes or 0 for usage in parts) + 1,
-    )
-    with contextlib.suppress(OSError):
-        counts = conversions.network_bytes(Path(f"/proc/{sandbox.pid}/net/dev").read_text())
-        whole.received_bytes, whole.sent_bytes = counts or (None, None)
-    return whole
 
 
 def _size(path: str) -> int | None:

@@ -45,6 +45,7 @@ from sampan.runtimes.oci.images import OciImages
 from sampan.runtimes.oci.spec import TTY_GROUP, Around, container_spec, linux_resources, user
 from sampan.runtimes.oci.users import identity
 from sampan.runtimes.pod_state import PodState
+from sampan.runtimes.pod_usage import pod_usage
 from sampan.runtimes.port_forward import connected
 from sampan.runtimes.records import ContainerRecord
 from sampan.runtimes.safe_paths import UnsafePath, read_file
@@ -104,10 +105,14 @@ class OciRuntime(MonitoredRuntime):
     async def stats(self, pod: Pod) -> Sequence[Usage]:
         uid = pod.metadata.uid
         state = self._pods.get(uid)
-        return [
+        if state is None or not (records := list(state.running())):
+            return []
+        containers = [
             await asyncio.to_thread(self._usage.of_container, record, self._records.container(uid, record.id))
-            for record in (state.running() if state is not None else ())
+            for record in records
         ]
+        pid = records[0].pid if "network" in state.spaces else 0
+        return [pod_usage(containers, pid=pid), *containers]
 
     # -- sandboxes ---------------------------------------------------------------------------------------------------
 

@@ -16,13 +16,14 @@ import "./actions.css";
 const t = catalog({
   title: ["Delete {kind} {name}", "删除 {kind} {name}"],
   several: ["Delete {n} {kind} objects", "删除 {n} 个 {kind}"],
-  alone: ["Nothing else goes with it.", "不会连带删除其他对象。"],
-  goes: ["This goes with it:", "将连带删除："],
-  stays: ["These stay, without an owner:", "以下对象将保留，但不再有所有者："],
-  looking: ["Looking for what goes with it…", "正在查找将连带删除的对象…"],
+  alone: ["Nothing else is deleted with it.", "不会连带删除其他对象。"],
+  goes: ["Deleted with it:", "将连带删除："],
+  stays: ["These are kept, without an owner:", "以下对象将保留，但不再有所有者："],
+  looking: ["Looking for what is deleted with it…", "正在查找将连带删除的对象…"],
   incomplete: ["Could not list {kinds}: there may be more.", "无法列出 {kinds}：可能还有更多。"],
   finalizers: ["Finalizers keep it until they are removed: {names}.", "以下 finalizer 移除前对象仍会保留：{names}。"],
-  crd: ["All objects of this kind in all namespaces go with it.", "所有 namespace 中该类型的对象都将被删除。"],
+  recreated: ["{owner} creates another one in its place.", "{owner} 会创建新的对象来代替它。"],
+  crd: ["All objects of this kind in all namespaces are deleted with it.", "所有 namespace 中该类型的对象都将被删除。"],
   node: ["Its pods are deleted; a kubelet that still runs registers the node again.", "其 Pod 将被删除；仍在运行的 kubelet 会重新注册该节点。"],
   cascade: ["Dependents", "从属对象"],
   background: ["Delete them afterwards (background)", "之后删除（background）"],
@@ -49,11 +50,10 @@ export default function Delete(props: ActionProps) {
   const resources = discovery(clusterName).value.catalog;
   const first = targets[0];
   const isOne = targets.length === 1;
-  const live = useLoad(async () => {
-    if (!isOne || !first) return null;
-    return cluster(clusterName).k8s<KubernetesObject>(objectPath(resource, first.namespace, first.name));
-  }, [clusterName, resource.name, first?.namespace, first?.name]);
-  const owned = useLoad(async () => (live.value && resources ? findDependents(clusterName, resources, resource, live.value) : null), [live.value?.metadata.uid, resources !== undefined]);
+  const live = useLoad(() => Promise.all(targets.slice(0, MOST_SHOWN).map((target) =>
+    cluster(clusterName).k8s<KubernetesObject>(objectPath(resource, target.namespace, target.name)))), [clusterName, resource.name, targets]);
+  const owned = useLoad(async () => (live.value && resources ? findDependents(clusterName, resources, resource, live.value) : null),
+    [live.value?.map((object) => object.metadata.uid), resources !== undefined]);
   const needsName = isOne && RISKY.has(resource.name);
   const graceSeconds = /^\d+$/.test(grace) ? Number(grace) : null;
 
@@ -85,7 +85,8 @@ export default function Delete(props: ActionProps) {
   };
 
   const commands = targets.map((target) => kubectl.delete({ resource, namespace: target.namespace ?? "", name: target.name }, { cascade, graceSeconds }));
-  const finalizers = live.value?.metadata.finalizers ?? [];
+  const controller = live.value?.[0]?.metadata.ownerReferences?.find((owner) => owner.controller);
+  const finalizers = [...new Set(live.value?.flatMap((object) => object.metadata.finalizers ?? []))];
   return (
     <Dialog title={isOne ? t("title", { kind: resource.kind, name: first?.name ?? "" }) : t("several", { n: targets.length, kind: resource.kind })} onClose={onClose} footer={
       <>
@@ -96,8 +97,10 @@ export default function Delete(props: ActionProps) {
       {failure && <ErrorBox error={failure} />}
       {live.error && <ErrorBox error={live.error} />}
       {!isOne && <ul class="delete-targets">{targets.slice(0, MOST_SHOWN).map((target) => <li key={`${target.namespace}/${target.name}`}><code>{target.namespace ? `${target.namespace}/` : ""}{target.name}</code></li>)}</ul>}
-      {isOne && owned.value && <Statement dependents={owned.value.dependents} isOrphaned={cascade === "orphan"} />}
-      {isOne && !owned.value && !live.error && <><p class="muted">{t("looking")}</p><Loading rows={2} /></>}
+      {owned.error && <ErrorBox error={owned.error} />}
+      {isOne && controller && <p>{t("recreated", { owner: `${controller.kind} ${controller.name}` })}</p>}
+      {owned.value && <Statement dependents={owned.value.dependents} isOrphaned={cascade === "orphan"} />}
+      {!owned.value && !owned.error && !live.error && <><p class="muted">{t("looking")}</p><Loading rows={2} /></>}
       {owned.value && owned.value.unknown.length > 0 && <p class="muted">{t("incomplete", { kinds: owned.value.unknown.join(", ") })}</p>}
       {finalizers.length > 0 && <p>{t("finalizers", { names: finalizers.join(", ") })}</p>}
       {resource.name === "customresourcedefinitions" && <p>{t("crd")}</p>}

@@ -4,7 +4,7 @@ import { ApiError, asApiError, cluster } from "../../app/http";
 import { catalog } from "../../app/i18n";
 import type { KubernetesObject, ObjectList } from "../../app/kubernetes";
 import { objectPath } from "../../app/resources";
-import { Button, Checkbox, Dialog, ErrorBox, KubectlHint, Loading, Meter, Status, type Level } from "../../components";
+import { Button, Checkbox, Dialog, ErrorBox, Icon, KubectlHint, Loading, Meter, Status, type Level } from "../../components";
 import type { ActionProps } from "..";
 import { useLoad } from "../load";
 import { type BlockReason, drainProgress, type EvictionState, type KeptReason, planDrain, type PodEviction } from "./evictions";
@@ -27,7 +27,7 @@ const t = catalog({
   daemonSet: ["belongs to a DaemonSet", "属于 DaemonSet"],
   mirror: ["static pod", "静态 Pod"],
   finished: ["finished", "已结束"],
-  blocked: ["Not evicted unless you say so above", "除非在上方勾选，否则不驱逐"],
+  blocked: ["These pods block the drain: allow above what happens to them.", "以下 Pod 阻止排空：请在上方允许相应操作。"],
   unmanaged: ["has no controller", "没有控制器"],
   hasEmptyDir: ["has an emptyDir volume", "使用 emptyDir 卷"],
   waiting: ["waiting", "等待"],
@@ -40,6 +40,7 @@ const t = catalog({
 
 const RETRY_MS = 3000;
 const POLL_MS = 1000;
+const REFRESH_MS = 5000;
 const LEVELS: Readonly<Record<EvictionState, Level>> = {
   waiting: "neutral", evicting: "progress", refused: "warning", terminating: "progress", gone: "good", failed: "bad",
 };
@@ -53,10 +54,10 @@ function podsOf(clusterName: string, node: string): Promise<readonly KubernetesO
 
 export default function Drain({ cluster: clusterName, resource, targets, onClose }: ActionProps) {
   const node = targets[0]?.name ?? "";
-  const pods = useLoad(() => podsOf(clusterName, node), [clusterName, node]);
   const [deletesEmptyDir, setDeletesEmptyDir] = useState(false);
   const [force, setForce] = useState(false);
   const [running, setRunning] = useState<readonly PodEviction[] | null>(null);
+  const pods = useLoad(() => podsOf(clusterName, node), [clusterName, node], running ? 0 : REFRESH_MS);
   const [isDone, setDone] = useState(false);
   const [failure, setFailure] = useState<ApiError | null>(null);
   const isStopped = useRef(false);
@@ -126,7 +127,7 @@ export default function Drain({ cluster: clusterName, resource, targets, onClose
       running && !isDone
         ? <Button onClick={stop}>{t("stop")}</Button>
         : isDone ? <Button look="primary" onClick={onClose}>{t("close")}</Button>
-          : <Button look="danger" disabled={!pods.value} onClick={() => void run()}>{t("start")}</Button>
+          : <Button look="danger" disabled={!pods.value || plan.blocked.length > 0} onClick={() => void run()}>{t("start")}</Button>
     }>
       <p>{t("explain")}</p>
       <Checkbox label={t("emptyDir")} checked={deletesEmptyDir} disabled={running !== null} onChange={setDeletesEmptyDir} />
@@ -139,12 +140,19 @@ export default function Drain({ cluster: clusterName, resource, targets, onClose
         <section class="stack">
           <h3>{t("pods")} ({shown.length})</h3>
           {shown.length === 0 && <p class="muted">{t("none")}</p>}
-          <ul class="drain-list" aria-live="polite">
-            {shown.map((eviction) => (
-              <li key={eviction.key}><code>{eviction.key}</code><Status text={t(eviction.state)} level={LEVELS[eviction.state]} />{eviction.message && <span class="muted">{eviction.message}</span>}</li>
-            ))}
-          </ul>
-          <Others title={t("blocked")} items={plan.blocked.map(({ key, reason }) => [key, blockText(reason)])} />
+          {shown.length > 0 && (
+            <ul class="drain-list" aria-live="polite">
+              {shown.map((eviction) => (
+                <li key={eviction.key}><code>{eviction.key}</code><Status text={t(eviction.state)} level={LEVELS[eviction.state]} />{eviction.message && <span class="muted">{eviction.message}</span>}</li>
+              ))}
+            </ul>
+          )}
+          {!running && plan.blocked.length > 0 && (
+            <div class="message warning drain-blocked" role="status">
+              <Icon name="warning" />
+              <div><p>{t("blocked")}</p><ul class="drain-list">{plan.blocked.map(({ key, reason }) => <li key={key}><code>{key}</code><span class="muted">{blockText(reason)}</span></li>)}</ul></div>
+            </div>
+          )}
           <Others title={t("kept", { n: plan.kept.length })} items={plan.kept.map(({ key, reason }) => [key, keptText(reason)])} />
         </section>
       )}

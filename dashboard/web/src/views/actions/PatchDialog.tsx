@@ -95,7 +95,7 @@ export function PatchDialog(props: PatchDialogProps) {
         const path = objectPath(resource, target.namespace, target.name);
         const before = await cluster(props.cluster).k8s<KubernetesObject>(path);
         await sendPatch(props.cluster, pathOf(resource, target, patch), patch, false);
-        rememberChange({ cluster: props.cluster, resource, namespace: target.namespace ?? "", name: target.name }, "changed", before);
+        rememberChange({ cluster: props.cluster, resource, namespace: target.namespace ?? "", name: target.name }, "changed", before, await cluster(props.cluster).k8s<KubernetesObject>(path));
         setDone(index + 1);
       }
       props.onDone?.();

@@ -77,11 +77,18 @@ async function listNamespace(clusterName: string, resources: readonly Resource[]
   return { found, unknown };
 }
 
-export async function findDependents(clusterName: string, catalog: ResourceCatalog, resource: Resource, object: KubernetesObject): Promise<OwnedObjects> {
+/** Everything that goes with these objects of one kind; each namespace is listed once. */
+export async function findDependents(clusterName: string, catalog: ResourceCatalog, resource: Resource, objects: readonly KubernetesObject[]): Promise<OwnedObjects> {
   const isNamespace = resource.name === "namespaces" && resource.group === "";
-  const place = isNamespace ? object.metadata.name : (object.metadata.namespace ?? "");
-  const kinds = catalog.all.filter((item) => item.verbs.includes("list") && !SKIPPED.has(item.name) && (place ? item.namespaced : true));
-  const { found, unknown } = await listNamespace(clusterName, kinds, place);
-  if (isNamespace) return { dependents: found.map((item) => ({ ...item, depth: 0 })), unknown };
-  return { dependents: ownedBy(object.metadata.uid ?? "", found), unknown };
+  const placeOf = (object: KubernetesObject): string => (isNamespace ? object.metadata.name : (object.metadata.namespace ?? ""));
+  const dependents: Dependent[] = [];
+  const unknown = new Set<string>();
+  for (const place of new Set(objects.map(placeOf))) {
+    const kinds = catalog.all.filter((item) => item.verbs.includes("list") && !SKIPPED.has(item.name) && (place ? item.namespaced : true));
+    const listed = await listNamespace(clusterName, kinds, place);
+    for (const kind of listed.unknown) unknown.add(kind);
+    if (isNamespace) dependents.push(...listed.found.map((item) => ({ ...item, depth: 0 })));
+    else for (const object of objects.filter((item) => placeOf(item) === place)) dependents.push(...ownedBy(object.metadata.uid ?? "", listed.found));
+  }
+  return { dependents, unknown: [...unknown] };
 }

@@ -13,6 +13,7 @@ const t = catalog({
   undo: ["Undo", "撤销"],
   undone: ["{kind} {name} is as it was", "{kind} {name} 已恢复"],
   failed: ["Undo failed: {message}", "撤销失败：{message}"],
+  changedAgain: ["{kind} {name} has changed again since; its YAML can still be edited.", "{kind} {name} 之后又有更改；仍可编辑其 YAML。"],
 });
 
 export interface ChangeRecord {
@@ -23,8 +24,15 @@ export interface ChangeRecord {
   readonly name: string;
   readonly verb: "created" | "changed" | "deleted";
   readonly before: KubernetesObject | null;
+  /** What the change left behind, to tell whether others have changed the object since. */
+  readonly after: Version | null;
   readonly time: number;
   readonly isUndone: boolean;
+}
+
+interface Version {
+  readonly generation: number | undefined;
+  readonly resourceVersion: string | undefined;
 }
 
 const MOST_CHANGES = 50;
@@ -38,8 +46,18 @@ interface ChangedObject {
   readonly name: string;
 }
 
-export function rememberChange(target: ChangedObject, verb: ChangeRecord["verb"], before: KubernetesObject | null): void {
-  const change: ChangeRecord = { ...target, id: nextId++, verb, before, time: Date.now(), isUndone: false };
+function versionOf(object: KubernetesObject): Version {
+  const { generation, resourceVersion } = object.metadata;
+  return { generation, resourceVersion };
+}
+
+/** Controllers write the status all the time: where there is a generation, it tells whether the specification is the same. */
+export function isSameVersion(before: Version, now: Version): boolean {
+  return before.generation === undefined ? before.resourceVersion === now.resourceVersion : before.generation === now.generation;
+}
+
+export function rememberChange(target: ChangedObject, verb: ChangeRecord["verb"], before: KubernetesObject | null, after: KubernetesObject | null = null): void {
+  const change: ChangeRecord = { ...target, id: nextId++, verb, before, after: after && versionOf(after), time: Date.now(), isUndone: false };
   changes.value = [change, ...changes.peek()].slice(0, MOST_CHANGES);
   const action = canUndo(change) ? { action: { label: t("undo"), run: () => void undo(change) } } : {};
   notify({ level: "success", text: t(verb, { kind: target.resource.kind, name: target.name }), ...action });
@@ -47,11 +65,13 @@ export function rememberChange(target: ChangedObject, verb: ChangeRecord["verb"]
 
 export function rememberWrite(write: ChangedObject, before: KubernetesObject | null, after: KubernetesObject): void {
   const { cluster: clusterName, resource, namespace } = write;
-  rememberChange({ cluster: clusterName, resource, namespace, name: after.metadata.name }, before ? "changed" : "created", before);
+  rememberChange({ cluster: clusterName, resource, namespace, name: after.metadata.name }, before ? "changed" : "created", before, after);
 }
 
 export function canUndo(change: ChangeRecord): boolean {
-  return !change.isUndone && (change.verb === "created" || change.before !== null);
+  // A deleted namespace or definition takes objects along that writing it again does not bring back.
+  const isLost = change.verb === "deleted" && ["namespaces", "customresourcedefinitions"].includes(change.resource.name);
+  return !change.isUndone && !isLost && (change.verb === "created" || change.before !== null);
 }
 
 /** The object as it can be written again: without what belongs to the old object only. */
@@ -70,7 +90,14 @@ export async function undo(change: ChangeRecord): Promise<void> {
   try {
     if (verb === "created") await client.k8s(path, { method: "DELETE" });
     else if (before && verb === "deleted") await client.k8s(listPath(resource, namespace), { method: "POST", body: restorable(before, true) });
-    else if (before) await client.k8s(path, { method: "PUT", body: restorable(before, false) });
+    else if (before) {
+      const live = await client.k8s<KubernetesObject>(path);
+      if (change.after && !isSameVersion(change.after, versionOf(live))) {
+        notify({ level: "error", text: t("changedAgain", { kind: resource.kind, name }) });
+        return;
+      }
+      await client.k8s(path, { method: "PUT", body: restorable(before, false) });
+    }
     changes.value = changes.peek().map((item) => (item.id === change.id ? { ...item, isUndone: true } : item));
     notify({ level: "success", text: t("undone", { kind: resource.kind, name }) });
   } catch (reason) {

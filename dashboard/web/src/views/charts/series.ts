@@ -18,7 +18,7 @@ const SUFFIXES: Readonly<Record<string, number>> = {
 
 /** `250m` is 0.25, `128Mi` 134217728; NaN for what is no quantity. */
 export function parseQuantity(text: string): number {
-  const match = /^([+-]?\d*\.?\d+(?:[eE][+-]?\d+)?)([numkMGTPE]?i?)$/.exec(text.trim());
+  const match = /^([+-]?\d*\.?\d+(?:[eE][+-]?\d+)?)([numkKMGTPE]?i?)$/.exec(text.trim());
   const factor = match ? SUFFIXES[match[2] ?? ""] : undefined;
   return match && factor !== undefined ? Number(match[1]) * factor : Number.NaN;
 }

@@ -18,8 +18,8 @@ import { useDebounced } from "../load";
 
 const t = catalog({
   label: ["Manifests in YAML", "YAML 清单"],
-  drop: ["Drop YAML or JSON files here, or", "将 YAML 或 JSON 文件拖到此处，或"],
-  choose: ["choose files", "选择文件"],
+  drop: ["Drop YAML or JSON files here, or choose them.", "将 YAML 或 JSON 文件拖到此处，或选择文件。"],
+  choose: ["Choose files", "选择文件"],
   namespace: ["Namespace for objects that name none", "未指定 namespace 的对象使用"],
   review: ["Review {n} {n|object|objects}", "检查 {n} 个对象"],
   noKind: ["{title}: apiVersion and kind are missing.", "{title}：缺少 apiVersion 和 kind。"],
@@ -85,8 +85,9 @@ export function Manifests({ cluster, initialText }: { cluster: string; initialTe
         onDragOver={(event) => { event.preventDefault(); setOver(true); }}
         onDragLeave={() => setOver(false)}
         onDrop={(event) => { event.preventDefault(); setOver(false); void addFiles(event.dataTransfer?.files ?? []); }}>
-        <label class="row">{t("drop")} {t("choose")}
-          <input type="file" multiple accept=".yaml,.yml,.json,application/yaml,application/json" onChange={(event) => void addFiles(event.currentTarget.files ?? [])} />
+        <p>{t("drop")}</p>
+        <label class="button file-button">{t("choose")}
+          <input class="visually-hidden" type="file" multiple accept=".yaml,.yml,.json,application/yaml,application/json" onChange={(event) => { void addFiles([...(event.currentTarget.files ?? [])]); event.currentTarget.value = ""; }} />
         </label>
         {refused && <p class="field-error" role="alert">{refused}</p>}
       </div>

@@ -4,19 +4,20 @@ import { access } from "../../app/access";
 import { asApiError, type ApiError } from "../../app/http";
 import { catalog } from "../../app/i18n";
 import { namespace as currentNamespace } from "../../app/namespace";
-import { discovery, objectHref, type Resource } from "../../app/resources";
+import { apiVersion, discovery, objectHref, type Resource } from "../../app/resources";
 import { href, navigate } from "../../app/router";
 import { ActionButton, Empty, ErrorBox, Field, KubectlHint, Loading } from "../../components";
 import type { ViewProps } from "..";
 import { kubectl } from "../actions/kubectl";
 import { send, type Write } from "../editor/apply";
 import { ReviewDialog } from "../editor/ReviewDialog";
+import { completionsAt } from "../editor/YamlEditor";
 import { toYaml } from "../editor/yaml";
-import { useDebounced } from "../load";
+import { useDebounced, useLoad } from "../load";
 import { useLiveObjects } from "../../app/stream";
 import { allPaths, initialValues, placeCauses, type FormValues } from "./fields";
 import { FormFields } from "./FormFields";
-import { buildManifest, type FormModel, modelOf, MODELS } from "./models";
+import { buildManifest, type FormModel, modelOf, modelOfResource, MODELS } from "./models";
 import { Manifests } from "./Manifests";
 import "./create.css";
 
@@ -29,8 +30,8 @@ const t = catalog({
   preview: ["Manifest", "清单"],
   review: ["Review and create", "检查并创建"],
   edit: ["Edit as YAML", "以 YAML 编辑"],
-  unknown: ["There is no form for {kind}", "没有 {kind} 的表单"],
-  unknownNext: ["Create it from YAML.", "请用 YAML 创建。"],
+  unknown: ["This cluster has no kind {kind}", "集群中没有类型 {kind}"],
+  unknownNext: ["Create other objects from YAML.", "用 YAML 创建其他对象。"],
   valid: ["The server accepts this.", "服务器接受此内容。"],
   checking: ["Checking…", "检查中…"],
   start: ["Messages of the server appear at their fields as you type.", "输入时，服务器的消息会显示在相应字段旁。"],
@@ -38,11 +39,16 @@ const t = catalog({
 
 export default function CreateView({ cluster, params, query }: ViewProps) {
   const kind = params["kind"] ?? "Deployment";
-  const model = modelOf(kind);
+  const { catalog: resources } = discovery(cluster).value;
+  // Lists name their kind as addresses do: `apps~v1~deployments`.
+  const resource = resources?.byRouteName(kind);
+  const model = resource ? modelOfResource(resource) : modelOf(kind);
   const isYaml = kind.toLowerCase() === "yaml";
+  const namespace = query["namespace"] || currentNamespace.peek() || "default";
+  if (!resources && kind.includes("~")) return <div class="page"><Loading /></div>;
   return (
     <div class="page">
-      <div class="page-header"><h1>{t("title")}{model ? ` ${model.kind}` : ""}</h1></div>
+      <div class="page-header"><h1>{t("title")}{model || resource ? ` ${(model ?? resource)?.kind}` : ""}</h1></div>
       <nav class="create-kinds" aria-label={t("kinds")}>
         {MODELS.map((item) => (
           <a key={item.kind} href={href(["c", cluster, "create", item.kind])} aria-current={item === model ? "page" : undefined}>{item.kind}</a>
@@ -50,12 +56,24 @@ export default function CreateView({ cluster, params, query }: ViewProps) {
         <a href={href(["c", cluster, "create", "yaml"])} aria-current={isYaml ? "page" : undefined}>{t("yaml")}</a>
       </nav>
       {isYaml && <Manifests cluster={cluster} initialText={takeDraft()} />}
-      {model && <CreateForm key={model.kind} cluster={cluster} model={model} initialNamespace={query["namespace"] ?? (currentNamespace.peek() || "default")} />}
-      {!model && !isYaml && (
+      {model && <CreateForm key={model.kind} cluster={cluster} model={model} initialNamespace={namespace} />}
+      {resource && !model && <CreateFromSkeleton key={kind} cluster={cluster} resource={resource} namespace={namespace} />}
+      {!model && !resource && !isYaml && (
         <Empty title={t("unknown", { kind })}><a href={href(["c", cluster, "create", "yaml"])}>{t("unknownNext")}</a></Empty>
       )}
     </div>
   );
+}
+
+/** A kind without a form: the editor starts with what every object of the kind has. */
+function CreateFromSkeleton({ cluster, resource, namespace }: { cluster: string; resource: Resource; namespace: string }) {
+  const skeleton = useLoad(async () => {
+    const metadata = resource.namespaced ? { name: "", namespace } : { name: "" };
+    const head = toYaml({ apiVersion: apiVersion(resource), kind: resource.kind, metadata });
+    const fields = await completionsAt(cluster, head, head.length);
+    return fields?.completions.some((field) => field.label === "spec") ? `${head}spec:\n  ` : head;
+  }, [cluster, resource.name, resource.group]);
+  return skeleton.value === undefined ? <Loading /> : <Manifests cluster={cluster} initialText={skeleton.value} />;
 }
 
 let draft = "";

@@ -10,7 +10,7 @@ const LABELS = {
   image: ["Image", "镜像"],
   imageHelp: ["For example nginx:1.29 or registry.example/app:v1", "例如 nginx:1.29 或 registry.example/app:v1"],
   command: ["Command", "命令"],
-  commandHelp: ["Replaces the entry point of the image. Words are apart by blanks; quotes keep blanks.", "替换镜像的入口点。以空格分隔，引号内保留空格。"],
+  commandHelp: ["Replaces the entry point of the image. Separate words by spaces; quote a word that contains spaces.", "替换镜像的入口点。以空格分隔，引号内保留空格。"],
   args: ["Arguments", "参数"],
   ports: ["Ports", "端口"],
   addPort: ["Add port", "添加端口"],

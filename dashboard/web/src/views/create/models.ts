@@ -1,4 +1,5 @@
 /** The forms: for each kind its fields, and the manifest that they make. */
+import { apiVersion, type Resource } from "../../app/resources";
 import { fill, type FormField, type FormValues, type ListField } from "./fields";
 
 export interface FormModel {
@@ -278,6 +279,10 @@ export const MODELS: readonly FormModel[] = [
 
 export function modelOf(kind: string): FormModel | undefined {
   return MODELS.find((model) => model.kind.toLowerCase() === kind.toLowerCase());
+}
+
+export function modelOfResource(resource: Resource): FormModel | undefined {
+  return MODELS.find((model) => model.kind === resource.kind && model.apiVersion === apiVersion(resource));
 }
 
 export function buildManifest(model: FormModel, values: FormValues, namespace: string): Manifest {

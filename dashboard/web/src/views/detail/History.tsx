@@ -2,6 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { catalog } from "../../app/i18n";
 import { asApiError, cluster as clusterClient, type ApiError } from "../../app/http";
+import { qualifiedName } from "../../app/resources";
 import { hasFeature } from "../../app/session";
 import { formatTime } from "../../app/time";
 import { Age, ErrorBox, Status } from "../../components";
@@ -14,6 +15,7 @@ const t = catalog({
   noneSeen: ["Nothing has changed since you opened it. Changes appear here as they happen.", "打开页面后没有变化。变化会实时显示在这里。"],
   audit: ["Who changed it", "谁修改了它"],
   noAudit: ["The server remembers no change of this object.", "服务器没有该对象的修改记录。"],
+  nothing: ["changed nothing", "没有更改"],
   managers: ["Managers of fields", "字段管理者"],
   fields: ["{n} {n|field|fields}", "{n} 个字段"],
   none: ["none", "无"],
@@ -38,7 +40,7 @@ export default function History({ cluster, resource, object }: DetailTabProps) {
           ))}
         </ol>
       </section>
-      {hasFeature("audit") && <Audit cluster={cluster} resource={resource.name} namespace={object.metadata.namespace ?? ""} name={object.metadata.name} version={object.metadata.resourceVersion ?? ""} />}
+      {hasFeature("audit") && <Audit cluster={cluster} resource={qualifiedName(resource)} namespace={object.metadata.namespace ?? ""} name={object.metadata.name} version={object.metadata.resourceVersion ?? ""} />}
       <section class="card wide">
         <h2>{t("managers")}</h2>
         {managers.length === 0 && <p class="muted">{t("none")}</p>}
@@ -74,6 +76,19 @@ interface AuditEntry {
   readonly action: string;
   readonly subresource: string;
   readonly outcome: string;
+  /** The resource version that the object had afterwards; empty where the response is no whole object. */
+  readonly revision?: string;
+}
+
+/** Requests after which the object was as before: dry runs, and writes of what is there already. */
+export function withoutEffect(latestFirst: readonly Pick<AuditEntry, "number" | "revision">[]): ReadonlySet<number> {
+  const seen = new Set<string>();
+  return new Set(latestFirst.toReversed().filter(({ revision }) => {
+    if (!revision) return false;
+    const isKnown = seen.has(revision);
+    seen.add(revision);
+    return isKnown;
+  }).map(({ number }) => number));
 }
 
 function Audit({ cluster, resource, namespace, name, version }: AuditProps) {
@@ -83,6 +98,7 @@ function Audit({ cluster, resource, namespace, name, version }: AuditProps) {
     const query = new URLSearchParams({ resource, namespace, name });
     clusterClient(cluster).computed<{ entries: readonly AuditEntry[] }>(`audit?${query.toString()}`).then((result) => setEntries(result.entries), (reason: unknown) => setError(asApiError(reason)));
   }, [cluster, resource, namespace, name, version]);
+  const idle = withoutEffect(entries ?? []);
   return (
     <section class="card wide">
       <h2>{t("audit")}</h2>
@@ -94,7 +110,7 @@ function Audit({ cluster, resource, namespace, name, version }: AuditProps) {
             <span class="event-age muted"><Age timestamp={new Date(entry.time * 1000).toISOString()} /></span>
             <Status text={[entry.action, entry.subresource].filter(Boolean).join(" ")} level="neutral" />
             <span class="event-text">{entry.actor}</span>
-            <span class="muted event-source">{entry.outcome}</span>
+            <span class="muted event-source">{idle.has(entry.number) ? t("nothing") : entry.outcome}</span>
           </li>
         ))}
       </ul>

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { catalog } from "../../app/i18n";
 import { at, list, record, text, type KubernetesObject } from "../../app/kubernetes";
-import { discovery, listHref, objectHref } from "../../app/resources";
+import { discovery, listHref, objectHref, type Resource } from "../../app/resources";
 import { Age, Status, type Level } from "../../components";
 import type { DetailTabProps } from "..";
 import { EventList, useEvents } from "./Events";
@@ -25,20 +25,26 @@ const t = catalog({
   ports: ["Ports", "端口"],
   data: ["Data", "数据"],
   bytes: ["{n} bytes", "{n} 字节"],
-  secretHidden: ["Values of a Secret are not shown here.", "此处不显示 Secret 的值。"],
+  secretHidden: ["A value is shown when you open it.", "展开后显示值。"],
+  binary: ["Binary data", "二进制数据"],
+  template: ["Containers of the template", "模板中的容器"],
+  logs: ["Logs", "日志"],
+  terminal: ["Terminal", "终端"],
   objects: ["objects with this label", "带有此 label 的对象"],
 });
 
 export default function Summary({ cluster, resource, object }: DetailTabProps) {
   const conditions = list(at(object, "status", "conditions"));
   const events = useEvents(cluster, object);
+  const template = at(object, "spec", "template", "spec") ?? at(object, "spec", "jobTemplate", "spec", "template", "spec");
   return (
     <div class="summary">
       <Card title={t("facts")}><Facts cluster={cluster} object={object} /></Card>
       {conditions.length > 0 && <Card title={t("conditions")}><Conditions conditions={conditions} /></Card>}
       <Card title={t("labels")}><Pairs pairs={object.metadata.labels} href={(key, value) => listHref(cluster, resource, { namespace: object.metadata.namespace, label: `${key}=${value}` })} /></Card>
       <Card title={t("annotations")}><Pairs pairs={object.metadata.annotations} /></Card>
-      {resource.name === "pods" && <Card title={t("containers")} isWide><Containers object={object} /></Card>}
+      {resource.name === "pods" && <Card title={t("containers")} isWide><Containers cluster={cluster} resource={resource} object={object} /></Card>}
+      {template !== undefined && <Card title={t("template")} isWide><TemplateContainers template={template} /></Card>}
       {(resource.name === "configmaps" || resource.name === "secrets") && <Card title={t("data")} isWide><Data object={object} isSecret={resource.name === "secrets"} /></Card>}
       {resource.name !== "events" && (events.objects?.length ?? 0) > 0 && <Card title={t("events")} isWide><EventList events={(events.objects ?? [])} limit={5} /></Card>}
     </div>
@@ -81,7 +87,7 @@ function Facts({ cluster, object }: { cluster: string; object: KubernetesObject 
         const value = text(at(object, ...path));
         if (value === "") return null;
         const isNode = path.at(-1) === "nodeName" && nodes;
-        return <Fact key={path.join(".")} name={path.join(".").replace(/^(spec|status)\./, "")}>{isNode ? <a href={objectHref(cluster, nodes, undefined, value)}>{value}</a> : value}</Fact>;
+        return <Fact key={path.join(".")} name={path.join(".").replace(/^(spec|status)\.(nodeInfo\.)?/, "")}>{isNode ? <a href={objectHref(cluster, nodes, undefined, value)}>{value}</a> : value}</Fact>;
       })}
       {object.kind === "Service" && list(at(object, "spec", "ports")).length > 0 && (
         <Fact name="ports">{list(at(object, "spec", "ports")).map((port) => `${text(at(port, "name")) ? `${text(at(port, "name"))} ` : ""}${text(at(port, "port"))}→${text(at(port, "targetPort"))}/${text(at(port, "protocol"))}`).join(", ")}</Fact>
@@ -128,7 +134,7 @@ function Conditions({ conditions }: { conditions: readonly unknown[] }) {
   );
 }
 
-function Containers({ object }: { object: KubernetesObject }) {
+function Containers({ cluster, resource, object }: { cluster: string; resource: Resource; object: KubernetesObject }) {
   const statuses = new Map(["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"].flatMap((field) => list(at(object, "status", field))).map((status) => [text(at(status, "name")), status]));
   const containers = ["initContainers", "containers", "ephemeralContainers"].flatMap((field) => list(at(object, "spec", field)).map((container) => ({ field, container })));
   return (
@@ -146,13 +152,39 @@ function Containers({ object }: { object: KubernetesObject }) {
             <div class="mono">{text(at(container, "image"))}</div>
             {text(at(detail, "message")) && <p class="muted">{text(at(detail, "message"))}</p>}
             {last !== undefined && <p class="muted">{t("last", { reason: text(at(last, "reason")), code: text(at(last, "exitCode")) })} · <Age timestamp={text(at(last, "finishedAt"))} /></p>}
-            <Resources label={t("requests")} resources={at(container, "resources", "requests")} />
-            <Resources label={t("limits")} resources={at(container, "resources", "limits")} />
-            {list(at(container, "ports")).length > 0 && <p class="muted">{t("ports")}: {list(at(container, "ports")).map((port) => `${text(at(port, "containerPort"))}/${text(at(port, "protocol")) || "TCP"}`).join(", ")}</p>}
+            <ContainerSettings container={container} />
+            <p class="container-links">
+              {(["logs", "terminal"] as const).map((tab) => <a key={tab} href={`${objectHref(cluster, resource, object.metadata.namespace, object.metadata.name, tab)}?${new URLSearchParams({ container: name }).toString()}`}>{t(tab)}</a>)}
+            </p>
           </li>
         );
       })}
     </ul>
+  );
+}
+
+function TemplateContainers({ template }: { template: unknown }) {
+  return (
+    <ul class="containers">
+      {["initContainers", "containers"].flatMap((field) => list(at(template, field)).map((container) => (
+        <li key={`${field}/${text(at(container, "name"))}`}>
+          <div class="row"><strong>{text(at(container, "name"))}</strong>{field === "initContainers" && <span class="count">init</span>}</div>
+          <div class="mono">{text(at(container, "image"))}</div>
+          <ContainerSettings container={container} />
+        </li>
+      )))}
+    </ul>
+  );
+}
+
+function ContainerSettings({ container }: { container: unknown }) {
+  const ports = list(at(container, "ports"));
+  return (
+    <>
+      <Resources label={t("requests")} resources={at(container, "resources", "requests")} />
+      <Resources label={t("limits")} resources={at(container, "resources", "limits")} />
+      {ports.length > 0 && <p class="muted">{t("ports")}: {ports.map((port) => `${text(at(port, "containerPort"))}/${text(at(port, "protocol")) || "TCP"}`).join(", ")}</p>}
+    </>
   );
 }
 
@@ -170,11 +202,20 @@ function Data({ object, isSecret }: { object: KubernetesObject; isSecret: boolea
       {pairs.map(([key, value]) => (
         <details key={key} class="data-entry">
           <summary><code>{key}</code> <span class="muted">{t("bytes", { n: isSecret ? Math.floor((text(value).replace(/=+$/, "").length * 3) / 4) : text(value).length })}</span></summary>
-          {!isSecret && <pre class="code" tabIndex={0}>{text(value)}</pre>}
+          <pre class="code" tabIndex={0}>{isSecret ? (decodeBase64(text(value)) ?? t("binary")) : text(value)}</pre>
         </details>
       ))}
     </>
   );
+}
+
+/** The text of base64; null for bytes that are no text. */
+function decodeBase64(encoded: string): string | null {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(Uint8Array.from(atob(encoded), (character) => character.charCodeAt(0)));
+  } catch {
+    return null;
+  }
 }
 
 function Pairs({ pairs, href }: { pairs: Readonly<Record<string, string>> | undefined; href?: (key: string, value: string) => string }) {

@@ -5,7 +5,7 @@ import { catalog } from "../../app/i18n";
 import { at, text, type KubernetesObject } from "../../app/kubernetes";
 import { objectCommand } from "../../app/kubectl";
 import { Lazy } from "../../app/lazy";
-import { apiVersion, discovery, listHref, listPath, objectHref, type Resource } from "../../app/resources";
+import { apiVersion, discovery, listHref, listPath, objectHref, useRediscovery, type Resource } from "../../app/resources";
 import { navigate } from "../../app/router";
 import { hasFeature } from "../../app/session";
 import { useShortcuts } from "../../app/shortcuts";
@@ -30,6 +30,7 @@ const t = catalog({
 export default function Detail({ cluster, params, query }: ViewProps) {
   const { catalog: kinds, error } = discovery(cluster).value;
   const resource = kinds?.byRouteName(params["resource"] ?? "");
+  useRediscovery(cluster, kinds !== undefined && !resource);
   if (!kinds) return <div class="page">{error ? <ErrorBox error={error} /> : <Loading />}</div>;
   if (!resource) return <Empty title={t("unknown")} />;
   const namespace = params["namespace"] === "-" ? "" : (params["namespace"] ?? "");

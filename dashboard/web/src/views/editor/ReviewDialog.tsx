@@ -129,7 +129,7 @@ export function ReviewDialog({ writes, command, onClose, onDone, onMerge, onTake
 
 function Choice({ label, help, isDanger, onClick }: { label: string; help: string; isDanger?: boolean; onClick: () => void }) {
   return (
-    <div class="choice">
+    <div class="conflict-choice">
       <Button look={isDanger ? "danger" : "plain"} onClick={onClick}>{label}</Button>
       <span class="muted">{help}</span>
     </div>

@@ -1,15 +1,16 @@
 /** Files of a container, volumes included: lists directories and downloads files through exec. */
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { access } from "../../app/access";
 import { asApiError, type ApiError } from "../../app/http";
 import { catalog } from "../../app/i18n";
 import { at, list, text } from "../../app/kubernetes";
 import { ApiError as RequestError } from "../../app/http";
+import { href, location, navigate, setQuery } from "../../app/router";
 import { Button, Empty, ErrorBox, KubectlHint, Loading, Select } from "../../components";
 import type { DetailTabProps } from "..";
 import { kubectl } from "../actions/kubectl";
 import { saveFile, useLoad } from "../load";
-import { containersOf, isRunning, usePods } from "../pods";
+import { containersOf, isClaim, isRunning, mountsOfClaim, usePods } from "../pods";
 import { runCommand } from "../terminal/exec";
 import { type FileEntry, formatBytes, joinPath, listCommand, parentPath, parseListing, readTar, safeFilename, visibleName } from "./listing";
 import "./files.css";
@@ -31,6 +32,8 @@ const t = catalog({
   empty: ["The directory is empty", "目录为空"],
   none: ["No container runs", "没有运行中的容器"],
   noneNext: ["Files are read with a command in a running container.", "文件通过运行中容器内的命令读取。"],
+  unmounted: ["No running pod mounts this claim", "没有运行中的 Pod 挂载此声明"],
+  unmountedNext: ["The files of a volume are read in a pod that mounts it.", "卷中的文件通过挂载它的 Pod 读取。"],
   loading: ["{size} received", "已接收 {size}"],
   cancel: ["Cancel", "取消"],
   tooLarge: ["It is larger than {size}. Use kubectl cp.", "超过 {size}，请使用 kubectl cp。"],
@@ -43,17 +46,17 @@ const MOST_DOWNLOAD = 256 << 20;
 
 export default function FilesTab({ cluster, resource, object, query }: DetailTabProps) {
   const pods = usePods(cluster, resource, object);
-  const [podName, setPodName] = useState("");
-  const [chosen, setChosen] = useState(query["container"] ?? "");
-  const [path, setPath] = useState(query["path"] ?? "/");
-  const [typed, setTyped] = useState(path);
   const [progress, setProgress] = useState<number | null>(null);
   const [failure, setFailure] = useState("");
   const download = useRef<AbortController | null>(null);
   const running = (pods.objects ?? []).filter((item) => containersOf(item).some(({ name }) => isRunning(item, name)));
-  const pod = running.find((item) => item.metadata.name === podName) ?? running[0];
+  const pod = running.find((item) => item.metadata.name === query["pod"]) ?? running[0];
   const containers = pod ? containersOf(pod).filter(({ name }) => isRunning(pod, name)).map(({ name }) => name) : [];
-  const container = containers.includes(chosen) ? chosen : (containers[0] ?? "");
+  const claimed = pod && isClaim(resource) ? mountsOfClaim(pod, object.metadata.name).find((mount) => containers.includes(mount.container)) : undefined;
+  const container = containers.find((name) => name === query["container"]) ?? claimed?.container ?? containers[0] ?? "";
+  const path = query["path"] ?? claimed?.path ?? "/";
+  const [typed, setTyped] = useState(path);
+  useEffect(() => setTyped(path), [path]);
   const namespace = object.metadata.namespace ?? "";
   const target = { namespace, pod: pod?.metadata.name ?? "", container };
   const may = access(cluster, { verb: "create", group: "", resource: "pods", subresource: "exec", namespace }).value;
@@ -68,16 +71,14 @@ export default function FilesTab({ cluster, resource, object, query }: DetailTab
     return parseListing(result.output);
   }, [cluster, target.pod, container, path, may.allowed]);
 
-  const open = (next: string) => {
-    setPath(next);
-    setTyped(next);
-  };
+  // Each directory is a step of the browser's history.
+  const open = (next: string) => navigate(href(location.peek().segments, { ...query, path: next }));
   const fetchArchive = async (directory: string, name: string, isDirectory: boolean) => {
     setFailure("");
     setProgress(0);
     const controller = (download.current = new AbortController());
     try {
-      const result = await runCommand(cluster, target, ["tar", "cf", "-", "-C", directory, "--", name], { mostBytes: MOST_DOWNLOAD, signal: controller.signal, onProgress: setProgress });
+      const result = await runCommand(cluster, target, ["tar", isDirectory ? "cf" : "chf", "-", "-C", directory, "--", name], { mostBytes: MOST_DOWNLOAD, signal: controller.signal, onProgress: setProgress });
       if (controller.signal.aborted) return;
       if (result.isTruncated) setFailure(t("tooLarge", { size: formatBytes(MOST_DOWNLOAD) }));
       else if (isDirectory && result.output.length) saveFile(`${safeFilename(name)}.tar`, result.output.slice().buffer, "application/x-tar");
@@ -95,22 +96,22 @@ export default function FilesTab({ cluster, resource, object, query }: DetailTab
 
   if (pods.error) return <ErrorBox error={pods.error} />;
   if (!pods.objects) return <Loading />;
-  if (!pod) return <Empty title={t("none")}>{t("noneNext")}</Empty>;
+  if (!pod) return isClaim(resource) ? <Empty title={t("unmounted")}>{t("unmountedNext")}</Empty> : <Empty title={t("none")}>{t("noneNext")}</Empty>;
   if (may.allowed === false) return <Empty title={t("denied")}>{may.reason}</Empty>;
   const mounts = list(at(list(at(pod, "spec", "containers")).find((item) => at(item, "name") === container), "volumeMounts"));
   const error: ApiError | null = entries.error;
   return (
     <div class="stack">
       <form class="toolbar" onSubmit={(event) => { event.preventDefault(); open(typed || "/"); }}>
-        {running.length > 1 && <Select label={t("pod")} hideLabel value={pod.metadata.name} options={running.map((item) => [item.metadata.name, item.metadata.name])} onChange={setPodName} />}
-        <Select label={t("container")} hideLabel value={container} options={containers.map((name) => [name, name])} onChange={setChosen} />
+        {running.length > 1 && <Select label={t("pod")} hideLabel value={pod.metadata.name} options={running.map((item) => [item.metadata.name, item.metadata.name])} onChange={(name) => setQuery({ pod: name })} />}
+        <Select label={t("container")} hideLabel value={container} options={containers.map((name) => [name, name])} onChange={(name) => setQuery({ container: name })} />
         <Button icon="arrowUp" label={t("up")} disabled={path === "/"} onClick={() => open(parentPath(path))} />
         <input class="files-path" aria-label={t("path")} value={typed} onInput={(event) => setTyped(event.currentTarget.value)} spellcheck={false} />
         <Button type="submit">{t("go")}</Button>
-        <Button onClick={() => void fetchArchive(parentPath(path), path.slice(path.lastIndexOf("/") + 1) || ".", true)}>{t("archive")}</Button>
+        <Button disabled={path === "/"} onClick={() => void fetchArchive(parentPath(path), path.slice(path.lastIndexOf("/") + 1) || ".", true)}>{t("archive")}</Button>
       </form>
       {mounts.length > 0 && (
-        <div class="row"><span class="muted">{t("places")}</span>
+        <div class="row files-places"><span class="muted">{t("places")}</span>
           {mounts.map((mount) => {
             const place = text(at(mount, "mountPath"));
             return <button key={place} type="button" class="button quiet" onClick={() => open(place)}>{text(at(mount, "name"))}: <code>{place}</code></button>;

@@ -5,7 +5,7 @@ import { catalog } from "../../app/i18n";
 import type { ApiError } from "../../app/http";
 import type { TableColumn } from "../../app/kubernetes";
 import { listCommand } from "../../app/kubectl";
-import { discovery, listHref, listPath, objectHref, routeName, type Resource } from "../../app/resources";
+import { discovery, listHref, listPath, objectHref, routeName, useRediscovery, type Resource } from "../../app/resources";
 import { href, navigate, setQuery } from "../../app/router";
 import { readSetting, writeSetting } from "../../app/settings";
 import { useShortcuts } from "../../app/shortcuts";
@@ -50,6 +50,7 @@ const t = catalog({
   live: ["{kind} list", "{kind} 列表"],
 });
 
+const LATEST_EVENTS_FIRST = "Last Seen";
 const SETTLE_MS = 700;
 const STATUS_CHIPS = 6;
 
@@ -57,6 +58,7 @@ export default function List({ cluster, params, query }: ViewProps) {
   const { catalog: kinds, error } = discovery(cluster).value;
   const name = params["resource"] ?? "";
   const resource = kinds?.byRouteName(name);
+  useRediscovery(cluster, kinds !== undefined && !resource);
   if (!kinds) return <div class="page">{error ? <ErrorBox error={error} /> : <Loading />}</div>;
   if (!resource) return <Empty title={t("unknown")}>{t("unknownNext")}</Empty>;
   return <ResourceList key={`${cluster}/${name}/${query["namespace"] ?? ""}/${query["label"] ?? ""}`} cluster={cluster} resource={resource} query={query} />;
@@ -73,7 +75,7 @@ function ResourceList({ cluster, resource, query }: { cluster: string; resource:
   const namespace = query["namespace"] ?? "";
   const search = query["q"] ?? "";
   const label = query["label"] ?? "";
-  const sort = readSort(query["sort"] ?? "");
+  const sort = readSort(query["sort"] ?? (resource.name === "events" ? LATEST_EVENTS_FIRST : ""));
   const [live, setLive] = useState<Live>({ columns: [], isComplete: false, error: null, version: 0 });
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [cursor, setCursor] = useState<string | undefined>(undefined);

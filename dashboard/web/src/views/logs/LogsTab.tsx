@@ -2,6 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { catalog } from "../../app/i18n";
 import { at } from "../../app/kubernetes";
+import { setQuery } from "../../app/router";
 import { Button, Checkbox, Empty, ErrorBox, KubectlHint, Loading, Search, Select } from "../../components";
 import type { DetailTabProps } from "..";
 import { kubectl } from "../actions/kubectl";
@@ -46,12 +47,12 @@ const ALL = 1_000_000;
 export default function LogsTab({ cluster, resource, object, query }: DetailTabProps) {
   const pods = usePods(cluster, resource, object);
   const [isFollowing, setFollowing] = useState(true);
-  const [isPrevious, setPrevious] = useState(query["previous"] === "true");
   const [showTimes, setTimes] = useState(false);
   const [isWrapped, setWrapped] = useState(false);
-  const [since, setSince] = useState("tail");
-  const [search, setSearch] = useState(query["q"] ?? "");
-  const [levels, setLevels] = useState<ReadonlySet<Level>>(new Set(LEVELS));
+  const isPrevious = query["previous"] === "true";
+  const since = query["since"] ?? "tail";
+  const search = query["q"] ?? "";
+  const levels = useMemo(() => readLevels(query["levels"]), [query["levels"]]);
   const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set());
   const [, redraw] = useState(0);
   const reader = useRef<LogReader | null>(null);
@@ -79,7 +80,10 @@ export default function LogsTab({ cluster, resource, object, query }: DetailTabP
   if (!candidates.length) return <Empty title={t("noPods")} />;
   const buffer = reader.current?.buffer;
   const lines = buffer ? filterLines(buffer.lines, { search, levels, sources: null }) : [];
-  const toggleLevel = (level: Level) => setLevels(toggled(levels, level));
+  const toggleLevel = (level: Level) => {
+    const next = toggled(levels, level);
+    setQuery({ levels: next.size === LEVELS.length ? "" : [...next].join(",") || "-" });
+  };
   const errors = [...(reader.current?.errors ?? [])];
   const name = object.metadata.name;
   const namespace = object.metadata.namespace ?? "";
@@ -88,13 +92,13 @@ export default function LogsTab({ cluster, resource, object, query }: DetailTabP
   return (
     <div class="logs">
       <div class="toolbar">
-        <Search label={t("search")} value={search} onInput={setSearch} />
-        <Select label={t("since")} hideLabel value={since} onChange={setSince}
+        <Search label={t("search")} value={search} onInput={(value) => setQuery({ q: value })} />
+        <Select label={t("since")} hideLabel value={since} onChange={(value) => setQuery({ since: value === "tail" ? "" : value })}
           options={[["tail", t("tail")], ["300", t("minutes", { n: 5 })], ["900", t("minutes", { n: 15 })], ["3600", t("hour")], ["all", t("all")]]} />
         <Checkbox label={t("follow")} checked={isFollowing} onChange={setFollowing} />
         <Checkbox label={t("times")} checked={showTimes} onChange={setTimes} />
         <Checkbox label={t("wrap")} checked={isWrapped} onChange={setWrapped} />
-        <Checkbox label={t("previous")} checked={isPrevious} onChange={setPrevious} />
+        <Checkbox label={t("previous")} checked={isPrevious} onChange={(checked) => setQuery({ previous: checked ? "true" : "" })} />
         <Button onClick={() => { buffer?.clear(); redraw((tick) => tick + 1); }}>{t("clear")}</Button>
         <Button onClick={() => saveFile(safeFilename(`${name}.log`), logText(lines, sources, showTimes), "text/plain")}>{t("download")}</Button>
       </div>
@@ -124,6 +128,12 @@ export default function LogsTab({ cluster, resource, object, query }: DetailTabP
       })} />
     </div>
   );
+}
+
+/** The levels that the address names; all of them if it names none. */
+export function readLevels(text: string | undefined): ReadonlySet<Level> {
+  const named = text?.split(",");
+  return new Set(LEVELS.filter((level) => !named || named.includes(level)));
 }
 
 function sourceKey(source: LogSource): string {

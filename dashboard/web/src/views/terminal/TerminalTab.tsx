@@ -4,6 +4,7 @@ import { access } from "../../app/access";
 import { asApiError, cluster, type ApiError } from "../../app/http";
 import { catalog } from "../../app/i18n";
 import type { KubernetesObject } from "../../app/kubernetes";
+import { setQuery } from "../../app/router";
 import { ActionButton, Button, Empty, ErrorBox, Field, KubectlHint, Loading, Select, Status, type Level } from "../../components";
 import type { DetailTabProps } from "..";
 import { kubectl } from "../actions/kubectl";
@@ -39,14 +40,12 @@ const LEVELS: Readonly<Record<Phase, Level>> = { idle: "neutral", connecting: "p
 
 export default function TerminalTab({ cluster: clusterName, resource, object, query }: DetailTabProps) {
   const pods = usePods(clusterName, resource, object);
-  const [podName, setPodName] = useState("");
-  const [chosen, setChosen] = useState(query["container"] ?? "");
-  const [command, setCommand] = useState("");
+  const [command, setCommand] = useState(query["command"] ?? "");
   const [session, setSession] = useState<{ path: string; id: number } | null>(null);
   const running = (pods.objects ?? []).filter((item) => containersOf(item).some(({ name }) => isRunning(item, name)));
-  const pod = running.find((item) => item.metadata.name === podName) ?? running[0];
+  const pod = running.find((item) => item.metadata.name === query["pod"]) ?? running[0];
   const containers = pod ? containersOf(pod).filter(({ name }) => isRunning(pod, name)).map(({ name }) => name) : [];
-  const container = containers.includes(chosen) ? chosen : (containers[0] ?? "");
+  const container = containers.find((name) => name === query["container"]) ?? containers[0] ?? "";
   const namespace = object.metadata.namespace ?? "";
   const may = access(clusterName, { verb: "create", group: "", resource: "pods", subresource: "exec", namespace }).value;
 
@@ -60,9 +59,9 @@ export default function TerminalTab({ cluster: clusterName, resource, object, qu
   return (
     <div class="stack terminal-tab">
       <form class="toolbar" onSubmit={(event) => { event.preventDefault(); connect(); }}>
-        {running.length > 1 && <Select label={t("pod")} hideLabel value={pod.metadata.name} options={running.map((item) => [item.metadata.name, item.metadata.name])} onChange={setPodName} />}
-        <Select label={t("container")} hideLabel value={container} options={containers.map((name) => [name, name])} onChange={setChosen} />
-        <input class="terminal-command" aria-label={t("command")} placeholder="sh" value={command} onInput={(event) => setCommand(event.currentTarget.value)} spellcheck={false} />
+        {running.length > 1 && <Select label={t("pod")} hideLabel value={pod.metadata.name} options={running.map((item) => [item.metadata.name, item.metadata.name])} onChange={(name) => setQuery({ pod: name })} />}
+        <Select label={t("container")} hideLabel value={container} options={containers.map((name) => [name, name])} onChange={(name) => setQuery({ container: name })} />
+        <input class="terminal-command" aria-label={t("command")} placeholder="sh" value={command} onInput={(event) => setCommand(event.currentTarget.value)} onChange={(event) => setQuery({ command: event.currentTarget.value })} spellcheck={false} />
         <ActionButton access={may} look="primary" type="submit">{t("connect")}</ActionButton>
         {session && <Button onClick={() => setSession(null)}>{t("disconnect")}</Button>}
       </form>

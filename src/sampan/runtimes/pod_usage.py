@@ -1,0 +1,40 @@
+"""The usage of a pod as a whole, where the runtime reports its containers only."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from sampan.runtimes.contract import Usage
+
+
+def pod_usage(containers: Sequence[Usage], *, pid: int, extra_processes: int = 0) -> Usage:
+    """Return the sum of the containers' usage, with the traffic of the pod's network namespace.
+
+    `pid` is a process in that namespace, 0 if the pod has none of its own. `extra_processes` is the number of processes
+    of the sandbox, whose other usage is negligible.
+    """
+    whole = Usage(
+        name="",
+        cpu_cores=sum(usage.cpu_cores for usage in containers),
+        memory_bytes=sum(usage.memory_bytes for usage in containers),
+        cpu_s=sum(usage.cpu_s or 0 for usage in containers),
+        memory_rss_bytes=sum(usage.memory_rss_bytes or 0 for usage in containers),
+        page_faults=sum(usage.page_faults or 0 for usage in containers),
+        major_page_faults=sum(usage.major_page_faults or 0 for usage in containers),
+        processes=sum(usage.processes or 0 for usage in containers) + extra_processes,
+    )
+    if pid:
+        with contextlib.suppress(OSError):
+            counts = network_bytes(Path(f"/proc/{pid}/net/dev").read_text())
+            whole.received_bytes, whole.sent_bytes = counts or (None, None)
+    return whole
+
+
+def network_bytes(net_dev: str) -> tuple[int, int] | None:
+    """Return the bytes received and sent by all interfaces except loopback, from the text of /proc/PID/net/dev. Return
+    None if there is no such interface."""
+    rows = [line.partition(":") for line in net_dev.splitlines() if ":" in line]
+    counts = [rest.split() for name, _, rest in rows if name.strip() != "lo"]
+    return (sum(int(row[0]) for row in counts), sum(int(row[8]) for row in counts)) if counts else None
