@@ -405,6 +405,7 @@ class Assembly:
                 cluster_cidrs=cidrs,
                 locks=self._locks,
                 machine=self.config.machine_network,
+                recorder=self.server.recorder,
             )
 
         def client_for(user: str) -> Client:
@@ -421,6 +422,7 @@ class Assembly:
             make_proxies=make_proxies if PROXY in self.config.components else None,
             dns=self.config.dns if DNS in self.config.components else None,
             ingress=self.config.ingress,
+            recorder=self.server.recorder,
         )
 
     def _make_ports(self) -> MakePorts | None:

@@ -25,6 +25,7 @@ from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.client.transport import ConnectionFailed
 from sampan.machinery.clock import Clock
+from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.network.dns.config import ClusterDnsConfig
 from sampan.network.nft import nft_program, run_nft
@@ -68,6 +69,7 @@ class NodeNetworks:
         make_proxies: Callable[[Client, InformerFactory], NodeProxies] | None = None,
         dns: ClusterDnsConfig | None = None,
         ingress: IngressConfig | None = None,
+        recorder: FlightRecorder | None = None,
     ) -> None:
         """`client_for` returns a client with the permissions of a user. `components` are those of the cluster.
         `has_policies` says whether the nodes enforce network policies, and `stops_pods` whether their pods stop with
@@ -83,7 +85,11 @@ class NodeNetworks:
             from sampan.network.dns.cluster_dns import ClusterDns
 
             self._dns = ClusterDns(
-                config=dns, client=client_for(DNS_USER), informers=self._informers[DNS_USER], clock=clock
+                config=dns,
+                client=client_for(DNS_USER),
+                informers=self._informers[DNS_USER],
+                clock=clock,
+                recorder=recorder,
             )
         self._ingress: IngressController | None = None
         if ingress is not None:

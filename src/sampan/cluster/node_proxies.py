@@ -18,6 +18,7 @@ from sampan.cluster.loopback_range import is_proxied_in_user_space, loopback_ser
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
 from sampan.machinery.events.recorder import EventRecorder
+from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.loopback_services import LoopbackServices
 from sampan.machinery.metrics import Metrics
@@ -70,11 +71,12 @@ class NodeProxies:
         cluster_cidrs: Sequence[str],
         locks: HostLocks,
         machine: NetworkNamespace,
+        recorder: FlightRecorder | None = None,
     ) -> None:
         """`client` and `informers` have the permissions of kube-proxy. Node ports are reachable by localhost of
         `machine`."""
         self._client, self._informers, self._clock, self._locks = client, informers, clock, locks
-        self._cluster_cidrs = cluster_cidrs
+        self._cluster_cidrs, self._recorder = cluster_cidrs, recorder
         self._host_turn = asyncio.Lock()
         """Held by the node that runs the proxy in the network namespace of the machine."""
         self._events = EventRecorder(client=client, clock=clock, component=COMPONENT)
@@ -152,6 +154,7 @@ class NodeProxies:
             clock=self._clock,
             metrics=Metrics(),
             machine_ports=self._ports,
+            recorder=self._recorder,
         )
 
 

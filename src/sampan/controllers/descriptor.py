@@ -14,6 +14,7 @@ from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
 from sampan.machinery.controller import Controller, RunnerConfig
 from sampan.machinery.events import EventRecorder
+from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import InformerFactory
 
 if TYPE_CHECKING:
@@ -99,6 +100,8 @@ class ControllerContext:
     informers: InformerFactory
     clock: Clock
     config: ControllerConfig
+    recorder: FlightRecorder | None = None
+    """The flight recorder, if the API server runs in the same process."""
 
     @property
     def client(self) -> Client:

@@ -62,7 +62,7 @@ class ControllerManager:
         self.activity = Activity()
         """Pending work of queues and informers, for which a virtual clock waits."""
         self.informers = InformerFactory(client=client_for(""), activity=self.activity)
-        self._clock, self._client_for = clock, client_for
+        self._clock, self._client_for, self._recorder = clock, client_for, recorder
         self._events: list[EventRecorder] = []
         enabled = set(selected(names, table))
         controllers = [
@@ -90,6 +90,7 @@ class ControllerManager:
             informers=self.informers,
             clock=self._clock,
             config=config,
+            recorder=self._recorder,
         )
 
     async def run(self) -> None:

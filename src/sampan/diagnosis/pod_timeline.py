@@ -1,23 +1,25 @@
-"""The timeline of a pod from the request that created it to Running, computed from records of the flight recorder.
+"""The timeline of a pod from the request that created it until its services lead to it, computed from records of the
+flight recorder.
 
-Eleven steps have a number, which is the same for every pod. Other records appear between them without a number. The
+Fourteen steps have a number, which is the same for every pod. Other records appear between them without a number. The
 critical path is the chain of steps and waits without which the pod would have been Running earlier; a step that ran
-beside it is not part of it.
+beside it is not part of it. Steps can have parts, such as the plug-ins and webhooks that admitted the pod.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sampan.diagnosis.cluster_reader import RECORDS_PATH, ClusterReader, Object
+from sampan.machinery.step_parts import QUEUE, parse_parts
 
 STEPS = (
     "store the pod",
     "choose a node",
     "bind to the node",
-    "admit",
+    "see and admit",
     "create cgroups",
     "create data directories",
     "mount volumes",
@@ -25,8 +27,16 @@ STEPS = (
     "pull image",
     "start container",
     "report status",
+    "add to EndpointSlice",
+    "add to proxy rules",
+    "add to DNS",
 )
 _NUMBERS = {name: number for number, name in enumerate(STEPS, start=1)}
+_ORDER: Mapping[str, float] = {**_NUMBERS, QUEUE: 1.5}
+"""The order in which steps have their effects; a pod is stored before it is queued."""
+_REPORT, _FIRST_PUBLICATION = 11, 12
+_LONGEST_PUBLICATION_S = 60.0
+"""How long after a pod became ready it may be published as a part of its start; a service can be created later."""
 _SHORTEST_WAIT_S = 0.001
 """Shorter gaps between two steps are not shown as waits."""
 _ACCOUNT = "system:serviceaccount:kube-system:"
@@ -45,11 +55,22 @@ class Step:
     end: float
     detail: str = ""
     is_wait: bool = False
+    parts: tuple[Step, ...] = ()
+    """What the step consisted of, in the order of time."""
 
     @property
     def number(self) -> int:
-        """The number of the step among the eleven, 0 for any other."""
+        """The number of the step among the fourteen, 0 for any other."""
         return _NUMBERS.get(self.name, 0)
+
+    @property
+    def order(self) -> float:
+        return _ORDER.get(self.name, 0)
+
+    @property
+    def is_publication(self) -> bool:
+        """Whether the step made the address of the pod known to others."""
+        return self.number >= _FIRST_PUBLICATION
 
     @property
     def took_s(self) -> float:
@@ -66,6 +87,8 @@ class Timeline:
     running: float | None = None
     """When the API server knew that the containers run, or had ended."""
     ready: float | None = None
+    published: float | None = None
+    """When EndpointSlices, proxy rules and DNS first had the pod, as far as its start is concerned."""
 
     @property
     def start(self) -> float:
@@ -77,12 +100,13 @@ class Timeline:
 
     @property
     def started(self) -> Timeline:
-        """The timeline without the steps after the pod became ready, or Running if it never became ready."""
+        """The timeline until the pod was ready and its services led to it, or Running if it never became ready."""
         end = self.ready or self.running
         if end is None:
             return self
-        steps = [step for step in self.steps if step.start < end]
-        return Timeline(steps=steps, path=self.path, running=self.running, ready=self.ready)
+        last = max(end, self.published or 0.0)
+        steps = [step for step in self.steps if step.start < end or (step.is_publication and step.start <= last)]
+        return replace(self, steps=steps)
 
     def share(self, step: Step) -> float:
         """Return the part of the time to Running that the step accounts for, from 0 to 1."""
@@ -94,7 +118,7 @@ class Timeline:
 def timeline(records: Sequence[Mapping[str, Any]], owners: Sequence[Mapping[str, Any]] = ()) -> Timeline:
     """Return the timeline of a pod. `owners` are the records of the objects that own it, such as a Deployment; of these
     only the creation counts, and only if nothing else was done to the pod before."""
-    steps = [_step(record) for record in records]
+    steps = [step for record in records for step in _steps(record)]
     created = next((step for step in steps if step.number == 1), None)
     if created is not None:
         requests = [_step(record) for record in owners if record["action"] == "create"]
@@ -102,21 +126,41 @@ def timeline(records: Sequence[Mapping[str, Any]], owners: Sequence[Mapping[str,
     steps = sorted(_without_covered(steps), key=lambda step: (step.start, step.end))
     last = next((step for step in steps if _has_reached(step, *_DONE)), None)
     ready = next((step.end for step in steps if _has_reached(step, "Running, ready")), None)
+    published = _published(steps, ready)
     if last is None:
-        return Timeline(steps=steps, ready=ready)
+        return Timeline(steps=steps, ready=ready, published=published)
     path = _critical_path(steps, last)
     waits = [step for step in path if step.is_wait]
     shown = sorted([*steps, *waits], key=lambda step: (step.start, step.end))
-    return Timeline(steps=shown, path=path, running=last.end, ready=ready)
+    return Timeline(steps=shown, path=path, running=last.end, ready=ready, published=published)
+
+
+def _published(steps: Sequence[Step], ready: float | None) -> float | None:
+    """Return when the last of the three kinds of publication first happened, within a limit after the pod was ready."""
+    if ready is None:
+        return None
+    first: dict[str, float] = {}
+    for step in steps:
+        if step.is_publication and step.end <= ready + _LONGEST_PUBLICATION_S:
+            first.setdefault(step.name, step.end)
+    return max(first.values(), default=None)
+
+
+def _steps(record: Mapping[str, Any]) -> Iterator[Step]:
+    """Return the step of a record. The wait of a pod in the scheduling queue is a step of its own."""
+    step = _step(record)
+    yield from (part for part in step.parts if part.name == QUEUE)
+    yield replace(step, parts=tuple(part for part in step.parts if part.name != QUEUE))
 
 
 def _step(record: Mapping[str, Any]) -> Step:
+    component, start = str(record["component"]), record["time"] - record.get("took", 0.0)
+    parts = tuple(
+        Step(name=name, component=component, start=start + start_s, end=start + start_s + took_s)
+        for name, start_s, took_s in parse_parts(str(record.get("parts", "")))
+    )
     return Step(
-        name=_name(record),
-        component=str(record["component"]),
-        start=record["time"] - record.get("took", 0.0),
-        end=record["time"],
-        detail=_detail(record),
+        name=_name(record), component=component, start=start, end=record["time"], detail=_detail(record), parts=parts
     )
 
 
@@ -159,7 +203,7 @@ def _without_covered(steps: Sequence[Step]) -> list[Step]:
 
 def _has_reached(step: Step, *phases: str) -> bool:
     """Whether the step reported one of the phases. The status that a hollow node writes has no phase in its record."""
-    if step.number != 11:
+    if step.number != _REPORT:
         return False
     return step.component == "apiserver" or step.detail.startswith(phases)
 
@@ -189,12 +233,13 @@ def _predecessor(steps: Sequence[Step], current: Step) -> Step | None:
         step
         for step in steps
         if step.start < current.start
-        and step.number != len(STEPS)
-        and (step.end <= latest or 0 < step.number < current.number)
+        and step.number != _REPORT
+        and not step.is_publication
+        and (step.end <= latest or 0 < step.order < current.order)
     ]
 
-    def rank(step: Step) -> tuple[bool, float, int]:
-        return step.component == current.component, min(step.end, current.start), step.number
+    def rank(step: Step) -> tuple[bool, float, float]:
+        return step.component == current.component, min(step.end, current.start), step.order
 
     return max(earlier, key=rank, default=None)
 
@@ -228,6 +273,8 @@ def timeline_value(line: Timeline) -> dict[str, Any]:
         value["runningAfterSeconds"] = line.running - line.start
     if line.ready is not None:
         value["readyAfterSeconds"] = line.ready - line.start
+    if line.published is not None:
+        value["publishedAfterSeconds"] = line.published - line.start
     return value
 
 
@@ -243,4 +290,9 @@ def _step_value(line: Timeline, step: Step) -> dict[str, Any]:
         value["number"] = step.number
     if step.detail:
         value["detail"] = step.detail
+    if step.parts:
+        value["parts"] = [
+            {"name": part.name, "startSeconds": part.start - line.start, "durationSeconds": part.took_s}
+            for part in step.parts
+        ]
     return value

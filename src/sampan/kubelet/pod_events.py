@@ -15,6 +15,7 @@ from sampan.kubelet.records import NodeRecord
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.events.recorder import reference
 from sampan.machinery.flight_recorder import FlightRecorder
+from sampan.machinery.step_parts import collect_parts
 from sampan.runtimes.contract import RuntimeFailure
 
 
@@ -122,21 +123,24 @@ class PodTrace:
     def __init__(self, *, recorder: FlightRecorder | None, node: str) -> None:
         self._recorder, self._component = recorder, f"kubelet/{node}"
 
-    def note(self, pod: Pod, action: str, outcome: str = "", *, took_s: float = 0.0) -> None:
+    def note(self, pod: Pod, action: str, outcome: str = "", *, took_s: float = 0.0, parts: str = "") -> None:
         if self._recorder is not None:
             meta = pod.metadata
             subject = f"pods/{meta.namespace}/{meta.name}"
-            self._recorder.note(self._component, action, subject, uid=meta.uid, outcome=outcome, took_s=took_s)
+            self._recorder.note(
+                self._component, action, subject, uid=meta.uid, outcome=outcome, took_s=took_s, parts=parts
+            )
 
     @contextmanager
     def step(self, pod: Pod, action: str, outcome: str = "") -> Iterator[TraceStep]:
-        """Record the block as one step. A step that raises RuntimeFailure has failed, with its reason as outcome; one
-        that is cancelled is not recorded."""
+        """Record the block and its parts as one step. A step that raises RuntimeFailure has failed, with its reason as
+        outcome; one that is cancelled is not recorded."""
         step, began = TraceStep(outcome), time.perf_counter()
-        try:
-            yield step
-        except RuntimeFailure as failure:
-            text = " ".join(part for part in (step.outcome, f"failed: {failure.reason}") if part)
-            self.note(pod, action, text, took_s=time.perf_counter() - began)
-            raise
-        self.note(pod, action, step.outcome, took_s=time.perf_counter() - began)
+        with collect_parts() as parts:
+            try:
+                yield step
+            except RuntimeFailure as failure:
+                text = " ".join(part for part in (step.outcome, f"failed: {failure.reason}") if part)
+                self.note(pod, action, text, took_s=time.perf_counter() - began, parts=str(parts))
+                raise
+        self.note(pod, action, step.outcome, took_s=time.perf_counter() - began, parts=str(parts))

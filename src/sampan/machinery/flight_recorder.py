@@ -7,13 +7,17 @@ contain secrets: only names, versions and outcomes, never the contents of object
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from sampan.api.types.core_v1 import ObjectReference
+from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.machinery.clock import Clock
 
 CAPACITY = 20_000
+_MOST_ADDRESSES = 50
+"""How many pods of one change get a record: a new service can select thousands of pods that have existed for days."""
 
 
 class Record(msgspec.Struct, omit_defaults=True, gc=False, frozen=True):
@@ -35,6 +39,8 @@ class Record(msgspec.Struct, omit_defaults=True, gc=False, frozen=True):
     """The result of the action: a status code, a reason, or the name of a node."""
     took: float = 0.0
     """The duration of the action in seconds, which ended at `time`."""
+    parts: str = ""
+    """What the action consisted of, in the form of `StepParts`; one text takes less memory than many records."""
 
 
 class FlightRecorder:
@@ -54,10 +60,12 @@ class FlightRecorder:
         revision: str = "",
         outcome: str = "",
         took_s: float = 0.0,
+        parts: str = "",
     ) -> None:
         self._count += 1
         now = self._clock.now()
-        self._ring.append(Record(self._count, now, component, action, subject, actor, uid, revision, outcome, took_s))
+        record = Record(self._count, now, component, action, subject, actor, uid, revision, outcome, took_s, parts)
+        self._ring.append(record)
 
     def __len__(self) -> int:
         return len(self._ring)
@@ -69,3 +77,39 @@ class FlightRecorder:
     def about(self, uid: str, *, after: int = 0) -> Iterator[Record]:
         """Return the records of the object with this UID, oldest first; `after` is a sequence number."""
         return (record for record in list(self._ring) if record.uid == uid and record.number > after)
+
+
+class PodAddressTrace:
+    """Records when addresses of pods become part of what a component publishes: an EndpointSlice, the rules of a
+    service proxy, the records of DNS."""
+
+    def __init__(self, *, recorder: FlightRecorder | None, component: str, action: str) -> None:
+        self._recorder, self._component, self._action = recorder, component, action
+
+    def note_endpoints(
+        self, before: EndpointSlice | None, after: EndpointSlice, outcome: str, *, takes_not_ready: bool = False
+    ) -> None:
+        """Record the pods that are published by the new state of a slice and were not by the old one: those that are
+        ready, or all of them."""
+        if self._recorder is not None:
+            known = {reference.uid for reference in _published_pods(before, takes_not_ready)} if before else set()
+            pods = [pod for pod in _published_pods(after, takes_not_ready) if pod.uid not in known]
+            self.note(pods, outcome)
+
+    def note(self, references: Iterable[ObjectReference | None], outcome: str) -> None:
+        """Record the pods among the references of endpoints. Of a change with many pods, only the first have records:
+        it is not the birth of these pods."""
+        if self._recorder is None:
+            return
+        pods = {ref.uid: ref for ref in references if ref is not None and ref.kind == "Pod" and ref.uid}
+        for uid, ref in list(pods.items())[:_MOST_ADDRESSES]:
+            subject = f"pods/{ref.namespace}/{ref.name}"
+            self._recorder.note(self._component, self._action, subject, uid=uid, outcome=outcome)
+
+
+def _published_pods(endpoint_slice: EndpointSlice, takes_not_ready: bool) -> list[ObjectReference]:
+    return [
+        endpoint.targetRef
+        for endpoint in endpoint_slice.endpoints or ()
+        if endpoint.targetRef is not None and (takes_not_ready or endpoint.conditions.ready is not False)
+    ]

@@ -13,7 +13,7 @@ from tests.e2e.chaos.line import Line
 from tests.eventually import eventually
 from tests.kubelet.agent.real_node import NAME, manifest, phase, real_node
 
-BEFORE = ["admit", "create cgroups", "create data directories", "mount volumes"]
+BEFORE = ["see and admit", "create cgroups", "create data directories", "mount volumes"]
 OWN = f"own-{NAME}"
 
 
@@ -51,7 +51,7 @@ async def scenario(cluster: Cluster, kubelet: Kubelet) -> None:
         "post-start hook",
     ]
     found = steps(kubelet, "web")
-    assert ("admit", "host networking") in found
+    assert ("see and admit", "host networking") in found
     assert ("read image pull secrets", "key") in found
     order = [(action, outcome.split()[0]) for action, outcome in found if action in container]
     assert order == [(step, name) for name in ("first", "c") for step in container]
@@ -107,7 +107,7 @@ def waits(kubelet: Kubelet, name: str) -> str:
 async def own_pod(kubelet: Kubelet) -> None:
     await eventually(lambda: phase(kubelet, OWN) == "Running")
     assert actions(kubelet, OWN)[:4] == [
-        "admit",
+        "see and admit",
         "create cgroups",
         "create mirror pod",
         "create data directories",

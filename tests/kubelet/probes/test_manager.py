@@ -25,6 +25,7 @@ class Scene:
     port: int
     told: list[str] = field(default_factory=list)
     events: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[tuple[str, str]] = field(default_factory=list)
     asked: list[float] = field(default_factory=list)
     status: int = 200
     metrics: Metrics = field(default_factory=Metrics)
@@ -58,6 +59,7 @@ async def scene() -> AsyncIterator[Scene]:
             clock=clock,
             on_change=lambda uid: made.told.append(uid),
             event=lambda of, container, reason, text: made.events.append((reason, text)),
+            note=lambda of, action, outcome, took_s: made.notes.append((action, outcome)),
             activity=activity,
             metrics=metrics,
         )
@@ -100,6 +102,8 @@ def test_readiness() -> None:
         s.status = 200
         await s.clock.advance(10)
         assert s.state(of, report) == (True, True)
+        results = ["c passed", "c failed", "c passed"]
+        assert s.notes == [("readiness probe", result) for result in results], "only changes are recorded"
 
     play(work)
 

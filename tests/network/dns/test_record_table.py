@@ -10,12 +10,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sampan.api.types.core_v1 import Namespace, Service
+from sampan.api.types.core_v1 import Namespace, ObjectReference, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.client import Client
 from sampan.machinery.clock import RealClock
 from sampan.machinery.copies import copy_of
+from sampan.machinery.flight_recorder import FlightRecorder, PodAddressTrace
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.network.dns.config import ZoneConfig
@@ -70,7 +71,9 @@ class Feed:
     def __init__(self) -> None:
         self.informers = InformerFactory(client=Client(transport=None, clock=RealClock(), component="test"))  # type: ignore[arg-type]
         self.table = RecordTable(zone=ZoneConfig(), serial=1)
-        self.source = RecordSource(table=self.table, informers=self.informers)
+        self.recorder = FlightRecorder(clock=RealClock())
+        self.trace = PodAddressTrace(recorder=self.recorder, component="dns", action="add to DNS")
+        self.source = RecordSource(table=self.table, informers=self.informers, trace=self.trace)
         self._versions = count(1)
         for type in (Service, EndpointSlice, Namespace):
             self.informers.of(type).synced.set()
@@ -156,3 +159,30 @@ def test_removing_everything_leaves_only_the_zone() -> None:
     table.remove_namespace("default")
     table.remove_namespace("kube-system")
     assert contents(table) == contents(record_table([], ()))
+
+
+def test_the_flight_recorder_has_pods_once_their_service_leads_to_them() -> None:
+    def slice_with(*ready: bool) -> EndpointSlice:
+        endpoints = [endpoint(f"10.0.0.{number}", None, is_ready) for number, is_ready in enumerate(ready, start=1)]
+        for number, entry in enumerate(endpoints, start=1):
+            entry.targetRef = ObjectReference(kind="Pod", namespace="default", name=f"p{number}", uid=f"u{number}")
+        return endpoint_slice("late", *endpoints, name="s1")
+
+    async def work() -> None:
+        feed = Feed()
+        feed.put(service("late", "10.96.0.3"))
+        feed.put(slice_with(True))
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(feed.source.run())
+            await feed.source.synced.wait()
+            assert len(feed.recorder) == 0, "the first pod is older than the server"
+            for ready in ((True, False), (True, True), (True, True)):
+                feed.put(slice_with(*ready))
+                for _ in range(3):
+                    await asyncio.sleep(0)
+            task.cancel()
+        [record] = feed.recorder.since()
+        assert (record.subject, record.uid) == ("pods/default/p2", "u2")
+        assert record.outcome == "late.default.svc: cluster IP 10.96.0.3"
+
+    asyncio.run(work())

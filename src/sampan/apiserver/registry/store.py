@@ -24,6 +24,7 @@ from sampan.apiserver.registry.strategy import Context, FinishFunc, Strategy
 from sampan.machinery import errors
 from sampan.machinery.apply.managed import differ_in_time_only
 from sampan.machinery.clock import Clock
+from sampan.machinery.step_parts import step_part
 from sampan.storage.backend import Backend, KeyValue, StorageError, StoreConflict
 from sampan.storage.cacher import Cacher, Item
 from sampan.storage.cacher.item import respliced, splice
@@ -157,7 +158,8 @@ class Store:
         meta.resourceVersion = ""
         raw = await ctx.compute(self.codec.encode, obj)
         _check_size(raw)
-        revision = await self._put(key, raw, expected=0)
+        with step_part("write to the store"):
+            revision = await self._put(key, raw, expected=0)
         return self._written(obj, raw, revision, created=True)
 
     def _already_exists(self, meta: Any, entry: KeyValue | None) -> errors.ApiError:

@@ -1,7 +1,7 @@
 """`sampan trace`: show what happened to an object, from the records of the flight recorder.
 
-For a pod this is a timeline of the eleven steps from the request to Running, with durations and the critical path. For
-other objects it is the list of their records.
+For a pod this is a timeline of the steps from the request until its services lead to it, with durations and the
+critical path. For other objects it is the list of their records.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from sampan.diagnosis.cluster_reader import RECORDS_PATH
 from sampan.diagnosis.pod_timeline import Timeline, read_owner_records, timeline, timeline_value
 
 _POLL_S = 0.2
+_PUBLICATION_S = 1.0
+"""How long `--follow` waits, after the pod is ready, until its services lead to it; it may have none."""
 _OUTPUTS = ("", "wide", "json", "svg")
 
 Record = dict[str, Any]
@@ -50,8 +52,9 @@ Record = dict[str, Any]
 def command(words: tuple[str, ...], output: str, follow: bool, **options: Any) -> None:
     """Show what happened to an object.
 
-    For a pod it shows the steps from the request to Running: which component did what, when, how long it took, and
-    which steps determined how long the pod took to start. The API server remembers the last 20,000 actions.
+    For a pod it shows the steps from the request until its services lead to it: which component did what, when, how
+    long it took, and which steps determined how long the pod took to start. The API server remembers the last 20,000
+    actions.
 
     \b
     Examples:
@@ -105,6 +108,7 @@ class ObjectTrace:
         value = self._wait_until_created()
         records: list[Record] = []
         first = 0.0
+        deadline = 0.0
         while True:
             new = self._records(value["metadata"]["uid"], after=records[-1]["number"] if records else 0)
             records += new
@@ -113,7 +117,8 @@ class ObjectTrace:
             for step in timeline(new).steps:
                 text = f"{duration(step.start - first):>8}  {step.name} ({duration(step.took_s)}, {step.component})"
                 click.echo(f"{text} {step.detail}".rstrip())
-            if _has_settled(line):
+            deadline = deadline or (time.monotonic() + _PUBLICATION_S if _has_settled(line) else 0.0)
+            if deadline and (line.published is not None or time.monotonic() > deadline):
                 click.echo()
                 return
             time.sleep(_POLL_S)

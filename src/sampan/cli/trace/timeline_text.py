@@ -5,8 +5,11 @@ from __future__ import annotations
 from sampan.cli.kubectl.printers.table import table_lines
 from sampan.diagnosis.pod_timeline import Step, Timeline
 
-_BAR_WIDTH = 16
+_BAR_WIDTH = 15
 _LARGEST_SHARES = 3
+_PART_WIDTH = 20
+_SHORTEST_PART_S = 0.001
+"""Shorter parts of a step are left out unless the output is wide."""
 
 
 def timeline_text(title: str, line: Timeline, *, is_wide: bool) -> str:
@@ -19,7 +22,11 @@ def timeline_text(title: str, line: Timeline, *, is_wide: bool) -> str:
         later, line = len(line.steps), line.started
         later -= len(line.steps)
     header = ["STEP", "COMPONENT", "AT", "TOOK", "TIMELINE", *(["DETAIL"] if is_wide else [])]
-    rows = [header, *(_row(line, step, is_wide) for step in line.steps)]
+    rows = [header]
+    for step in line.steps:
+        rows.append(_row(line, step, step_name(step), is_wide))
+        parts = [part for part in step.parts if is_wide or part.took_s >= _SHORTEST_PART_S]
+        rows += [_row(line, part, _part_name(part, is_wide), is_wide) for part in parts]
     lines = [row.rstrip() for row in table_lines(rows)]
     more = [f"later steps: {later} (-o wide shows them)"] if later else []
     return "\n".join([f"{title}: {summary(line)}", *lines, *_largest(line), *more])
@@ -29,7 +36,9 @@ def summary(line: Timeline) -> str:
     if line.running is None:
         return "not running yet"
     text = f"running after {duration(line.running - line.start)}"
-    return text if line.ready is None else f"{text}, ready after {duration(line.ready - line.start)}"
+    if line.ready is not None:
+        text += f", ready after {duration(line.ready - line.start)}"
+    return text if line.published is None else f"{text}, reachable after {duration(line.published - line.start)}"
 
 
 def duration(seconds: float) -> str:
@@ -42,10 +51,15 @@ def step_name(step: Step) -> str:
     return f"{step.number:>2} {step.name}" if step.number else f"   {step.name}"
 
 
-def _row(line: Timeline, step: Step, is_wide: bool) -> list[str]:
+def _part_name(part: Step, is_wide: bool) -> str:
+    is_cut = not is_wide and len(part.name) > _PART_WIDTH
+    return f"     {part.name[: _PART_WIDTH - 1]}…" if is_cut else f"     {part.name}"
+
+
+def _row(line: Timeline, step: Step, name: str, is_wide: bool) -> list[str]:
     cells = [
-        step_name(step),
-        step.component,
+        name,
+        step.component.removesuffix("-controller"),
         duration(step.start - line.start),
         duration(step.took_s),
         _bar(line, step),

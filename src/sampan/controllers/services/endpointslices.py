@@ -26,6 +26,7 @@ from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.controller import Watch
 from sampan.machinery.events import WARNING, EventRecorder
+from sampan.machinery.flight_recorder import PodAddressTrace
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.machinery.own_writes import DependentWrites
@@ -77,6 +78,7 @@ class EndpointSliceController:
         events: EventRecorder,
         feed: PodFeed,
         writes: DependentWrites,
+        trace: PodAddressTrace,
         most: int,
     ) -> None:
         self._client, self._events, self._feed, self._writes, self._most = (
@@ -86,6 +88,7 @@ class EndpointSliceController:
             writes,
             most,
         )
+        self._trace = trace
         self._services, self._pods = informers.of(Service).lister, informers.of(Pod).lister
         self._nodes = informers.of(Node).lister
         self._informer = informers.of(EndpointSlice)
@@ -150,6 +153,7 @@ class EndpointSliceController:
 
     async def _carry_out(self, key: NamespacedName, plan: SlicePlan, service: Service) -> None:
         async def write(endpoint_slice: EndpointSlice) -> None:
+            before = self._slices.by_key(key_of(endpoint_slice)) if endpoint_slice.metadata.name else None
             if endpoint_slice.metadata.name:
                 written = await self._client.update(endpoint_slice)
             elif service.metadata.deletionTimestamp is None:
@@ -157,6 +161,7 @@ class EndpointSliceController:
             else:
                 return
             self._writes.wrote(key, written, self._slices.by_key(key_of(written)))
+            self._trace.note_endpoints(before, written, f"{written.metadata.name} of service {key.name}")
 
         async def delete(endpoint_slice: EndpointSlice) -> None:
             try:
@@ -180,5 +185,8 @@ def make(context: ControllerContext) -> EndpointSliceController:
             informers=context.informers, clock=context.clock, batch_s=config.endpointslice_updates_batch_period_s
         ),
         writes=DependentWrites(clock=context.clock),
+        trace=PodAddressTrace(
+            recorder=context.recorder, component=EndpointSliceController.name, action="add to EndpointSlice"
+        ),
         most=config.max_endpoints_per_slice,
     )

@@ -101,7 +101,7 @@ def build_components(services: Services) -> Components:
     )
     mirrors = MirrorPods(node=node, records=records, statuses=statuses, clock=clock)
     probe_metrics = Metrics()
-    probes = _build_probes(services, probe_metrics)
+    probes = _build_probes(services, probe_metrics, trace)
     hooks = Hooks(runtime=services.runtime, clock=clock)
     killer = ContainerKiller(runtime=services.runtime, hooks=hooks, events=services.events, trace=trace, clock=clock)
     container_configs = _build_container_configs(services)
@@ -259,13 +259,14 @@ def _build_images(services: Services) -> ImageManager:
 # -- containers ------------------------------------------------------------------------------------------------------
 
 
-def _build_probes(services: Services, metrics: Metrics) -> ProbeManager:
+def _build_probes(services: Services, metrics: Metrics, trace: PodTrace) -> ProbeManager:
     node, events = services.node, services.events
     return ProbeManager(
         runtime=services.runtime,
         clock=services.clock,
         on_change=services.queue.request_sync,
         event=lambda pod, container, reason, message: events.container(node, pod, container, WARNING, reason, message),
+        note=lambda pod, action, outcome, took_s: trace.note(pod, action, outcome, took_s=took_s),
         activity=services.activity,
         metrics=metrics,
     )

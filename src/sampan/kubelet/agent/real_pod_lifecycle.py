@@ -81,7 +81,7 @@ class RealPodLifecycle:
         return True
 
     def admission_failure(self, pod: Pod) -> PodFailure | None:
-        with self._parts.trace.step(pod, "admit", ", ".join(host_privileges(pod))) as step:
+        with self._parts.trace.step(pod, "see and admit", ", ".join(host_privileges(pod))) as step:
             failure = self._parts.admission.admission_failure(pod)
             if failure is not None:
                 step.outcome = f"rejected: {failure.reason}"

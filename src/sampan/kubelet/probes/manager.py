@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -27,6 +28,8 @@ _RETRIES = 3
 
 Event = Callable[[Pod, Container, str, str], None]
 """Record a warning event about a container with a reason and a message."""
+Note = Callable[[Pod, str, str, float], None]
+"""Record a step of a pod with its action, its outcome and its duration in seconds."""
 
 
 Kind = Literal["Startup", "Liveness", "Readiness"]
@@ -92,10 +95,12 @@ class ProbeManager:
         clock: Clock,
         on_change: PodCallback,
         event: Event,
+        note: Note,
         activity: Activity,
         metrics: Metrics | None = None,
     ) -> None:
-        self._runtime, self._clock, self._on_change, self._event = runtime, clock, on_change, event
+        self._runtime, self._clock, self._on_change = runtime, clock, on_change
+        self._event, self._note = event, note
         self._counts = (metrics or Metrics()).counter(
             _TOTAL, "Results of container probes, by probe type and result.", _LABELS
         )
@@ -200,13 +205,16 @@ class ProbeManager:
             return None
         if key.kind != "Startup" and not target.report.is_started:
             return float(probe.periodSeconds or 10)
-        id = tally.container_id
+        id, began = tally.container_id, time.perf_counter()
         result = await self._run_with_retries(target, probe)
+        took_s = time.perf_counter() - began
         self._record_event(key.kind, target, result)
         self._count(key.kind, target, result)
         if self._tallies.get(key) is not tally or tally.container_id != id:
             return None
         if not result.is_error and tally.count(result.is_success, probe):
+            outcome = f"{key.container} {'passed' if result.is_success else 'failed'}"
+            self._note(target.pod, f"{key.kind.lower()} probe", outcome, took_s)
             self._on_change(key.uid)
         return None if tally.is_on_hold else float(probe.periodSeconds or 10)
 

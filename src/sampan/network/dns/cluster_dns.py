@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from sampan.api.types.core_v1 import Node
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
+from sampan.machinery.flight_recorder import FlightRecorder, PodAddressTrace
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.metrics import Metrics
 from sampan.machinery.network_namespace import NetworkNamespace
@@ -30,11 +31,20 @@ log = logging.getLogger(__name__)
 class ClusterDns:
     """What the DNS servers of all nodes of this process share. `async with` keeps it up to date while they serve."""
 
-    def __init__(self, *, config: ClusterDnsConfig, client: Client, informers: InformerFactory, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        config: ClusterDnsConfig,
+        client: Client,
+        informers: InformerFactory,
+        clock: Clock,
+        recorder: FlightRecorder | None = None,
+    ) -> None:
         self.config, self._client, self._informers, self._clock = config, client, informers, clock
         self.forwarder = Forwarder(config=config.forwarder, clock=clock)
         self.table = RecordTable(zone=config.zone, serial=int(clock.now()))
-        self.source = RecordSource(table=self.table, informers=informers)
+        trace = PodAddressTrace(recorder=recorder, component="dns", action="add to DNS")
+        self.source = RecordSource(table=self.table, informers=informers, trace=trace)
         self.responder = Responder(
             table=self.table, is_synced=self.source.synced.is_set, on_probe=self.forwarder.is_probe
         )

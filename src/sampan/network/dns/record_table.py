@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from sampan.api.types.core_v1 import Namespace, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
+from sampan.machinery.flight_recorder import PodAddressTrace
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.network.dns.config import ZoneConfig
@@ -127,8 +128,8 @@ class RecordSource:
     that a change of one slice does not read the others again.
     """
 
-    def __init__(self, *, table: RecordTable, informers: InformerFactory) -> None:
-        self._table = table
+    def __init__(self, *, table: RecordTable, informers: InformerFactory, trace: PodAddressTrace) -> None:
+        self._table, self._trace = table, trace
         self._services = informers.of(Service)
         self._slices = informers.of(EndpointSlice)
         self._namespaces = informers.of(Namespace)
@@ -175,12 +176,27 @@ class RecordSource:
             self._table.set_service(owner, None)
             return
         publishes_not_ready = service.spec.publishNotReadyAddresses
+        before = {name: self._parsed.get((owner, name)) for name in self._slices_of.get(owner, ())}
         parts = [
             part
             for name in sorted(self._slices_of.get(owner, ()))
             if (part := self._part(owner, name, publishes_not_ready)) is not None
         ]
         self._table.set_service(owner, service_records(service, parts, self._table.zone))
+        if self.synced.is_set():  # pods that are older than the server have no record
+            self._trace_pods(service, owner, {name: kept[0] if kept else None for name, kept in before.items()})
+
+    def _trace_pods(self, service: Service, owner: Owner, before: Mapping[str, EndpointSlice | None]) -> None:
+        """Record the pods that the name of the service leads to since this update: by their own addresses, or by the
+        cluster IP, which stays the same."""
+        cluster_ip = service.spec.clusterIP
+        target = "its address" if cluster_ip in ("", "None") else f"cluster IP {cluster_ip}"
+        outcome = f"{owner.name}.{owner.namespace}.svc: {target}"
+        for name, old in before.items():
+            new = self._slices_of[owner][name]
+            if new is not old:
+                takes_not_ready = bool(service.spec.publishNotReadyAddresses)
+                self._trace.note_endpoints(old, new, outcome, takes_not_ready=takes_not_ready)
 
     def _part(self, owner: Owner, name: str, publishes_not_ready: bool) -> SliceRecords | None:
         endpoint_slice = self._slices_of[owner][name]

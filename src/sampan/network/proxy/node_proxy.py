@@ -11,9 +11,11 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 
 from sampan.api.types.core_v1 import Node
+from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
 from sampan.machinery.events.recorder import EventRecorder
+from sampan.machinery.flight_recorder import FlightRecorder, PodAddressTrace
 from sampan.machinery.informer import Informer, InformerFactory
 from sampan.machinery.loopback_services import LoopbackServices
 from sampan.machinery.metrics import Metrics
@@ -31,6 +33,7 @@ from sampan.network.proxy.configuration import (
 )
 from sampan.network.proxy.conntrack import UdpFlowCleaner, node_addresses
 from sampan.network.proxy.conntrack_sysctls import apply_conntrack_sysctls
+from sampan.network.proxy.endpoint_trace import EndpointTrace
 from sampan.network.proxy.firewall import ServiceForwardRules, keep_forward_rules
 from sampan.network.proxy.health import ProxyHealth, health_port
 from sampan.network.proxy.health_checks import ServiceHealthChecks
@@ -38,7 +41,7 @@ from sampan.network.proxy.localhost_ports import LocalhostPorts, NodePortBackend
 from sampan.network.proxy.metrics import ProxyMetrics
 from sampan.network.proxy.metrics_port import metrics_port
 from sampan.network.proxy.observer import ServiceObserver
-from sampan.network.proxy.proxy import Proxy
+from sampan.network.proxy.proxy import PROXIED, Proxy
 from sampan.network.proxy.service_follower import ServiceFollower
 from sampan.network.proxy.services import FAMILIES
 from sampan.network.proxy.tracker import ServiceChange
@@ -77,13 +80,14 @@ class NodeProxy:
         clock: Clock,
         metrics: Metrics,
         machine_ports: LocalhostPorts | None = None,
+        recorder: FlightRecorder | None = None,
     ) -> None:
         """`nodes` has at least the node of the proxy. `machine_ports` makes node ports reachable by localhost of the
         machine, on behalf of all nodes of the process; without it, a node that has no network namespace of its own does
         so by itself."""
         self._config, self._configuration = config, config.configuration
         self._informers, self._nodes, self._clock, self._machine_ports = informers, nodes, clock, machine_ports
-        self._metrics = metrics
+        self._metrics, self._recorder = metrics, recorder
         self._proxy_metrics = ProxyMetrics(metrics, clock=clock)
         self._health = ProxyHealth(
             node_name=config.node_name,
@@ -109,6 +113,7 @@ class NodeProxy:
                 addresses=addresses,
             )
             observers: list[ServiceObserver] = [_Synced(self.synced), await stack.enter_async_context(health_checks)]
+            observers += self._endpoint_traces()
             if self._configuration.mode == USERSPACE:
                 await self._run_userspace(stack, observers, addresses)
             else:
@@ -165,6 +170,16 @@ class NodeProxy:
             health=self._health,
             min_sync_period_s=self._configuration.min_sync_period_s,
         ).run()
+
+    def _endpoint_traces(self) -> list[ServiceObserver]:
+        if self._recorder is None:
+            return []
+        trace = PodAddressTrace(
+            recorder=self._recorder, component=f"{COMPONENT}/{self._config.node_name}", action="add to proxy rules"
+        )
+        is_userspace = self._configuration.mode == USERSPACE
+        slices = self._informers.of(EndpointSlice) if is_userspace else self._informers.of(EndpointSlice, PROXIED)
+        return [EndpointTrace(trace=trace, slices=slices)]
 
     def _proxy_config(self) -> ProxyConfig:
         return proxy_config(self._configuration, removes_rules=self._config.removes_rules)

@@ -11,6 +11,7 @@ from typing import Any
 
 from sampan.api.types.core_v1 import Pod
 from sampan.machinery.clock import Clock
+from sampan.machinery.step_parts import step_part
 from sampan.runtimes import kernel, slices
 from sampan.runtimes.bandwidth import bandwidth_of
 from sampan.runtimes.config import ContainerConfig, Mount, Resources, SandboxConfig, resolv_conf
@@ -154,7 +155,8 @@ class DockerRuntime(EngineRuntime):
             await self._client.post(f"/containers/{id}/start")
             if self._network is not None and config.namespaces.network != "node":
                 space = _network_space(await self._client.get(f"/containers/{id}/json"))
-                await self._network.attach(config.uid, space, config.ports, bandwidth_of(config.annotations))
+                with step_part("connect the network"):
+                    await self._network.attach(config.uid, space, config.ports, bandwidth_of(config.annotations))
         except BaseException:
             await self._remove(id)
             raise

@@ -14,6 +14,7 @@ import msgspec
 from sampan.api import limits
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.machinery.clock import Clock
+from sampan.machinery.step_parts import step_part
 from sampan.machinery.user_namespace import is_group_mapped
 from sampan.runtimes import contract, kernel
 from sampan.runtimes.bandwidth import bandwidth_of
@@ -142,7 +143,8 @@ class OciRuntime(MonitoredRuntime):
             state.spaces["pid"] = await sandbox.process_space(pid)
         if "network" in state.spaces:
             namespace, bandwidth = Path(state.spaces["network"]), bandwidth_of(config.annotations)
-            record.ips = list(await self._network.attach(config.uid, namespace, config.ports, bandwidth))
+            with step_part("connect the network"):
+                record.ips = list(await self._network.attach(config.uid, namespace, config.ports, bandwidth))
         record.is_ready = True
         self._records.save_sandbox(record)
 

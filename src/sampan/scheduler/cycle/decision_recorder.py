@@ -22,6 +22,7 @@ from sampan.machinery.client import Client, ConnectionFailed, PatchType
 from sampan.machinery.clock import Clock
 from sampan.machinery.events.recorder import reference
 from sampan.machinery.flight_recorder import FlightRecorder
+from sampan.machinery.step_parts import QUEUE as QUEUE_PART
 from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER, PodInfo
 from sampan.scheduler.framework.contract import ScheduleResult
 from sampan.scheduler.framework.diagnosis import Diagnosis
@@ -147,7 +148,10 @@ class DecisionRecorder:
                 score=node_selected.score,
             )
         )
-        self._record_flight(info, "schedule", node, took_s=time.perf_counter() - queued.began)
+        took_s = time.perf_counter() - queued.began
+        queued_s = max(0.0, self._clock.now() - took_s - queued.first)
+        queue = f"{QUEUE_PART}={-round(queued_s * 1e6)}+{round(queued_s * 1e6)}"
+        self._record_flight(info, "schedule", node, took_s=took_s, parts=queue)
 
     def unschedulable(
         self, queued: QueuedPodInfo, diagnosis: Diagnosis, names: tuple[str, ...], nominated: str
@@ -178,10 +182,10 @@ class DecisionRecorder:
         self._record_flight(info, "bind", node, took_s=took_s)
         self.publish_event(info, NORMAL, "Scheduled", "Binding", f"Successfully assigned {info.full_name} to {node}")
 
-    def _record_flight(self, info: PodInfo, action: str, outcome: str, *, took_s: float = 0.0) -> None:
+    def _record_flight(self, info: PodInfo, action: str, outcome: str, *, took_s: float = 0.0, parts: str = "") -> None:
         if self._recorder is not None:
             subject = f"pods/{info.full_name}"
-            self._recorder.note(COMPONENT, action, subject, uid=info.uid, outcome=outcome, took_s=took_s)
+            self._recorder.note(COMPONENT, action, subject, uid=info.uid, outcome=outcome, took_s=took_s, parts=parts)
 
     def publish_event(self, info: PodInfo, type: str, reason: str, action: str, note: str) -> None:
         self._events.record(

@@ -37,7 +37,7 @@ export function merged(before: readonly RecorderRecord[], added: readonly Record
   return fresh.length ? [...before, ...fresh].slice(-MOST_RECORDS) : before;
 }
 
-const STARTS = new Set(["admit", "create cgroups", "create data directories", "mount volumes", "run sandbox", "pull image", "configure container", "start container"]);
+const STARTS = new Set(["see and admit", "create cgroups", "create data directories", "mount volumes", "run sandbox", "pull image", "configure container", "start container"]);
 
 /** What a record says about a pod; null where it says nothing. */
 function podChange(record: RecorderRecord): { phase: PodPhase; node: string } | null {
@@ -53,7 +53,7 @@ function podChange(record: RecorderRecord): { phase: PodPhase; node: string } | 
     }
     return STARTS.has(record.action) ? { phase: "starting", node } : null;
   }
-  if (record.component !== "apiserver" || !/^2\d\d/.test(outcome)) return null;
+  if (record.component !== "apiserver" || !/^2\d\d$/.test(outcome)) return null;
   if (!subresource && record.action === "create") return { phase: "created", node: "" };
   if (!subresource && record.action === "delete") return { phase: "deleted", node: "" };
   // A hollow node writes the status itself and has no records of a kubelet.

@@ -8,6 +8,14 @@ export interface TraceStep {
   readonly isOnCriticalPath: boolean;
   readonly number?: number;
   readonly detail?: string;
+  readonly parts?: readonly TracePart[];
+}
+
+/** A part of a step, such as an admission plug-in or webhook. */
+export interface TracePart {
+  readonly name: string;
+  readonly startSeconds: number;
+  readonly durationSeconds: number;
 }
 
 export interface Trace {
@@ -15,9 +23,10 @@ export interface Trace {
   readonly steps: readonly TraceStep[];
   readonly runningAfterSeconds?: number;
   readonly readyAfterSeconds?: number;
+  readonly publishedAfterSeconds?: number;
 }
 
-export type Lane = "apiserver" | "scheduler" | "kubelet" | "controller" | "wait";
+export type Lane = "apiserver" | "scheduler" | "kubelet" | "controller" | "network" | "wait";
 
 export interface WaterfallRow {
   readonly step: TraceStep;
@@ -27,6 +36,7 @@ export interface WaterfallRow {
   readonly width: number;
   /** The part of the time to Running that the step accounts for, from 0 to 1. */
   readonly share: number;
+  readonly isPart: boolean;
 }
 
 const NARROWEST = 0.4;
@@ -35,13 +45,18 @@ export function laneOf(step: TraceStep): Lane {
   if (step.name === "wait") return "wait";
   if (step.component === "apiserver") return "apiserver";
   if (step.component === "kube-scheduler") return "scheduler";
-  return step.component.startsWith("kubelet/") ? "kubelet" : "controller";
+  if (step.component.startsWith("kubelet/")) return "kubelet";
+  return step.component === "dns" || step.component.startsWith("kube-proxy") ? "network" : "controller";
 }
 
-/** Steps after the pod became ready are left out unless `isWhole`: a pod that runs for days has one birth. */
+const FIRST_PUBLICATION = 12;
+
+/** Steps after the pod became ready and its services led to it are left out unless `isWhole`: a pod that runs for days has one birth. */
 export function bornSteps(trace: Trace, isWhole: boolean): readonly TraceStep[] {
   const end = trace.readyAfterSeconds ?? trace.runningAfterSeconds;
-  return isWhole || end === undefined ? trace.steps : trace.steps.filter((step) => step.startSeconds <= end);
+  if (isWhole || end === undefined) return trace.steps;
+  const last = Math.max(end, trace.publishedAfterSeconds ?? 0);
+  return trace.steps.filter((step) => step.startSeconds <= end || ((step.number ?? 0) >= FIRST_PUBLICATION && step.startSeconds <= last));
 }
 
 const LONGEST_OWNER_WAIT_S = 10;
@@ -50,19 +65,29 @@ const LONGEST_OWNER_WAIT_S = 10;
 export function fromBirth(trace: Trace): Trace {
   const shift = trace.steps.find((step) => step.number === 1)?.startSeconds ?? 0;
   if (shift < LONGEST_OWNER_WAIT_S) return trace;
-  const steps = trace.steps.filter((step) => step.startSeconds >= shift).map((step) => ({ ...step, startSeconds: step.startSeconds - shift }));
-  const { runningAfterSeconds: running, readyAfterSeconds: ready } = trace;
+  const moved = <T extends TracePart>(step: T): T => ({ ...step, startSeconds: step.startSeconds - shift });
+  const steps = trace.steps.filter((step) => step.startSeconds >= shift).map((step) => ({ ...moved(step), ...(step.parts ? { parts: step.parts.map(moved) } : {}) }));
+  const { runningAfterSeconds: running, readyAfterSeconds: ready, publishedAfterSeconds: published } = trace;
   return {
     start: trace.start + shift, steps,
     ...(running === undefined ? {} : { runningAfterSeconds: running - shift }), ...(ready === undefined ? {} : { readyAfterSeconds: ready - shift }),
+    ...(published === undefined ? {} : { publishedAfterSeconds: published - shift }),
   };
 }
 
-export function waterfall(trace: Trace, isWhole = false): WaterfallRow[] {
+const SHORTEST_PART_S = 0.001;
+
+/** Parts shorter than a millisecond are left out unless `hasAllParts`; calls of webhooks are always shown. */
+function shownParts(step: TraceStep, hasAllParts: boolean): TraceStep[] {
+  const parts = (step.parts ?? []).filter((part) => hasAllParts || part.durationSeconds >= SHORTEST_PART_S || part.name.startsWith("webhook "));
+  return parts.map((part) => ({ ...part, component: step.component, isOnCriticalPath: false }));
+}
+
+export function waterfall(trace: Trace, isWhole = false, hasAllParts = false): WaterfallRow[] {
   const steps = bornSteps(trace, isWhole);
   const total = Math.max(1e-6, ...steps.map((step) => step.startSeconds + step.durationSeconds));
   const running = trace.runningAfterSeconds ?? 0;
-  return steps.map((step) => {
+  const row = (step: TraceStep, isPart: boolean): WaterfallRow => {
     const left = Math.min(100 - NARROWEST, (step.startSeconds / total) * 100);
     return {
       step,
@@ -70,8 +95,10 @@ export function waterfall(trace: Trace, isWhole = false): WaterfallRow[] {
       left,
       width: Math.min(100 - left, Math.max(NARROWEST, (step.durationSeconds / total) * 100)),
       share: step.isOnCriticalPath && running > 0 ? step.durationSeconds / running : 0,
+      isPart,
     };
-  });
+  };
+  return steps.flatMap((step) => [row(step, false), ...shownParts(step, hasAllParts).map((part) => row(part, true))]);
 }
 
 export function formatSeconds(seconds: number): string {

@@ -27,6 +27,7 @@ from sampan.apiserver.admission.webhooks.review import (
 )
 from sampan.apiserver.webhooks.client import WebhookFailed
 from sampan.machinery import errors
+from sampan.machinery.step_parts import WEBHOOK, current_parts
 
 log = logging.getLogger(__name__)
 
@@ -167,7 +168,10 @@ class WebhookCaller:
         return response
 
     def _record_call(self, webhook: CompiledWebhook, start: float, code: int, *, is_rejected: bool) -> None:
-        operation, seconds = self._attributes.operation, time.perf_counter() - start
+        operation, end = self._attributes.operation, time.perf_counter()
+        seconds = end - start
+        if (parts := current_parts()) is not None:
+            parts.add(f"{WEBHOOK}{webhook.name}", start, end)
         self._metrics.record_webhook_call(
             webhook.name, self._type, operation, seconds=seconds, code=code, is_rejected=is_rejected
         )
