@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import statistics
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from benchmarks.machine import calibration
 from sampan.api.codec import protobuf
 from sampan.cli.server_process import COLLECTED_AFTER
 from sampan.testing import Cluster
@@ -22,6 +24,7 @@ Clock = Callable[[], float]
 """The processor time of a thread, or of all of them."""
 COUNT, WATCHERS = 4000, 40
 LONGEST_S = 0.05
+"""On the reference machine. On a busy machine the same work takes more CPU time, as cores and caches are shared."""
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 LISTS: dict[str, dict[str, str]] = {
     "as it is stored": {},
@@ -122,13 +125,17 @@ def _measure(cluster: Cluster, work: Work, clock: Clock) -> float:
 def _is_never_held(cluster: Cluster, work: Work, clock: Clock = time.thread_time) -> bool:
     """What the code does shows every time, what the machine does (a processor that is taken away counts as used) only
     sometimes: one good round of three, the others with clusters of their own, is enough."""
-    if _measure(cluster, work, clock) < LONGEST_S:
+    if _measure(cluster, work, clock) < _longest_s():
         return True
     for _ in range(2):
         with _full() as fresh:
-            if _measure(fresh, work, clock) < LONGEST_S:
+            if _measure(fresh, work, clock) < _longest_s():
                 return True
     return False
+
+
+def _longest_s() -> float:
+    return LONGEST_S * max(1.0, statistics.median(calibration(tries=1) for _ in range(9)))
 
 
 async def _begin(clock: Clock) -> tuple[asyncio.Task[float], asyncio.Event]:

@@ -185,11 +185,7 @@ async def _run(config: ComponentConfig, work: Work, shown: Mapping[str, object],
                 await stack.enter_async_context(_port(config, component, shown))
             on_signals(loop, task.cancel)
             click.echo(f"{config.name} has started")
-            try:
-                await _lead(config, component, work)
-            except LeadershipLost:
-                loop.set_exception_handler(_ignore)  # connections that break while they are closed are not worth a line
-                raise
+            await _lead(config, component, work)
     except asyncio.CancelledError:
         return
     except LeadershipLost as lost:
@@ -198,10 +194,6 @@ async def _run(config: ComponentConfig, work: Work, shown: Mapping[str, object],
         if error.errno == errno.EADDRINUSE:
             raise CliError(f"--secure-port: {config.host}:{config.port} is in use; give another port") from None
         raise
-
-
-def _ignore(loop: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> None:
-    """Handle errors of callbacks of the event loop while the process ends."""
 
 
 def _port(config: ComponentConfig, component: Component, shown: Mapping[str, object]) -> Any:

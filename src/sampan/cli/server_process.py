@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, NoReturn
 
 from sampan.apiserver.server import ListenError
@@ -19,6 +19,8 @@ from sampan.cli.start_progress import NoProgress, StartProgress
 from sampan.cluster.assembly import Assembly, ClusterConfig
 from sampan.machinery.clock import RealClock
 from sampan.machinery.descriptors import raise_descriptor_limit
+
+log = logging.getLogger(__name__)
 
 COLLECTED_AFTER = (20_000, 5, 500)
 """The thresholds of Python's garbage collector. Collections are rare, and must stay short while a large cluster is
@@ -46,9 +48,27 @@ def run_loop(work: Coroutine[Any, Any, None]) -> None:
     try:
         import uvloop
     except ImportError:
-        asyncio.run(work)
+        asyncio.run(_run(work))
     else:
-        uvloop.run(work)
+        uvloop.run(_run(work))
+
+
+async def _run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.get_running_loop().set_exception_handler(_report_callback_error)
+    await work
+
+
+def _report_callback_error(loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
+    """Log an error of a callback of the event loop.
+
+    uvloop reports a fatal error with a traceback if data arrive for a TLS connection that is closed at this moment.
+    That is an ordinary end of a connection.
+    """
+    error = context.get("exception")
+    if "SSL protocol" in context.get("message", "") and isinstance(error, RuntimeError | ConnectionError):
+        log.debug("data arrived for a TLS connection that is closed: %s", error)
+    else:
+        loop.default_exception_handler(dict(context))
 
 
 def leave() -> NoReturn:

@@ -19,7 +19,8 @@ from sampan.testing.untyped_objects import UntypedObjects
 
 MASK = "***"
 _OBJECT_LIMIT = 3 << 10
-_MAX_EVENTS, _MAX_RECORDS = 40, 30
+_MAX_OBJECTS, _MAX_EVENTS, _MAX_RECORDS = 100, 40, 30
+"""How many objects of one kind, events and records are read at most."""
 _UNINTERESTING = {
     ("ConfigMap", "kube-root-ca.crt"),
     ("ServiceAccount", "default"),
@@ -55,7 +56,9 @@ class ClusterDump:
         for resource in await self._objects.resources():
             if not resource.namespaced or "list" not in resource.verbs or resource.kind in _SUMMARIZED:
                 continue
-            for value in await self._list(resource, namespace):
+            values, further = await self._list(resource, namespace)
+            omitted += further
+            for value in values:
                 if (resource.kind, value["metadata"]["name"]) in _UNINTERESTING:
                     continue
                 text = object_text(value)
@@ -66,11 +69,11 @@ class ClusterDump:
                 texts.append(text)
         return texts + ([f"-- {omitted} further objects are left out"] if omitted else [])
 
-    async def _list(self, resource: Resource, namespace: str) -> list[Object]:
+    async def _list(self, resource: Resource, namespace: str) -> tuple[list[Object], int]:
         try:
-            return await self._objects.list(resource, namespace)
+            return await self._objects.list_first(resource, namespace, _MAX_OBJECTS)
         except (errors.ApiError, ConnectionFailed):
-            return []
+            return [], 0
 
     async def _events(self, namespace: str) -> list[str]:
         try:

@@ -67,9 +67,12 @@ class UntypedObjects:
 
     async def list(self, resource: Resource, namespace: str, *, labels: str = "", fields: str = "") -> Objects:
         query = [pair for pair in (("labelSelector", labels), ("fieldSelector", fields)) if pair[1]]
-        page = await self._send("GET", path_of(resource, namespace), query=query)
-        identity = {"apiVersion": resource.api_version, "kind": resource.kind}
-        return [{**identity, **item} for item in page.get("items") or ()]
+        return _items(resource, await self._send("GET", path_of(resource, namespace), query=query))
+
+    async def list_first(self, resource: Resource, namespace: str, most: int) -> tuple[Objects, int]:
+        """Return at most `most` objects, and how many more there are."""
+        page = await self._send("GET", path_of(resource, namespace), query=[("limit", str(most))])
+        return _items(resource, page), int(page["metadata"].get("remainingItemCount") or 0)
 
     async def apply(self, value: Mapping[str, Any], namespace: str) -> Object:
         """Apply an object server-side; create it if the server has to generate its name."""
@@ -104,6 +107,11 @@ class UntypedObjects:
         request = Request(method=method, path=path, query=query, headers=headers, body=content)
         value: Object = json.read_any((await self._client.send(request)).body())
         return value
+
+
+def _items(resource: Resource, page: Object) -> Objects:
+    identity = {"apiVersion": resource.api_version, "kind": resource.kind}
+    return [{**identity, **item} for item in page.get("items") or ()]
 
 
 def _names(resource: Resource) -> set[str]:

@@ -23,7 +23,7 @@ from tests.e2e.kubectl.manifests import CONFIG_MAP, DEPLOYMENT, POD, SERVICE
 
 BY_NATURE = [
     (re.compile(r"kube-api-access-\w{5}"), "kube-api-access-XXXXX"),
-    (re.compile(r"\b\d+[smh](?=[ )]|$)", re.MULTILINE), "AGE"),
+    (re.compile(r"\b(?:\d+[dhms]){1,2}(?=[ )]|$)", re.MULTILINE), "AGE"),
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}"), "UID"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "TIME"),
     (re.compile(r'(resourceVersion"?: "|Resource Version: +)\d+'), r"\1VERSION"),

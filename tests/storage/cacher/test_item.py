@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.storage.cacher.item import respliced, splice
+from sampan.storage.cacher.errors import Undecipherable
+from sampan.storage.cacher.item import ItemMaker, respliced, splice
+from tests.storage.cacher.world import PODS
 
 HEAD = b'{"kind":"Pod","apiVersion":"v1",'
 
@@ -74,6 +76,14 @@ def test_all_usual_objects_share_one_head() -> None:
 def test_what_is_no_object_is_refused(value: bytes) -> None:
     with pytest.raises((msgspec.MsgspecError, UnicodeDecodeError)):
         splice(value, 1, HEAD)
+
+
+@pytest.mark.parametrize("end", [b"x", b"\n"], ids=["any byte", "the line end of stored JSON"])
+def test_an_encrypted_value_is_reported_with_its_key(end: bytes) -> None:
+    """The last byte of a ciphertext is random, and may look like the end of JSON."""
+    maker = ItemMaker(shape=PODS, decode_value=lambda value: value)
+    with pytest.raises(Undecipherable, match="it is encrypted with aesgcm key 'k', which no configured key"):
+        maker.make("/registry/pods/default/a", b"k8s:enc:aesgcm:v1:k:\x00\x01" + end, 7)
 
 
 texts = st.text(max_size=8)

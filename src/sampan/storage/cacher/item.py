@@ -60,7 +60,8 @@ def _rearranged(value: bytes, revision: int, head: bytes) -> tuple[bytes, bytes]
     return (head if own_head == head else own_head), body
 
 
-_PROTOBUF = b"k8s\x00"
+_PREFIX = b"k8s"
+"""The start of values that are not JSON: protobuf, and values that no key has decrypted."""
 _ENCRYPTED = b"k8s:enc:"
 _NEWLINE = b"\n"
 """The end of the JSON that kube-apiserver stores. JSON of Sampan has none, so that its values are recognized at no
@@ -131,10 +132,8 @@ class ItemMaker:
     def make(self, key: str, value: bytes, revision: int, like: Item | None = None) -> Item:
         """Create an item; it shares equal parts with `like`, the previous item of the key. Raise `CorruptValue`."""
         try:
-            if value.startswith(_PROTOBUF) or value.endswith(_NEWLINE):
-                value = self._decode_value(value)
-            elif value.startswith(_ENCRYPTED):
-                raise Undecipherable(key, f"it is encrypted with {_key_of(value)}, which no configured key can decrypt")
+            if value.startswith(_PREFIX) or value.endswith(_NEWLINE):
+                value = self._decode_value(_decrypted(key, value))
             labels, fields, head, body = self._parts(value, revision, like)
             if head is not self._shape.head and self._convert_value is not None:
                 labels, fields, head, body = self._parts(self._convert_value(value), revision, like)
@@ -149,6 +148,12 @@ class ItemMaker:
     def _parts(self, value: bytes, revision: int, like: Item | None) -> tuple[Labels, tuple[str, ...], bytes, bytes]:
         labels, fields, has_version = self._extract(value, like.fields if like is not None else ())
         return labels, fields, *splice(value, revision, self._shape.head, is_clean=not has_version)
+
+
+def _decrypted(key: str, value: bytes) -> bytes:
+    if value.startswith(_ENCRYPTED):
+        raise Undecipherable(key, f"it is encrypted with {_key_of(value)}, which no configured key can decrypt")
+    return value
 
 
 def _key_of(value: bytes) -> str:
