@@ -13,7 +13,7 @@ from sampan.machinery.clock import RealClock
 from sampan.machinery.metrics import Metrics
 from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.machinery.object_key import key_of
-from sampan.network.dns.clients import KnownClients
+from sampan.network.dns.cluster_dns import KnownClients
 from sampan.network.dns.config import DnsServerConfig, ForwarderConfig, ZoneConfig
 from sampan.network.dns.forwarder import Forwarder
 from sampan.network.dns.record_table import RecordTable

@@ -44,6 +44,15 @@ FAULT_INJECTION = frozenset({"Fault", "FaultEffect", "FaultInjector", "FaultRule
 ALLOWED_NAMES = frozenset({"Gone", "gone", "ONE", "page_faults", "major_page_faults"}) | FAULT_INJECTION
 """The API's reason Gone, the number one, and names of the kernel's statistics."""
 
+# fmt: off
+FOREIGN_NAMES = frozenset({
+    "bridge", "cryptography", "daemon", "dynamic", "edit", "endpointslice", "endpointslicemirroring",
+    "etcdserverpb", "informers", "interpreter", "ipallocator", "jsonmergepatch", "kind", "kubeadm", "nodeipam",
+    "podgc", "portallocator", "rest", "servicecidrs", "tainteviction", "ttlafterfinished", "validation",
+})
+# fmt: on
+"""Packages of Kubernetes, libraries and programs that docstrings of packages compare themselves with."""
+
 REGISTRY_HOSTS = ("pypi" + ".org", "pythonhosted" + ".org", "deb.debian" + ".org", "golang" + ".org", "npmjs" + ".org")
 MACHINE_PATHS = ("/ro" + "ot/", "/wo" + "rk/", "/ho" + "me/")
 
@@ -117,6 +126,19 @@ def test_every_package_says_what_belongs_there(repository: Path) -> None:
     folders = {path.parent for path in (repository / "src/sampan").rglob("*.py")}
     empty = [folder for folder in folders if not _docstring(folder / "__init__.py")]
     assert [str(folder) for folder in empty] == []
+
+
+def test_package_docstrings_name_what_exists(repository: Path) -> None:
+    """A word in backticks in the docstring of a package is a module or a name in the package, unless it is foreign."""
+    stale = []
+    for package in {path.parent for path in (repository / "src/sampan").rglob("*.py")}:
+        words = set(re.findall(r"`([a-z][a-z_]+)`", _docstring(package / "__init__.py") or ""))
+        below = [*package.rglob("*.py"), *package.rglob("*.proto")]
+        modules = {path.stem for path in below} | {path.parent.name for path in below}
+        code = "".join(re.sub(r'""".*?"""', "", path.read_text(), flags=re.DOTALL) for path in package.glob("*.py"))
+        names = set(re.findall(r"\w+", code))
+        stale += [f"{package.relative_to(repository)}: {word}" for word in words - modules - names - FOREIGN_NAMES]
+    assert sorted(stale) == []
 
 
 def _docstring(module: Path) -> str | None:

@@ -6,20 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.api.cron import Every, Times
-from sampan.api.cron_grammar import ScheduleError, parse
-from sampan.api.time_zones import UnknownTimeZone, zone
+from sampan.api.cron import Every, ScheduleError, Times, UnknownTimeZone, parse_schedule, time_zone
 
 
 def due(schedule: str, after: str, name: str = "Etc/UTC", times: int = 1) -> list[str]:
     """The next times in that zone, as the clocks there show them."""
-    where, found = zone(name), []
+    where, due_times = time_zone(name), []
     moment: float | None = datetime.fromisoformat(after).replace(tzinfo=where).timestamp()
     for _ in range(times):
         assert moment is not None
-        moment = parse(schedule).next_after(moment, where)
-        found.append(datetime.fromtimestamp(moment, where).isoformat() if moment is not None else "never")
-    return found
+        moment = parse_schedule(schedule).next_after(moment, where)
+        due_times.append(datetime.fromtimestamp(moment, where).isoformat() if moment is not None else "never")
+    return due_times
 
 
 @pytest.mark.parametrize(
@@ -90,7 +88,7 @@ def test_an_hour_that_the_clock_skips_is_not_due_and_one_that_it_repeats_is_twic
 )
 def test_what_is_no_schedule(schedule: str, fault: str) -> None:
     with pytest.raises(ScheduleError) as refused:
-        parse(schedule)
+        parse_schedule(schedule)
     text = str(refused.value)
     assert text.startswith(fault[:-1]) if fault.endswith("…") else text == fault
 
@@ -98,10 +96,10 @@ def test_what_is_no_schedule(schedule: str, fault: str) -> None:
 @given(st.text(max_size=20) | st.from_regex(r"[-0-9*/,?a-z@ ]{1,20}", fullmatch=True))
 def test_any_text_is_a_schedule_or_is_refused(text: str) -> None:
     try:
-        found = parse(text)
+        schedule = parse_schedule(text)
     except ScheduleError:
         return
-    assert isinstance(found, Times | Every)
+    assert isinstance(schedule, Times | Every)
 
 
 FIELD = st.sampled_from(["*", "*/7", "3", "1-4", "2,5"])
@@ -109,14 +107,14 @@ FIELD = st.sampled_from(["*", "*/7", "3", "1-4", "2,5"])
 
 @given(st.tuples(*[FIELD] * 5), st.integers(0, 2**31))
 def test_the_next_time_is_the_first_minute_that_fits(fields: tuple[str, ...], after: int) -> None:
-    found = parse(" ".join(fields))
-    assert isinstance(found, Times)
-    moment = found.next_after(after)
+    schedule = parse_schedule(" ".join(fields))
+    assert isinstance(schedule, Times)
+    moment = schedule.next_after(after)
     assert moment is not None
     assert moment > after
-    assert _fits(found, moment)
+    assert _fits(schedule, moment)
     minute = after - after % 60 + 60
-    assert not any(_fits(found, earlier) for earlier in range(minute, min(int(moment), minute + 600), 60))
+    assert not any(_fits(schedule, earlier) for earlier in range(minute, min(int(moment), minute + 600), 60))
 
 
 def _fits(times: Times, moment: float) -> bool:
@@ -128,7 +126,7 @@ def _fits(times: Times, moment: float) -> bool:
 
 @pytest.mark.parametrize("name", ["Europe/Berlin", "UTC", "Etc/GMT+5", "America/Argentina/Buenos_Aires"])
 def test_known_zones(name: str) -> None:
-    assert zone(name).key == name
+    assert time_zone(name).key == name
 
 
 @pytest.mark.parametrize(
@@ -136,4 +134,4 @@ def test_known_zones(name: str) -> None:
 )
 def test_unknown_zones(name: str) -> None:
     with pytest.raises(UnknownTimeZone):
-        zone(name)
+        time_zone(name)

@@ -9,7 +9,7 @@ from sampan.testing import Cluster
 from tests.cli.command import Sampan
 from tests.cli.kubelet import running_kubelet
 from tests.kubelet.agent.real_node import manifest
-from tests.kubelet.agent.test_static_pod_sources import Site
+from tests.kubelet.agent.test_pod_sources import Site
 
 NODE = "classic"
 

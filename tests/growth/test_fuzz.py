@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sampan.api import cron_grammar, durations, fields, label_grammar, labels, quantity, schemas, times
+from sampan.api import cron, durations, fields, label_grammar, labels, quantity, schemas, times
 from sampan.api.types.core_v1 import Pod
 from sampan.machinery import patch
 from sampan.machinery.apply import sets
@@ -154,7 +154,7 @@ TEXTS = st.lists(PIECES, max_size=12).map("".join) | st.tuples(PIECES, st.intege
         pytest.param(fields.parse, fields.FieldSelectorError, id="field selectors"),
         pytest.param(quantity.parse, quantity.QuantityError, id="quantities"),
         pytest.param(quantity.canonical, quantity.QuantityError, id="canonical quantities"),
-        pytest.param(cron_grammar.parse, cron_grammar.ScheduleError, id="schedules"),
+        pytest.param(cron.parse_schedule, cron.ScheduleError, id="schedules"),
         pytest.param(durations.parse_duration, durations.DurationError, id="durations"),
         pytest.param(times.parse_time, times.TimeError, id="times"),
         pytest.param(times.canonical_micro_time, times.TimeError, id="times with microseconds"),

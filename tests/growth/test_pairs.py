@@ -22,8 +22,8 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.admission.runtime_class import TolerationCover, merged
-from sampan.apiserver.registry.podspec.path_overlaps import overlap_warnings
-from sampan.apiserver.registry.podspec.volumes import validate_volume_devices, validate_volume_mounts
+from sampan.apiserver.registry.podspec.volumes.path_overlaps import overlap_warnings
+from sampan.apiserver.registry.podspec.volumes.validation import validate_volume_devices, validate_volume_mounts
 from sampan.apiserver.registry.podspec.warnings import warnings_for
 from tests.input_cost import min_cpu_s
 

@@ -10,7 +10,7 @@ import pytest
 
 from sampan.cli.failures import expected_message
 from sampan.cluster.assembly import StoreConfig
-from sampan.kubelet.agent import logind
+from sampan.kubelet.agent.shutdown import logind
 from sampan.kubelet.plugin_registry import calls
 from sampan.kubelet.probes.prober import probe_grpc
 from sampan.machinery import extras

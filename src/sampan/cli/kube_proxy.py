@@ -77,8 +77,8 @@ def _write(configuration: KubeProxyConfiguration, path: str) -> None:
 def _clean_up(lack: str, masquerade_bit: int) -> None:
     """Remove all tables of kube-proxy and the rules in other firewalls."""
     from sampan.network.proxy.firewall import ServiceForwardRules
-    from sampan.network.proxy.nfnetlink import TransactionFailed
-    from sampan.network.proxy.table_sync import remove_tables
+    from sampan.network.proxy.nftables.nfnetlink import TransactionFailed
+    from sampan.network.proxy.nftables.table_sync import remove_tables
 
     if os.geteuid() != 0:
         raise CliError(f"--cleanup: {lack}")
@@ -91,7 +91,7 @@ def _clean_up(lack: str, masquerade_bit: int) -> None:
 
 
 def _initialize(configuration: KubeProxyConfiguration) -> None:
-    from sampan.network.proxy.conntrack_sysctls import apply_conntrack_sysctls
+    from sampan.network.proxy.conntrack.sysctls import apply_conntrack_sysctls
 
     if os.geteuid() != 0:
         raise CliError("--init-only: needs root")

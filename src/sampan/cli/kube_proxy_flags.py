@@ -22,10 +22,10 @@ from sampan.network.proxy.configuration import (
     KubeProxyConfiguration,
     ProxyConfigurationError,
     decode,
-    validate,
     with_defaults,
     with_port,
 )
+from sampan.network.proxy.configuration_validation import validate
 
 log = logging.getLogger(__name__)
 

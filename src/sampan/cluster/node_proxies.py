@@ -31,10 +31,10 @@ from sampan.network.proxy.configuration import (
     NftablesConfiguration,
     with_defaults,
 )
-from sampan.network.proxy.localhost_ports import LocalhostPorts
-from sampan.network.proxy.nfnetlink import TransactionFailed
+from sampan.network.proxy.nftables.nfnetlink import TransactionFailed
+from sampan.network.proxy.nftables.table_sync import remove_tables
 from sampan.network.proxy.node_proxy import COMPONENT, NodeProxy, NodeProxyConfig
-from sampan.network.proxy.table_sync import remove_tables
+from sampan.network.proxy.userspace.localhost_ports import LocalhostPorts
 
 log = logging.getLogger(__name__)
 

@@ -3,17 +3,58 @@
 `PodNetwork` serves runtimes that create sandboxes themselves: addresses and host ports. `EngineNetwork` serves runtimes
 whose engine connects pods through CNI plug-ins: it configures the engine. `PodIsolation` puts network policies into
 effect: a pod network calls it before it connects a pod, a runtime whose engine connects pods before it starts the first
-container of the pod.
+container of the pod. `bandwidth_of` reads the bandwidth limits of a pod from its annotations (`pkg/util/bandwidth`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from sampan.runtimes.bandwidth import UNLIMITED, Bandwidth
+from sampan.api.quantity import parse
 from sampan.runtimes.config import PortMapping
+from sampan.runtimes.contract import RuntimeFailure
+
+INGRESS, EGRESS = "kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandwidth"
+_SMALLEST, _LARGEST = 1_000, 1_000_000_000_000_000
+_FAILED = "FailedCreatePodSandBox"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bandwidth:
+    """The bandwidth limits of a pod."""
+
+    ingress_bits_per_s: int = 0
+    """The limit for traffic to the pod; 0 for none."""
+    egress_bits_per_s: int = 0
+
+
+UNLIMITED = Bandwidth()
+
+
+def bandwidth_of(annotations: Mapping[str, str]) -> Bandwidth:
+    """Return the limits of a pod with these annotations. Raise RuntimeFailure for an invalid value."""
+    if INGRESS not in annotations and EGRESS not in annotations:
+        return UNLIMITED
+    return Bandwidth(
+        ingress_bits_per_s=_bits_per_s(annotations, INGRESS), egress_bits_per_s=_bits_per_s(annotations, EGRESS)
+    )
+
+
+def _bits_per_s(annotations: Mapping[str, str], name: str) -> int:
+    if name not in annotations:
+        return 0
+    try:
+        value = int(parse(annotations[name]).value())
+    except ValueError as error:
+        raise RuntimeFailure(_FAILED, f"annotation {name}: {error}") from None
+    if value < _SMALLEST:
+        raise RuntimeFailure(_FAILED, f"annotation {name}: resource is unreasonably small (< 1kbit)")
+    if value > _LARGEST:
+        raise RuntimeFailure(_FAILED, f"annotation {name}: resource is unreasonably large (> 1Pbit)")
+    return value
 
 
 class PodNetwork(Protocol):

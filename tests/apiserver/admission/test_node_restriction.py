@@ -8,8 +8,7 @@ from sampan.api.types.authentication_v1 import TokenRequest
 from sampan.api.types.core_v1 import Node, Pod, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.storage_v1 import CSIDriver
-from sampan.apiserver.admission.node_restriction import mirror_pods
-from sampan.apiserver.admission.node_restriction.plugin import NODES, forbidden_changes, node_of
+from sampan.apiserver.admission.node_restriction.plugin import NODES, find_mirror_pod_error, forbidden_changes, node_of
 from sampan.apiserver.request.call import MASTERS, Call, UserInfo
 from sampan.machinery import errors
 from sampan.machinery.client import Client
@@ -78,7 +77,7 @@ def test_labels(old: dict[str, str], new: dict[str, str], bad: list[str]) -> Non
     ],
 )
 def test_mirror_pods(metadata: dict[str, Any], spec: dict[str, Any], text: str) -> None:
-    assert mirror_pods.find_mirror_pod_error(pod(spec, **metadata), "n") == text
+    assert find_mirror_pod_error(pod(spec, **metadata), "n") == text
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from sampan.api.codec import json
 from sampan.api.semantics.pod_references import is_mirror_pod
 from sampan.api.types.core_v1 import Node
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.kubelet.agent.static_pod_sources import BadManifest, is_mirror_of, mirror_of, read_pods
+from sampan.kubelet.agent.pod_sources import BadManifest, read_pods
+from sampan.kubelet.agent.static_pods import is_mirror_of, mirror_of
 
 MANIFEST = """
 apiVersion: v1

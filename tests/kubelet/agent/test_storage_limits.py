@@ -6,7 +6,7 @@ import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod
-from sampan.kubelet.agent.eviction_rules import has_storage_limit, storage_excess
+from sampan.kubelet.agent.eviction.rules import has_storage_limit, storage_excess
 from sampan.kubelet.volumes.usage import VolumeUsage
 from sampan.runtimes.contract import Usage
 

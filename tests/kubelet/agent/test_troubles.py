@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sampan.kubelet.agent.config import AgentConfig
-from sampan.kubelet.agent.eviction_manager import EvictionManager
-from sampan.kubelet.agent.eviction_rules import Observation
+from sampan.kubelet.agent.eviction.manager import EvictionManager
+from sampan.kubelet.agent.eviction.rules import Observation
 from sampan.kubelet.agent.garbage_collection import ImageGarbageCollector
 from sampan.machinery.clock import VirtualClock
 from sampan.runtimes.contract import ImageInfo, RuntimeFailure

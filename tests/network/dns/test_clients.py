@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sampan.api.types.core_v1 import Node, NodeAddress, NodeSpec, NodeStatus
-from sampan.network.dns.clients import KnownClients
+from sampan.network.dns.cluster_dns import KnownClients
 
 NODE = Node(
     spec=NodeSpec(podCIDRs=["10.200.1.0/24", "fd01::/64"]),

@@ -18,7 +18,7 @@ import dns.message
 from sampan.machinery.clock import RealClock
 from sampan.machinery.metrics import Metrics
 from sampan.machinery.network_namespace import NetworkNamespace
-from sampan.network.dns.clients import KnownClients
+from sampan.network.dns.cluster_dns import KnownClients
 from sampan.network.dns.config import DnsServerConfig, ForwarderConfig
 from sampan.network.dns.forwarder import Forwarder
 from sampan.network.dns.server import DnsServer

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from sampan.network.mesh.keys import ensure_private_key, public_key
+from sampan.network.mesh.agent import ensure_private_key, public_key
 
 
 def test_a_key_is_created_once_and_private(tmp_path: Path) -> None:

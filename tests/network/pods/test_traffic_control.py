@@ -14,8 +14,8 @@ from sampan.machinery.clock import VirtualClock
 from sampan.machinery.network_namespace import in_network
 from sampan.network.pods import BridgeConfig, BridgeNetwork
 from sampan.network.pods.traffic_control import shaper_of
-from sampan.runtimes.bandwidth import UNLIMITED, Bandwidth, bandwidth_of
 from sampan.runtimes.contract import RuntimeFailure
+from sampan.runtimes.network import UNLIMITED, Bandwidth, bandwidth_of
 from tests.network.pods.lab import Lab, listening, needs_network
 
 LIMIT = 8_000_000

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import deepcopy
 
-from sampan.network.proxy.compiler import ElementKey, ServiceCompiler
-from sampan.network.proxy.layout import BASE_CHAINS, LASTING, NODEPORT_IPS, SETS, SETS_BY_NAME, base_rules, static_rules
-from sampan.network.proxy.operations import (
+from sampan.network.proxy.nftables.compiler import ElementKey, ServiceCompiler
+from sampan.network.proxy.nftables.layout import (
+    BASE_CHAINS,
+    LASTING,
+    NODEPORT_IPS,
+    SETS,
+    SETS_BY_NAME,
+    base_rules,
+    static_rules,
+)
+from sampan.network.proxy.nftables.operations import (
     AddBaseChain,
     AddChain,
     AddElements,
@@ -17,9 +25,9 @@ from sampan.network.proxy.operations import (
     DeleteChain,
     Operation,
 )
-from sampan.network.proxy.table_state import TableState
+from sampan.network.proxy.nftables.table_state import TableState
 from sampan.network.proxy.tracker import ServiceChange
-from tests.network.proxy.packet_model import Model
+from tests.network.proxy.nftables.packet_model import Model
 
 
 class RecordedTable:

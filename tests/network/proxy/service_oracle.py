@@ -7,8 +7,8 @@ from ipaddress import ip_address, ip_network
 from sampan.api.types.core_v1 import Service, ServicePort
 from sampan.api.types.discovery_v1 import Endpoint
 from sampan.network.proxy.services import HEADLESS, IPV4, IPV6, SERVICE_NAME
+from tests.network.proxy.nftables.packet_model import Outcome, Packet
 from tests.network.proxy.objects import NODE
-from tests.network.proxy.packet_model import Outcome, Packet
 from tests.network.proxy.random_services import CLUSTER_CIDRS, NODE_IPS, SERVICE_CIDRS, World
 
 Destination = tuple[str, int]

@@ -15,9 +15,9 @@ from sampan.network.proxy.configuration import (
     as_yaml,
     decode,
     split_address,
-    validate,
     with_defaults,
 )
+from sampan.network.proxy.configuration_validation import validate
 
 HEAD = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n"
 

@@ -21,13 +21,13 @@ from sampan.machinery.metrics import Metrics
 from sampan.machinery.network_namespace import NetworkNamespace, in_network
 from sampan.network.nft import run_nft
 from sampan.network.proxy.configuration import KubeProxyConfiguration, with_defaults
+from sampan.network.proxy.nftables.table_sync import remove_tables
 from sampan.network.proxy.node_proxy import NodeProxy, NodeProxyConfig
-from sampan.network.proxy.table_sync import remove_tables
 from tests.controllers.cluster import cluster
 from tests.eventually import eventually
 from tests.network.pods.lab import NODE_IP, NODE_IP6, OUTSIDE_IP, Lab, listening, needs_network
 from tests.network.proxy.objects import NODE, OTHER_NODE, endpoint, endpoint_slice, port, service
-from tests.network.proxy.test_localhost_ports import reply, talk
+from tests.network.proxy.userspace.test_localhost_ports import reply, talk
 
 pytestmark = needs_network
 

@@ -16,10 +16,10 @@ from sampan.machinery.clock import VirtualClock
 from sampan.machinery.network_namespace import in_network
 from sampan.network.nft import run_nft
 from sampan.network.pods import BridgeConfig, BridgeNetwork, sysctls
-from sampan.network.proxy.compiler import ServiceCompiler
 from sampan.network.proxy.config import ProxyConfig, node_facts
-from sampan.network.proxy.families import FAMILIES_BY_NAME
-from sampan.network.proxy.proxy_table import Generation, ProxyTable
+from sampan.network.proxy.nftables.compiler import ServiceCompiler
+from sampan.network.proxy.nftables.families import FAMILIES_BY_NAME
+from sampan.network.proxy.nftables.proxy_table import Generation, ProxyTable
 from sampan.network.proxy.services import FAMILIES
 from sampan.network.proxy.tracker import ServiceTracker
 from tests.network.pods.lab import (

@@ -12,11 +12,10 @@ import pytest
 
 from sampan.machinery.clock import RealClock
 from sampan.machinery.network_namespace import in_network
-from sampan.runtimes.bandwidth import UNLIMITED, Bandwidth
 from sampan.runtimes.config import PortMapping
 from sampan.runtimes.docker import DockerRuntime
 from sampan.runtimes.docker.client import DockerClient
-from sampan.runtimes.network import NoNetwork
+from sampan.runtimes.network import UNLIMITED, Bandwidth, NoNetwork
 from sampan.testing.runtime_conformance import Subject
 from sampan.testing.runtime_conformance.bench import Bench, bench
 from tests.ports import free_ports

@@ -21,7 +21,7 @@ from sampan.apiserver.admission import lookup
 from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 from sampan.apiserver.registry.metadata import generated_name
 from sampan.apiserver.registry.podspec.defaults import name_service_account
-from sampan.apiserver.registry.podspec.token_volume import TOKEN_PATH, token_source
+from sampan.apiserver.registry.podspec.volumes.token_volume import TOKEN_PATH, token_source
 
 DEFAULT = "default"
 _VOLUME = "kube-api-access-"

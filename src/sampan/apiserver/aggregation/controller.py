@@ -17,9 +17,8 @@ from sampan.api.types.core_v1 import Endpoints, Service
 from sampan.api.types.meta_v1 import APIResource
 from sampan.apiserver.aggregation.discovery_documents import InvalidDiscovery, resource_list
 from sampan.apiserver.aggregation.openapi_documents import InvalidOpenApi, RemoteOpenApi
-from sampan.apiserver.aggregation.openapi_download import download
 from sampan.apiserver.aggregation.registrations import LocalRegistrations
-from sampan.apiserver.aggregation.remote_api import ClientFiles, RemoteApi
+from sampan.apiserver.aggregation.remote_api import ClientFiles, RemoteApi, download_openapi
 from sampan.apiserver.bootstrap import SYSTEM
 from sampan.apiserver.request.call import Call, Query
 from sampan.apiserver.request.patches import MERGE_PATCH
@@ -237,7 +236,7 @@ class AggregationController:
         while True:
             await remote.available.wait()
             try:
-                remote.openapi = await download(remote.api, spec.group, spec.version, remote.openapi)
+                remote.openapi = await download_openapi(remote.api, spec.group, spec.version, remote.openapi)
                 failures, delay_s = 0, _OPENAPI_S
             except (errors.ApiError, OSError, TimeoutError, InvalidOpenApi) as error:
                 delay_s = _FAILED_OPENAPI_S[min(failures, len(_FAILED_OPENAPI_S) - 1)]

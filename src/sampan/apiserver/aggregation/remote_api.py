@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 from sampan.api import limits
 from sampan.api.types.apiregistration_v1 import APIService
+from sampan.apiserver.aggregation.openapi_conversion import to_v3
+from sampan.apiserver.aggregation.openapi_documents import InvalidOpenApi, RemoteOpenApi, digest, used_part, v3_hash
 from sampan.apiserver.proxy.kubelets import unverified_context
 from sampan.apiserver.proxy.locations import Location, unreachable
 from sampan.apiserver.proxy.proxied import locate_service
+from sampan.apiserver.request.call import UserInfo
 from sampan.apiserver.response.responses import ApiResponse, RawResponse, StreamedResponse
 from sampan.machinery import errors
 from sampan.machinery.client.access import verifying_context
+from sampan.machinery.worker_thread import WorkerThread
 
 if TYPE_CHECKING:
     from aiohttp import web
 
     from sampan.apiserver.proxy.upstream import Upstream
     from sampan.apiserver.registry.registry import Registry
-    from sampan.apiserver.request.call import Call, UserInfo
+    from sampan.apiserver.request.call import Call
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +37,10 @@ _HTTPS = 443
 ClientFiles = tuple[Path, Path]
 """A certificate and its key."""
 _PASSED = ("Accept", "Accept-Encoding", "Content-Type", "If-None-Match", "User-Agent")
+_AGGREGATOR = UserInfo("system:aggregator")
+_DOWNLOAD_TIMEOUT_S = 60.0
+"""The longest time for the documents of a server."""
+_openapi_worker = WorkerThread("sampan-openapi")
 
 
 class RemoteApi:
@@ -125,3 +135,39 @@ def _user_headers(user: UserInfo) -> Iterator[tuple[str, str]]:
     for key, values in user.extra.items():
         for value in values:
             yield f"X-Remote-Extra-{quote(key, safe='')}", value
+
+
+async def download_openapi(api: RemoteApi, group: str, version: str, known: RemoteOpenApi) -> RemoteOpenApi:
+    """Return the current documents of a group version; `known` are those of the last download. Raise an ApiError,
+    OSError, TimeoutError or `InvalidOpenApi`."""
+    async with asyncio.timeout(_DOWNLOAD_TIMEOUT_S):
+        hash = await _v3_hash(api, f"apis/{group}/{version}")
+        response = await api.get("/openapi/v2", _AGGREGATOR, etag=known.v2_etag, limit=limits.OPENAPI_DOCUMENT_BYTES)
+        if response.code == HTTPStatus.NOT_MODIFIED and known.v2_etag:
+            return await _documents(hash, known.v2, known.v2_etag, known.v2_hash)
+        if response.code == HTTPStatus.NOT_FOUND:
+            return RemoteOpenApi(v3_hash=hash)
+        body = _checked_document(response.code, response.headers, response.body)
+        part = await _openapi_worker.run(used_part, body, group, version)
+        return await _documents(hash, part, response.headers.get("ETag", ""), digest(part))
+
+
+async def _documents(hash: str | None, v2: bytes, etag: str, v2_hash: str) -> RemoteOpenApi:
+    """Return the documents of a server. Without a v3 document, the v2 document is converted, as by kube-aggregator."""
+    v3 = await _openapi_worker.run(to_v3, v2) if hash is None and v2 else b""
+    return RemoteOpenApi(v3_hash=digest(v3) if v3 else hash, v3=v3, v2=v2, v2_etag=etag, v2_hash=v2_hash)
+
+
+async def _v3_hash(api: RemoteApi, name: str) -> str | None:
+    response = await api.get("/openapi/v3", _AGGREGATOR, limit=limits.OPENAPI_INDEX_BYTES)
+    if response.code == HTTPStatus.NOT_FOUND:
+        return None
+    return await _openapi_worker.run(v3_hash, _checked_document(response.code, response.headers, response.body), name)
+
+
+def _checked_document(code: int, headers: Mapping[str, str], body: bytes) -> bytes:
+    if code != HTTPStatus.OK:
+        raise InvalidOpenApi(f"failed to retrieve openAPI spec, http error: {code}")
+    if "Content-Encoding" in headers:
+        raise InvalidOpenApi("the OpenAPI document is compressed, which was not requested")
+    return body

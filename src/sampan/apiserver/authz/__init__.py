@@ -1,7 +1,7 @@
 """Authorization: the contract of an authorizer, the authorizers, and the union that consults them in order.
 
 An authorizer decides on `Attributes`, so that an access review is decided in the same way as a real request. The user
-was authenticated before, in `authn`. The counterparts are `k8s.io/apiserver/pkg/authorization` and
+was authenticated before, in `sampan.apiserver.authn`. The counterparts are `k8s.io/apiserver/pkg/authorization` and
 `pkg/kubeapiserver/authorizer`.
 """
 

@@ -1,5 +1,5 @@
 """The metrics API, metrics.k8s.io/v1beta1: the resource usage of nodes and pods, for `kubectl top` and autoscaling.
 
 `resource_metrics` queries the kubelets and builds the objects; `api` serves them once there is a kubelet, also to users
-with the view role; `aggregated` proxies to the service of an APIService instead. The counterpart is metrics-server.
+with the view role, unless an APIService names another server. The counterpart is metrics-server.
 """

@@ -7,19 +7,17 @@ from typing import NoReturn
 from sampan.api import labels, quantity
 from sampan.api.label_grammar import SelectorError
 from sampan.api.labels import Selector
+from sampan.api.semantics.conditions import find_condition, without_condition
 from sampan.api.times import format_time
 from sampan.api.types.autoscaling_v1 import Scale
-from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscaler, MetricStatus
+from sampan.api.types.autoscaling_v2 import (
+    HorizontalPodAutoscaler,
+    HorizontalPodAutoscalerCondition,
+    HorizontalPodAutoscalerStatus,
+    MetricStatus,
+)
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.autoscaling.behavior import Recommendations, ScaleEvents, with_rules, without_rules
-from sampan.controllers.autoscaling.conditions import (
-    ABLE,
-    ACTIVE,
-    LIMITED,
-    SCALED_TO_ZERO,
-    remove_condition,
-    set_condition,
-)
 from sampan.controllers.autoscaling.metrics import MetricsSource
 from sampan.controllers.autoscaling.pod_groups import Warmup
 from sampan.controllers.autoscaling.proposals import MetricEvaluator, MetricFailure, Proposal
@@ -34,6 +32,7 @@ from sampan.machinery.object_key import NamespacedName
 
 _NO_SCALE = "the HPA controller was unable to get the target's current scale: {}"
 _NO_COUNT = "the HPA was unable to compute the replica count: {}"
+ABLE, ACTIVE, LIMITED, SCALED_TO_ZERO = "AbleToScale", "ScalingActive", "ScalingLimited", "ScaledToZero"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,3 +267,20 @@ class AutoscalerReconciler:
 
     def _record_event(self, type: str, reason: str, message: str) -> None:
         self._of.events.event(self._hpa, type, reason, message)
+
+
+def set_condition(
+    status: HorizontalPodAutoscalerStatus, type: str, is_true: bool, reason: str, message: str, now: float
+) -> None:
+    value = "True" if is_true else "False"
+    condition = find_condition(status.conditions, type)
+    if condition is None:
+        condition = HorizontalPodAutoscalerCondition(type=type)
+        status.conditions.append(condition)
+    if condition.status != value:
+        condition.lastTransitionTime = format_time(now)
+    condition.status, condition.reason, condition.message = value, reason, message
+
+
+def remove_condition(status: HorizontalPodAutoscalerStatus, type: str) -> None:
+    status.conditions = without_condition(status.conditions, type)

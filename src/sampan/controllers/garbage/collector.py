@@ -1,4 +1,5 @@
-"""The controller: checks the nodes that the graph enqueues against the server, and carries out the decisions."""
+"""garbage-collector-controller, which checks the objects that the graph enqueues against the server, and deletes or
+changes them as decided."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence

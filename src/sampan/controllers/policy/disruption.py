@@ -1,4 +1,5 @@
-"""The controller, with one key per budget and one per pod that needs attention."""
+"""disruption-controller, which maintains the status of PodDisruptionBudgets; it has one key per budget and one per pod
+with a stale DisruptionTarget condition."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple

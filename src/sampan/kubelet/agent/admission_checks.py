@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from sampan.api.semantics.pods import AnyContainer, all_containers
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.admission import source_of
-from sampan.kubelet.agent import eviction_rules
 from sampan.kubelet.agent.config import AgentConfig
-from sampan.kubelet.agent.eviction_manager import EvictionManager
+from sampan.kubelet.agent.eviction import rules as eviction_rules
+from sampan.kubelet.agent.eviction.manager import EvictionManager
 from sampan.kubelet.agent.machine import has_apparmor
-from sampan.kubelet.agent.node_shutdown import REJECTED, NodeShutdownManager
+from sampan.kubelet.agent.shutdown.node_shutdown import REJECTED, NodeShutdownManager
 from sampan.kubelet.pod_status import PodFailure
 from sampan.kubelet.records import NodeRecord
 

@@ -12,23 +12,22 @@ from pathlib import Path
 from sampan.api.types.core_v1 import Pod, Service
 from sampan.api.types.node_v1 import RuntimeClass
 from sampan.kubelet.agent.admission_checks import NodeAdmission
-from sampan.kubelet.agent.api_pod_source import ApiPodSource
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.container_killer import ContainerKiller
-from sampan.kubelet.agent.eviction_manager import EvictionManager, PodEvictor, has_separate_image_disk
-from sampan.kubelet.agent.eviction_rules import EVICTED
+from sampan.kubelet.agent.eviction.manager import EvictionManager, PodEvictor, has_separate_image_disk
+from sampan.kubelet.agent.eviction.rules import EVICTED
 from sampan.kubelet.agent.garbage_collection import ContainerGarbageCollector, ImageGarbageCollector
 from sampan.kubelet.agent.housekeeping import Housekeeping, OrphanCollector
 from sampan.kubelet.agent.image_manager import ImageManager
 from sampan.kubelet.agent.image_pull_records import ImagePullRecords
 from sampan.kubelet.agent.machine import MachineFacts
 from sampan.kubelet.agent.node_plugins import NodePlugins
-from sampan.kubelet.agent.node_shutdown import NodeShutdownManager
 from sampan.kubelet.agent.node_status_updater import NodeStatusUpdater
 from sampan.kubelet.agent.pod_resizer import PodResizer
+from sampan.kubelet.agent.pod_sources import ApiPodSource, StaticPodSources
 from sampan.kubelet.agent.real_pod_lifecycle import Collaborators, RealPodLifecycle
 from sampan.kubelet.agent.services import Services
-from sampan.kubelet.agent.static_pod_sources import StaticPodSources
+from sampan.kubelet.agent.shutdown.node_shutdown import NodeShutdownManager
 from sampan.kubelet.agent.static_pods import MirrorPods, StaticPodManager
 from sampan.kubelet.agent.termination_messages import TerminationMessages
 from sampan.kubelet.container_config.builder import ContainerConfigBuilder, NodeSettings

@@ -6,8 +6,11 @@ import contextlib
 import logging
 from collections.abc import Sequence
 
-from sampan.api.types.core_v1 import Pod
-from sampan.kubelet.agent.static_pod_sources import is_mirror_of, mirror_of
+import msgspec
+
+from sampan.api.semantics.pod_references import CONFIG_HASH, CONFIG_MIRROR
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.api.types.meta_v1 import OwnerReference
 from sampan.kubelet.records import ENDED, NodeRecord, PodRecord, PodSyncState, Records
 from sampan.kubelet.status_manager import StatusManager
 from sampan.kubelet.sync_loop import SyncLoop
@@ -160,3 +163,22 @@ class StaticPodManager:
 
 def pod_name(pod: Pod) -> _Name:
     return pod.metadata.namespace, pod.metadata.name
+
+
+def mirror_of(pod: Pod, node: Node) -> Pod:
+    """Return the mirror pod of a static pod."""
+    meta = msgspec.structs.replace(
+        pod.metadata,
+        uid="",
+        annotations={**pod.metadata.annotations, CONFIG_MIRROR: pod.metadata.annotations[CONFIG_HASH]},
+        ownerReferences=[
+            OwnerReference(
+                apiVersion="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid, controller=True
+            )
+        ],
+    )
+    return msgspec.structs.replace(pod, metadata=meta)
+
+
+def is_mirror_of(mirror: Pod, pod: Pod) -> bool:
+    return mirror.metadata.annotations.get(CONFIG_MIRROR) == pod.metadata.annotations[CONFIG_HASH]

@@ -3,13 +3,12 @@ and `apimachinery/pkg/util/managedfields`: pure functions.
 
 - `elements`, `sets`, `field_sets`: the elements of a field path, sets of paths in the form of FieldsV1, the set of a
   value
-- `atoms`, `items`, `values`: what a schema means for merging, the keys of list items, equality of values
-- `comparing`, `checking`, `merging`, `removing`: the differences of two states, validation of an applied object,
-  merging it into the live one, removal of fields
-- `managed`, `filters`, `known_sets`, `schema_changes`: metadata.managedFields, fields that a path may not own, cached
-  sets, sets after a change of the schema
-- `updating`, `applying`, `conflicts`, `last_applied`, `scales`: ownership after an update, ownership and object after
-  an apply, conflict errors, migration from client-side apply, managers of a scale
+- `atoms`, `items`: what a schema means for merging, the keys of list items, equality of values
+- `comparison`, `validation`, `merge`: the differences of two states, validation of an applied object, merging it into
+  the live one
+- `managed`, `schema_changes`: metadata.managedFields, sets after a change of the schema
+- `updater`, `applier`, `last_applied`, `field_manager`: ownership after an update, ownership and object after an apply
+  with its conflicts, migration from client-side apply, all of it for one kind and path
 
 Sets and values are never changed in place; results share parts with arguments. Requests, storage, typed objects and the
 current time do not belong here.

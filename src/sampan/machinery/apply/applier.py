@@ -1,10 +1,6 @@
-"""The error response for apply conflicts.
-
-Removal of fields from a value.
-
-Server-side apply: the applied object is merged into the live one, and fields that its manager no longer applies and
+"""Server-side apply: the applied object is merged into the live one, and fields that its manager no longer applies and
 no other manager owns are removed. A field that another manager has set to a different value is a conflict, unless the
-apply is forced."""
+apply is forced; the error response lists all conflicts."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What a `Schema` means for merging and ownership: an `Atom` says whether a place is a leaf, and what is below it.
+"""What the schemas of a kind mean for merging and ownership, in each of its versions: an `Atom` says whether a place is
+a leaf, and what is below it.
 
 A place may allow a scalar, a map and a list at once (where the schema is unspecified); the value decides which of them
 applies. Atoms are created only as far as values reach, because schemas may be recursive.
-
-The versions of one kind, as far as merging and ownership need them."""
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""The set of fields of a value.
+"""The set of fields of a value, and a cache of such sets.
 
 There are two kinds of sets. The fields that an applied object owns (`claimed`): its leaves, and the list items and map
 entries that it names. The fields of a new value (`whole`): each place in it, including maps and lists themselves.
 
-A cache of field sets by their encoding: objects of one kind, and the entries of one object from write to write, are
-mostly the same."""
+The cache finds sets by their encoding: objects of one kind, and the entries of one object from write to write, mostly
+have the same sets.
+"""
 
 from contextlib import suppress
 from typing import Any

@@ -1,6 +1,5 @@
-"""The path element of an item in an associative list.
-
-Equality of JSON values in structured merge: 1 and 1.0 are equal, 1 and true are not."""
+"""The path elements of items in an associative list, and the equality of JSON values in structured merge, for which 1
+and 1.0 are equal, and 1 and true are not."""
 
 from typing import Any
 

@@ -1,9 +1,9 @@
-"""The managers of an object's fields: decoding and encoding of `metadata.managedFields`.
+"""The managers of an object's fields: decoding and encoding of `metadata.managedFields`, and the managers of a Scale,
+which are those of the replicas field of the scaled object.
 
 Entries keep the bytes that they were decoded from for as long as their fields are unchanged, so that a write only
 encodes what it changes.
-
-The managers of a Scale, which are those of the replicas field of the scaled object."""
+"""
 
 from __future__ import annotations
 

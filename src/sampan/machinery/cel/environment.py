@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sampan.api.limits import CEL_CACHED_CHARACTERS, CEL_COST
 from sampan.machinery.cel.checker.checker import Checker
 from sampan.machinery.cel.checker.declarations import Library, merge
 from sampan.machinery.cel.checker.estimate import Estimator, Range
 from sampan.machinery.cel.checker.types import ObjectType, Type
-from sampan.machinery.cel.checker.validators import check_literals
 from sampan.machinery.cel.errors import CompileError, CostLimitExceeded, EvaluationError, Issue, format_issues
 from sampan.machinery.cel.library import kubernetes
 from sampan.machinery.cel.runtime.compiler import Compiler, Run
 from sampan.machinery.cel.runtime.operators import NO_OVERLOAD, BoolKey, key_value
-from sampan.machinery.cel.syntax.ast import ExpressionNode
+from sampan.machinery.cel.runtime.values import parse_duration, parse_timestamp
+from sampan.machinery.cel.syntax.ast import CallNode, ExpressionNode, Literal
 from sampan.machinery.cel.syntax.parser import parse
+from sampan.machinery.patterns import compile_pattern
 
 _TOO_DEEP = "expression recursion limit exceeded"
+_LITERAL_CHECKS: Final[Mapping[str, tuple[int, Callable[[str], Any]]]] = {
+    "duration": (1, parse_duration),
+    "timestamp": (1, parse_timestamp),
+    "matches": (2, compile_pattern),
+}
+"""By function: the number of operands, the last of which is checked, and the check, which raises ValueError."""
 
 
 class Result(NamedTuple):
@@ -197,3 +204,21 @@ def _plain(value: Any) -> Any:
             return {key: _plain(item) for key, item in value.items()} if type(value) is dict else value
         return {key_value(key): _plain(item) for key, item in value.items()}
     return value
+
+
+def check_literals(source: str, tree: ExpressionNode) -> None:
+    """Validate the literals of an expression. Raise CompileError."""
+    issues = []
+    for node in tree.walk():
+        if not isinstance(node, CallNode) or node.function not in _LITERAL_CHECKS:
+            continue
+        count, check = _LITERAL_CHECKS[node.function]
+        operands = node.children()
+        last = operands[-1] if len(operands) == count else None
+        if isinstance(last, Literal) and isinstance(last.value, str):
+            try:
+                check(last.value)
+            except ValueError:
+                issues.append(Issue(last.offset, f"invalid {node.function} argument"))
+    if issues:
+        raise CompileError(format_issues(source, issues))

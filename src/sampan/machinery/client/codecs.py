@@ -1,6 +1,5 @@
-"""Encoding and decoding of objects on the client side, for kinds with and without a generated type.
-
-Lookup of a built-in resource by its type or name, and the request path of an object."""
+"""Encoding and decoding of objects on the client side, for kinds with and without a generated type; lookup of a
+built-in resource by its type or name, and the request path of an object."""
 
 from functools import cache
 from typing import Any

@@ -1,6 +1,6 @@
 """API errors: `ApiError` and one subclass per reason (`status`), and constructors with the messages of kube-apiserver
-(`answers`). The Kubernetes counterpart is `k8s.io/apimachinery/pkg/api/errors`; the errors of single fields that make
-up an Invalid are in `sampan.api.field_errors`.
+(`constructors`). The Kubernetes counterpart is `k8s.io/apimachinery/pkg/api/errors`; the errors of single fields that
+make up an Invalid are in `sampan.api.field_errors`.
 
 Raise `not_found("pods", "a")` on the server, catch `NotFound` on either side. This package depends neither on
 transports nor on API types: a Status is a plain dict, so that importing it is cheap for every component.

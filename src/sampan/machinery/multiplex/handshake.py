@@ -1,6 +1,5 @@
-"""Negotiation of the protocol of an upgraded HTTP connection. Pure: headers in, head of the response out.
-
-The contract of a stream that shares a connection with others."""
+"""Negotiation of the protocol of an upgraded HTTP connection, and the contract of a stream that shares a connection
+with others. Pure: headers in, head of the response out."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The server side of port-forward, in each of its three forms: pairs of SPDY streams, the same inside a WebSocket, and
-pairs of a WebSocket's channels.
-
-The client side of port-forward: connections to local ports, each a pair of SPDY streams."""
+"""Both sides of port-forward. The server side supports three forms: pairs of SPDY streams, the same inside a WebSocket,
+and pairs of a WebSocket's channels. The client side listens on local ports and opens a pair of SPDY streams for each
+connection."""
 
 from __future__ import annotations
 

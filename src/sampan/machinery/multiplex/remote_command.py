@@ -1,6 +1,4 @@
-"""The server side of exec and attach.
-
-The client side of exec and attach."""
+"""Both sides of exec and attach: the server, and the client."""
 
 from __future__ import annotations
 

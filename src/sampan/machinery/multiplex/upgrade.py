@@ -1,8 +1,9 @@
-"""A wire over a WebSocket's binary messages, for another protocol inside it.
+"""Connections that start as an HTTP request and are upgraded to another protocol.
 
-Requests an upgrade from a server: writes the head of a request and reads the head of the response.
-
-Takes over a connection from aiohttp's server when its request is an upgrade."""
+A client requests the upgrade: it writes the head of the request and reads the head of the response. A server takes the
+connection over from aiohttp. `Tunnel` is a wire over the binary messages of a WebSocket, for another protocol inside
+it.
+"""
 
 from __future__ import annotations
 

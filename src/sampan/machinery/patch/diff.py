@@ -1,6 +1,5 @@
-"""Computes strategic merge patches: from two versions of an object, or from three as `kubectl apply` does.
-
-Computes JSON patches (RFC 6902) from two versions of a document, as in the response of a mutating webhook."""
+"""Computes patches: strategic merge patches from two versions of an object, or from three as `kubectl apply` does, and
+JSON patches (RFC 6902) from two versions of a document, as in the response of a mutating webhook."""
 
 from collections import Counter
 from collections.abc import Iterator

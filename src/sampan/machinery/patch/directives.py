@@ -1,10 +1,9 @@
-"""The directives of a strategic merge patch.
+"""The directives of a strategic merge patch, and the order of a merged list.
 
-The order of a merged list.
-
-Items in the patch have the order of the patch, the others that of the object. An item of the object goes before the
-first item of the patch that came after it in the object; no item of the object goes before a new item, so new items are
-as far to the front as the patch allows."""
+In a merged list, items in the patch have the order of the patch, the others that of the object. An item of the object
+goes before the first item of the patch that came after it in the object; no item of the object goes before a new item,
+so new items are as far to the front as the patch allows.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

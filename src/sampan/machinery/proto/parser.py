@@ -1,7 +1,8 @@
-"""Parses the subset of proto3 that Sampan's .proto files use: one package, services, messages with scalar, message,
-enum, repeated and map fields, oneofs, top-level and nested enums. Anything else is an error that names it.
+"""Parses .proto files and creates their message classes and method paths.
 
-Message classes and method paths of a .proto file."""
+The parser knows the subset of proto3 that Sampan's .proto files use: one package, services, messages with scalar,
+message, enum, repeated and map fields, oneofs, top-level and nested enums. Anything else is an error that names it.
+"""
 
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
-"""The changes to claims and volumes when they are bound and released. Pure: each function returns a changed copy, or
-None if nothing changes.
-
-The storage class of claims and volumes. Pure."""
+"""The changes to claims and volumes when they are bound and released, and their storage class. Pure: each function that
+changes an object returns a changed copy, or None if nothing changes."""
 
 from collections.abc import Iterable
 

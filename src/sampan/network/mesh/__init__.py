@@ -2,6 +2,6 @@
 route controller).
 
 Pure decisions are in `mesh_plan` (which routes and tunnel peers) and `config` (backends and MTUs); effects are in
-`kernel` (what the machine can create), `keys` (the key file of WireGuard) and `links` (netlink). `agent` connects them
-with the Node objects of the cluster. Pods of one machine are connected by `sampan.network.pods`.
+`kernel` (what the machine can create) and `links` (netlink). `agent` connects them with the Node objects of the cluster
+and keeps the key file of WireGuard. Pods of one machine are connected by `sampan.network.pods`.
 """

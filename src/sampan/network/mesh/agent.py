@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import logging
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TypeVar
 
 from sampan.api.types.core_v1 import Node
@@ -13,6 +16,7 @@ from sampan.machinery.client import Client, ConnectionFailed, PatchType
 from sampan.machinery.clock import Clock
 from sampan.machinery.hollow import is_hollow_node
 from sampan.machinery.informer import InformerFactory
+from sampan.machinery.private_files import write_private
 from sampan.network.mesh.config import (
     NONE,
     WIREGUARD,
@@ -23,7 +27,6 @@ from sampan.network.mesh.config import (
     tunnel_mtu,
     usable_backends,
 )
-from sampan.network.mesh.keys import ensure_private_key, public_key
 from sampan.network.mesh.links import MeshError, MeshLinks, has_leftovers
 from sampan.network.mesh.mesh_plan import Machine, MeshPlan, annotations_of, plan_mesh, pod_cidrs_of, read_machines
 
@@ -36,6 +39,7 @@ _CHECK_S = 15.0
 _SETTLE_S = 0.05
 _PERSISTENT_S = 10.0
 """How long nodes are unreachable before a warning is logged."""
+_KEY_LENGTH = 32
 
 
 class MeshAgent:
@@ -195,3 +199,27 @@ def _concern(node: Node) -> tuple[object, ...]:
         list(node.spec.podCIDRs),
         [address.address for address in node.status.addresses],
     )
+
+
+def ensure_private_key(path: Path) -> str:
+    """Return the private key of WireGuard as base64, creating the file, which only its owner can read, if it is missing
+    or damaged."""
+    try:
+        text = path.read_text().strip()
+        if len(base64.b64decode(text, validate=True)) == _KEY_LENGTH:
+            return text
+    except (OSError, UnicodeDecodeError, binascii.Error):
+        pass
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    text = base64.b64encode(X25519PrivateKey.generate().private_bytes_raw()).decode()
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_private(path, f"{text}\n".encode())
+    return text
+
+
+def public_key(private_key: str) -> str:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    key = X25519PrivateKey.from_private_bytes(base64.b64decode(private_key))
+    return base64.b64encode(key.public_key().public_bytes_raw()).decode()

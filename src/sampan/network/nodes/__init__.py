@@ -1,10 +1,9 @@
 """The nodes of one machine, each with a network namespace and an address of its own, on a bridge of the cluster.
 
 They resemble the nodes of `kind`, which are containers: every node has its own ports, rules and routes, and removing
-its namespace removes all of them. `attachment` says where a node works. `names` and `addresses` (of nodes), `rules`
-(nftables text of the machine) and `routes` (to pod CIDRs) are pure; `links` (netlink) and `host_bridge` change the
-machine; `node_bridge` combines them behind the interface `NodeAttachments`. Nodes whose runtime uses the network of
-the machine have `HostAttachments` instead.
+its namespace removes all of them. `attachment` says where a node works. `names` and `addresses` (of nodes) and `routes`
+(to pod CIDRs) are pure; `host_bridge` changes the machine; `node_bridge` combines them behind the interface
+`NodeAttachments`. Nodes whose runtime uses the network of the machine have `HostAttachments` instead.
 """
 
 from sampan.network.nodes.addresses import ipv6_cidr

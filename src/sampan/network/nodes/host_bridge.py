@@ -9,7 +9,7 @@ import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_interface
+from ipaddress import ip_interface, ip_network
 from pathlib import Path
 
 from sampan.machinery.network_namespace import (
@@ -22,7 +22,7 @@ from sampan.machinery.network_namespace import (
 )
 from sampan.network import netlink
 from sampan.network.netlink import LinkInfo
-from sampan.network.nodes import addresses, rules
+from sampan.network.nodes import addresses
 from sampan.network.nodes.addresses import NoNodeAddressLeft, bare
 from sampan.network.nodes.attachment import NodeAttachment
 from sampan.network.nodes.names import bridge_of_nodes, named_namespace, namespace_file, owner_of, table_of_nodes
@@ -39,6 +39,7 @@ from sampan.runtimes.contract import RuntimeFailure
 log = logging.getLogger(__name__)
 
 NODE_LINK = "eth0"
+_FAMILIES = {4: "ip", 6: "ip6"}
 
 
 class NodeNetworkError(Exception):
@@ -208,7 +209,7 @@ class HostBridge:
         sysctls.for_link(self._bridge, self._versions)
         messages = [netlink.alias(index, self._owner), netlink.up(index)]
         netlink.say(self._open(), messages + [netlink.address(index, address) for address in self._host_addresses])
-        run_nft("-f", "-", text=rules.table_text(self._bridge, self._config.node_cidrs, self._config.cluster_cidrs))
+        run_nft("-f", "-", text=_table_text(self._bridge, self._config.node_cidrs, self._config.cluster_cidrs))
         self._forward_rules.ensure(list_rules("chains"))
         self._routes = RouteTable(self._open(), index)
 
@@ -221,7 +222,7 @@ class HostBridge:
             tables = {entry["chain"]["table"] for entry in chains["nftables"] if "chain" in entry}
             if table_of_nodes(self._bridge) not in tables:
                 log.warning("the nftables rules of %s were removed by another program; restoring them", self._bridge)
-                text = rules.table_text(self._bridge, self._config.node_cidrs, self._config.cluster_cidrs)
+                text = _table_text(self._bridge, self._config.node_cidrs, self._config.cluster_cidrs)
                 run_nft("-f", "-", text=text)
             self._forward_rules.ensure(chains)
 
@@ -269,7 +270,7 @@ def remove_bridge(root: Path) -> None:
                     with contextlib.suppress(OSError):
                         netlink.say(link, [netlink.no_link(index)])
         if nft_program() is not None:
-            run_nft("-f", "-", text=rules.removal_text(bridge))
+            run_nft("-f", "-", text=_removal_text(bridge))
             ForwardRules(bridge).remove()
 
 
@@ -312,3 +313,23 @@ def _errors(what: str) -> Iterator[None]:
         raise NodeNetworkError(f"{what}: {error.message}") from error
     except OSError as error:
         raise NodeNetworkError(f"{what}: {error.strerror or errno.errorcode.get(error.errno or 0, error)}") from error
+
+
+def _table_text(bridge: str, node_cidrs: Sequence[str], cluster_cidrs: Sequence[str]) -> str:
+    """Return the text for `nft -f -` that replaces the nftables table of the machine. The table masquerades what nodes
+    and their pods send to other machines."""
+    table = table_of_nodes(bridge)
+    lines = [f"add table inet {table}", f"delete table inet {table}", f"table inet {table} {{"]
+    lines += ["  chain postrouting {", "    type nat hook postrouting priority 100; policy accept;"]
+    for cidr in node_cidrs:
+        version = ip_network(cidr).version
+        ip = _FAMILIES[version]
+        inside = sorted({cidr, *(other for other in cluster_cidrs if ip_network(other).version == version)})
+        source, destinations = f"{ip} saddr {{ {', '.join(inside)} }}", f"{ip} daddr != {{ {', '.join(inside)} }}"
+        lines.append(f'    oifname != "{bridge}" {source} {destinations} masquerade fully-random')
+    return "\n".join([*lines, "  }", "}", ""])
+
+
+def _removal_text(bridge: str) -> str:
+    table = table_of_nodes(bridge)
+    return f"add table inet {table}\ndelete table inet {table}\n"

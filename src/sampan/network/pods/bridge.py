@@ -22,10 +22,9 @@ from sampan.network.pods.names import link_for
 from sampan.network.pods.nft import NftChange
 from sampan.network.pods.ports import Element
 from sampan.network.pods.records import PodNetworkRecord, PodNetworkRecords, host_port_mappings
-from sampan.runtimes.bandwidth import UNLIMITED, Bandwidth
 from sampan.runtimes.config import PortMapping
 from sampan.runtimes.contract import RuntimeFailure
-from sampan.runtimes.network import NoIsolation, PodIsolation
+from sampan.runtimes.network import UNLIMITED, Bandwidth, NoIsolation, PodIsolation
 
 log = logging.getLogger(__name__)
 

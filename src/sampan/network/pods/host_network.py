@@ -8,20 +8,20 @@ import os
 import socket
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from sampan.network.pods import rules, sysctls
 from sampan.network.pods.addresses import Network, parse_cidrs
 from sampan.network.pods.config import BridgeConfig, failed
-from sampan.network.pods.conntrack import forget_udp
 from sampan.network.pods.firewall import ForwardRules
-from sampan.network.pods.frames import frame_table_for, frame_table_removal, frame_table_text
 from sampan.network.pods.links import Links, index_of
 from sampan.network.pods.names import is_link_of, table_for
 from sampan.network.pods.nft import NftChange, Transactions, list_rules, nft_program, run_nft
 from sampan.network.pods.ports import Element
 from sampan.network.pods.records import PodNetworkRecord
+from sampan.network.pods.rules import frame_table_for, frame_table_removal, frame_table_text
 from sampan.network.pods.traffic_control import shaper_of
 from sampan.runtimes.contract import RuntimeFailure
 
@@ -31,6 +31,7 @@ _DEFAULT_MTU = 1500
 _SIOCGIFMTU = 0x8921
 _MTU_REQUEST = struct.Struct("16si12x")
 _CAPABILITIES = {12: "CAP_NET_ADMIN", 21: "CAP_SYS_ADMIN"}
+_FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
 
 def unsupported_reason() -> str:
@@ -234,3 +235,31 @@ class HostNetwork:
 def networks_of(cidrs: Sequence[str]) -> list[Network]:
     """Return the networks; unlike pod CIDRs of a node, there may be several per IP family."""
     return [network for cidr in cidrs for network in parse_cidrs([cidr])]
+
+
+def forget_udp(ports: Collection[int], local: Collection[str]) -> None:
+    """Delete the conntrack entries of flows to these ports on these addresses of the node.
+
+    A client that keeps sending would forever be directed to where its first packet went: to a deleted pod, or to the
+    node itself if the pod did not have the host port yet.
+    """
+    from pyroute2.netlink.exceptions import NetlinkError
+    from pyroute2.netlink.nfnetlink.nfctsocket import NFCTSocket
+
+    for family in _FAMILIES:
+        with NFCTSocket(nfgen_family=family) as netlink:
+            for port in ports:
+                try:
+                    _forget(netlink, family, port, local)
+                except NetlinkError as error:  # Entries expire once nothing is sent for a while.
+                    log.warning("cannot delete conntrack entries of UDP port %d: %s", port, os.strerror(error.code))
+
+
+def _forget(netlink: Any, family: int, port: int, local: Collection[str]) -> None:
+    from pyroute2.netlink.nfnetlink.nfctsocket import NFCTAttrTuple
+
+    pattern = NFCTAttrTuple(family=family, proto=socket.IPPROTO_UDP, dport=port)
+    for entry in list(netlink.dump(tuple_orig=pattern)):
+        flow = NFCTAttrTuple.from_netlink(family, entry.get_attr("CTA_TUPLE_ORIG"))
+        if pattern == flow and flow.daddr in local:
+            netlink.entry("del", tuple_orig=flow)

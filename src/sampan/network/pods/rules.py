@@ -1,9 +1,15 @@
-"""The nftables table as text for `nft -f -`. Pure and deterministic."""
+"""The nftables tables of a pod network as text for `nft -f -`. Pure and deterministic.
+
+Rules of the families ip, ip6 and inet see traffic between two pods of a bridge only if the kernel has br_netfilter.
+Where it does not, the frame table gives such frames the hardware address of the bridge: the node then routes the packet
+back to the bridge, through its forward hook and connection tracking.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from sampan.network.pods.addresses import Network
 from sampan.network.pods.names import table_for
@@ -12,6 +18,8 @@ from sampan.network.pods.ports import Element
 _FAMILIES = {4: ("ip", "ipv4", "ipv4_addr"), 6: ("ip6", "ipv6", "ipv6_addr")}
 _EVERYONE = {4: "{ 224.0.0.0/4, 255.255.255.255 }", 6: "ff00::/8"}
 """Multicast and broadcast destinations, which are never masqueraded."""
+_UNICAST: Final = "ether daddr & 01:00:00:00:00:00 == 00:00:00:00:00:00"
+_NEIGHBOUR_DISCOVERY: Final = "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert }"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,3 +132,37 @@ def _postrouting(rules: Rules) -> list[str]:
         beyond = f"{from_pods} != @cluster{version} {ip} daddr != {_EVERYONE[version]}"
         lines.append(f"{beyond} masquerade fully-random")
     return [*lines, "  }"]
+
+
+def frame_table_for(bridge: str) -> str:
+    return f"sampan-frames-{bridge}"
+
+
+def frame_table_text(bridge: str, hardware: str) -> str:
+    """Return the text that replaces the frame table. `hardware` is the hardware address of the bridge.
+
+    The node would tell pods of the shorter way with ICMP redirects, which are dropped.
+    """
+    return frame_table_removal(bridge) + "\n".join(
+        [
+            f"table bridge {frame_table_for(bridge)} {{",
+            "  chain prerouting {",
+            "    type filter hook prerouting priority dstnat; policy accept;",
+            f'    iifname != "{bridge}-*" accept',
+            f"    {_NEIGHBOUR_DISCOVERY} accept",
+            f"    ether type {{ ip, ip6 }} {_UNICAST} ether daddr set {hardware} meta pkttype set host",
+            "  }",
+            "  chain output {",
+            "    type filter hook output priority filter; policy accept;",
+            f'    oifname "{bridge}-*" icmp type redirect drop',
+            f'    oifname "{bridge}-*" icmpv6 type nd-redirect drop',
+            "  }",
+            "}",
+            "",
+        ]
+    )
+
+
+def frame_table_removal(bridge: str) -> str:
+    name = frame_table_for(bridge)
+    return f"add table bridge {name}\ndelete table bridge {name}\n"

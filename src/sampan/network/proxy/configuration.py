@@ -1,4 +1,4 @@
-"""KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1): its fields, defaults, decoding and validation.
+"""KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1): its fields, defaults and decoding.
 
 Its counterpart is `pkg/proxy/apis/config`. Messages are those of the real kube-proxy.
 """
@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from ipaddress import ip_address, ip_network
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
 from typing import Any
 
 import msgspec
 
 from sampan.api.durations import DurationError, canonical_duration, parse_duration
-from sampan.api.field_errors import FieldError, Path, joined
 from sampan.api.go_compat import gotext
 
 log = logging.getLogger(__name__)
@@ -148,14 +147,14 @@ class KubeProxyConfiguration(msgspec.Struct, kw_only=True):
 
     @property
     def sync_period_s(self) -> float:
-        return seconds(self._sync_section.syncPeriod)
+        return seconds(self.sync_section.syncPeriod)
 
     @property
     def min_sync_period_s(self) -> float:
-        return seconds(self._sync_section.minSyncPeriod)
+        return seconds(self.sync_section.minSyncPeriod)
 
     @property
-    def _sync_section(self) -> IptablesConfiguration | IpvsConfiguration | NftablesConfiguration:
+    def sync_section(self) -> IptablesConfiguration | IpvsConfiguration | NftablesConfiguration:
         sections: dict[str, IptablesConfiguration | IpvsConfiguration] = {IPTABLES: self.iptables, IPVS: self.ipvs}
         return sections.get(self.mode, self.nftables)
 
@@ -320,152 +319,6 @@ def split_address(address: str) -> tuple[str, int]:
     """Split a valid HOST:PORT."""
     host, _, port = address.rpartition(":")
     return host.strip("[]"), int(port)
-
-
-# -- validation --------------------------------------------------------------------------------------------------------
-
-
-def validate(configuration: KubeProxyConfiguration) -> None:
-    """Raise ProxyConfigurationError with all field errors of a configuration that has its defaults."""
-    errors = [str(error) for error in _errors(configuration, Path(KIND))]
-    if errors:
-        raise ProxyConfigurationError(joined(errors))
-
-
-def _errors(configuration: KubeProxyConfiguration, path: Path) -> Iterator[FieldError]:
-    yield from _bit(configuration.iptables.masqueradeBit, path / "KubeProxyIPTablesConfiguration")
-    if configuration.mode == NFTABLES:
-        yield from _bit(configuration.nftables.masqueradeBit, path / "KubeProxyNFTablesConfiguration")
-    if configuration.mode == IPVS:
-        yield from _ipvs(configuration.ipvs, path / "KubeProxyIPVSConfiguration")
-    yield from _conntrack(
-        configuration.conntrack, path / "KubeProxyLinuxConfiguration" / "KubeProxyConntrackConfiguration"
-    )
-    score = configuration.oomScoreAdj
-    if score is not None and not -1000 <= score <= 1000:
-        where = path / "KubeProxyLinuxConfiguration" / "OOMScoreAdj"
-        yield FieldError.invalid(where, score, "must be within the range [-1000, 1000]")
-    if configuration.mode not in MODES:
-        detail = f"must be {', '.join(MODES)} or blank (blank means the best-available proxy [currently nftables])"
-        yield FieldError.invalid(path / "Mode" / "ProxyMode", configuration.mode, detail)
-    if configuration.clientConnection.burst < 0:
-        where = path / "ClientConnection" / "Burst"
-        yield FieldError.invalid(where, configuration.clientConnection.burst, "must be greater than or equal to 0")
-    yield from _periods(configuration, path)
-    if not _is_address(configuration.bindAddress):
-        detail = "not a valid textual representation of an IP address"
-        yield FieldError.invalid(path / "BindAddress", configuration.bindAddress, detail)
-    for name, address in (
-        ("HealthzBindAddress", configuration.healthzBindAddress),
-        ("MetricsBindAddress", configuration.metricsBindAddress),
-    ):
-        yield from _host_port(address, path / name) if address else ()
-    yield from _node_port_addresses(configuration.nodePortAddresses or (), path / "NodePortAddresses")
-    yield from _local_detection(configuration, path)
-
-
-def _bit(bit: int | None, path: Path) -> Iterator[FieldError]:
-    if bit is not None and not 0 <= bit <= 31:
-        yield FieldError.invalid(path / "MasqueradeBit", bit, "must be within the range [0, 31]")
-
-
-def _ipvs(ipvs: IpvsConfiguration, path: Path) -> Iterator[FieldError]:
-    timeouts = (("TCPTimeout", ipvs.tcpTimeout), ("TCPFinTimeout", ipvs.tcpFinTimeout), ("UDPTimeout", ipvs.udpTimeout))
-    for name, timeout in timeouts:
-        yield from _not_negative(timeout, path / name)
-    for index, cidr in enumerate(ipvs.excludeCIDRs or ()):
-        if not _is_network(cidr):
-            yield FieldError.invalid((path / "ExcludeCidrs")[index], cidr, "must be a valid CIDR")
-
-
-def _conntrack(conntrack: ConntrackConfiguration, path: Path) -> Iterator[FieldError]:
-    for name, number in (("MaxPerCore", conntrack.maxPerCore), ("Min", conntrack.min)):
-        if number is not None and number < 0:
-            yield FieldError.invalid(path / name, number, "must be greater than or equal to 0")
-    yield from _not_negative(conntrack.tcpEstablishedTimeout, path / "TCPEstablishedTimeout")
-    yield from _not_negative(conntrack.tcpCloseWaitTimeout, path / "TCPCloseWaitTimeout")
-    yield from _not_negative(conntrack.udpTimeout, path / "UDPTimeout")
-    yield from _not_negative(conntrack.udpStreamTimeout, path / "UDPStreamTimeout")
-
-
-def _not_negative(duration: str | None, path: Path) -> Iterator[FieldError]:
-    if seconds(duration) < 0:
-        yield FieldError.invalid(path, duration, "must be greater than or equal to 0")
-
-
-def _periods(configuration: KubeProxyConfiguration, path: Path) -> Iterator[FieldError]:
-    if seconds(configuration.configSyncPeriod) <= 0:
-        yield FieldError.invalid(path / "ConfigSyncPeriod", configuration.configSyncPeriod, "must be greater than 0")
-    section = configuration._sync_section
-    sync_s, min_sync_s = seconds(section.syncPeriod), seconds(section.minSyncPeriod)
-    if sync_s <= 0:
-        yield FieldError.invalid(path / "SyncPeriod", section.syncPeriod, "must be greater than 0")
-    yield from _not_negative(section.minSyncPeriod, path / "MinSyncPeriod")
-    if min_sync_s > sync_s:
-        detail = f"must be greater than or equal to {path / 'MinSyncPeriod'}"
-        yield FieldError.invalid(path / "SyncPeriod", section.minSyncPeriod, detail)
-
-
-def _host_port(address: str, path: Path) -> Iterator[FieldError]:
-    host, colon, port = address.rpartition(":")
-    if not colon or (":" in host and not (host.startswith("[") and host.endswith("]"))):
-        yield FieldError.invalid(path, address, "must be IP:port")
-        return
-    if not _is_address(host.strip("[]")):
-        yield FieldError.invalid(path, host, "must be a valid IP")
-    if not (port.isdecimal() and 1 <= int(port) <= 65535):
-        yield FieldError.invalid(path, port, "must be a valid port")
-
-
-def _node_port_addresses(addresses: Sequence[str], path: Path) -> Iterator[FieldError]:
-    for index, address in enumerate(addresses):
-        if address == PRIMARY:
-            if len(addresses) != 1:
-                yield FieldError.invalid(path[index], address, "can't use both 'primary' and CIDRs")
-            return
-        if not _is_network(address):
-            yield FieldError.invalid(path[index], address, "must be a valid CIDR")
-
-
-def _local_detection(configuration: KubeProxyConfiguration, path: Path) -> Iterator[FieldError]:
-    mode, below = configuration.detectLocalMode, path / "DetectLocalConfiguration"
-    if mode not in LOCAL_MODES:
-        yield FieldError.not_supported(path / "DetectLocalMode", mode, (*LOCAL_MODES, ""))
-    elif mode == BRIDGE_INTERFACE and not configuration.detectLocal.bridgeInterface:
-        yield FieldError.invalid(below / "InterfaceName", "", "must not be empty")
-    elif mode == INTERFACE_NAME_PREFIX and not configuration.detectLocal.interfaceNamePrefix:
-        yield FieldError.invalid(below / "InterfacePrefix", "", "must not be empty")
-    elif mode == CLUSTER_CIDR:
-        yield from _cluster_cidrs(configuration.cluster_cidrs, below / "ClusterCIDRs")
-
-
-def _cluster_cidrs(cidrs: list[str], path: Path) -> Iterator[FieldError]:
-    pair = "must be a either a single CIDR or dual-stack pair of CIDRs (e.g. [10.100.0.0/16, fde4:8dba:82e1::/48]"
-    if len(cidrs) > 2:
-        yield FieldError.invalid(path, cidrs, pair)
-        return
-    invalid = [index for index, cidr in enumerate(cidrs) if not _is_network(cidr)]
-    for index in invalid:
-        detail = "must be a valid CIDR block (e.g. 10.100.0.0/16 or fde4:8dba:82e1::/48)"
-        yield FieldError.invalid(path[index], cidrs[index], detail)
-    if len(cidrs) == 2 and not invalid and len({":" in cidr for cidr in cidrs}) != 2:
-        yield FieldError.invalid(path, cidrs, pair)
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_network(text: str) -> bool:
-    try:
-        ip_network(text, strict=False)
-    except ValueError:
-        return False
-    return "/" in text
 
 
 # -- output ------------------------------------------------------------------------------------------------------------

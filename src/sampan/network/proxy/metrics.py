@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from time import perf_counter
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from sampan.machinery.clock import Clock
-from sampan.machinery.metrics import Distribution, Family, Metrics
+from sampan.machinery.metrics import CONTENT_TYPE, Distribution, Family, Metrics
+from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.network.http_port import bound_socket, serve_http
 from sampan.network.proxy.services import FAMILIES, ServicePortState
 from sampan.network.proxy.tracker import ServiceChange
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 _SYNC_BUCKETS = tuple(0.001 * 2**power for power in range(15))
 _PROGRAMMING_BUCKETS = (
@@ -161,3 +170,36 @@ class ProxyMetrics:
 
 def _durations(metrics: Metrics, name: str, help: str) -> Family[Distribution]:
     return metrics.histogram(f"kubeproxy_{name}_duration_seconds", help, _BY_FAMILY, buckets=_SYNC_BUCKETS)
+
+
+GROUP = "kubeproxy.config.k8s.io"
+
+
+@asynccontextmanager
+async def metrics_port(
+    metrics: Metrics,
+    *,
+    mode: str,
+    configuration: Mapping[str, object],
+    namespace: NetworkNamespace,
+    address: str,
+    port: int,
+) -> AsyncIterator[None]:
+    """Serve the port for the duration of the block. Raise OSError if it cannot be bound."""
+    from aiohttp import web
+
+    async def handle(request: web.BaseRequest) -> web.Response:
+        if request.method not in ("GET", "HEAD"):
+            return web.Response(status=405, text="405 method not allowed\n")
+        if request.path == "/metrics":
+            return web.Response(body=metrics.text().encode(), headers={"Content-Type": CONTENT_TYPE})
+        if request.path == "/proxyMode":
+            return web.Response(text=mode, headers={"X-Content-Type-Options": "nosniff"})
+        if request.path == "/configz":
+            return web.Response(body=msgspec.json.encode({GROUP: configuration}), content_type="application/json")
+        if request.path == "/healthz":
+            return web.Response(text="ok", headers={"X-Content-Type-Options": "nosniff"})
+        return web.Response(status=404, text="404 page not found\n")
+
+    async with serve_http(bound_socket(namespace, address, port), handle):
+        yield

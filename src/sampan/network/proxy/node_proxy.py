@@ -31,21 +31,19 @@ from sampan.network.proxy.configuration import (
     as_object,
     split_address,
 )
-from sampan.network.proxy.conntrack import UdpFlowCleaner, node_addresses
-from sampan.network.proxy.conntrack_sysctls import apply_conntrack_sysctls
+from sampan.network.proxy.conntrack.stale_flows import UdpFlowCleaner, node_addresses
+from sampan.network.proxy.conntrack.sysctls import apply_conntrack_sysctls
 from sampan.network.proxy.endpoint_trace import EndpointTrace
 from sampan.network.proxy.firewall import ServiceForwardRules, keep_forward_rules
 from sampan.network.proxy.health import ProxyHealth, health_port
 from sampan.network.proxy.health_checks import ServiceHealthChecks
-from sampan.network.proxy.localhost_ports import LocalhostPorts, NodePortBackends
-from sampan.network.proxy.metrics import ProxyMetrics
-from sampan.network.proxy.metrics_port import metrics_port
-from sampan.network.proxy.observer import ServiceObserver
-from sampan.network.proxy.proxy import PROXIED, Proxy
+from sampan.network.proxy.metrics import ProxyMetrics, metrics_port
+from sampan.network.proxy.nftables.proxy import PROXIED, Proxy
 from sampan.network.proxy.service_follower import ServiceFollower
 from sampan.network.proxy.services import FAMILIES
-from sampan.network.proxy.tracker import ServiceChange
-from sampan.network.proxy.userspace import UserspaceProxy
+from sampan.network.proxy.tracker import ServiceChange, ServiceObserver
+from sampan.network.proxy.userspace.localhost_ports import LocalhostPorts, NodePortBackends
+from sampan.network.proxy.userspace.proxy import UserspaceProxy
 
 log = logging.getLogger(__name__)
 

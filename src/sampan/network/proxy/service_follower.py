@@ -12,9 +12,8 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.informer import Informer, InformerFactory
 from sampan.network.proxy.health import ProxyHealth
 from sampan.network.proxy.metrics import ProxyMetrics
-from sampan.network.proxy.observer import ServiceObserver
 from sampan.network.proxy.services import FAMILIES
-from sampan.network.proxy.tracker import ServiceTracker
+from sampan.network.proxy.tracker import ServiceObserver, ServiceTracker
 
 log = logging.getLogger(__name__)
 

@@ -7,9 +7,10 @@ changes of a service between two syncs are one. The work of a sync therefore dep
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 from sampan.api.types.core_v1 import Node, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
@@ -146,3 +147,13 @@ def _trigger_time(slice: EndpointSlice) -> datetime | None:
         return datetime.fromisoformat(text) if text else None
     except ValueError:
         return None
+
+
+class ServiceObserver(Protocol):
+    """Is called by the runner of a proxy after each successful sync, with the changes that the sync applied.
+
+    The first call has all services. Calls do not overlap. An observer reports its own failures (log, event), because a
+    failure of an observer must not stop the sync of the packet rules.
+    """
+
+    async def on_changes(self, changes: Sequence[ServiceChange]) -> None: ...

@@ -13,7 +13,6 @@ from sampan.api.types.core_v1 import Pod
 from sampan.machinery.clock import Clock
 from sampan.machinery.step_parts import step_part
 from sampan.runtimes import kernel, slices
-from sampan.runtimes.bandwidth import bandwidth_of
 from sampan.runtimes.config import ContainerConfig, Mount, Resources, SandboxConfig, resolv_conf
 from sampan.runtimes.contract import PodCallback, RuntimeFailure, RuntimeHandler, RuntimeStatus, UnknownHandler, Usage
 from sampan.runtimes.docker import messages
@@ -25,7 +24,7 @@ from sampan.runtimes.docker.view import DockerUsage, DockerView
 from sampan.runtimes.engine import EngineRuntime, version_of
 from sampan.runtimes.images import pause
 from sampan.runtimes.images.supply import ImageSupply
-from sampan.runtimes.network import PodNetwork
+from sampan.runtimes.network import PodNetwork, bandwidth_of
 from sampan.runtimes.pod_table import ObservedContainer, ObservedPod, PodTable
 from sampan.runtimes.port_forward import connected
 from sampan.runtimes.streams import ProcessStream

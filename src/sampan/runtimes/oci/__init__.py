@@ -1,10 +1,9 @@
 """The runtime `oci`, which drives crun or runc with Sampan's own images, overlay mounts, namespaces and monitor.
 
 It corresponds to what containerd does behind CRI. `spec` builds the OCI specification of a container without side
-effects, from the data in `capabilities` and `seccomp`; `users` resolves the user of an image and `cdi` adds devices.
-`images` manages images, `rootfs` mounts them; `sandbox` creates the namespaces of a pod; `binary`
-invokes crun or runc; `commands` implements exec; `usage` reads resource usage through `cgroups`; `runtime` implements
-the runtime contract.
+effects, with the system calls in `seccomp`; `users` resolves the user of an image and `cdi` adds devices. `images`
+manages images, `rootfs` mounts them; `sandbox` creates the namespaces of a pod; `binary` invokes crun or runc;
+`commands` implements exec; `cgroups` reads resource usage; `runtime` implements the runtime contract.
 """
 
 from sampan.runtimes.oci.runtime import OciRuntime

@@ -17,7 +17,6 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.step_parts import step_part
 from sampan.machinery.user_namespace import is_group_mapped
 from sampan.runtimes import contract, kernel
-from sampan.runtimes.bandwidth import bandwidth_of
 from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig, Security, resolv_conf
 from sampan.runtimes.contract import (
     ImageInfo,
@@ -37,7 +36,7 @@ from sampan.runtimes.images.pull import Puller
 from sampan.runtimes.images.supply import ImageSupply
 from sampan.runtimes.monitor.client import MonitorError
 from sampan.runtimes.monitored import MonitoredRuntime
-from sampan.runtimes.network import PodNetwork
+from sampan.runtimes.network import PodNetwork, bandwidth_of
 from sampan.runtimes.oci import cdi, cgroups, sandbox
 from sampan.runtimes.oci.binary import OciBinary, last_logged_error
 from sampan.runtimes.oci.cgroups import OciUsage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import signal
@@ -30,13 +31,14 @@ from sampan.runtimes.monitor.client import MonitorError
 from sampan.runtimes.monitored import MonitoredRuntime
 from sampan.runtimes.pod_state import PodState
 from sampan.runtimes.port_forward import connected
-from sampan.runtimes.process import groups
 from sampan.runtimes.records import ContainerRecord
 from sampan.runtimes.streams import ProcessStream
 
 _KEPT = ("PATH", "HOME", "LANG", "TZ", "TMPDIR")
 """The environment variables that containers inherit from Sampan. Others are withheld, as they may contain tokens."""
 _ONLY_IMAGE = f"runtime process cannot run images, only programs of the machine: use the image {host.NAME}"
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class ProcessRuntime(MonitoredRuntime):
@@ -64,7 +66,7 @@ class ProcessRuntime(MonitoredRuntime):
         ]
 
     def _usage(self, record: ContainerRecord) -> Usage:
-        used = groups.usage(record.name, record.pid)
+        used = _session_usage(record.name, record.pid)
         used.cpu_cores = self._rates.rate(record.id, used.cpu_s or 0.0, self._clock.monotonic())
         return used
 
@@ -162,7 +164,7 @@ class ProcessRuntime(MonitoredRuntime):
         """Kill the processes that the exited main process has left behind."""
         self._requests.pop(record.id, None)
         if record.pid:
-            await asyncio.to_thread(groups.kill, record.pid, signal.SIGKILL)
+            await asyncio.to_thread(_kill_session, record.pid, signal.SIGKILL)
 
     async def update_resources(self, pod: Pod, name: str, resources: Resources) -> None:
         raise Unsupported("runtime process does not support resource limits")
@@ -244,3 +246,45 @@ def refusal(features: Iterator[str]) -> str:
     """Return an error message, or an empty string if there are none."""
     phrases = list(features)
     return f"with the runtime process a container cannot {', nor '.join(phrases)}" if phrases else ""
+
+
+def _session_members(leader: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield the pid and the fields of /proc/PID/stat after the name, for each process of the session with that leader.
+    A session is what holds a container of plain processes together."""
+    for name in os.listdir("/proc"):
+        if not name.isdecimal():
+            continue
+        try:
+            text = Path(f"/proc/{name}/stat").read_text()
+        except OSError:
+            continue
+        fields = text[text.rindex(")") + 2 :].split()
+        if int(fields[3]) == leader:
+            yield int(name), fields
+
+
+def _session_usage(name: str, leader: int) -> Usage:
+    cpu_s, memory, count, minor, major = 0.0, 0, 0, 0, 0
+    for _, fields in _session_members(leader):
+        cpu_s += (int(fields[11]) + int(fields[12])) / _TICKS
+        memory += int(fields[21]) * _PAGE
+        minor += int(fields[7])
+        major += int(fields[9])
+        count += 1
+    return Usage(
+        name=name,
+        cpu_cores=0.0,
+        memory_bytes=memory,
+        cpu_s=cpu_s,
+        memory_rss_bytes=memory,
+        page_faults=minor,
+        major_page_faults=major,
+        processes=count,
+    )
+
+
+def _kill_session(leader: int, number: int) -> None:
+    """Send a signal to all remaining processes of the session."""
+    for pid, _ in list(_session_members(leader)):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)

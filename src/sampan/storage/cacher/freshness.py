@@ -1,8 +1,8 @@
-"""The revision of the cache, and waiting until it is fresh enough.
+"""The state of the cache (contents, history and routes to watchers, which advance together with the events of the
+store), its revision, and waiting until it is fresh enough.
 
-The state of the cache: contents, history and routes to watchers, which advance together with the store's events.
-
-Everything here is synchronous, so that between two awaits the state is that of exactly one revision."""
+Changes of the state are synchronous, so that between two awaits the state is that of exactly one revision.
+"""
 
 import asyncio
 import contextlib

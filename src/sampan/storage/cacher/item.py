@@ -1,13 +1,12 @@
-"""An object in the cache, and its creation from a stored value.
-
-Insertion of the resource version into stored bytes without decoding them.
+"""An object in the cache, its creation from a stored value, and its watch events, which are encoded once for all
+watchers that use the same representation.
 
 A stored value is an object without metadata.resourceVersion that starts with its kind and apiVersion, followed by its
-metadata. `splice` cuts it into the head (kind and apiVersion, the same bytes for all objects of a resource) and the
-body, which then starts with `"metadata":{"resourceVersion":"N"`. Values that other clients wrote in another order, with
-whitespace or with a version are normalized first, field by field, without changing the fields themselves.
-
-Watch events, encoded once for all watchers that use the same representation."""
+metadata. `splice` inserts the resource version without decoding: it cuts the value into the head (kind and apiVersion,
+the same bytes for all objects of a resource) and the body, which then starts with `"metadata":{"resourceVersion":"N"`.
+Values that other clients wrote in another order, with whitespace or with a version are normalized first, field by
+field, without changing the fields themselves.
+"""
 
 import sys
 from collections.abc import Callable, Hashable

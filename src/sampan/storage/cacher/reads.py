@@ -1,6 +1,4 @@
-"""Serving of lists: from the current cache, from a past state of the cache, or from the store.
-
-List queries, their results and the encoding of the results."""
+"""List queries and their results: served from the current cache, from a past state of the cache, or from the store."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

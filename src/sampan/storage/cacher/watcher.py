@@ -1,6 +1,5 @@
-"""The watch of one client: its start, its bounded queue and its end.
-
-The schedule of periodic watch bookmarks: about once a minute, and shortly before a watch times out."""
+"""The watch of one client: its start, its bounded queue and its end, and the schedule of its bookmarks, which are sent
+about once a minute and shortly before the watch times out."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Reads: a key, a range in chunks, a count.
-
-How far back the history of etcd reaches, which etcd reports only to watches.
-
-A request to the store that is shared by all concurrent callers."""
+"""Reads from etcd: a key, a range in chunks, a count, and how far back the history reaches, which etcd reports only to
+watches. Concurrent callers of the same request share it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

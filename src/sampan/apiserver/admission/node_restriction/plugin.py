@@ -1,4 +1,5 @@
-"""The plugin: which objects a node's user may write."""
+"""NodeRestriction: which objects the user of a node may write, and which pods it may create: mirror pods without
+references to other API objects."""
 
 from __future__ import annotations
 
@@ -8,12 +9,12 @@ from typing import Any
 from sampan.api.codec import json
 from sampan.api.go_compat import gotext
 from sampan.api.resource import Resource
-from sampan.api.semantics.pod_references import referenced_resource
+from sampan.api.semantics.pod_references import CONFIG_MIRROR, is_mirror_pod, referenced_resource
 from sampan.api.types.authentication_v1 import TokenRequest
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.apiserver.admission import lookup
 from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
-from sampan.apiserver.admission.node_restriction import audiences, mirror_pods
+from sampan.apiserver.admission.node_restriction import audiences
 from sampan.apiserver.registry.certificate_rules import parse_request
 from sampan.apiserver.request.call import UserInfo
 from sampan.machinery import errors
@@ -115,7 +116,7 @@ async def _pod(attributes: AdmissionAttributes, node: str) -> None:
 
 
 async def _new_pod(attributes: AdmissionAttributes, pod: Pod, node: str) -> None:
-    if obstacle := mirror_pods.find_mirror_pod_error(pod, node):
+    if obstacle := find_mirror_pod_error(pod, node):
         raise attributes.forbidden(obstacle)
     node_object: Node | None = await lookup.find(attributes.registry.open_store_of("", "v1", "Node"), "", node)
     if node_object is None:
@@ -262,3 +263,26 @@ _RULES = {
     ("resource.k8s.io", "resourceslices"): _resource_slice,
     ("certificates.k8s.io", "certificatesigningrequests"): _signing_request,
 }
+
+
+def find_mirror_pod_error(pod: Pod, node: str) -> str:
+    """Return why the node may not create the pod; "" if it may. The UID of the owner reference is not checked here."""
+    own = gotext.quote(node)
+    if not is_mirror_pod(pod):
+        return f"pod does not have {gotext.quote(CONFIG_MIRROR)} annotation, node {own} can only create mirror pods"
+    if pod.spec.nodeName != node:
+        return f"node {own} can only create pods with spec.nodeName set to itself"
+    return _find_owner_error(pod, node)
+
+
+def _find_owner_error(pod: Pod, node: str) -> str:
+    start, owners = f"node {gotext.quote(node)}", pod.metadata.ownerReferences
+    if len(owners) > 1:
+        return f"{start} can only create pods with a single owner reference set to itself"
+    if not owners or (owners[0].apiVersion, owners[0].kind, owners[0].name) != ("v1", "Node", node):
+        return f"{start} can only create pods with an owner reference set to itself"
+    if not owners[0].controller:
+        return f"{start} can only create pods with a controller owner reference set to itself"
+    if owners[0].blockOwnerDeletion:
+        return f"{start} must not set blockOwnerDeletion on an owner reference"
+    return ""

@@ -1,4 +1,5 @@
-"""The plugin: pods are rejected or warned about; pod templates and namespaces only cause warnings."""
+"""PodSecurity: pods that violate the policy of their namespace are rejected or warned about; pod templates and
+namespaces only cause warnings."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.api.types.resource_v1 import DeviceTaint, DeviceToleration
-from sampan.apiserver.registry.podspec.volume_sources import validate_csi_driver_name
+from sampan.apiserver.registry.podspec.volumes.sources import validate_csi_driver_name
 from sampan.apiserver.registry.validation import (
     FieldErrors,
     validate_dns_subdomain,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from sampan.api import ages, cron_grammar, names, time_zones
+from sampan.api import ages, cron, names
 from sampan.api.field_errors import FieldError
 from sampan.api.types.batch_v1 import CronJob, CronJobSpec, JobTemplateSpec
 from sampan.api.types.core_v1 import Container, PodTemplateSpec
@@ -76,8 +76,8 @@ def _validate_spec(spec: CronJobSpec, old: CronJobSpec | None, options: PodValid
 
 def _validate_schedule(spec: CronJobSpec, may_name_zone: bool, at: str) -> FieldErrors:
     try:
-        cron_grammar.parse(spec.schedule)
-    except cron_grammar.ScheduleError as error:
+        cron.parse_schedule(spec.schedule)
+    except cron.ScheduleError as error:
         yield FieldError.invalid(at, spec.schedule, str(error))
     if "TZ" not in spec.schedule:
         return
@@ -99,8 +99,8 @@ def _validate_zone(zone: str, at: str) -> FieldErrors:
     if zone == "Local":
         return
     try:
-        time_zones.zone(zone)
-    except time_zones.UnknownTimeZone as error:
+        cron.time_zone(zone)
+    except cron.UnknownTimeZone as error:
         yield FieldError.invalid(at, zone, str(error))
 
 

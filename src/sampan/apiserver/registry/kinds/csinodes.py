@@ -8,7 +8,7 @@ from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.api.types.storage_v1 import CSINode, CSINodeDriver
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.volume_sources import validate_csi_driver_name
+from sampan.apiserver.registry.podspec.volumes.sources import validate_csi_driver_name
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.registry.validation import (
     FieldErrors,

@@ -20,7 +20,7 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.resources import round_up
-from sampan.apiserver.registry.podspec.volume_claims import validate_claim_spec
+from sampan.apiserver.registry.podspec.volumes.volume_claims import validate_claim_spec
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_immutable
 from sampan.apiserver.registry.volumes.classes import OLD_CLASS, OLD_CLASS_WARNING, class_of, modes_in_short

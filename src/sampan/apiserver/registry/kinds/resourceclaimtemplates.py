@@ -7,7 +7,7 @@ from sampan.api.types.resource_v1 import ResourceClaimTemplate
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.devices.claim_spec import default_claim, validate_claim_spec
 from sampan.apiserver.registry.kinds.resourceclaims import validate_admin_access
-from sampan.apiserver.registry.podspec.volume_claims import validate_template_metadata
+from sampan.apiserver.registry.podspec.volumes.volume_claims import validate_template_metadata
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_immutable
 from sampan.apiserver.tables.columns import AGE, NAME

@@ -19,7 +19,7 @@ from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.defaults import default_template
 from sampan.apiserver.registry.podspec.spec import validate_pod_template_spec, validate_template_metadata
 from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
-from sampan.apiserver.registry.podspec.volume_claims import claim_warnings, default_claim, validate_claim_spec
+from sampan.apiserver.registry.podspec.volumes.volume_claims import claim_warnings, default_claim, validate_claim_spec
 from sampan.apiserver.registry.scale import Scaled
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
 from sampan.apiserver.registry.validation import (

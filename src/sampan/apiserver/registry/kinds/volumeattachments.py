@@ -11,7 +11,7 @@ from sampan.api.types.storage_v1 import (
     VolumeError,
 )
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.volume_sources import validate_csi_driver_name
+from sampan.apiserver.registry.podspec.volumes.sources import validate_csi_driver_name
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_dns_subdomain, validate_immutable
 from sampan.apiserver.registry.volumes.spec import default_sources, validate_inline_volume_spec

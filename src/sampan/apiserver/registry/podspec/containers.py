@@ -19,7 +19,11 @@ from sampan.apiserver.registry.podspec.lifecycle import (
 from sampan.apiserver.registry.podspec.ports import validate_container_ports, validate_host_port_conflicts
 from sampan.apiserver.registry.podspec.resources import validate_resource_requirements
 from sampan.apiserver.registry.podspec.security import validate_security_context
-from sampan.apiserver.registry.podspec.volumes import PULL_POLICIES, validate_volume_devices, validate_volume_mounts
+from sampan.apiserver.registry.podspec.volumes.validation import (
+    PULL_POLICIES,
+    validate_volume_devices,
+    validate_volume_mounts,
+)
 from sampan.apiserver.registry.validation import FieldErrors, validate_dns_label, validate_one_of
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Default values of pod specs. A pod gets some more than a pod template (`default_pod`).
 
-Defaults of volumes are in `volume_defaults`.
+Defaults of volumes are in `volumes.defaults`.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.apiserver.registry.podspec.images import pull_policy
 from sampan.apiserver.registry.podspec.resources import may_overcommit, round_up
-from sampan.apiserver.registry.podspec.volume_defaults import default_volume
+from sampan.apiserver.registry.podspec.volumes.defaults import default_volume
 
 _GRACE_S = 30
 _TERMINATION_MESSAGE_PATH = "/dev/termination-log"

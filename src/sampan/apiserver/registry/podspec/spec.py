@@ -44,7 +44,7 @@ from sampan.apiserver.registry.podspec.security import (
     validate_user_namespace,
 )
 from sampan.apiserver.registry.podspec.validation_options import NEW_POD
-from sampan.apiserver.registry.podspec.volumes import validate_volumes
+from sampan.apiserver.registry.podspec.volumes.validation import validate_volumes
 from sampan.apiserver.registry.validation import (
     FieldErrors,
     validate_dns_label,

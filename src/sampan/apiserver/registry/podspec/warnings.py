@@ -11,8 +11,8 @@ from sampan.api.semantics.pods import AnyContainer, containers_by_field
 from sampan.api.types.core_v1 import ContainerPort, NodeSelectorTerm, PodSpec
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.registry.podspec import pod_annotations
-from sampan.apiserver.registry.podspec.path_overlaps import overlap_warnings
-from sampan.apiserver.registry.podspec.token_volume import is_token_source
+from sampan.apiserver.registry.podspec.volumes.path_overlaps import overlap_warnings
+from sampan.apiserver.registry.podspec.volumes.token_volume import is_token_source
 
 Warnings = Iterator[str]
 

@@ -1,5 +1,6 @@
 """Defaults and validation of PersistentVolumes and of the volumes inlined in VolumeAttachments.
 
-Volume sources that pods have as well are in `registry.podspec.volume_sources`, claims in
-`registry.podspec.volume_claims`. The counterpart is `ValidatePersistentVolumeSpec` in `pkg/apis/core/validation`.
+Volume sources that pods have as well are in `registry.podspec.volumes.sources`, claims in
+`registry.podspec.volumes.volume_claims`. The counterpart is `ValidatePersistentVolumeSpec` in
+`pkg/apis/core/validation`.
 """

@@ -16,7 +16,7 @@ from sampan.api.types.core_v1 import (
     SecretReference,
     StorageOSPersistentVolumeSource,
 )
-from sampan.apiserver.registry.podspec import volume_sources as storage
+from sampan.apiserver.registry.podspec.volumes import sources as storage
 from sampan.apiserver.registry.validation import (
     FieldErrors,
     validate_dns_label,

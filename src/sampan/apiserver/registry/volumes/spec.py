@@ -12,8 +12,8 @@ from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import NodeSelectorRequirement, NodeSelectorTerm, PersistentVolumeSpec, VolumeNodeAffinity
 from sampan.apiserver.registry.podspec.node_selection import validate_node_selector
 from sampan.apiserver.registry.podspec.resources import round_up
-from sampan.apiserver.registry.podspec.volume_claims import VOLUME_MODES, validate_access_mode
-from sampan.apiserver.registry.podspec.volume_defaults import default_source
+from sampan.apiserver.registry.podspec.volumes.defaults import default_source
+from sampan.apiserver.registry.podspec.volumes.volume_claims import VOLUME_MODES, validate_access_mode
 from sampan.apiserver.registry.validation import (
     FieldErrors,
     validate_dns_subdomain,

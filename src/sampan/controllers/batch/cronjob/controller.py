@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from sampan.api.cron_grammar import ScheduleError
+from sampan.api.cron import ScheduleError
 from sampan.api.semantics.owners import controller_of, is_controlled_by
 from sampan.api.times import format_time, parse_time
 from sampan.api.types.batch_v1 import CronJob, Job

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 
-from sampan.api import cron_grammar, time_zones
+from sampan.api.cron import ScheduleError, UnknownTimeZone, parse_schedule, time_zone
 from sampan.api.go_compat import gotext
 from sampan.api.semantics.owners import new_controller_ref
 from sampan.api.times import parse_time
@@ -100,23 +100,23 @@ def decide(cron: CronJob, now: float) -> CronJobDecision:
 
 def next_of(cron: CronJob) -> Next:
     """Return the schedule in the time zone of the CronJob; raise ScheduleError if it cannot be parsed."""
-    schedule, zone = cron_grammar.parse(cron.spec.schedule), zone_of(cron)
+    schedule, zone = parse_schedule(cron.spec.schedule), zone_of(cron)
     return lambda moment: schedule.next_after(moment, zone)
 
 
 def zone_of(cron: CronJob) -> tzinfo:
     """Return the time zone of the CronJob; UTC if it has none or an unknown one."""
     try:
-        return time_zones.zone(cron.spec.timeZone) if cron.spec.timeZone else UTC
-    except time_zones.UnknownTimeZone:
+        return time_zone(cron.spec.timeZone) if cron.spec.timeZone else UTC
+    except UnknownTimeZone:
         return UTC
 
 
 def _time_zone_error(cron: CronJob) -> CronJobEvent | None:
     try:
         if cron.spec.timeZone:
-            time_zones.zone(cron.spec.timeZone)
-    except time_zones.UnknownTimeZone as error:
+            time_zone(cron.spec.timeZone)
+    except UnknownTimeZone as error:
         return CronJobEvent(
             WARNING, "UnknownTimeZone", f"invalid timeZone: {gotext.quote(cron.spec.timeZone or '')}: {error}"
         )
@@ -129,7 +129,7 @@ def _readable(cron: CronJob, decision: CronJobDecision) -> Next | None:
         decision.events.append(CronJobEvent(WARNING, "UnsupportedSchedule", _UNSUPPORTED.format(text)))
     try:
         return next_of(cron)
-    except cron_grammar.ScheduleError as error:
+    except ScheduleError as error:
         decision.events.append(CronJobEvent(WARNING, "UnparseableSchedule", f"unparseable schedule: {text} : {error}"))
         return None
 

@@ -1,4 +1,5 @@
-"""The controller, which reads the caches, carries out the decisions and writes the status."""
+"""daemonset-controller, which runs one pod of a DaemonSet on each eligible node: it reads the caches, carries out the
+decisions and writes the status."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,5 @@
-"""The controller, which reads the caches, carries out the decisions and writes the status."""
+"""statefulset-controller, which keeps the pods of a StatefulSet in order, with their names and volumes: it reads the
+caches, carries out the decisions and writes the status."""
 
 from collections.abc import Awaitable, Callable, Sequence
 

@@ -1,0 +1,125 @@
+"""Validation of projected volumes: service account tokens, config maps, secrets and the downward API in one volume."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sampan.api.field_errors import FieldError
+from sampan.api.types.core_v1 import (
+    ConfigMapProjection,
+    DownwardAPIVolumeFile,
+    KeyToPath,
+    ProjectedVolumeSource,
+    SecretProjection,
+    ServiceAccountTokenProjection,
+    VolumeProjection,
+)
+from sampan.apiserver.registry.podspec.env import (
+    VOLUME_FIELDS,
+    validate_object_field_selector,
+    validate_resource_field_selector,
+)
+from sampan.apiserver.registry.podspec.volumes.token_volume import is_token_source
+from sampan.apiserver.registry.validation import (
+    FieldErrors,
+    validate_file_mode,
+    validate_local_non_reserved_path,
+    validate_required,
+)
+
+if TYPE_CHECKING:
+    from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
+
+_LEAST_S, _MOST_S = 600, 2**32
+_CONFLICT = "conflicting duplicate paths"
+
+
+def validate_keys_to_paths(items: Sequence[KeyToPath], at: str) -> FieldErrors:
+    for index, item in enumerate(items):
+        yield from _validate_key_to_path(item, f"{at}[{index}]")
+
+
+def _validate_key_to_path(item: KeyToPath, at: str) -> FieldErrors:
+    yield from validate_required(item.key, f"{at}.key")
+    yield from validate_required(item.path, f"{at}.path")
+    yield from validate_local_non_reserved_path(item.path, f"{at}.path")
+    yield from validate_file_mode(item.mode, f"{at}.mode")
+
+
+def validate_downward_api_file(file: DownwardAPIVolumeFile, at: str) -> FieldErrors:
+    yield from validate_required(file.path, f"{at}.path")
+    yield from validate_local_non_reserved_path(file.path, f"{at}.path")
+    if file.fieldRef is not None:
+        yield from validate_object_field_selector(file.fieldRef, VOLUME_FIELDS, f"{at}.fieldRef")
+        if file.resourceFieldRef is not None:
+            text = "fieldRef and resourceFieldRef can not be specified simultaneously"
+            yield FieldError.invalid(at, "resource", text)
+    elif file.resourceFieldRef is not None:
+        yield from validate_resource_field_selector(
+            file.resourceFieldRef, f"{at}.resourceFieldRef", needs_container=True
+        )
+    else:
+        yield FieldError.required(at, "one of fieldRef and resourceFieldRef is required")
+    yield from validate_file_mode(file.mode, f"{at}.mode")
+
+
+def validate_projected_volume(source: ProjectedVolumeSource, options: PodValidationOptions, at: str) -> FieldErrors:
+    if is_token_source(source):
+        return
+    yield from validate_file_mode(source.defaultMode, f"{at}.defaultMode")
+    paths: set[str] = set()
+    for index, part in enumerate(source.sources or ()):
+        yield from _validate_projection(part, options, paths, f"{at}.sources[{index}]", at)
+
+
+def _validate_projection(
+    part: VolumeProjection, options: PodValidationOptions, paths: set[str], here: str, at: str
+) -> FieldErrors:
+    """Validate one source. Cluster trust bundles and pod certificates have been dropped as disabled."""
+    if part.secret is not None:
+        yield from _validate_object_projection(part.secret, paths, f"{here}.secret", at)
+    if part.configMap is not None:
+        yield from _validate_object_projection(part.configMap, paths, f"{here}.configMap", at)
+    if part.downwardAPI is not None:
+        for file in part.downwardAPI.items:
+            yield from validate_downward_api_file(file, f"{here}.downwardAPI")
+            yield from _validate_unique_path(file.path, paths, file.path, at)
+    if part.serviceAccountToken is not None:
+        yield from _validate_token_projection(part.serviceAccountToken, options, f"{here}.serviceAccountToken", at)
+    given_parts = (part.secret, part.configMap, part.downwardAPI, part.serviceAccountToken)
+    if sum(source is not None for source in given_parts) > 1:
+        yield FieldError.forbidden(here, "may not specify more than 1 volume type per source")
+
+
+def _validate_object_projection(
+    source: SecretProjection | ConfigMapProjection, paths: set[str], here: str, at: str
+) -> FieldErrors:
+    yield from validate_required(source.name, f"{here}.name")
+    for index, item in enumerate(source.items):
+        yield from _validate_key_to_path(item, f"{here}.items[{index}]")
+        yield from _validate_unique_path(item.path, paths, source.name, at)
+
+
+def _validate_unique_path(path: str, paths: set[str], shown_path: str, at: str) -> FieldErrors:
+    if path and path in paths:
+        yield FieldError.invalid(at, shown_path, _CONFLICT)
+    paths.add(path)
+
+
+def _validate_token_projection(
+    token: ServiceAccountTokenProjection, options: PodValidationOptions, here: str, at: str
+) -> FieldErrors:
+    life_s = token.expirationSeconds or 0
+    if life_s < _LEAST_S:
+        text = "may not specify a duration less than 10 minutes"
+        yield FieldError.invalid(f"{here}.expirationSeconds", life_s, text)
+    if life_s > _MOST_S:
+        text = "may not specify a duration larger than 2^32 seconds"
+        yield FieldError.invalid(f"{here}.expirationSeconds", life_s, text)
+    if not token.path:
+        yield FieldError.required(f"{at}.path")
+    else:
+        for error in validate_local_non_reserved_path(token.path, f"{at}.path"):
+            if not options.far_token_paths:
+                yield error

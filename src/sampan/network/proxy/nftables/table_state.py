@@ -1,0 +1,149 @@
+"""What the table of one IP family has, kept in memory: no sync reads the rules of the kernel.
+
+A change of services becomes a `TableUpdate`, whose size depends on what changed, and which is accepted once it is
+committed. The state of a service is kept as service ports, from which its rules can be compiled again; only elements
+have a table of their own, because several services can have the same one, such as an endpoint in `hairpin-connections`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from sampan.machinery.object_key import NamespacedName
+from sampan.network.proxy.nftables.compiler import CompiledService, ElementKey, ServiceCompiler
+from sampan.network.proxy.nftables.layout import SETS_BY_NAME
+from sampan.network.proxy.nftables.operations import (
+    AddAffinitySet,
+    AddChain,
+    AddElements,
+    AddRule,
+    DeleteElements,
+    DeleteSet,
+    FlushChain,
+    Operation,
+)
+from sampan.network.proxy.services import ServicePortState
+
+ServiceStates = Mapping[NamespacedName, tuple[ServicePortState, ...]]
+Owned = tuple[NamespacedName | None, Operation]
+"""An operation, and the service that needs it."""
+_Claim = tuple[NamespacedName, str]
+"""A service that has an element, and the verdict that it gives it."""
+
+NO_SERVICE = CompiledService()
+
+
+@dataclass(slots=True)
+class TableUpdate:
+    """A change of some services. `chains` are the operations on chains and sets; `elements` make them effective."""
+
+    states: ServiceStates
+    chains: list[Owned] = field(default_factory=list)
+    elements: list[Owned] = field(default_factory=list)
+    stale_chains: list[str] = field(default_factory=list)
+    """Chains without rules and references, to be deleted later."""
+    active_chains: list[str] = field(default_factory=list)
+    """Chains that were added or written."""
+    claims: dict[ElementKey, tuple[_Claim, ...]] = field(default_factory=dict)
+    """The new claims on the elements that the services have or had."""
+
+    @property
+    def operations(self) -> list[Owned]:
+        return self.chains + self.elements
+
+
+class TableState:
+    """The committed services of one table."""
+
+    def __init__(self, compiler: ServiceCompiler) -> None:
+        self.compiler = compiler
+        self._services: dict[NamespacedName, tuple[ServicePortState, ...]] = {}
+        self._claims: dict[ElementKey, tuple[_Claim, ...]] = {}
+
+    @property
+    def services(self) -> ServiceStates:
+        return self._services
+
+    @property
+    def elements(self) -> Iterator[tuple[ElementKey, str]]:
+        """The elements and their verdicts. If services disagree, the first one by namespace and name decides."""
+        return ((key, claims[0][1]) for key, claims in self._claims.items())
+
+    def compiled(self) -> Iterator[CompiledService]:
+        return (self.compiler.compile(states) for states in self._services.values())
+
+    def update(self, states: ServiceStates) -> TableUpdate:
+        """Return the change to these states of services; a service without ports is removed."""
+        update = TableUpdate(states)
+        for service, ports in states.items():
+            old = self.compiler.compile(self._services[service]) if service in self._services else NO_SERVICE
+            new = self.compiler.compile(ports) if ports else NO_SERVICE
+            update.chains += ((service, operation) for operation in _chain_operations(old, new, update))
+            self._update_claims(update, service, old, new)
+        update.elements = list(self._element_operations(update))
+        return update
+
+    def _update_claims(
+        self, update: TableUpdate, service: NamespacedName, old: CompiledService, new: CompiledService
+    ) -> None:
+        for key in old.elements.keys() | new.elements.keys():
+            action = new.elements.get(key)
+            if old.elements.get(key) == action:
+                continue
+            claims = update.claims.get(key, self._claims.get(key, ()))
+            others = tuple(claim for claim in claims if claim[0] != service)
+            update.claims[key] = others if action is None else tuple(sorted((*others, (service, action))))
+
+    def _element_operations(self, update: TableUpdate) -> Iterator[Owned]:
+        """Yield deletions before additions, as a changed verdict is both; one operation for each service and set."""
+        added: dict[tuple[NamespacedName, str], list[tuple[ElementKey, str]]] = {}
+        deleted: dict[tuple[NamespacedName, str], list[ElementKey]] = {}
+        for key, claims in update.claims.items():
+            before, after = self._claims.get(key, ()), claims
+            if before and after and before[0][1] == after[0][1]:
+                continue
+            if before:
+                deleted.setdefault((after[0][0] if after else before[0][0], key.set), []).append(key)
+            if after:
+                added.setdefault((after[0][0], key.set), []).append((key, after[0][1]))
+        for (service, name), keys in deleted.items():
+            yield service, DeleteElements(SETS_BY_NAME[name], sorted(keys, key=str))
+        for (service, name), entries in added.items():
+            yield service, AddElements(SETS_BY_NAME[name], sorted(entries, key=str))
+
+    def accept(self, update: TableUpdate) -> None:
+        """Take over an update that is committed."""
+        for service, ports in update.states.items():
+            if ports:
+                self._services[service] = ports
+            else:
+                self._services.pop(service, None)
+        for key, claims in update.claims.items():
+            if claims:
+                self._claims[key] = claims
+            else:
+                self._claims.pop(key, None)
+
+
+def _chain_operations(old: CompiledService, new: CompiledService, update: TableUpdate) -> Iterable[Operation]:
+    """Return the operations from the chains and sets of a service to its new ones, in an order that nftables accepts:
+    a set can be deleted once no rule refers to it, and a rule can refer to what exists."""
+    written = [name for name, rules in new.chains.items() if old.chains.get(name) != rules]
+    removed = [name for name in old.chains if name not in new.chains]
+    replaced_sets = [name for name, timeout in old.affinity_sets.items() if new.affinity_sets.get(name) != timeout]
+    if any(name in new.affinity_sets for name in replaced_sets):
+        written = list(new.chains)  # all of them may refer to a set with another timeout
+    update.stale_chains += removed
+    update.active_chains += written
+    return [
+        *(AddChain(name) for name in written),
+        *(FlushChain(name) for name in (*written, *removed)),
+        *(DeleteSet(name) for name in replaced_sets),
+        *(
+            AddAffinitySet(name, timeout)
+            for name, timeout in new.affinity_sets.items()
+            if old.affinity_sets.get(name) != timeout
+        ),
+        *(AddRule(name, rule) for name in written for rule in new.chains[name]),
+    ]

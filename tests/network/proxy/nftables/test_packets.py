@@ -1,0 +1,119 @@
+"""Random packets through the compiled rules, compared with what services promise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from sampan.network.proxy.config import ProxyConfig, node_facts
+from sampan.network.proxy.nftables.compiler import ServiceCompiler
+from sampan.network.proxy.nftables.families import FAMILIES_BY_NAME
+from sampan.network.proxy.services import FAMILIES
+from sampan.network.proxy.tracker import ServiceTracker
+from tests.network.proxy.nftables.packet_model import Model, Packet
+from tests.network.proxy.objects import NODE
+from tests.network.proxy.random_services import (
+    BALANCED,
+    CLUSTER_CIDRS,
+    EXTERNAL,
+    NODE_IPS,
+    OUTSIDE,
+    SERVICE_CIDRS,
+    World,
+    cluster_ip,
+    pod_ip,
+)
+from tests.network.proxy.recorder import RecordedTable
+from tests.network.proxy.service_oracle import Oracle
+
+CONFIG = ProxyConfig(cluster_cidrs=CLUSTER_CIDRS)
+
+
+def compiler_of(family: str, config: ProxyConfig = CONFIG) -> ServiceCompiler:
+    facts = node_facts(config, family, node_ips=list(NODE_IPS.values()), service_cidrs=SERVICE_CIDRS)
+    return ServiceCompiler(FAMILIES_BY_NAME[family], config, facts)
+
+
+def packets(world: World, family: str) -> Iterator[Packet]:
+    """Packets from every kind of source to every kind of destination, with ports in use and others."""
+    sources = [(address, "eth0") for address in OUTSIDE[family]]
+    sources += [(pod_ip(family, number), "sampan0") for number in range(4)]
+    sources += [(NODE_IPS[family], ""), (BALANCED[family][0], "")]
+    numbers = range(world.count)
+    targets = [(cluster_ip(family, n), 8000 + m) for n in numbers for m in {n, (n + 1) % world.count}]
+    targets += [(a, 8000 + n) for n in numbers for a in (*EXTERNAL[family], *BALANCED[family])]
+    targets += [(NODE_IPS[family], 30000 + n) for n in numbers]
+    targets += [(cluster_ip(family, 99), 80), (pod_ip(family, 3), 80), (OUTSIDE[family][0], 443)]
+    for source, interface in sources:
+        for destination, port in targets:
+            protocol = world.random.choice(["tcp", "udp", "sctp"])
+            yield Packet(source, destination, protocol, port, interface)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("seed", range(30))
+def test_packets_reach_what_services_promise(family: str, seed: int) -> None:
+    world = World(seed).fill()
+    tracker = ServiceTracker(node_name=NODE)
+    world.track(tracker)
+    table = RecordedTable(compiler_of(family))
+    table.sync(tracker.take_changes())
+    model, oracle = table.model(frozenset(NODE_IPS.values())), Oracle(world)
+    for packet in packets(world, family):
+        assert model.outcomes(packet) == oracle.outcomes(packet), packet
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_client_stays_with_its_endpoint(family: str) -> None:
+    world = World(3).fill()
+    for item in world.services.values():
+        item.spec.sessionAffinity = "ClientIP"
+    tracker = ServiceTracker(node_name=NODE)
+    world.track(tracker)
+    table = RecordedTable(compiler_of(family))
+    table.sync(tracker.take_changes())
+    model = table.model(frozenset(NODE_IPS.values()))
+    count = 0
+    for packet in packets(world, family):
+        for outcome, after in model.branches(packet):
+            if outcome.verdict == "pass" and outcome.destination != packet.destination:
+                count += 1
+                assert after.outcomes(packet) == {outcome}
+    assert count > 10
+
+
+def test_masquerade_of_everything() -> None:
+    config = ProxyConfig(cluster_cidrs=CLUSTER_CIDRS, masquerade_all=True, masquerade_bit=3)
+    world = World(2).fill()
+    tracker = ServiceTracker(node_name=NODE)
+    world.track(tracker)
+    table = RecordedTable(compiler_of("IPv4", config))
+    table.sync(tracker.take_changes())
+    model: Model = table.model(frozenset(NODE_IPS.values()))
+    translated = [
+        outcome
+        for packet in packets(world, "IPv4")
+        if packet.destination.startswith("10.96.")
+        for outcome in model.outcomes(packet)
+        if outcome.verdict == "pass"
+    ]
+    assert translated
+    assert all(outcome.is_masqueraded for outcome in translated)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_changes_lead_to_the_same_table_as_a_start(seed: int) -> None:
+    world = World(seed).fill()
+    tracker = ServiceTracker(node_name=NODE)
+    world.track(tracker)
+    table = RecordedTable(compiler_of("IPv4"))
+    table.sync(tracker.take_changes())
+    for _ in range(30):
+        for _ in range(world.random.randint(1, 3)):
+            world.change(tracker)
+        table.sync(tracker.take_changes())
+    fresh, again = RecordedTable(compiler_of("IPv4")), ServiceTracker(node_name=NODE)
+    world.track(again)
+    fresh.sync(again.take_changes())
+    assert table.content == fresh.content

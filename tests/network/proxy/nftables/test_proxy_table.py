@@ -1,0 +1,393 @@
+"""The table in the kernel, in network namespaces of the test."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from sampan.machinery.network_namespace import in_network
+from sampan.machinery.object_key import NamespacedName
+from sampan.network.nft import run_nft
+from sampan.network.proxy.config import ProxyConfig
+from sampan.network.proxy.nftables.compiler import ServiceCompiler
+from sampan.network.proxy.nftables.nfnetlink import NftSocket, TransactionFailed
+from sampan.network.proxy.nftables.operations import operation_text
+from sampan.network.proxy.nftables.proxy_table import ForeignTable, Generation, ProxyTable
+from sampan.network.proxy.nftables.table_state import Owned, ServiceStates
+from sampan.network.proxy.nftables.table_sync import remove_tables
+from sampan.network.proxy.services import FAMILIES, IPV4, IPV6
+from sampan.network.proxy.tracker import ServiceTracker
+from tests.network.pods.lab import Lab, needs_network
+from tests.network.proxy.nftables.test_packets import CONFIG, compiler_of
+from tests.network.proxy.objects import NODE, endpoint, endpoint_slice, service
+from tests.network.proxy.random_services import CLUSTER_CIDRS, World
+
+pytestmark = needs_network
+
+
+class RecordingTable(ProxyTable):
+    """Records the text of what it commits, and can refuse transactions with certain commands."""
+
+    def __init__(self, compiler: ServiceCompiler) -> None:
+        self.now = 0.0
+        super().__init__(compiler=compiler, generation=Generation(), monotonic=lambda: self.now)
+        self.compiler = compiler
+        self.texts: list[str] = []
+        self.is_refused: Callable[[str], bool] = lambda text: False
+
+    def _commit(self, operations: Iterable[Owned]) -> None:
+        operations = list(operations)
+        text = "".join(f"{operation_text(operation, self.compiler.family)}\n" for _, operation in operations)
+        if self.is_refused(text):
+            raise TransactionFailed({-1: 12})
+        super()._commit(operations)
+        self.texts.append(text)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts)
+
+
+def states_of(world: World) -> ServiceStates:
+    tracker = ServiceTracker(node_name=NODE)
+    world.track(tracker)
+    tracker.take_changes()
+    return tracker.services
+
+
+def canonical_rules() -> list[str]:
+    """Return what the kernel has, without handles, in an order that does not depend on history."""
+    listing: list[dict[str, Any]] = json.loads(run_nft("-j", "list", "ruleset"))["nftables"]
+    rules: dict[tuple[str, str], list[str]] = {}
+    others = []
+    for entry in listing:
+        [(kind, value)] = entry.items()
+        value.pop("handle", None)
+        if kind == "rule":
+            rules.setdefault((value["family"], value["chain"]), []).append(json.dumps(value["expr"]))
+        elif kind != "metainfo":
+            value["elem"] = sorted(map(json.dumps, value.get("elem", ())))
+            others.append(json.dumps(value, sort_keys=True))
+    return sorted(others) + [f"{chain} {entries}" for chain, entries in sorted(rules.items())]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        CONFIG,
+        ProxyConfig(masquerade_all=True, node_port_addresses=()),
+        ProxyConfig(detect_local_mode="BridgeInterface", local_interface="sampan0"),
+        ProxyConfig(detect_local_mode="InterfaceNamePrefix", local_interface="veth", masquerade_bit=0),
+        ProxyConfig(cluster_cidrs=[*CLUSTER_CIDRS, "10.245.0.0/17", "fd00:10:245::/48"]),
+    ],
+    ids=["cluster CIDR", "masquerade all", "bridge", "prefix", "two cluster CIDRs"],
+)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_messages_do_the_same_as_text(lab: Lab, family: str, config: ProxyConfig) -> None:
+    def write() -> tuple[str, bytes]:
+        writer = RecordingTable(compiler_of(family, config))
+        assert writer.rebuild(writer.compiler, states_of(World(5, count=12).fill())) == {}
+        assert writer.audit() == []
+        writer.close()
+        return writer.text, run_nft("list", "ruleset")
+
+    text, listing = in_network(lab.node, write)
+    assert in_network(lab.outside, lambda: (run_nft("-f", "-", text=text), run_nft("list", "ruleset"))[1]) == listing
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_changes_lead_to_the_same_rules_as_a_start(lab: Lab, seed: int) -> None:
+    world = World(seed, count=8).fill()
+
+    def change() -> list[str]:
+        tracker = ServiceTracker(node_name=NODE)
+        world.track(tracker)
+        tracker.take_changes()
+        writers = [RecordingTable(compiler_of(family)) for family in FAMILIES]
+        for writer in writers:
+            writer.rebuild(writer.compiler, tracker.services)
+        for _ in range(40):
+            world.change(tracker)
+            changes = {change.service: change.current for change in tracker.take_changes()}
+            for writer in writers:
+                assert writer.apply(changes) == {}
+                writer.now += 0.4
+                writer.delete_stale_chains()
+        for writer in writers:
+            writer.now += 2
+            writer.delete_stale_chains()
+            assert writer.audit() == []
+            assert writer.is_complete()
+            writer.close()
+        return canonical_rules()
+
+    def start() -> list[str]:
+        for family in FAMILIES:
+            writer = RecordingTable(compiler_of(family))
+            writer.rebuild(writer.compiler, states_of(world))
+            writer.close()
+        return canonical_rules()
+
+    assert in_network(lab.node, change) == in_network(lab.outside, start)
+
+
+def test_a_second_run_takes_over_the_rules_of_the_first(lab: Lab) -> None:
+    """Services, timeouts and node addresses that changed in between do not matter."""
+    worlds = [World(1, count=8).fill(), World(2, count=8).fill()]
+
+    def run() -> list[str]:
+        for world in worlds:
+            writer = RecordingTable(compiler_of(IPV4))
+            assert writer.rebuild(writer.compiler, states_of(world)) == {}
+            assert writer.audit() == []
+            writer.now += 2
+            writer.delete_stale_chains()
+            assert writer.audit() == []
+            writer.close()
+        return canonical_rules()
+
+    def fresh() -> list[str]:
+        writer = RecordingTable(compiler_of(IPV4))
+        writer.rebuild(writer.compiler, states_of(worlds[1]))
+        writer.close()
+        return canonical_rules()
+
+    assert in_network(lab.node, run) == in_network(lab.outside, fresh)
+
+
+def small_states(*names: str) -> ServiceStates:
+    tracker = ServiceTracker(node_name=NODE)
+    for number, name in enumerate(names):
+        tracker.on_service(None, service(name, ip=f"10.96.0.{number + 1}"))
+        endpoints = [endpoint(f"10.244.0.{number + 1}"), endpoint(f"10.244.1.{number + 1}")]
+        tracker.on_slice(None, endpoint_slice(name, *endpoints))
+    tracker.take_changes()
+    return tracker.services
+
+
+def test_the_size_of_a_transaction_depends_on_the_change(lab: Lab) -> None:
+    def run() -> None:
+        writer = RecordingTable(compiler_of(IPV4))
+        writer.rebuild(writer.compiler, small_states(*(f"s{number}" for number in range(100))))
+        writer.texts.clear()
+        key = NamespacedName("default", "s0")
+        tracker = ServiceTracker(node_name=NODE)
+        tracker.on_service(None, service("s0", ip="10.96.0.1"))
+        tracker.on_slice(None, endpoint_slice("s0", endpoint("10.244.9.9")))
+        tracker.take_changes()
+        writer.apply({key: tracker.services[key]})
+        [text] = writer.texts
+        assert [" ".join(line.split()[:2]) for line in text.splitlines()] == ["add chain", "flush chain", "add rule"]
+        writer.texts.clear()
+        writer.apply({key: tracker.services[key]})
+        assert "".join(writer.texts) == ""
+        writer.close()
+
+    in_network(lab.node, run)
+
+
+def test_chains_are_deleted_a_second_after_their_last_reference(lab: Lab) -> None:
+    def chains() -> int:
+        return run_nft("list", "chains").count(b"default/web")
+
+    def run() -> None:
+        writer = RecordingTable(compiler_of(IPV4))
+        states = small_states("web")
+        writer.rebuild(writer.compiler, states)
+        writer.apply({NamespacedName("default", "web"): ()})
+        writer.now = 0.9
+        writer.delete_stale_chains()
+        assert (chains(), writer.has_stale_chains) == (1, True)
+        writer.apply(states)  # it is back, and must stay
+        writer.now = 5.0
+        writer.delete_stale_chains()
+        assert (chains(), writer.has_stale_chains, writer.audit()) == (1, False, [])
+        writer.apply({NamespacedName("default", "web"): ()})
+        writer.now = 6.0
+        writer.delete_stale_chains()
+        assert (chains(), writer.has_stale_chains, writer.audit()) == (0, False, [])
+        writer.close()
+
+    in_network(lab.node, run)
+
+
+BROKEN = NamespacedName("default", "broken")
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["first sync", "change"])
+def test_a_refused_service_does_not_stop_the_others(lab: Lab, is_first: bool) -> None:
+    """The transaction as a whole is refused, so that the service must be found by bisection."""
+    states = small_states("a", "b", "broken", "c", "d")
+
+    def run() -> None:
+        writer = RecordingTable(compiler_of(IPV4))
+        writer.is_refused = lambda text: "default/broken" in text
+        if is_first:
+            refused = writer.rebuild(writer.compiler, states)
+        else:
+            writer.rebuild(writer.compiler, {})
+            refused = writer.apply(states)
+        assert list(refused) == [BROKEN]
+        assert set(writer.services) == set(states) - {BROKEN}
+        assert writer.audit() == []
+        listing = run_nft("list", "ruleset")
+        assert all(b"default/" + name in listing for name in (b"a", b"b", b"c", b"d"))
+        assert b"default/broken" not in listing
+        writer.close()
+
+    in_network(lab.node, run)
+
+
+def test_the_kernel_tells_which_service_it_refuses(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    commits: list[int] = []
+    original = NftSocket.commit
+
+    def commit(self: NftSocket, messages: Any) -> None:
+        commits.append(len(messages))
+        original(self, messages)
+
+    def run() -> None:
+        writer = RecordingTable(compiler_of(IPV4))
+        writer.rebuild(writer.compiler, {})
+        # Another program has taken the name of a chain for a base chain, which no rule can go to.
+        name = small_chain("broken")
+        base = "{ type filter hook output priority 5 ; }"
+        run_nft("-f", "-", text=f"add chain ip kube-proxy {name} {base}\n")
+        writer.is_complete()
+        writer._identity = writer._table_identity()
+        commits.clear()
+        refused = writer.apply(small_states("a", "broken", "c"))
+        assert list(refused) == [BROKEN]
+        assert len(commits) == 2
+        writer.close()
+
+    def small_chain(name: str) -> str:
+        [compiled] = [compiler_of(IPV4).compile(ports) for key, ports in small_states(name).items()]
+        return next(iter(compiled.chains))
+
+    monkeypatch.setattr(NftSocket, "commit", commit)
+    in_network(lab.node, run)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "flush ruleset",
+        "delete table ip kube-proxy",
+        "flush chain ip kube-proxy services",
+        "delete table ip kube-proxy; add table ip kube-proxy",
+        "add chain ip kube-proxy other",
+    ],
+)
+def test_damage_is_noticed_at_once(lab: Lab, damage: str) -> None:
+    def run() -> None:
+        writer = RecordingTable(compiler_of(IPV4))
+        states = small_states("web")
+        writer.rebuild(writer.compiler, states)
+        writer.is_changed_by_others()
+        writer.apply(small_states("web", "other"))
+        assert not writer.is_changed_by_others()
+        assert writer.is_complete()
+        run_nft("add", "table", "inet", "others")
+        assert writer.is_changed_by_others()
+        assert not writer.is_changed_by_others()
+        assert writer.is_complete()
+        expected = writer.audit()
+        run_nft("-f", "-", text=damage.replace("; ", "\n") + "\n")
+        assert writer.is_changed_by_others()
+        assert not writer.is_complete()
+        writer.rebuild(writer.compiler, small_states("web", "other"))
+        assert writer.is_complete()
+        assert [d for d in writer.audit() if d != "chain other"] == expected == []
+        writer.close()
+
+    in_network(lab.node, run)
+
+
+@pytest.mark.parametrize(
+    ("damage", "difference"),
+    [
+        ("flush map ip kube-proxy service-ips", "2 elements of service-ips"),
+        ("delete element ip kube-proxy cluster-ips { 10.96.0.1 }", "1 elements of cluster-ips"),
+        ("add element ip kube-proxy cluster-ips { 10.96.0.77 }", "1 elements of cluster-ips"),
+        ("flush chain ip kube-proxy {chain}", "chain {chain}"),
+    ],
+)
+def test_an_audit_notices_what_a_check_does_not(lab: Lab, damage: str, difference: str) -> None:
+    def run() -> None:
+        writer = RecordingTable(compiler_of(IPV4))
+        states = small_states("web", "other")
+        writer.rebuild(writer.compiler, states)
+        chain = next(iter(compiler_of(IPV4).compile(states[NamespacedName("default", "web")]).chains))
+        run_nft("-f", "-", text=damage.replace("{chain}", chain) + "\n")
+        assert writer.is_complete()
+        assert writer.audit() == [difference.replace("{chain}", chain)]
+        writer.rebuild(writer.compiler, states)
+        assert writer.audit() == []
+        writer.close()
+
+    in_network(lab.node, run)
+
+
+def test_node_addresses_change(lab: Lab) -> None:
+    def run() -> None:
+        writer = RecordingTable(compiler_of(IPV6))
+        writer.rebuild(writer.compiler, {})
+        everywhere = compiler_of(IPV6, ProxyConfig(node_port_addresses=()))
+        writer.update_static_rules(everywhere)
+        assert writer.is_complete()
+        assert writer.audit() == []
+        assert b"fib daddr type local" in run_nft("list", "ruleset")
+        writer.remove()
+        assert run_nft("list", "ruleset") == b""
+        writer.close()
+
+    in_network(lab.node, run)
+
+
+def test_a_service_with_very_many_endpoints(lab: Lab) -> None:
+    """The list of its endpoints does not fit into one message."""
+    tracker = ServiceTracker(node_name=NODE)
+    tracker.on_service(None, service("web", affinity_s=30))
+    tracker.on_service(None, service("other", ip="10.96.0.2"))
+    for name in ("web", "other"):
+        many = [endpoint(f"10.244.{number >> 8}.{number & 255}", node=NODE) for number in range(3000)]
+        tracker.on_slice(None, endpoint_slice(name, *many))
+    tracker.take_changes()
+
+    def run() -> None:
+        writer = RecordingTable(compiler_of(IPV4))
+        assert writer.rebuild(writer.compiler, tracker.services) == {}
+        assert writer.audit() == []
+        assert run_nft("list", "ruleset").count(b"2999 : ") == 2
+        writer.close()
+
+    in_network(lab.node, run)
+
+
+def test_a_temporary_proxy_leaves_the_tables_of_others_alone(lab: Lab) -> None:
+    def run() -> None:
+        temporary = compiler_of(IPV4, ProxyConfig(removes_rules=True))
+        for comment in ('{ comment "rules for kube-proxy" ; }', ""):
+            run_nft("-f", "-", text=f"add table ip kube-proxy {comment}\n")
+            before = run_nft("list", "ruleset")
+            table = RecordingTable(temporary)
+            with pytest.raises(ForeignTable, match="nft delete table ip kube-proxy"):
+                table.rebuild(temporary, {})
+            table.remove()
+            remove_tables(only_temporary=True)
+            assert run_nft("list", "ruleset") == before
+            remove_tables()
+            assert run_nft("list", "ruleset") == b""
+            table.rebuild(temporary, {})
+            table.close()
+            again = RecordingTable(temporary)  # after it was killed
+            again.rebuild(temporary, {})
+            again.close()
+            remove_tables(only_temporary=True)
+            assert run_nft("list", "ruleset") == b""
+
+    in_network(lab.node, run)

@@ -1,0 +1,174 @@
+"""Node ports on localhost, with real sockets in namespaces."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+
+from sampan.api.types.core_v1 import Service
+from sampan.machinery.clock import RealClock
+from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.network.http_port import bound_socket
+from sampan.network.proxy.tracker import ServiceTracker
+from sampan.network.proxy.userspace.localhost_ports import REASON, LocalhostPorts, NodePortBackends
+from tests.network.pods.lab import OUTSIDE_IP, OUTSIDE_IP6, Lab, listening, needs_network
+from tests.network.proxy.events import KeptEvents
+from tests.network.proxy.objects import NODE, endpoint, endpoint_slice, port, service
+from tests.ports import free_port
+
+NUMBER = 30080
+
+
+class ProxiedNode:
+    def __init__(self, namespace: NetworkNamespace) -> None:
+        self.tracker = ServiceTracker(node_name=NODE)
+        self.ports = NodePortBackends(namespace=namespace, clock=RealClock())
+
+    async def sync(self) -> None:
+        await self.ports.on_changes(self.tracker.take_changes())
+
+
+@asynccontextmanager
+async def localhost(
+    namespace: NetworkNamespace, *nodes: ProxiedNode
+) -> AsyncIterator[tuple[LocalhostPorts, KeptEvents]]:
+    events = KeptEvents()
+    async with LocalhostPorts(namespace=namespace, events=events, where="this machine") as ports:
+        for node in nodes:
+            await node.sync()
+            ports.add(node.ports)
+        yield ports, events
+    for node in nodes:
+        node.ports.close()
+
+
+def node_port_service(number: int = NUMBER, protocol: str = "TCP", name: str = "web") -> Service:
+    return service(name, port(80, node_port=number, protocol=protocol), type="NodePort")
+
+
+async def talk(namespace: NetworkNamespace, address: str, number: int, kind: socket.SocketKind) -> bytes:
+    """Return what a server sends to a client in a namespace; empty if the connection is reset or refused."""
+    loop = asyncio.get_running_loop()
+    with closing(namespace.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, kind)) as client:
+        client.setblocking(False)
+        try:
+            async with asyncio.timeout(10):
+                await loop.sock_connect(client, (address, number))
+                await loop.sock_sendall(client, b"?")
+                return await loop.sock_recv(client, 100)
+        except ConnectionError:
+            return b""
+
+
+async def reply(server: socket.socket, data: bytes) -> None:
+    loop = asyncio.get_running_loop()
+    server.setblocking(False)
+    if server.type == socket.SOCK_STREAM:
+        client, _ = await loop.sock_accept(server)
+        with closing(client):
+            await loop.sock_recv(client, 10)
+            await loop.sock_sendall(client, data)
+    else:
+        _, client_address = await loop.sock_recvfrom(server, 10)
+        await loop.sock_sendto(server, data, client_address)
+
+
+@needs_network
+def test_a_node_with_a_namespace_of_its_own(lab: Lab) -> None:
+    """The endpoint is reachable from the node only; clients are on another loopback."""
+    host, node_space = NetworkNamespace(lab.space("host")), NetworkNamespace(lab.node)
+
+    async def main() -> None:
+        node = ProxiedNode(node_space)
+        for protocol in ("TCP", "UDP"):
+            name = protocol.lower()
+            node.tracker.on_service(None, node_port_service(protocol=protocol, name=name))
+            slice = endpoint_slice(name, endpoint(OUTSIDE_IP), protocol=protocol)
+            node.tracker.on_slice(None, slice)
+        with listening(lab.outside, 8080) as stream, listening(lab.outside, 8080, socket.SOCK_DGRAM) as datagram:
+            async with localhost(host, node), localhost(node_space, node):
+                for space in (host, node_space):
+                    for kind, server in ((socket.SOCK_STREAM, stream), (socket.SOCK_DGRAM, datagram)):
+                        for address in ("127.0.0.1", "::1"):
+                            answer, _ = await asyncio.gather(
+                                talk(space, address, NUMBER, kind), reply(server, address.encode())
+                            )
+                            assert answer == address.encode()
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+
+
+@needs_network
+def test_an_endpoint_of_the_other_family_and_an_endpoint_that_refuses(lab: Lab) -> None:
+    node_space = NetworkNamespace(lab.node)
+
+    async def main() -> None:
+        node = ProxiedNode(node_space)
+        node.tracker.on_service(
+            None, service("web", port(80, node_port=NUMBER), type="NodePort", ip=["10.96.0.10", "fd00::10"])
+        )
+        refusing, serving = endpoint("2001:db8::1"), endpoint(OUTSIDE_IP6)
+        node.tracker.on_slice(None, endpoint_slice("web", refusing, serving))
+        with listening(lab.outside, 8080) as server:
+            async with localhost(node_space, node):
+                for _ in range(3):
+                    answer, _ = await asyncio.gather(
+                        talk(node_space, "127.0.0.1", NUMBER, socket.SOCK_STREAM), reply(server, b"six")
+                    )
+                    assert answer == b"six"
+
+    asyncio.run(main())
+
+
+async def test_ports_follow_the_services() -> None:
+    first, second = free_port(), free_port()
+    here = NetworkNamespace()
+    node = ProxiedNode(here)
+    node.tracker.on_service(None, node_port_service(first))
+    async with localhost(here, node) as (ports, events):
+        assert await talk(here, "127.0.0.1", first, socket.SOCK_STREAM) == b"", "there is no endpoint"
+        node.tracker.on_service(node_port_service(first), node_port_service(second))
+        await node.sync()
+        ports.sync()
+        await asyncio.sleep(0.01)
+        bound_socket(here, "127.0.0.1", first).close()
+        assert await talk(here, "127.0.0.1", second, socket.SOCK_STREAM) == b""
+        assert events.events == []
+        ports.remove(node.ports)
+        await asyncio.sleep(0.01)
+        bound_socket(here, "127.0.0.1", second).close()
+
+
+async def test_a_port_of_another_cluster() -> None:
+    """The clash is reported once, the other address works, and the port is used when it becomes free."""
+    number, here = free_port(), NetworkNamespace()
+    node = ProxiedNode(here)
+    node.tracker.on_service(None, node_port_service(number))
+    taken = bound_socket(here, "127.0.0.1", number)
+    async with localhost(here, node) as (ports, events):
+        ports.sync()
+        assert [event[:3] for event in events.events] == [("Warning", REASON, "default/web")]
+        assert f"node port {number}/TCP is not available on 127.0.0.1 of this machine" in events.events[0][3]
+        taken.close()
+        ports.sync()
+        assert await talk(here, "127.0.0.1", number, socket.SOCK_STREAM) == b""
+        assert len(events.events) == 1
+
+
+async def test_a_node_that_stops() -> None:
+    number, here = free_port(), NetworkNamespace()
+    nodes = [ProxiedNode(here), ProxiedNode(here)]
+    with closing(bound_socket(here, "127.0.0.1", 0)) as server:
+        for node in nodes:
+            node.tracker.on_service(None, node_port_service(number))
+            target = endpoint_slice("web", endpoint("127.0.0.1"), number=server.getsockname()[1])
+            node.tracker.on_slice(None, target)
+        async with localhost(here, *nodes) as (ports, _):
+            ports.remove(nodes[0].ports)
+            answer, _ = await asyncio.gather(
+                talk(here, "127.0.0.1", number, socket.SOCK_STREAM), reply(server, b"second")
+            )
+            assert answer == b"second"
