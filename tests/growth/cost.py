@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import _lru_cache_wrapper
+from functools import _lru_cache_wrapper, wraps
 from typing import Any
 
 FACTOR = 4
@@ -83,12 +83,17 @@ def without_value_caches() -> Iterator[None]:
         if isinstance(value, _lru_cache_wrapper) and (value.cache_parameters()["maxsize"] or 0) >= VALUE_CACHE_ITEMS
     ]
     for module, name, value in replaced:
-        setattr(module, name, value.__wrapped__)
+        setattr(module, name, _uncached(value.__wrapped__))
     try:
         yield
     finally:
         for module, name, value in replaced:
             setattr(module, name, value)
+
+
+def _uncached(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with the attribute `__wrapped__`, by which callers pass the cache for long values."""
+    return wraps(function)(lambda *args, **options: function(*args, **options))
 
 
 async def cpu_time(work: Work, count: int) -> float:

@@ -123,6 +123,14 @@ def distinct_cases(modes: Sequence[str]) -> list[Case]:
     return list(first.values())
 
 
+def distinct_cases_of_pods_and_templates(modes: Sequence[str]) -> list[Case]:
+    """One kind for each list or map that several kinds share, and for those of pods also one with a pod template."""
+    first: dict[tuple[str, str, bool], Case] = {}
+    for case in every_case(modes):
+        first.setdefault((case.field.owner, case.mode, "template" in case.field.path), case)
+    return list(first.values())
+
+
 @asynccontextmanager
 async def measured_cluster() -> AsyncIterator[Cluster]:
     async with cluster() as made:
@@ -152,28 +160,34 @@ async def create_growth(server: Cluster, case: Case, count: int) -> Growth:
     return await growth(f"create {case}", work, count, prepare)
 
 
-async def update_growth(server: Cluster, case: Case, count: int, change: Change) -> Growth | None:
-    """A dry run of an update from one grown object to another, which has the items changed. None if the server does not
-    take such an object at all."""
+async def update_growths(server: Cluster, case: Case, count: int, changes: Sequence[Change]) -> list[Growth]:
+    """Dry runs of updates from one grown object to another, which has the items changed in each of these ways. Empty if
+    the server does not take such an object at all."""
     count, body = fitting(case, count)
     subresource = "/status" if case.is_of_status else ""
-    if await _stored(server, case, count, subresource) is None:
-        return None
+    stored = {count: await _stored(server, case, count, subresource)}
+    if stored[count] is None:
+        return []
+    results = []
+    for change in changes:
 
-    async def prepare(size: int) -> None:
-        nonlocal body
-        await _forget(server, case)
-        present = await _stored(server, case, size, subresource)
-        body = _changed(present, case, change) if present is not None else b""
+        async def prepare(size: int, change: Change = change) -> None:
+            nonlocal body
+            if size not in stored:
+                await _forget(server, case)
+                stored.clear()
+                stored[size] = await _stored(server, case, size, subresource)
+            present = stored[size]
+            body = _changed(present, case, change) if present is not None else b""
 
-    async def work(size: int) -> None:
-        target = f"{case.collection}/{case.name}{subresource}?dryRun=All"
-        reply = await server.asks.send("PUT", target, body, content_type="application/json")
-        assert reply.code < 500 or TOO_LARGE in reply.body, f"update {case}: {reply.body[:500]!r}"
+        async def work(size: int) -> None:
+            target = f"{case.collection}/{case.name}{subresource}?dryRun=All"
+            reply = await server.asks.send("PUT", target, body, content_type="application/json")
+            assert reply.code < 500 or TOO_LARGE in reply.body, f"update {case}: {reply.body[:500]!r}"
 
-    found = await growth(f"update {case} {change.__name__}", work, count, prepare)
+        results.append(await growth(f"update {case} {change.__name__}", work, count, prepare))
     await _forget(server, case)
-    return found
+    return results
 
 
 async def _stored(server: Cluster, case: Case, count: int, subresource: str) -> dict[str, Any] | None:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.growth.cost import Growth
+from sampan.apiserver.registry.podspec import images
+from tests.growth.cost import Growth, without_value_caches
 
 
 def growth(cost_s: Callable[[float], float]) -> Growth:
@@ -29,3 +30,12 @@ def growth(cost_s: Callable[[float], float]) -> Growth:
 )
 def test_which_growth_is_too_fast(cost_s: Callable[[float], float], is_too_fast: bool) -> None:
     assert growth(cost_s).is_too_fast is is_too_fast
+
+
+def test_functions_without_their_cache_can_be_called_past_it() -> None:
+    """Long values pass the cache by `__wrapped__`, and do so while there is none."""
+    cached = images._pull_policy
+    with without_value_caches():
+        assert images._pull_policy is not cached
+        assert images.pull_policy("a:" + "b" * 100_000) == images.pull_policy("a:b") == "IfNotPresent"
+    assert images._pull_policy is cached
