@@ -1,0 +1,63 @@
+"""Changed samples of every format that strangers send: only documented errors come of them, at a bounded cost."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fuzz.targets import TARGETS
+
+_CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from(["insert", "replace", "delete", "repeat", "swap"]),
+        st.integers(0, 1 << 16),
+        st.binary(max_size=4),
+    ),
+    min_size=1,
+    max_size=6,
+)
+_MOST_REPEATED = 64
+
+
+def changed(sample: bytes, changes: list[tuple[str, int, bytes]]) -> bytes:
+    """The sample with bytes inserted, replaced, deleted, repeated many times or exchanged with others of the sample."""
+    data = bytearray(sample)
+    for change, place, content in changes:
+        at = place % (len(data) + 1)
+        end = at + 1 + place // 7 % 16
+        if change == "insert":
+            data[at:at] = content
+        elif change == "replace":
+            data[at : at + len(content)] = content
+        elif change == "delete":
+            del data[at:end]
+        elif change == "repeat":
+            data[at:at] = data[at:end] * (place % _MOST_REPEATED)
+        else:
+            other = place // 3 % (len(data) + 1)
+            data[at:end] = sample[other : other + end - at]
+    return bytes(data)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_samples_are_accepted(name: str) -> None:
+    target = TARGETS[name]
+    for sample in target.samples:
+        target.read(sample)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_changed_samples(name: str, data: st.DataObject) -> None:
+    target = TARGETS[name]
+    sample = data.draw(st.sampled_from(list(target.samples)))
+    target.check(changed(sample, data.draw(_CHANGES)))
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@given(content=st.binary(max_size=200))
+@settings(max_examples=40, deadline=None)
+def test_arbitrary_bytes(name: str, content: bytes) -> None:
+    TARGETS[name].check(content)
