@@ -41,7 +41,8 @@ class ApiError(Exception):
 
     @property
     def code(self) -> int:
-        return int(self.status.get("code") or self.default_code)
+        code = self.status.get("code")
+        return code if isinstance(code, int) and code else self.default_code
 
     @property
     def reason(self) -> str:
@@ -49,7 +50,8 @@ class ApiError(Exception):
 
     @property
     def details(self) -> dict[str, Any]:
-        return self.status.get("details") or {}
+        details = self.status.get("details")
+        return details if isinstance(details, dict) else {}
 
     @property
     def causes(self) -> list[dict[str, str]]:
@@ -58,7 +60,8 @@ class ApiError(Exception):
     @property
     def retry_after_s(self) -> int:
         """How many seconds the client should wait before it retries; 0 if unspecified."""
-        return int(self.details.get("retryAfterSeconds", 0))
+        seconds = self.details.get("retryAfterSeconds", 0)
+        return seconds if isinstance(seconds, int) else 0
 
     def has_cause(self, reason: str) -> bool:
         return any(cause.get("reason") == reason for cause in self.causes)
@@ -158,7 +161,9 @@ BY_CODE: dict[int, type[ApiError]] = {
 
 def from_status(status: Mapping[str, Any]) -> ApiError:
     """Return the error in a Status body. The reason determines its class, or the code if the reason is unknown."""
-    cls = BY_REASON.get(status.get("reason", "")) or BY_CODE.get(status.get("code", 0)) or ApiError
-    error = cls(status.get("message", ""))
+    reason, code = status.get("reason"), status.get("code")
+    by_code = BY_CODE.get(code) if isinstance(code, int) else None
+    cls = (BY_REASON.get(reason) if isinstance(reason, str) else None) or by_code or ApiError
+    error = cls(str(status.get("message") or ""))
     error.status = dict(status)
     return error

@@ -212,14 +212,19 @@ def failure_error(webhook: CompiledWebhook, failure: Exception) -> errors.ApiErr
 
 def rejection_error(webhook: CompiledWebhook, response: WebhookResponse) -> errors.ApiError:
     """Return the error of a request that a webhook rejects."""
-    status = dict(response.status)
+    types = {"message": str, "reason": str, "code": int, "details": dict, "metadata": dict}
+    status = {
+        name: value
+        for name, value in response.status.items()
+        if name in types and isinstance(value, types[name]) and not isinstance(value, bool)
+    }
     denied = f'admission webhook "{webhook.name}" denied the request'
     if text := status.get("message") or status.get("reason"):
         status["message"] = f"{denied}: {text}"
     else:
         status["message"] = f"{denied} without explanation"
     code = status.get("code")
-    if not isinstance(code, int) or not 400 <= code <= 599:
+    if code is None or not 400 <= code <= 599:
         status["code"] = 400
     status |= {"kind": "Status", "apiVersion": "v1", "status": "Failure"}
     status.setdefault("metadata", {})

@@ -104,7 +104,7 @@ def response_of(body: bytes, *, version: str, uid: str, is_mutating: bool) -> We
         status=status if isinstance(status, dict) else {},
         patch=_patch(response, version, is_mutating=is_mutating),
         audit_annotations=_texts(response.get("auditAnnotations")),
-        warnings=[text for text in response.get("warnings") or () if isinstance(text, str)],
+        warnings=[text for text in _list(response.get("warnings")) if isinstance(text, str)],
     )
 
 
@@ -137,6 +137,10 @@ def _patch(response: Mapping[str, Any], version: str, *, is_mutating: bool) -> b
         return base64.b64decode(encoded, validate=True)
     except (binascii.Error, TypeError, ValueError):
         raise InvalidReview("illegal base64 data in response.patch") from None
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _texts(value: Any) -> dict[str, str]:

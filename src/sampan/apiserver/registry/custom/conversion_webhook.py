@@ -59,16 +59,11 @@ class ReviewedConversion:
             return values
         subject, start, failure_type = _subject(pending[0]), time.perf_counter(), CALL_FAILURE
         try:
-            converted = await self._review(pending, api_version)
-            if len(converted) != len(pending):
-                raise _InvalidResponse(
-                    f"returned {len(converted)} objects, expected {len(pending)}", failure_type=PARTIAL_RESPONSE
-                )
-            results = iter([_checked(*pair, api_version) for pair in zip(pending, converted, strict=True)])
+            results = iter(await self._review(pending, api_version))
             failure_type = ""
         except WebhookFailed as error:
             raise ConversionFailed(f"conversion webhook for {subject} failed: {error}") from error
-        except _InvalidResponse as error:
+        except InvalidResponse as error:
             failure_type = error.failure_type
             why = f"failed: {error}" if failure_type == MALFORMED_RESPONSE else str(error)
             raise ConversionFailed(f"conversion webhook for {subject} {why}") from None
@@ -78,17 +73,17 @@ class ReviewedConversion:
             self._metrics.record_conversion(self._definition, *versions, failure_type=failure_type, seconds=seconds)
         return [value if value["apiVersion"] == api_version else next(results) for value in values]
 
-    async def _review(self, values: Sequence[Value], api_version: str) -> Sequence[Any]:
+    async def _review(self, values: Sequence[Value], api_version: str) -> Sequence[Value]:
         if self._config is None or not self._review_version:
             raise WebhookFailed("no version of ConversionReview that this server supports is declared")
         uid, review_version = str(uuid.uuid4()), f"{_GROUP}/{self._review_version}"
         request = {"uid": uid, "desiredAPIVersion": api_version, "objects": values}
         review = {"kind": _KIND, "apiVersion": review_version, "request": request, "response": None}
         body = await self._clients.call(self._config, msgspec.json.encode(review), timeout_s=_TIMEOUT_S)
-        return _converted_objects(body, uid, review_version)
+        return read_conversion_review(body, values, uid=uid, api_version=api_version, review_version=review_version)
 
 
-class _InvalidResponse(Exception):
+class InvalidResponse(Exception):
     """The webhook returned something that is no conversion of the objects."""
 
     def __init__(self, message: str, *, failure_type: str = INVALID_OBJECT) -> None:
@@ -96,8 +91,8 @@ class _InvalidResponse(Exception):
         self.failure_type = failure_type
 
 
-def _malformed(message: str) -> _InvalidResponse:
-    return _InvalidResponse(message, failure_type=MALFORMED_RESPONSE)
+def _malformed(message: str) -> InvalidResponse:
+    return InvalidResponse(message, failure_type=MALFORMED_RESPONSE)
 
 
 def _version_of(api_version: str) -> str:
@@ -116,10 +111,23 @@ def _subject(value: Value) -> str:
     return f"{value['apiVersion']}, Kind={value['kind']}"
 
 
-def _converted_objects(body: bytes, uid: str, review_version: str) -> Sequence[Any]:
+def read_conversion_review(
+    body: bytes, originals: Sequence[Value], *, uid: str, api_version: str, review_version: str
+) -> list[Value]:
+    """Return the converted objects in the response of a webhook. Raise WebhookFailed if it refuses to convert them, and
+    InvalidResponse if the response is not a conversion of the originals."""
+    converted = _converted_objects(body, uid, review_version)
+    if len(converted) != len(originals):
+        raise InvalidResponse(
+            f"returned {len(converted)} objects, expected {len(originals)}", failure_type=PARTIAL_RESPONSE
+        )
+    return [_checked(*pair, api_version) for pair in zip(originals, converted, strict=True)]
+
+
+def _converted_objects(body: bytes, uid: str, review_version: str) -> list[Any]:
     try:
         review = msgspec.json.decode(body, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _malformed(str(error)) from None
     if (review.get("apiVersion"), review.get("kind")) != (review_version, _KIND):
         actual = f"{review.get('apiVersion', '')}, Kind={review.get('kind', '')}"
@@ -130,9 +138,15 @@ def _converted_objects(body: bytes, uid: str, review_version: str) -> Sequence[A
     if response.get("uid") != uid:
         raise _malformed(f'expected response.uid="{uid}", got "{response.get("uid", "")}"')
     result = response.get("result") or {}
+    if not isinstance(result, dict):
+        raise _malformed("response.result is not an object")
     if result.get("status") != "Success":
-        raise WebhookFailed(result.get("message") or f"response.result.status was '{result.get('status', '')}'")
-    return response.get("convertedObjects") or ()
+        message = result.get("message") or f"response.result.status was '{result.get('status', '')}'"
+        raise WebhookFailed(str(message))
+    objects = response.get("convertedObjects") or []
+    if not isinstance(objects, list):
+        raise _malformed("response.convertedObjects is not a list")
+    return objects
 
 
 def _checked(original: Value, converted: Any, api_version: str) -> Value:
@@ -140,15 +154,23 @@ def _checked(original: Value, converted: Any, api_version: str) -> Value:
     if not isinstance(converted, dict) or converted.get("apiVersion") != api_version:
         received = converted.get("apiVersion") if isinstance(converted, dict) else None
         why = f"invalid groupVersion (expected {api_version}, received {received})"
-        raise _InvalidResponse(f"returned invalid converted object: {why}")
+        raise InvalidResponse(f"returned invalid converted object: {why}")
     meta, before = converted.get("metadata") or {}, original["metadata"]
+    if not isinstance(meta, dict):
+        raise InvalidResponse("returned invalid converted object: its metadata is not an object")
     for field, actual, expected in (
         ("kind", converted.get("kind"), original["kind"]),
         *((name, meta.get(name, ""), before.get(name, "")) for name in ("name", "namespace", "uid")),
     ):
         if actual != expected:
             why = f"{field} of the converted object must not change: expected {expected}, received {actual}"
-            raise _InvalidResponse(f"returned invalid converted object: {why}")
+            raise InvalidResponse(f"returned invalid converted object: {why}")
     kept = {key: value for key, value in before.items() if key not in ("labels", "annotations")}
-    changed = {key: meta[key] for key in ("labels", "annotations") if meta.get(key)}
+    changed = {key: _texts(meta[key], key) for key in ("labels", "annotations") if meta.get(key)}
     return {**converted, "metadata": {**kept, **changed}}
+
+
+def _texts(value: Any, field: str) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise InvalidResponse(f"returned invalid metadata.{field}: it is not a map of strings")
+    return value
