@@ -1,6 +1,8 @@
 """Kubeconfigs: what is read, what is refused."""
 
 import base64
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import yaml
 from sampan.machinery.client import kubeconfig
 from sampan.machinery.client.access import Access, AccessError, tls_context
 from sampan.machinery.client.kubeconfig import KubeconfigError, load
+from tests.input_cost import check_cost
 
 
 def write(path: Path, *, user: dict[str, Any] | None = None, cluster: dict[str, Any] | None = None) -> Path:
@@ -115,6 +118,48 @@ def test_files_that_are_none(tmp_path: Path, text: str, why: str) -> None:
     (tmp_path / "config").write_text(text)
     with pytest.raises(KubeconfigError, match=why):
         load(tmp_path / "config")
+
+
+@pytest.mark.parametrize("value", [5, [1], {"a": 1}, [{"a": [1]}], "\0", True], ids=repr)
+def test_a_kubeconfig_with_values_of_the_wrong_type_is_refused_without_a_traceback(tmp_path: Path, value: Any) -> None:
+    places = {
+        "cluster": ("server", "certificate-authority", "certificate-authority-data", "tls-server-name", "proxy-url"),
+        "user": (
+            *("token", "tokenFile", "username", "client-certificate", "client-certificate-data", "client-key"),
+            *("as", "as-uid", "as-groups", "as-user-extra", "exec", "auth-provider"),
+        ),
+        "context": ("cluster", "user", "namespace"),
+    }
+    for place, fields in places.items():
+        for field in fields:
+            entries: dict[str, dict[str, Any]] = {
+                "cluster": {"server": "https://x"},
+                "user": {},
+                "context": {"cluster": "a", "user": "a"},
+            }
+            entries[place][field] = value
+            path = tmp_path / "config"
+            sections = {f"{name}s": [{"name": "a", name: entry}] for name, entry in entries.items()}
+            path.write_text(yaml.safe_dump({"current-context": "a", **sections}))
+            with suppress(KubeconfigError, AccessError):
+                kubeconfig.namespace_of(path)
+                access = kubeconfig.load(path)
+                access.headers()
+                tls_context(access)
+
+
+def test_a_kubeconfig_that_grows_when_it_is_read_is_refused(tmp_path: Path) -> None:
+    """A few hundred bytes of aliases took all memory once the current context was made a text."""
+    names = "abcdefghij"
+    lines = [f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]" for before, name in pairwise(names)]
+    text = "\n".join([f"a: &a [{', '.join('x' * 10)}]", *lines, "current-context: *j", "contexts: *j"])
+    (tmp_path / "config").write_text(text)
+
+    def read() -> None:
+        with pytest.raises(KubeconfigError, match="cannot be read"):
+            kubeconfig.load(tmp_path / "config")
+
+    check_cost(read)
 
 
 def test_no_file_at_all(tmp_path: Path) -> None:

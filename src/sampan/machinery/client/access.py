@@ -79,9 +79,10 @@ class Access:
         if time.monotonic() - self._read_at > _TOKEN_KEPT_S:
             try:
                 self._read = self.token_file.read_text().strip()
-            except OSError as error:
+            except (OSError, ValueError) as error:
                 if not self._read:
-                    raise AccessError(f"token file {self.token_file}: {error.strerror or error}") from error
+                    reason = getattr(error, "strerror", None) or error
+                    raise AccessError(f"token file {self.token_file}: {reason}") from error
             self._read_at = time.monotonic()
         return self._read
 
@@ -90,7 +91,10 @@ def tls_context(access: Access) -> ssl.SSLContext | bool:
     """Return the `ssl` argument for aiohttp: a context, or True for a plain HTTP server."""
     if not access.server.startswith("https:"):
         return True
-    context = verifying_context(access.ca_pem)
+    try:
+        context = verifying_context(access.ca_pem)
+    except (ssl.SSLError, ValueError, TypeError) as error:
+        raise AccessError(f"the certificate authority cannot be used: {error}") from error
     context.set_alpn_protocols(["http/1.1"])
     if access.is_insecure:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

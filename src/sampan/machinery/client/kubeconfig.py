@@ -41,14 +41,14 @@ def load(paths: Sequence[Path] | Path, *, context: str = "") -> Access:
     if not name:
         raise KubeconfigError(f"{config.source}: no current context is set; choose a context")
     chosen = config.entry("contexts", "context", name)
-    return config.access(str(chosen.get("cluster", "")), str(chosen.get("user") or ""))
+    return config.access(config.text(chosen, "cluster"), config.text(chosen, "user"))
 
 
 def namespace_of(paths: Sequence[Path] | Path, *, context: str = "") -> str:
     """Return the namespace of the context, `default` if it sets none."""
     config = read([paths] if isinstance(paths, Path) else paths)
     name = context or config.current
-    return str(config.entry("contexts", "context", name).get("namespace") or "default") if name else "default"
+    return (config.text(config.entry("contexts", "context", name), "namespace") if name else "") or "default"
 
 
 def in_cluster() -> Access:
@@ -71,7 +71,7 @@ class Kubeconfig:
         self._places: dict[int, Path] = {}
 
     def take(self, path: Path, content: Mapping[str, Any]) -> None:
-        self.current = self.current or str(content.get("current-context") or "")
+        self.current = self.current or self.text(content, "current-context")
         for section, inner in (("contexts", "context"), ("clusters", "cluster"), ("users", "user")):
             items = content.get(section) or []
             if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
@@ -81,7 +81,14 @@ class Kubeconfig:
                 if not isinstance(entry, dict):
                     raise KubeconfigError(f"{path}: {section}: {inner} must be an object")
                 self._places[id(entry)] = path
-                self._entries.setdefault((section, str(item.get("name", ""))), entry)
+                self._entries.setdefault((section, self.text(item, "name")), entry)
+
+    def text(self, entry: Entry, key: str) -> str:
+        """Return a field that is a string; empty if it is absent. Raise KubeconfigError for an object or a list."""
+        value = entry.get(key)
+        if isinstance(value, dict | list):
+            raise KubeconfigError(f"{self.source}: {key} must be a string")
+        return str(value) if value else ""
 
     def has(self, section: str, name: str) -> bool:
         return (section, name) in self._entries
@@ -112,7 +119,7 @@ class Kubeconfig:
 
     def pem(self, entry: Entry, key: str) -> bytes:
         """Return the bytes of `key`-data, or of the file that `key` names."""
-        data, file = entry.get(f"{key}-data"), entry.get(key)
+        data, file = self.text(entry, f"{key}-data"), self.text(entry, key)
         if data:
             try:
                 return base64.b64decode(data, validate=True)
@@ -122,7 +129,7 @@ class Kubeconfig:
             return b""
         try:
             return self.path(entry, file).read_bytes()
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise KubeconfigError(f"{self.source}: {key}: {error}") from error
 
 
@@ -139,8 +146,8 @@ def read(paths: Sequence[Path]) -> Kubeconfig:
 
 def read_document(path: Path) -> Mapping[str, Any]:
     try:
-        content = yaml.load(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (OSError, UnicodeDecodeError, RecursionError, yaml.YAMLError) as error:
+        content = _parse(path.read_text())
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise KubeconfigError(f"{path}: cannot be read: {error}") from error
     if content is None:
         return {}
@@ -149,24 +156,34 @@ def read_document(path: Path) -> Mapping[str, Any]:
     return content
 
 
+def _parse(text: str) -> Any:
+    """Return the value of a YAML text. A text with an anchor is read by the reader with limits: the value of a few
+    hundred bytes of aliases would not fit into memory once it is printed. That reader takes longer to import."""
+    if "&" in text:
+        from sampan.api.codec import yaml as bounded_yaml
+
+        return bounded_yaml.decode(text.encode("utf-8", "replace")).value
+    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
 def _access(config: Kubeconfig, cluster: Entry, user: Entry) -> Access:
-    if not cluster.get("server"):
+    if not (server := config.text(cluster, "server")):
         raise KubeconfigError(f"{config.source}: the cluster has no server")
-    token_file = user.get("tokenFile")
+    token_file = config.text(user, "tokenFile")
     return Access(
-        server=str(cluster["server"]),
+        server=server,
         ca_pem=config.pem(cluster, "certificate-authority"),
         is_insecure=bool(cluster.get("insecure-skip-tls-verify")),
-        tls_server_name=str(cluster.get("tls-server-name") or ""),
-        proxy_url=str(cluster.get("proxy-url") or ""),
+        tls_server_name=config.text(cluster, "tls-server-name"),
+        proxy_url=config.text(cluster, "proxy-url"),
         client_cert_pem=config.pem(user, "client-certificate"),
         client_key_pem=config.pem(user, "client-key"),
-        token=str(user.get("token") or ""),
+        token=config.text(user, "token"),
         token_file=config.path(user, token_file) if token_file else None,
-        username=str(user.get("username") or ""),
-        password=str(user.get("password") or ""),
+        username=config.text(user, "username"),
+        password=config.text(user, "password"),
         credential_source=_credential_source(config, cluster, user),
-        impersonation=_impersonation(user),
+        impersonation=_impersonation(config, user),
     )
 
 
@@ -181,8 +198,8 @@ def _credential_source(config: Kubeconfig, cluster: Entry, user: Entry) -> Crede
             if provider:
                 raise CredentialError("authProvider cannot be provided in combination with an exec plugin")
             entry = dict(_object(plugin, "exec"))
-            if "/" in str(entry.get("command") or ""):
-                entry["command"] = str(config.path(user, str(entry["command"])))
+            if "/" in (command := config.text(entry, "command")):
+                entry["command"] = str(config.path(user, command))
             return ExecCredentialSource(entry, _cluster_info(config, cluster))
         provider = _object(provider, "auth-provider")
         name = provider.get("name")
@@ -206,7 +223,7 @@ def _object(value: Any, name: str) -> dict[str, Any]:
 def _cluster_info(config: Kubeconfig, cluster: Entry) -> dict[str, Any]:
     """Return the cluster as an exec plug-in gets it."""
     return {
-        "server": str(cluster.get("server") or ""),
+        "server": config.text(cluster, "server"),
         "tls-server-name": cluster.get("tls-server-name"),
         "insecure-skip-tls-verify": cluster.get("insecure-skip-tls-verify"),
         "certificate-authority-data": base64.b64encode(config.pem(cluster, "certificate-authority")).decode(),
@@ -229,9 +246,17 @@ def _persist_tokens(path: Path, user: str, tokens: dict[str, str]) -> None:
         raise CredentialError(f"could not persist new tokens: {error.strerror or error}") from error
 
 
-def _impersonation(user: Entry) -> list[tuple[str, str]]:
-    pairs = [("Impersonate-User", user.get("as")), ("Impersonate-Uid", user.get("as-uid"))]
-    pairs += [("Impersonate-Group", group) for group in user.get("as-groups") or ()]
-    for key, values in (user.get("as-user-extra") or {}).items():
-        pairs += [(f"Impersonate-Extra-{quote(key, safe='')}", value) for value in values or ()]
-    return [(key, str(value)) for key, value in pairs if value]
+def _impersonation(config: Kubeconfig, user: Entry) -> list[tuple[str, str]]:
+    pairs = [("Impersonate-User", config.text(user, "as")), ("Impersonate-Uid", config.text(user, "as-uid"))]
+    pairs += [("Impersonate-Group", group) for group in _texts(config, user, "as-groups")]
+    extra = _object(user.get("as-user-extra") or {}, "as-user-extra")
+    for key in extra:
+        pairs += [(f"Impersonate-Extra-{quote(str(key), safe='')}", value) for value in _texts(config, extra, key)]
+    return [(key, value) for key, value in pairs if value]
+
+
+def _texts(config: Kubeconfig, entry: Entry, key: str) -> list[str]:
+    values = entry.get(key) or []
+    if not isinstance(values, list) or any(isinstance(value, dict | list) for value in values):
+        raise KubeconfigError(f"{config.source}: {key} must be a list of strings")
+    return [str(value) for value in values]
