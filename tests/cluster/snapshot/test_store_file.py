@@ -73,6 +73,7 @@ def test_objects_that_name_the_original(tmp_path: Path, drops_other_nodes: bool)
         PV + "b": encode("b", spec={"hostPath": {"path": "/old/volumes/../../etc"}}),
         PV + "c": encode("c", spec={"hostPath": {"path": "/mnt/disk"}}),
         PV + "odd": b"[1]",
+        PV + "list": encode("list", spec=[1]),
         PV + "secret": b"k8s:enc:aescbc:v1:key:xyz",
         NODE + "node-0": encode("node-0", spec={"podCIDR": "10.1.0.0/24", "podCIDRs": ["10.1.0.0/24"], "taints": []}),
         NODE + "far": encode("far", spec={"podCIDR": "10.1.1.0/24"}),
@@ -94,7 +95,7 @@ def test_objects_that_name_the_original(tmp_path: Path, drops_other_nodes: bool)
     assert json.loads(after[PV + "a"])["spec"]["hostPath"]["path"] == "/new/volumes/a_ns_data"
     assert json.loads(after[NODE + "node-0"])["spec"] == {"taints": []}
     assert (NODE + "far" in after) is not drops_other_nodes
-    unchanged = (PV + "b", PV + "c", PV + "odd", PV + "secret", NODE + "hollow")
+    unchanged = (PV + "b", PV + "c", PV + "odd", PV + "list", PV + "secret", NODE + "hollow")
     assert {key: after[key] for key in unchanged} == {key: entries[key] for key in unchanged}
 
 

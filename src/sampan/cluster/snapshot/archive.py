@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -36,6 +37,8 @@ from sampan.runtimes.safe_paths import UnsafePath, open_file
 
 _PIECE = 1 << 20
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_ERRORS_OF_NAMES = frozenset({errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EINVAL})
+"""Errors that the name of an entry causes; others are those of the machine."""
 
 
 # -- write -----------------------------------------------------------------------------------------------------------
@@ -232,7 +235,7 @@ class _Unpacking:
             if entry.name == CHECKSUMS and entry.kind == REGULAR:
                 expected = _decode_checksums(_content(reader, entry, CHECKSUMS_BYTES))
             else:
-                self._add(reader, entry)
+                self._create(reader, entry)
         if manifest is None:
             raise SnapshotError("it is not a snapshot: the file is empty")
         if expected is None:
@@ -241,6 +244,14 @@ class _Unpacking:
         for entry in reversed(self._directories):  # last, as a read-only directory takes no files
             _set_attributes(self._target / entry.name, entry, stat.S_ISGID)
         return manifest
+
+    def _create(self, reader: TarReader, entry: TarEntry) -> None:
+        try:
+            self._add(reader, entry)
+        except OSError as error:
+            if error.errno not in _ERRORS_OF_NAMES:
+                raise
+            raise SnapshotError(f"{_shown(entry)} cannot be created: {error.strerror}") from None
 
     def _add(self, reader: TarReader, entry: TarEntry) -> None:
         name = entry.name.rstrip("/")

@@ -152,7 +152,8 @@ async def _decoded(backend: Backend, prefix: str) -> AsyncIterator[tuple[KeyValu
 
 def _has_moved(value: dict[str, Any], relocation: Relocation) -> bool:
     """Change the path of a volume of the default storage class. Return whether there was one."""
-    source = (value.get("spec") or {}).get("hostPath")
+    spec = value.get("spec")
+    source = spec.get("hostPath") if isinstance(spec, dict) else None
     path = source.get("path") if isinstance(source, dict) else None
     old = f"{relocation.old_volumes}/"
     if not isinstance(source, dict) or not isinstance(path, str):
