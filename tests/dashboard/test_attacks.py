@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 import aiohttp
 import pytest
 from yarl import URL
 
+from sampan.dashboard.views.completion import cursor_context
 from sampan.testing import Cluster
 from tests.dashboard.page import Page, admin_page, inline_kubeconfig, open_page, token_of
+from tests.input_cost import MOST_CPU_S, min_cpu_s
 
 EVIL = "https://evil.example"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -320,6 +323,25 @@ async def test_open_subscriptions_without_end(cluster: Cluster) -> None:
         assert (message["id"], message["status"]["code"]) == (32, 429)
 
 
+async def test_follow_the_whole_cluster_many_times(cluster: Cluster) -> None:
+    async with admin_page(cluster) as page, page.stream() as stream:
+        for number in range(7):
+            await stream.send(id=number, op="subscribe", kind="overview")
+        while (message := await stream.receive())["type"] != "error":
+            pass
+        assert (message["id"], message["status"]["code"]) == (6, 429)
+
+
+async def test_stall_the_server_by_the_completion_of_a_long_text(cluster: Cluster) -> None:
+    """A line of dashes took quadratic time in the event loop: 11 seconds for 1 MB."""
+    text = "- " * 250_000
+    async with admin_page(cluster) as page:
+        body = {"text": text, "offset": len(text)}
+        status, response, _ = await page.request("POST", "api/clusters/sampan/complete", json=body)
+        assert (status, response["completions"]) == (200, [])
+    assert min_cpu_s(lambda: cursor_context(text, len(text))) < MOST_CPU_S
+
+
 async def test_subscribe_to_paths_that_are_no_lists(cluster: Cluster) -> None:
     async with admin_page(cluster) as page, page.stream() as stream:
         for number, path in enumerate(("/metrics", "/api/v1/nodes/n/proxy/", "/api/v1/../version", "", "/api/v1/x?y")):
@@ -343,11 +365,13 @@ async def test_send_what_is_no_message(cluster: Cluster) -> None:
             assert (await stream.receive())["status"]["code"] == 400
 
 
-async def test_guess_tokens(cluster: Cluster) -> None:
+async def test_guess_many_tokens_at_the_same_time(cluster: Cluster) -> None:
     """The last test of the module: the limit counts by address."""
     async with open_page(cluster) as page:
-        statuses = [(await page.log_in(token=f"guess-{number}"))[0] for number in range(11)]
-        assert set(statuses[:-1]) <= {401, 429}
+        guesses = (page.log_in(token=f"guess-{number}") for number in range(40))
+        statuses = [status for status, _ in await asyncio.gather(*guesses)]
+        assert statuses.count(429) >= 30
+        assert set(statuses) <= {401, 429}
         status, _, response = await page.request("POST", "api/login", json={"token": "guess"})
         assert status == 429
         assert int(response.headers["Retry-After"]) > 0

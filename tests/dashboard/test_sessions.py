@@ -9,7 +9,7 @@ import pytest
 
 from sampan.dashboard.login import LoginLimiter, kubeconfig_credentials
 from sampan.dashboard.sessions import CODE_LIFETIME_S, IDLE_S, LIFETIME_S, LoginSessions, OneTimeCodes, User
-from sampan.dashboard.stream.changes import CoalescedChanges
+from sampan.dashboard.stream.changes import ChangeBudget, CoalescedChanges
 from sampan.machinery import errors
 from sampan.machinery.client.user_api import UserApi
 from sampan.machinery.clock import VirtualClock
@@ -98,18 +98,23 @@ async def test_failed_log_ins_of_an_address_are_limited() -> None:
     clock = VirtualClock()
     limiter = LoginLimiter(clock=clock)
     for number in range(10):
-        limiter.check("2001:db8::1")
-        limiter.record_failure(f"2001:db8::{number}")
+        limiter.start(f"2001:db8::{number}")
     with pytest.raises(errors.TooManyRequests):
-        limiter.check("2001:db8::ffff")
-    limiter.check("2001:db8:0:1::1")
-    limiter.check("192.0.2.1")
+        limiter.start("2001:db8::ffff")
+    limiter.start("2001:db8:0:1::1")
+    limiter.start("192.0.2.1")
     await clock.advance(60)
-    limiter.check("2001:db8::1")
+    limiter.start("2001:db8::1")
+
+
+def test_log_ins_that_succeed_are_not_limited() -> None:
+    limiter = LoginLimiter(clock=VirtualClock())
+    for _ in range(100):
+        limiter.succeed("192.0.2.1", limiter.start("192.0.2.1"))
 
 
 def test_changes_of_a_page_that_does_not_read_are_bounded() -> None:
-    changes = CoalescedChanges()
+    changes = CoalescedChanges(ChangeBudget())
     for _ in range(100):
         changes.add("a", b'"row"')
     assert changes.take() == (b'[["PUT","row"]]', False)
@@ -122,6 +127,25 @@ def test_changes_of_a_page_that_does_not_read_are_bounded() -> None:
             break
     assert changes.is_overflowed
     assert not changes
+
+
+def test_changes_of_many_pages_that_do_not_read_are_bounded_together() -> None:
+    budget = ChangeBudget(most_bytes=10_000)
+    unread = [CoalescedChanges(budget) for _ in range(10)]
+    reading = CoalescedChanges(budget)
+    for changes in (*unread, reading):
+        changes.open()
+    for number in range(100):
+        for changes in unread:
+            changes.add(str(number), b"x" * 100)
+        assert budget.bytes <= 11_000
+        reading.add("a", b"row")
+        assert not reading.is_overflowed  # it has less than its share
+        reading.take()
+    assert any(changes.is_overflowed for changes in unread)
+    for changes in (*unread, reading):
+        changes.close()
+    assert (budget.bytes, budget.subscriptions) == (0, 0)
 
 
 LETTERS = "abcdefghijklmnop"

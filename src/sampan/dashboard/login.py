@@ -8,6 +8,7 @@ import ipaddress
 import re
 from collections import OrderedDict, deque
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -39,31 +40,37 @@ class LoginRequest(msgspec.Struct):
 
 
 class LoginLimiter:
-    """Counts failed attempts by address. IPv6 clients usually have a whole /64 network, which counts as one."""
+    """Counts failed attempts by address. IPv6 clients usually have a whole /64 network, which counts as one.
+
+    An attempt counts as failed until it has succeeded, so that attempts at the same time are limited as well.
+    """
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
         self._failures: OrderedDict[str, deque[float]] = OrderedDict()
 
-    def check(self, address: str) -> None:
-        """Raise TooManyRequests if the address had too many failed attempts."""
-        failures = self._failures.get(_network(address))
-        if failures is None:
-            return
-        now = self._clock.monotonic()
+    def start(self, address: str) -> float:
+        """Count an attempt, and return what `succeed` needs. Raise TooManyRequests if the address had too many failed
+        attempts."""
+        network, now = _network(address), self._clock.monotonic()
+        failures = self._failures.setdefault(network, deque(maxlen=_FAILURES))
+        self._failures.move_to_end(network)
+        if len(self._failures) > _ADDRESSES:
+            self._failures.popitem(last=False)
         while failures and failures[0] <= now - _FAILURE_WINDOW_S:
             failures.popleft()
         if len(failures) >= _FAILURES:
             wait_s = int(failures[0] + _FAILURE_WINDOW_S - now) + 1
             raise errors.too_many_requests("Too many failed log-ins, please try again later.", retry_after_s=wait_s)
+        failures.append(now)
+        return now
 
-    def record_failure(self, address: str) -> None:
-        network = _network(address)
-        failures = self._failures.setdefault(network, deque(maxlen=_FAILURES))
-        failures.append(self._clock.monotonic())
-        self._failures.move_to_end(network)
-        if len(self._failures) > _ADDRESSES:
-            self._failures.popitem(last=False)
+    def succeed(self, address: str, started_at: float) -> None:
+        """Take back the attempt, which has not failed."""
+        failures = self._failures.get(_network(address))
+        if failures is not None:
+            with suppress(ValueError):
+                failures.remove(started_at)
 
 
 class Login:
@@ -73,14 +80,25 @@ class Login:
 
     async def log_in(self, request: LoginRequest, address: str) -> tuple[User, Mapping[str, UserApi]]:
         """Return the user and the APIs of the clusters. Raise Unauthorized for invalid credentials."""
-        self._limiter.check(address)
+        started_at = self._limiter.start(address)
+        has_failed = False
         try:
             apis = await self._apis(request)
-            user = await identify(next(iter(apis.values())))
+            return await self._identified(apis), apis
         except errors.Unauthorized:
-            self._limiter.record_failure(address)
+            has_failed = True
             raise
-        return user, apis
+        finally:
+            if not has_failed:  # another error says nothing about the credentials
+                self._limiter.succeed(address, started_at)
+
+    async def _identified(self, apis: Mapping[str, UserApi]) -> User:
+        try:
+            return await identify(next(iter(apis.values())))
+        except BaseException:
+            for api in apis.values():
+                await api.close()
+            raise
 
     async def _apis(self, request: LoginRequest) -> Mapping[str, UserApi]:
         if request.code:

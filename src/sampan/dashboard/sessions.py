@@ -23,6 +23,7 @@ CODE_LIFETIME_S = 60.0
 _SESSIONS = 500
 """The most sessions; beyond that the one that was inactive for the longest time is ended."""
 _SESSIONS_OF_USER = 20
+_LISTS_OF_SESSION = 4
 _CODES = 64
 _SECRET_BYTES = 32
 
@@ -44,6 +45,9 @@ class LoginSession:
     disconnects: set[Callable[[], Awaitable[None]]] = field(default_factory=set)
     """Closes each of the session's open connections."""
     stream_count: int = 0
+    special_subscriptions: int = 0
+    list_turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_LISTS_OF_SESSION))
+    """Held while a page of a list is read and sent to a stream of the session."""
     is_closed: bool = False
 
     def has_csrf_token(self, token: str) -> bool:

@@ -21,6 +21,7 @@ from sampan.dashboard.responses import error_response, json_response, text_respo
 from sampan.dashboard.sessions import CODE_LIFETIME_S, LoginSession, LoginSessions, OneTimeCodes
 from sampan.dashboard.static_files import StaticFiles
 from sampan.dashboard.stream import StreamConnection
+from sampan.dashboard.stream.changes import ChangeBudget
 from sampan.dashboard.stream.connection import MakeSubscription
 from sampan.machinery import errors
 from sampan.machinery.client.transport import ConnectionFailed
@@ -61,6 +62,7 @@ class DashboardSite:
         self._sessions = LoginSessions(clock=clock)
         self._login = Login(clusters=clusters, codes=codes, clock=clock)
         self._features = ClusterFeatures(clock=clock)
+        self._budget = ChangeBudget()
 
     async def close(self) -> None:
         await self._sessions.close_all()
@@ -205,6 +207,7 @@ class DashboardSite:
             is_expired=lambda: self._sessions.is_expired(session),
             touch=lambda: self._sessions.touch(cookie),
             make_special=self._subscriptions,
+            budget=self._budget,
         )
         session.stream_count += 1
         try:

@@ -8,11 +8,29 @@ _LARGEST_BATCH = 2000
 _MOST_BYTES = 8 << 20
 """Beyond this size the changes are dropped and the list is read again once the page has caught up."""
 _MOST_CHANGES = 50_000
+_MOST_BYTES_TOGETHER = 64 << 20
 _encode = msgspec.json.Encoder().encode
 
 
+class ChangeBudget:
+    """The bytes that wait for all pages together. Pages that do not read must not take up the memory of the server,
+    however many subscriptions they have."""
+
+    def __init__(self, most_bytes: int = _MOST_BYTES_TOGETHER) -> None:
+        self._most_bytes = most_bytes
+        self.bytes = 0
+        self.subscriptions = 0
+
+    def is_exceeded_by(self, size: int) -> bool:
+        """Whether the budget is exceeded and a subscription with that many bytes has more than an equal share."""
+        return self.bytes > self._most_bytes and size > self._most_bytes // max(self.subscriptions, 1)
+
+
 class CoalescedChanges:
-    def __init__(self) -> None:
+    """The changes of one subscription, which counts in the budget from `open` to `close`."""
+
+    def __init__(self, budget: ChangeBudget) -> None:
+        self._budget = budget
         self._changes: dict[str, bytes | None] = {}
         self._bytes = 0
         self.is_overflowed = False
@@ -24,14 +42,27 @@ class CoalescedChanges:
 
     def add(self, key: str, row: bytes | None) -> None:
         """Add the latest row of an object; None if it was deleted."""
-        self._bytes += _size(key, row) - (_size(key, self._changes[key]) if key in self._changes else 0)
+        self._count(_size(key, row) - (_size(key, self._changes[key]) if key in self._changes else 0))
         self._changes[key] = row
-        if self._bytes > _MOST_BYTES or len(self._changes) > _MOST_CHANGES:
+        is_too_much = self._bytes > _MOST_BYTES or len(self._changes) > _MOST_CHANGES
+        if is_too_much or self._budget.is_exceeded_by(self._bytes):
             self.clear()
             self.is_overflowed = True
 
     def clear(self) -> None:
-        self._changes, self._bytes, self.is_overflowed = {}, 0, False
+        self._count(-self._bytes)
+        self._changes, self.is_overflowed = {}, False
+
+    def open(self) -> None:
+        self._budget.subscriptions += 1
+
+    def close(self) -> None:
+        self.clear()
+        self._budget.subscriptions -= 1
+
+    def _count(self, change: int) -> None:
+        self._bytes += change
+        self._budget.bytes += change
 
     def take(self) -> tuple[bytes, bool]:
         """Remove a batch of changes. Return it as a JSON array, and whether there are more."""
@@ -39,7 +70,7 @@ class CoalescedChanges:
         pieces = []
         for key in keys:
             row = self._changes.pop(key)
-            self._bytes -= _size(key, row)
+            self._count(-_size(key, row))
             pieces.append(b'["DELETE",%b]' % _encode(key) if row is None else b'["PUT",%b]' % row)
         return b"[%b]" % b",".join(pieces), bool(self._changes)
 

@@ -17,6 +17,7 @@ from aiohttp import WSCloseCode, WSMsgType, web
 
 from sampan.dashboard.request_checks import websocket_protocols
 from sampan.dashboard.sessions import LoginSession
+from sampan.dashboard.stream.changes import ChangeBudget
 from sampan.dashboard.stream.subscription import ListSubscription, SubscribeMessage, Subscription, error_message
 from sampan.machinery import errors
 from sampan.machinery.client.user_api import UserApi
@@ -29,6 +30,8 @@ LOGGED_OUT = 4401
 _INTERVAL_S = 0.1
 """The shortest time between two messages of a subscription."""
 _SUBSCRIPTIONS = 32
+_SPECIAL_SUBSCRIPTIONS = 6
+"""How many special subscriptions a session may have in all its pages: each follows the whole cluster."""
 _MESSAGE_BYTES = 64 << 10
 _MESSAGES, _MESSAGE_WINDOW_S = 300, 10.0
 """How many messages a page may send within the window."""
@@ -54,8 +57,9 @@ class StreamConnection:
         is_expired: Callable[[], bool],
         touch: Callable[[], None],
         make_special: dict[str, MakeSubscription],
+        budget: ChangeBudget,
     ) -> None:
-        self.api, self._session = api, session
+        self.api, self._session, self._budget = api, session, budget
         self._is_expired, self._touch, self._make_special = is_expired, touch, make_special
         self._socket: web.WebSocketResponse | None = None
         self._subscriptions: dict[int, tuple[Subscription, asyncio.Task[None]]] = {}
@@ -161,13 +165,26 @@ class StreamConnection:
             make = self._make_special.get(message.kind)
             if make is None:
                 raise errors.bad_request(f"there is no subscription of kind {message.kind[:64]!r}")
+            if self._session.special_subscriptions >= _SPECIAL_SUBSCRIPTIONS:
+                raise errors.too_many_requests("too many pages of the session show the overview", retry_after_s=5)
             subscription = make(message, self)
         else:
             subscription = ListSubscription(
-                message=message, api=self.api, send=self.send, mark=lambda: self.mark(message.id)
+                message=message,
+                api=self.api,
+                send=self.send,
+                mark=lambda: self.mark(message.id),
+                budget=self._budget,
+                list_turn=self._session.list_turn,
             )
         task = group.create_task(self._run(message.id, subscription))
+        if message.kind:
+            self._session.special_subscriptions += 1
+            task.add_done_callback(self._end_special)
         self._subscriptions[message.id] = (subscription, task)
+
+    def _end_special(self, task: asyncio.Task[None]) -> None:
+        self._session.special_subscriptions -= 1
 
     async def _run(self, identifier: int, subscription: Subscription) -> None:
         try:

@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 
 from sampan.dashboard.pass_through import check_path
-from sampan.dashboard.stream.changes import CoalescedChanges
+from sampan.dashboard.stream.changes import ChangeBudget, CoalescedChanges
 from sampan.dashboard.stream.rows import ObjectReader, RowPage, RowReader, TableReader
 from sampan.machinery import errors
 from sampan.machinery.client.transport import ConnectionFailed, Request
@@ -51,7 +51,8 @@ class Subscription(Protocol):
 
 
 class ListSubscription:
-    """`send` sends a message and returns when the connection has taken it; `mark` requests a call of `take`."""
+    """`send` sends a message and returns when the connection has taken it; `mark` requests a call of `take`. A page of
+    the list is read and sent within `list_turn`, so that few of them wait in memory for a page that does not read."""
 
     def __init__(
         self,
@@ -60,8 +61,11 @@ class ListSubscription:
         api: UserApi,
         send: Callable[[bytes], Awaitable[None]],
         mark: Callable[[], None],
+        budget: ChangeBudget,
+        list_turn: asyncio.Semaphore,
     ) -> None:
         check_subscription(message)
+        self._list_turn = list_turn
         self._id, self._path, self._api, self._send, self._mark = message.id, message.path, api, send, mark
         self._reader: RowReader = TableReader() if message.table else ObjectReader()
         self._selectors = [
@@ -71,9 +75,16 @@ class ListSubscription:
         ]
         self._limit = min(message.limit, _LARGEST_PAGE) if message.limit > 0 else _PAGE
         self._rows_name = b"rows" if message.table else b"objects"
-        self._changes = CoalescedChanges()
+        self._changes = CoalescedChanges(budget)
 
     async def run(self) -> None:
+        self._changes.open()
+        try:
+            await self._follow()
+        finally:
+            self._changes.close()
+
+    async def _follow(self) -> None:
         retry_s = _FIRST_RETRY_S
         version = ""
         while True:
@@ -112,10 +123,12 @@ class ListSubscription:
         self._changes.clear()
         continue_token, count, version = "", 0, ""
         while True:
-            page = await self._page(continue_token)
-            version, count = page.resource_version, count + len(page.rows)
-            has_more = bool(page.continue_token) and count < _MOST_ROWS
-            await self._send(self._following_page(page, has_more) if continue_token else self._snapshot(page, has_more))
+            async with self._list_turn:
+                page = await self._page(continue_token)
+                version, count = page.resource_version, count + len(page.rows)
+                has_more = bool(page.continue_token) and count < _MOST_ROWS
+                is_first = not continue_token
+                await self._send(self._snapshot(page, has_more) if is_first else self._following_page(page, has_more))
             continue_token = page.continue_token
             if not has_more:
                 return version

@@ -26,6 +26,8 @@ from sampan.machinery.client.transport import Request
 from sampan.machinery.client.user_api import UserApi
 
 _TEXT_BYTES = 1 << 20
+_INLINE_CHARACTERS = 8 << 10
+"""The longest text that is read in the event loop, which takes about 5 ms."""
 _COMPLETIONS = 200
 _DESCRIPTION_LENGTH = 2000
 _DEPTH = 40
@@ -78,7 +80,10 @@ class YamlCompletion:
         if len(message.text) > _TEXT_BYTES:
             raise errors.request_entity_too_large(f"limit is {_TEXT_BYTES}")
         offset = max(0, min(message.offset, len(message.text)))
-        context = cursor_context(message.text, offset)
+        if len(message.text) > _INLINE_CHARACTERS:
+            context = await asyncio.to_thread(cursor_context, message.text, offset)
+        else:
+            context = cursor_context(message.text, offset)
         if context is None:
             return json_response({"from": offset, "completions": [], "hover": None})
         components = await self._schemas(api, context.api_version)
@@ -140,11 +145,8 @@ def cursor_context(text: str, offset: int) -> CursorContext | None:
     indent = len(typed_line) - len(typed_line.lstrip(" "))
     if typed_line.lstrip(" ").startswith("#") or (0 <= block_indent < indent):
         return None
+    indent = _enter_items(stack, typed_line, indent)
     content = typed_line[indent:]
-    while content.startswith("- ") or content == "-":
-        _pop_for_item(stack, indent)
-        stack.append((indent, "[]"))
-        content, indent = content[2:], indent + 2
     _pop_for_key(stack, indent)
     path = tuple(segment for _, segment in stack)[-_DEPTH:]
     match = _KEY.match(content)
@@ -176,17 +178,22 @@ def _push(stack: list[tuple[int, str]], line: str, block_indent: int) -> int:
     indent = len(line) - len(line.lstrip(" "))
     if 0 <= block_indent < indent:
         return block_indent
-    content = line[indent:]
-    while content.startswith("- ") or content == "-":
-        _pop_for_item(stack, indent)
-        stack.append((indent, "[]"))
-        content, indent = content[2:], indent + 2
-    match = _KEY.match(content)
+    indent = _enter_items(stack, line, indent)
+    match = _KEY.match(line[indent:])
     if match is None:
         return -1
     _pop_for_key(stack, indent)
     stack.append((indent, match.group("key").strip("\"'")))
     return indent if _BLOCK_SCALAR.match(match.group("value") or "") else -1
+
+
+def _enter_items(stack: list[tuple[int, str]], line: str, indent: int) -> int:
+    """Follow the dashes at the start of a line. Return the indentation of what is behind them."""
+    while line.startswith("- ", indent) or (indent == len(line) - 1 and line[indent] == "-"):
+        _pop_for_item(stack, indent)
+        stack.append((indent, "[]"))
+        indent += 2
+    return indent
 
 
 def _pop_for_item(stack: list[tuple[int, str]], indent: int) -> None:
@@ -265,13 +272,17 @@ def completions(components: Mapping[str, Schema], schema: Schema, context: Curso
     return options
 
 
-def type_text(components: Mapping[str, Schema], schema: Schema) -> str:
+def type_text(components: Mapping[str, Schema], schema: Schema, depth: int = _DEPTH) -> str:
+    """Return the name of a type. Schemas of an aggregated API server may refer to themselves, so that the depth of
+    lists and maps is limited."""
     kind = schema.get("type")
     if kind == "array":
         items = schema.get("items")
-        return f"[]{type_text(components, resolve(components, items))}" if isinstance(items, dict) else "[]"
-    if kind == "object" and isinstance(schema.get("additionalProperties"), dict) and not schema.get("properties"):
-        return f"map[string]{type_text(components, resolve(components, schema['additionalProperties']))}"
+        is_described = isinstance(items, dict) and depth > 0
+        return f"[]{type_text(components, resolve(components, items), depth - 1)}" if is_described else "[]"
+    values = schema.get("additionalProperties")
+    if kind == "object" and isinstance(values, dict) and not schema.get("properties") and depth > 0:
+        return f"map[string]{type_text(components, resolve(components, values), depth - 1)}"
     if schema.get("x-kubernetes-int-or-string") or schema.get("format") == "int-or-string":
         return "int-or-string"
     return str(schema.get("format") or kind or "object")
