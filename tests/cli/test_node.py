@@ -40,6 +40,11 @@ def test_nodes_come_and_go(sampan: Sampan) -> None:
     assert big["status"]["allocatable"] | {"cpu": "4", "memory": "8Gi", "pods": "20"} == big["status"]["allocatable"]
     assert sampan("node", "remove", "bigger") == "node bigger removed\n"
     assert "bigger" not in nodes(sampan)
+    listed = sampan("node", "ls").splitlines()
+    assert listed[0].split() == ["NAME", "STATUS", "ROLES", "AGE", "VERSION"]
+    assert "CONTAINER-RUNTIME" in sampan("node", "list", "-o", "wide").splitlines()[0]
+    refused = sampan.fails("node", "add", "--memory", "8 GB")
+    assert refused == "Error: --memory: '8 GB' is not a quantity; examples: 4, 500m, 8Gi\n"
     assert "not found" in sampan.fails("node", "remove", "bigger")
     sampan("kubectl", "create", "-f", manifest(sampan, "left"))
     assert "is not run by this cluster's process" in sampan.fails("node", "stop", "left")

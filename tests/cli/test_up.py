@@ -7,6 +7,7 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -208,6 +209,18 @@ def test_flags_reach_the_background(sampan: Sampan) -> None:
     log = (sampan.folder() / "sampan.log").read_text()
     assert "controllers: " in log
     assert "namespace-controller" not in log
+
+
+def test_the_background_keeps_no_descriptor_of_the_caller(sampan: Sampan) -> None:
+    """A program that reads from the other end of a pipe would wait for ever."""
+    ours, theirs = os.pipe()
+    words = ("up", "--detach", "--components", "apiserver", "--secure-port", str(free_port()))
+    command = [sys.executable, "-m", "sampan", *words]
+    subprocess.run(command, env=sampan.environment, pass_fds=[theirs], check=True, capture_output=True)
+    os.close(theirs)
+    assert os.read(ours, 1) == b""
+    os.close(ours)
+    assert os.getsid(sampan.note()["pid"]) == sampan.note()["pid"]
 
 
 class TestKubeconfig:

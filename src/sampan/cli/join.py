@@ -98,7 +98,7 @@ def command(**options: Any) -> None:
     record = _prepare(where, options)
     if options["is_detached"]:
         words = ["join", "--no-detach", "--data-dir", str(where.path), "--name", options["name"]]
-        note = detach.start(where, [*words, "-v", str(options["verbosity"])], shows_steps=False)
+        note = detach.start(where, [*words, "-v", str(options["verbosity"])])
         _report(note, time.monotonic() - began)
         click.echo(f"  log    {where.log}")
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from importlib import import_module
 from typing import Any
 
@@ -32,6 +33,7 @@ COMMANDS = {
     "envtest": ("sampan.cli.envtest", "Run envtest suites of Go projects on Sampan."),
     "service": ("sampan.cli.service", "Run a cluster as a systemd service."),
     "upgrade": ("sampan.cli.upgrade", "Show what an upgrade changes."),
+    "docs": ("sampan.cli.docs", "Show the documentation that is installed."),
     "help": ("sampan.cli.help", "Show the help of a command, or a topic."),
     "completion": ("sampan.cli.completion", "Print a completion script for a shell."),
     "kube-apiserver": ("sampan.cli.kube_apiserver", "Run only the API server."),
@@ -52,7 +54,7 @@ _GROUPS = (
     ("Clusters", ("up", "down", "status", "kubeconfig", "logs", "snapshot", "store", "upgrade")),
     ("Work with a cluster", ("kubectl", "dashboard", "why", "trace", "top", "image", "node")),
     ("Several machines", ("token", "join", "leave")),
-    ("This machine", ("doctor", "service", "envtest", "completion", "help")),
+    ("This machine", ("doctor", "service", "envtest", "completion", "docs", "help")),
     ("Single components, with the flags of the real ones", _COMPONENTS),
 )
 
@@ -86,6 +88,6 @@ def cli() -> None:
 
 def main() -> None:
     try:
-        cli(prog_name="sampan")
+        cli(prog_name="sampan", obj=time.monotonic())
     except KeyboardInterrupt:
         sys.exit(130)

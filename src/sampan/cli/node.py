@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from sampan.api import quantity
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import NodeStatus, Taint
 from sampan.cli.cluster_dir import running_cluster_options, selected_cluster
@@ -73,7 +74,7 @@ def add(names: tuple[str, ...], count: int | None, data_dir: str | None, cluster
     """Add nodes, and wait until they are ready."""
     if names and count is not None:
         raise CliError("--count: cannot be used together with names of nodes")
-    capacity = {key: options[key] for key in ("cpu", "memory", "pods") if options[key]}
+    capacity = {key: _quantity(f"--{key}", options[key]) for key in ("cpu", "memory", "pods") if options[key]}
     labels, taints = labels_of(options["labels"]), [_taint(text) for text in options["taints"]]
     session = _open(data_dir, cluster)
     runtime = _runtime(session, options["runtime"])
@@ -136,13 +137,16 @@ def start(names: tuple[str, ...], data_dir: str | None, cluster: str | None) -> 
 
 
 @command.command("ls")
+@click.option("-o", "--output", type=click.Choice(["wide"]), help="Show all columns, as `kubectl get nodes -o wide`.")
 @running_cluster_options
-def list_nodes(data_dir: str | None, cluster: str | None) -> None:
-    """List the nodes of the cluster, as `kubectl get nodes -o wide`."""
+def list_nodes(data_dir: str | None, cluster: str | None, output: str | None) -> None:
+    """List the nodes of the cluster, as `kubectl get nodes`."""
     session = _open(data_dir, cluster)
     table = session.get(_NODES, {"includeObject": "None"}, accept=TABLE)
-    columns = [column["name"].upper() for column in table["columnDefinitions"]]
-    rows = [[cell_text(cell) for cell in row["cells"]] for row in table.get("rows") or []]
+    definitions = table["columnDefinitions"]
+    shown = [at for at, column in enumerate(definitions) if output == "wide" or not column["priority"]]
+    columns = [definitions[at]["name"].upper() for at in shown]
+    rows = [[cell_text(row["cells"][at]) for at in shown] for row in table.get("rows") or []]
     if not rows:
         click.echo("there are no nodes; `sampan node add` adds one")
         return
@@ -231,6 +235,16 @@ def labels_of(texts: Sequence[str]) -> dict[str, str]:
             raise CliError(f"--label: want K=V, not {text!r}")
         labels[key] = value
     return labels
+
+
+def _quantity(flag: str, text: str) -> str:
+    try:
+        is_valid = quantity.parse(text).mantissa >= 0
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        raise CliError(f"{flag}: {text!r} is not a quantity; examples: 4, 500m, 8Gi")
+    return text
 
 
 def _taint(text: str) -> Taint:

@@ -87,7 +87,8 @@ def ready_text(note: Running, took_s: float) -> str:
 
 
 def print_ready(note: Running, took_s: float) -> None:
-    """Print where the cluster is, what runs and what to type next, in 80 columns."""
+    """Print where the cluster is, what runs and what to type next, in 80 columns unless the path of the kubeconfig is
+    longer."""
     click.echo(ready_text(note, took_s))
     rows = [
         ("also", f"{note.insecure_url}, without authentication" if note.insecure_url and note.url else ""),
@@ -96,14 +97,14 @@ def print_ready(note: Running, took_s: float) -> None:
         ("dns", note.dns),
         (
             "flags",
-            f"{note.recalled_flags}        (as before; --forget-flags uses the defaults)" * bool(note.recalled_flags),
+            f"{note.recalled_flags}{_RECALLED}" * bool(note.recalled_flags),
         ),
-        ("use", f"export KUBECONFIG={note.kubeconfig}"),
-        ("try", "kubectl get namespaces        (or: sampan kubectl get namespaces)"),
     ]
     for title, text in rows:
         for line in _wrapped(title, text) if text else ():
             click.echo(line)
+    click.echo(f"  use    export KUBECONFIG={note.kubeconfig}")  # a line to copy is not wrapped
+    click.echo("  try    kubectl get namespaces        (or: sampan kubectl get namespaces)")
 
 
 def _wrapped(title: str, text: str) -> list[str]:

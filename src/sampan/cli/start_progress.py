@@ -14,9 +14,16 @@ import click
 _TICK_S = 0.1
 _CLEAR = "\r\033[K"
 _WIDTH = 14
-_HELD_STEPS = 2
-"""The steps that fail if a flag names a port or address that cannot be used: those of the store and the API server."""
+_HELD_STEPS = 3
+"""The first steps, with which a start fails if a flag names a port or address that is in use: the set-up, the store
+and the API server."""
 _LINE = re.compile(r"  (?P<name>.{14}) +(?P<took>\d+\.\d\d) s")
+
+
+def process_start() -> float:
+    """Return when the command started, on the monotonic clock: before its modules were imported."""
+    began = click.get_current_context().find_object(float)
+    return time.monotonic() if began is None else began
 
 
 class StartProgress(Protocol):
@@ -58,6 +65,10 @@ class PrintedProgress:
         self._finish()
         self._step, self._began = step, time.monotonic()
         self._show()
+
+    def add(self, step: str, took_s: float) -> None:
+        """A step is done that began before the progress was shown."""
+        self._print(step_line(step, took_s))
 
     def end(self) -> None:
         self._finish()

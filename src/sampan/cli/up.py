@@ -40,7 +40,7 @@ from sampan.cli.rootless import OuterProcess
 from sampan.cli.scheduler_flags import scheduler_options, scheduler_settings
 from sampan.cli.server_flags import BIND_LOCALLY, server_config, server_options, store_config
 from sampan.cli.server_process import leave, serve, set_up_logs
-from sampan.cli.start_progress import PrintedProgress
+from sampan.cli.start_progress import PrintedProgress, process_start
 from sampan.cli.sudo_user import hand_over, sudo_user
 from sampan.cluster import kubeconfig
 from sampan.cluster.assembly import APISERVER, COMPONENTS, KUBELET, Assembly, ClusterConfig, StoreConfig
@@ -167,7 +167,7 @@ def command(**options: Any) -> None:
     It runs until Ctrl-C or, with --detach, until `sampan down`. The next start of a cluster remembers its nodes,
     runtime, components, port and address ranges.
     """
-    began = time.monotonic()
+    began = process_start()
     where = cluster_dir(options["data_dir"], options["name"])
     where.check()
     if options["kubeconfig_out"]:
@@ -175,21 +175,26 @@ def command(**options: Any) -> None:
     if where.is_joined:
         raise CliError(f"--data-dir: {where.path} is that of a node that joined a cluster; --name starts a cluster")
     check_version(where)
-    if not options["is_detached"]:
-        completed = RememberedFlags(where.flags, NetworkNamespace()).complete(options, forgets=options["forget_flags"])
-        if reason := rootless.reason_to_run_again(completed):
-            click.echo(reason)
-            rootless.run_again(sys.argv[1:])
-    undo = where.make()
     if options["is_detached"]:
-        note = _detached(where, undo, shows_steps=not options["profile"])
-        if options["profile"]:
-            click.echo(ready_text(note, time.monotonic() - began) + f": export KUBECONFIG={note.kubeconfig}")
+        note = _detached(where, where.make(), shows_steps=not options["profile"])
+        if note is not None:
+            _report(where, options, note, time.monotonic() - began)
             return
-        print_ready(note, time.monotonic() - began)
-        click.echo(f"  log    {where.log}\n  stop   sampan down{_which(options)}")
+    completed = RememberedFlags(where.flags, NetworkNamespace()).complete(options, forgets=options["forget_flags"])
+    if reason := rootless.reason_to_run_again(completed):
+        click.echo(reason)
+        rootless.run_again([*sys.argv[1:], "--no-detach"])
+    _run(where, options, began, where.make())
+
+
+def _report(where: ClusterDir, options: dict[str, Any], note: Running, took_s: float) -> None:
+    """Print what the user of a detached cluster needs: with a profile for machines one line."""
+    if options["profile"]:
+        click.echo(ready_text(note, took_s) + f": export KUBECONFIG={note.kubeconfig}")
         return
-    _run(where, options, began, undo)
+    print_ready(note, took_s)
+    sudo = "" if sudo_user() is None else "sudo "
+    click.echo(f"  log    {where.log}\n  stop   {sudo}sampan down{_which(options)}")
 
 
 def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callable[[], None]) -> None:
@@ -229,7 +234,9 @@ def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callabl
             is_up = True
             print_ready(note, time.monotonic() - began)
 
-        serve(config, on_ready, PrintedProgress())
+        progress = PrintedProgress()
+        progress.add("set-up", time.monotonic() - began)  # imports, flags, certificates
+        serve(config, on_ready, progress)
     finally:
         where.remove_note()
         if is_up and merged is not None:
@@ -240,14 +247,15 @@ def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callabl
     leave()
 
 
-def _detached(where: ClusterDir, undo: Callable[[], None], *, shows_steps: bool) -> Running:
+def _detached(where: ClusterDir, undo: Callable[[], None], *, shows_steps: bool) -> Running | None:
+    """Start the cluster in the background. Return None in the process that is to run it."""
     lock = where.lock()
     if not lock.acquire():
         raise CliError(_in_use_message(where))
     lock.release()
     where.remove_note()
     try:
-        return detach.start(where, [*sys.argv[1:], "--no-detach"], shows_steps=shows_steps)
+        return detach.fork(where, shows_steps=shows_steps)
     except detach.Failed:
         if lock.acquire():
             undo()

@@ -1,0 +1,33 @@
+"""`sampan docs`: the pages that are installed."""
+
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from sampan.cli.docs import docs_directory
+from sampan.cli.main import cli
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def test_the_list_has_every_page_and_the_directory() -> None:
+    done = CliRunner().invoke(cli, ["docs"])
+    assert done.exit_code == 0
+    listed = {line.split()[0] for line in done.stdout.splitlines() if line}
+    assert {page.stem for page in (REPOSITORY / "docs").glob("*.md")} <= listed
+    assert f"pages     {docs_directory()}" in done.stdout
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+
+
+def test_a_page() -> None:
+    for name in ("tutorial", "tutorial.md"):
+        done = CliRunner().invoke(cli, ["docs", name])
+        assert done.stdout.strip() == (docs_directory() / "tutorial.md").read_text().strip()
+
+
+def test_an_unknown_page() -> None:
+    done = CliRunner().invoke(cli, ["docs", "../README"])
+    assert (done.exit_code, done.stderr) == (
+        1,
+        "Error: there is no page '../README'; `sampan docs` lists the pages\n",
+    )
