@@ -37,6 +37,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         ("up --service-cluster-ip-range 10.0.0.1/8", "--service-cluster-ip-range: "),
         ("up --service-node-port-range 5", "--service-node-port-range: want two ports as in 30000-32767, not '5'"),
         ("up --event-ttl soon", '--event-ttl: time: invalid duration "soon"'),
+        ("up --audit-log-path /nowhere/x", "--audit-log-path: /nowhere/x: there is no directory /nowhere"),
         ("up --audit-policy-file /nowhere", "--audit-policy-file: cannot read /nowhere: No such file"),
         ("up --audit-policy-file /dev/null", "--audit-policy-file: /dev/null: Expected `object`, got `null`"),
         ("up --audit-log-maxsize -1", "--audit-log-maxsize: cannot be negative"),
@@ -109,6 +110,17 @@ def test_with_how_it_is_used(run: Run, words: str, told: str) -> None:
 def test_as_kubectl_reports_it(run: Run, words: str, told: str) -> None:
     done = run(*words.split())
     assert (done.exit_code, done.stdout, done.stderr) == (1, "", told)
+
+
+@pytest.mark.parametrize("words", ["kubectl get nodes", "why pod/x", "trace pod/x", "top --once"])
+def test_without_a_cluster(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    done = run(*words.split())
+    refused = "The connection to the server localhost:8080 was refused - did you specify the right host or port?\n"
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith(refused)
+    assert "none of your Sampan clusters is running: `sampan up` starts one." in done.stderr
 
 
 @pytest.mark.parametrize("content", ["one,two", "\xff"], ids=["short", "bytes"])

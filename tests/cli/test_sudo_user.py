@@ -5,8 +5,10 @@ import pwd
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from sampan.cli.cluster_dir import ClusterDir, clusters_root, known_clusters
+from sampan.cli.main import cli
 from sampan.cli.sudo_user import hand_over, sudo_user
 
 USER = 54321
@@ -32,10 +34,11 @@ def test_the_directory_is_in_the_home_of_the_user(home: Path) -> None:
     where.make()
     assert [path.stat().st_uid for path in (where.path, where.path.parent, home / ".local")] == [USER] * 3
     where.pki.mkdir()
-    for path in (where.kubeconfig, where.path / "lock"):
+    read_by_commands = (where.kubeconfig, where.flags, where.log, where.version_file, where.path / "lock")
+    for path in read_by_commands:
         path.touch(mode=0o600)
     where.hand_over()
-    assert (where.kubeconfig.stat().st_uid, where.kubeconfig.stat().st_mode & 0o777) == (USER, 0o600)
+    assert [(path.stat().st_uid, path.stat().st_mode & 0o777) for path in read_by_commands] == [(USER, 0o600)] * 5
     assert where.pki.stat().st_uid == 0
     assert where in known_clusters()
 
@@ -55,3 +58,18 @@ def test_links_to_files_of_root_are_not_given_away(home: Path) -> None:
 def test_other_values_are_no_user(home: Path, monkeypatch: pytest.MonkeyPatch, uid: str) -> None:
     monkeypatch.setenv("SUDO_UID", uid)
     assert sudo_user() is None
+
+
+def test_what_root_has_run_is_not_removed_by_others(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    where = ClusterDir(clusters_root() / "a")
+    where.make()
+    where.pki.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setattr(os, "geteuid", lambda: USER)
+    (where.path / "lock").touch()
+    done = CliRunner().invoke(cli, ["down", "--name", "a", "--delete"])
+    assert (done.exit_code, done.stderr) == (
+        1,
+        "Error: --delete: root has run a; `sudo sampan down --delete` removes its data\n",
+    )
+    assert where.pki.is_dir()

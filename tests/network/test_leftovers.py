@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sampan.machinery.network_namespace import in_network
-from sampan.network import netlink
+from sampan.network import leftovers, netlink
 from sampan.network.leftovers import remove_leftovers, vanished_bridges
 from sampan.network.netlink import LinkInfo
 from sampan.network.nft import list_rules, run_nft
@@ -42,6 +42,15 @@ def link(name: str, alias: str = "") -> LinkInfo:
 )
 def test_bridges_without_owner(tables: list[str], links: list[LinkInfo], held: list[str], expected: set[str]) -> None:
     assert vanished_bridges(tables, links, held, lambda path: path == "/kept") == expected
+
+
+def test_root_of_a_user_namespace_removes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(held: object) -> list[str]:
+        raise AssertionError("the network of the machine belongs to somebody else")
+
+    monkeypatch.setattr(leftovers, "is_in_user_namespace", lambda: True)
+    monkeypatch.setattr(leftovers, "_remove_leftovers", fail)
+    assert remove_leftovers(()) == []
 
 
 @needs_network

@@ -197,7 +197,7 @@ class ClusterDir:
     def hand_over(self) -> None:
         """Let the user who called sudo read the kubeconfig, see the state of the cluster, and start it again. Keys and
         the data of nodes stay with root."""
-        hand_over((self._note, self.kubeconfig, self.flags, self.log, self.path / "lock"))
+        hand_over((self._note, self.kubeconfig, self.flags, self.log, self.version_file, self.path / "lock"))
 
     def remove(self) -> list[str]:
         """Remove the files of the cluster, and the directory if it is empty then. Return the names of remaining

@@ -36,7 +36,8 @@ def read_version(where: ClusterDir) -> DataVersion:
     except FileNotFoundError:
         return DataVersion()
     except (OSError, msgspec.MsgspecError) as error:
-        raise CliError(f"--data-dir: cannot read {where.version_file}: {error}") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise CliError(f"--data-dir: cannot read {where.version_file}: {reason}") from None
 
 
 def data_problem(where: ClusterDir) -> str:

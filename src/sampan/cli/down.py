@@ -34,6 +34,7 @@ def command(data_dir: str | None, name: str, delete: bool) -> None:
         raise CliError(f"--delete: {where.path} is that of a node that joined a cluster; `sampan leave` removes it")
     if delete and os.path.exists(where.path):
         where.check()
+        _check_owner(where)
     note = where.read_note() if where.is_cluster else None
     stopped = stop(where)
     if note is not None and note.merged_kubeconfig:  # what a process that was killed has left
@@ -45,6 +46,13 @@ def command(data_dir: str | None, name: str, delete: bool) -> None:
             call = partial(_finish, where, name, delete=delete, stopped=stopped)
             raise SystemExit(rootless.run_inside(call, has_outgoing=False))
     _finish(where, name, delete=delete, stopped=stopped)
+
+
+def _check_owner(where: ClusterDir) -> None:
+    """Raise CliError if root has run nodes of the cluster, whose data only root can remove."""
+    owners = {os.lstat(path).st_uid for path in (where.pki, where.path / "nodes") if os.path.lexists(path)}
+    if os.geteuid() != 0 and 0 in owners:
+        raise CliError(f"--delete: root has run {where.path.name}; `sudo sampan down --delete` removes its data")
 
 
 def _has_containers(where: ClusterDir) -> bool:

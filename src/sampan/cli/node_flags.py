@@ -26,6 +26,9 @@ _ONE_NETWORK = (
 )
 
 
+_NO_HOLLOW_NODE = "there is no node: `sampan node add` adds simulated ones, and so does --nodes N at the start"
+
+
 def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
     options = (
         click.option(
@@ -95,6 +98,8 @@ def nodes_config(options: Mapping[str, Any], components: Sequence[str], where: C
         has_network_policy=options["network_policy"],
         pod_network=options["pod_network"],
     )
+    if runtime == HOLLOW and count is None and KUBELET in components:
+        return replace(common, note=_NO_HOLLOW_NODE)
     if runtime == HOLLOW or count == 0 or KUBELET not in components:
         return replace(common, count=count or 0)
     choice, why_not = usable(runtime, options["container_runtime_endpoint"] or "")

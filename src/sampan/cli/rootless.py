@@ -20,6 +20,7 @@ import signal
 import socket
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ _CONNECTION = "SAMPAN_OUTER_NETWORK"
 INNER_ADDRESS = "10.0.2.100"
 """The address inside through which pods reach the API server, if no program provides outgoing traffic."""
 _OUTGOING_PATIENCE_S = 5.0
+_WIDTH = 80
 PASTA, SLIRP = "pasta", "slirp4netns"
 OUTGOING_PROGRAMS = (SLIRP, PASTA)
 """Programs that connect a network namespace with the network of the machine without privileges, the preferred one
@@ -82,7 +84,12 @@ def reason_to_run_again(options: Mapping[str, Any]) -> str:
     wants_containers = options["runtime"] in (AUTO, OCI) and options["nodes"] != 0
     if not wants_containers or KUBELET not in options["components"].split(",") or not is_possible():
         return ""
-    return "\n  ".join(["running in a user namespace, as you are not root", *shortcomings()])
+    lines = [line for text in shortcomings() for line in _wrapped(text)]
+    return "\n".join(["running in a user namespace, as you are not root", *lines])
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
 def is_possible() -> bool:

@@ -495,11 +495,14 @@ def _audit(options: Mapping[str, Any]) -> AuditConfig | None:
     for flag in ("maxsize", "maxbackup", "maxage"):
         if options[f"audit_log_{flag}"] < 0:
             raise CliError(f"--audit-log-{flag}: cannot be negative")
-    if policy is None or not options["audit_log_path"]:
+    if not options["audit_log_path"]:
+        return None
+    path = flags.writable("--audit-log-path", options["audit_log_path"])
+    if policy is None:
         return None
     return AuditConfig(
         policy=policy,
-        path=flags.writable("--audit-log-path", options["audit_log_path"]),
+        path=path,
         max_size_mb=options["audit_log_maxsize"] or 100,
         max_backups=options["audit_log_maxbackup"],
         max_age_days=options["audit_log_maxage"],

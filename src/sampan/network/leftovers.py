@@ -14,6 +14,7 @@ import socket
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
+from sampan.machinery.user_namespace import is_in_user_namespace
 from sampan.network import netlink
 from sampan.network.netlink import LinkInfo
 from sampan.network.nft import NftError, list_rules, nft_program, run_nft
@@ -56,7 +57,7 @@ def _bridges_of(names: Iterable[str], pattern: re.Pattern[str]) -> Iterator[str]
 def remove_leftovers(held: Collection[str]) -> list[str]:
     """Remove what clusters without a data directory have left on this machine, and return the names of the bridges.
     Failures are logged. The call blocks."""
-    if os.geteuid() != 0 or nft_program() is None:
+    if not _is_root_of_the_machine() or nft_program() is None:
         return []
     try:
         return _remove_leftovers(held)
@@ -65,9 +66,14 @@ def remove_leftovers(held: Collection[str]) -> list[str]:
         return []
 
 
+def _is_root_of_the_machine() -> bool:
+    """Whether this process may change the network of the machine. Root of a user namespace may not."""
+    return os.geteuid() == 0 and not is_in_user_namespace()
+
+
 def find_leftovers(held: Collection[str]) -> list[str]:
     """Return the bridges that `remove_leftovers` would remove; empty if they cannot be listed. The call blocks."""
-    if os.geteuid() != 0 or nft_program() is None:
+    if not _is_root_of_the_machine() or nft_program() is None:
         return []
     try:
         tables = [entry["table"]["name"] for entry in list_rules("tables")["nftables"] if "table" in entry]

@@ -14,7 +14,7 @@ from sampan.cli.kubectl.flag_parser import quoted
 from sampan.machinery.client import kubeconfig
 from sampan.machinery.client.access import Access
 
-_DEFAULT_SERVER = "http://localhost:8080"
+DEFAULT_SERVER = "http://localhost:8080"
 
 
 def load_access(options: Mapping[str, Any]) -> tuple[Access, str]:
@@ -22,7 +22,7 @@ def load_access(options: Mapping[str, Any]) -> tuple[Access, str]:
     paths = kubeconfig_paths(options)
     if options.get("kubeconfig") and not paths[0].exists():
         raise KubectlError(f"stat {options['kubeconfig']}: no such file or directory")
-    access, namespace, cluster, user = Access(server=_DEFAULT_SERVER), "", "", ""
+    access, namespace, cluster, user = Access(server=DEFAULT_SERVER), "", "", ""
     if any(path.exists() for path in paths):
         try:
             access, namespace, cluster, user = _from_files(kubeconfig.read(paths), options)
@@ -45,7 +45,7 @@ def _from_files(config: kubeconfig.Kubeconfig, options: Mapping[str, Any]) -> tu
         raise KubectlError(f"auth info {quoted(user)} does not exist")
     if cluster and not config.has("clusters", cluster):
         raise KubectlError(f"no server found for cluster {quoted(cluster)}")
-    access = config.access(cluster, user) if cluster else Access(server=_DEFAULT_SERVER)
+    access = config.access(cluster, user) if cluster else Access(server=DEFAULT_SERVER)
     return access, str(context.get("namespace") or ""), cluster, user
 
 

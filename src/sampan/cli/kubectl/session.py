@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, quote, urlencode, urlsplit
 import click
 import msgspec
 
+from sampan.cli.kubectl.client_config import DEFAULT_SERVER, load_access
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError, PlainError
 from sampan.machinery import errors
 from sampan.machinery.client.access import Access, AccessError, tls_context
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 JSON = "application/json"
 _CONNECT_TIMEOUT_S = 30
+_NO_CLUSTER = "\nThere is no kubeconfig, and none of your Sampan clusters is running: `sampan up` starts one."
 
 
 class ServerError(click.ClickException):
@@ -209,7 +211,8 @@ class Session:
             response = self._connection.getresponse()
         except ConnectionRefusedError:
             message = f"The connection to the server {self._url.netloc} was refused"
-            raise PlainError(f"{message} - did you specify the right host or port?") from None
+            hint = _NO_CLUSTER if self._access.server == DEFAULT_SERVER else ""
+            raise PlainError(f"{message} - did you specify the right host or port?{hint}") from None
         except (OSError, http.client.HTTPException) as error:
             raise PlainError(f"Unable to connect to the server: {_reason(error)}") from None
         except ValueError as error:  # a token or name that is not valid in a header
@@ -308,8 +311,6 @@ def _reason(error: Exception) -> str:
 def open_session(options: Mapping[str, Any], *, plugin_policy: PluginPolicy | None = None) -> Session:
     """Open a session with the access that the flags, $KUBECONFIG, ~/.kube/config or a running cluster define, in this
     order. The session is closed when the command ends. `plugin_policy` restricts the exec plug-ins for credentials."""
-    from sampan.cli.kubectl.client_config import load_access
-
     access, namespace = load_access(options)
     if plugin_policy is not None and access.credential_source is not None:
         access.credential_source.restrict(plugin_policy)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from sampan.api.ages import human
+from sampan.cli.cluster_dir import DEFAULT_NAME
 from sampan.cli.status.cluster_report import ClusterReport, size_text
 
 COLUMNS = ["NAME", "STATUS", "URL", "UP", "VERSION", "PID"]
@@ -39,7 +40,8 @@ def details(report: ClusterReport) -> list[str]:
     for warning in report.warnings:
         lines += wrapped("WARNING", warning)
     if report.state == "stopped" and not report.joined:
-        lines += wrapped("start", f"sampan up --name {report.name}")
+        name = "" if report.name == DEFAULT_NAME else f" --name {report.name}"
+        lines += wrapped("start", f"sampan up{name}")
     return ["", *lines] if lines else []
 
 
