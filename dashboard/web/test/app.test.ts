@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { interpolate } from "../src/app/i18n";
 import { matchesLabels } from "../src/app/kubernetes";
-import { readDiscovery, ResourceCatalog, sectionOf } from "../src/app/resources";
+import { readDiscovery, ResourceCatalog, sectionOf, updatedCatalog } from "../src/app/resources";
 import { keyName, matchKeys, type Shortcut } from "../src/app/shortcuts";
 import { formatDuration } from "../src/app/time";
 import { statusLevel } from "../src/components/Status";
@@ -37,6 +37,11 @@ test("discovery keeps the preferred version and knows sections", () => {
   const kinds = new ResourceCatalog(resources);
   expect(kinds.byKind("example.com/v1", "Boat")?.version).toBe("v2");
   expect(resources.map(sectionOf)).toEqual(["workloads", "custom"]);
+  const [pods, boats] = structuredClone(resources);
+  expect(updatedCatalog(kinds, [pods!, boats!])).toBe(kinds);
+  const changed = updatedCatalog(kinds, [pods!, { ...boats!, version: "v3" }]);
+  expect(changed.all[0]).toBe(resources[0]);
+  expect(changed.all[1]?.version).toBe("v3");
 });
 
 test("an empty selector selects nothing", () => {

@@ -248,6 +248,22 @@ class Page:
             }})(document.querySelector({json.dumps(selector)}))"""
         )
 
+    def upload(self, selector: str, *files: Path) -> None:
+        """Choose files in a file field."""
+        self.wait_for(f"document.querySelector({json.dumps(selector)})")
+        document = self.send("DOM.getDocument")["root"]["nodeId"]
+        node = self.send("DOM.querySelector", nodeId=document, selector=selector)["nodeId"]
+        self.send("DOM.setFileInputFiles", nodeId=node, files=[str(path) for path in files])
+
+    def download_to(self, directory: Path) -> None:
+        """Let the page save files, without a question, in a directory."""
+        self._browser.send(
+            "Browser.setDownloadBehavior",
+            behavior="allow",
+            browserContextId=self._context,
+            downloadPath=str(directory),
+        )
+
     def choose(self, selector: str, value: str) -> None:
         """Choose an option of a select element."""
         self.wait_for(f"document.querySelector({json.dumps(selector)})")

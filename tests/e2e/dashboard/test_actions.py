@@ -6,13 +6,12 @@ import json
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sampan.testing import Cluster
-from tests.e2e.dashboard.browser import Page
 from tests.e2e.dashboard.conftest import AXE, Dashboard, OpenPage
+from tests.e2e.dashboard.steps import EDITOR, deployment, editor_text, pods_of, replace_editor_text
 from tests.eventually import wait_until
 
 HOSTILE = "<img src=x onerror='window.hacked=1'>"
@@ -28,41 +27,6 @@ def namespace(dashboard: Dashboard) -> Iterator[str]:
     dashboard.api("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     yield name
     dashboard.api("DELETE", f"/api/v1/namespaces/{name}")
-
-
-def deployment(name: str, replicas: int) -> dict[str, Any]:
-    labels = {"app": name}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "web", "image": "example/web:1"}]}}
-    return {
-        "metadata": {"name": name},
-        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template},
-    }
-
-
-def running_pod(dashboard: Dashboard, namespace: str, app: str) -> str:
-    """Return the name of a running pod with this label; empty if there is none."""
-    pods = dashboard.api("GET", f"/api/v1/namespaces/{namespace}/pods")["items"]
-    return next(
-        (
-            str(pod["metadata"]["name"])
-            for pod in pods
-            if pod["metadata"].get("labels", {}).get("app") == app and pod["status"].get("phase") == "Running"
-        ),
-        "",
-    )
-
-
-def replace_editor_text(page: Page, text: str) -> None:
-    """Select everything in the YAML editor and paste another text."""
-    content = "document.querySelector('[data-editor]')?.shadowRoot?.querySelector('.cm-content')"
-    page.wait_for(f"{content}?.innerText.length > 10")
-    page.evaluate(f"{content}.focus()")
-    page.press("Ctrl+a")
-    page.evaluate(
-        "((content, text) => { const clipboardData = new DataTransfer(); clipboardData.setData('text/plain', text);"
-        "content.dispatchEvent(new ClipboardEvent('paste', {clipboardData, bubbles: true, cancelable: true})); })"
-        f"({content}, {json.dumps(text)})"
-    )
 
 
 def test_create_with_a_form(open_page: OpenPage, dashboard: Dashboard, namespace: str) -> None:
@@ -88,17 +52,14 @@ def test_edit_with_a_diff_and_a_conflict(open_page: OpenPage, dashboard: Dashboa
         "POST", path.rpartition("/")[0], {"metadata": {"name": "settings"}, "data": {"a": "one", "z": "last"}}
     )
     page = open_page(f"c/sampan/~v1~configmaps/{namespace}/settings/edit")
-    editor = "document.querySelector('[data-editor]').shadowRoot.querySelector('.cm-content').innerText"
-    page.wait_for("document.querySelector('[data-editor]')?.shadowRoot?.querySelector('.cm-content')")
-    text = str(page.evaluate(editor))
-    replace_editor_text(page, text.replace("a: one", "a: mine"))
+    replace_editor_text(page, editor_text(page).replace("a: one", "a: mine"))
     page.click("button:not(:disabled)", "Review changes")
     page.wait_for("document.querySelector('dialog .diff-line.add')?.innerText.includes('a: mine')")
     dashboard.api("PATCH", path, {"data": {"z": "theirs"}}, patch=True)
     page.click("dialog button:not(:disabled)", "Apply")
     page.wait_for_text("Somebody else has changed the same object")
     page.click("dialog button", "Put mine on top")
-    page.wait_for(f"{editor}.includes('z: theirs')")
+    page.wait_for(f"{EDITOR}.innerText.includes('z: theirs')")
     page.click("button:not(:disabled)", "Review changes")
     page.click("dialog button:not(:disabled)", "Apply")
     wait_until(lambda: dashboard.api("GET", path)["data"] == {"a": "mine", "z": "theirs"})
@@ -175,12 +136,12 @@ def test_explanations_are_shown_and_accessible(
     if not axe.exists():
         pytest.skip("axe-core is not installed: make dashboard")
     dashboard.api("POST", f"/apis/apps/v1/namespaces/{namespace}/deployments", deployment("explained", 1))
-    wait_until(lambda: running_pod(dashboard, namespace, "explained") != "")
-    pod = f"c/sampan/~v1~pods/{namespace}/{running_pod(dashboard, namespace, 'explained')}"
+    wait_until(lambda: len(pods_of(dashboard, namespace, "explained")) == 1)
+    pod = f"c/sampan/~v1~pods/{namespace}/{pods_of(dashboard, namespace, 'explained')[0]}"
     views = {
         f"{pod}/trace": "document.querySelectorAll('.trace tbody tr').length >= 3",
         f"{pod}/schedule": "document.querySelectorAll('.schedule tbody tr').length === 3",
-        f"{pod}/edit": "document.querySelector('[data-editor]')?.shadowRoot?.querySelector('.cm-content')",
+        f"{pod}/edit": EDITOR,
         f"c/sampan/map?namespace={namespace}": "document.querySelector('.map-node')",
         "c/sampan/timeline": "document.querySelector('.timeline-records li')",
         "c/sampan/queues": "document.querySelector('.queue')",

@@ -58,6 +58,9 @@ const KIND_KEYS: readonly (readonly [keys: string, name: string, group: string])
   ["g x", "secrets", ""], ["g t", "statefulsets", "apps"], ["g m", "namespaces", ""],
 ];
 
+/** Discovery may follow a new definition a moment later. */
+const SECOND_LOOK_MS = 3000;
+
 export const isPaletteOpen = signal(false);
 export const isHelpOpen = signal(false);
 
@@ -83,7 +86,10 @@ export function Shell({ cluster, view, children }: ShellProps) {
   }, [address]);
   useGlobalShortcuts(cluster);
   const definitions = discovery(cluster).value.catalog?.find("customresourcedefinitions", "apiextensions.k8s.io");
-  useChanges(cluster, definitions ? listPath(definitions) : null, () => void rediscover(cluster));
+  useChanges(cluster, definitions ? listPath(definitions) : null, () => {
+    void rediscover(cluster);
+    window.setTimeout(() => void rediscover(cluster), SECOND_LOOK_MS);
+  });
   const title = view?.title?.();
   useEffect(() => {
     if (title) document.title = `${title} · ${cluster} · Sampan`;

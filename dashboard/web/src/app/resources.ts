@@ -174,13 +174,24 @@ export function discovery(clusterName: string): Signal<Discovery> {
   return state;
 }
 
+/** Resources that are as before stay the same objects, so that views of them are not drawn anew. */
+export function updatedCatalog(before: ResourceCatalog | undefined, resources: readonly Resource[]): ResourceCatalog {
+  const kept = resources.map((resource) => {
+    const known = before?.byRouteName(routeName(resource));
+    return known && JSON.stringify(known) === JSON.stringify(resource) ? known : resource;
+  });
+  const isSame = before?.all.length === kept.length && kept.every((resource, index) => resource === before.all[index]);
+  return before && isSame ? before : new ResourceCatalog(kept);
+}
+
 export async function rediscover(clusterName: string): Promise<void> {
   const state = discovery(clusterName);
   const client = cluster(clusterName);
   const headers = { Accept: AGGREGATED };
   try {
     const documents = await Promise.all(["/api", "/apis"].map((path) => client.k8s<{ items?: DiscoveryGroup[] }>(path, { headers })));
-    state.value = { catalog: new ResourceCatalog(readDiscovery(documents.flatMap((document) => document.items ?? []))), error: null };
+    const resources = readDiscovery(documents.flatMap((document) => document.items ?? []));
+    state.value = { catalog: updatedCatalog(state.peek().catalog, resources), error: null };
   } catch (error) {
     state.value = { catalog: state.peek().catalog, error: asApiError(error) };
   }

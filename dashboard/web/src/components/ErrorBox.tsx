@@ -12,6 +12,7 @@ const t = catalog({
   network: ["The server does not respond", "服务器无响应"],
   networkNext: ["The page tries again by itself.", "页面会自动重试。"],
   invalid: ["The server refuses the object", "服务器拒绝了该对象"],
+  exists: ["There is an object with this name already", "已存在同名对象"],
   conflict: ["The object has changed meanwhile", "对象已被修改"],
   failed: ["The request failed", "请求失败"],
   retry: ["Try again", "重试"],
@@ -21,6 +22,7 @@ function title(error: ApiError): string {
   if (error.code === 401) return t("unauthorized");
   if (error.code === 403) return t("forbidden");
   if (error.code === 404) return t("notFound");
+  if (error.status.reason === "AlreadyExists") return t("exists");
   if (error.code === 409) return t("conflict");
   if (error.code === 422) return t("invalid");
   return error.code === 0 ? t("network") : t("failed");

@@ -57,6 +57,8 @@ describe("forms", () => {
     expect(byPath.get("spec.rules[0].http.paths[0].backend.service.name")).toBe("bad");
     expect(byPath.get("spec.rules")).toBe("odd");
     expect(others).toEqual([{ field: "spec.nowhere", message: "other" }]);
+    const parent = fields.placeCauses([{ field: "a.requests", message: "must be less than or equal to memory limit" }], ["a", "a.requests.cpu", "a.requests.memory"]);
+    expect([...parent.byPath.keys()]).toEqual(["a.requests.memory"]);
   });
 });
 

@@ -10,6 +10,7 @@ import {
   withResourceVersion,
 } from "../../src/views/editor/manifest";
 import { merge } from "../../src/views/editor/merge";
+import { Echoes } from "../../src/views/editor/YamlEditor";
 
 function rebuilt(before: string[], after: string[]): [string[], string[]] {
   const edits = diffSequence(before, after);
@@ -137,5 +138,15 @@ describe("manifest", () => {
   it("reads the position of a parser's message", () => {
     expect(positionInMessage("yaml: line 4: did not find expected key")).toEqual({ line: 3, column: 0 });
     expect(positionInMessage("no position")).toBeNull();
+  });
+});
+
+describe("echoes", () => {
+  it("are typed texts that come back, also late and with some left out", () => {
+    const echoes = new Echoes();
+    for (const text of ["a", "ab", "abc"]) echoes.note(text);
+    expect(echoes.isEcho("ab")).toBe(true);
+    expect(echoes.isEcho("abc")).toBe(true);
+    expect(echoes.isEcho("another object")).toBe(false);
   });
 });

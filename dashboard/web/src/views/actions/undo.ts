@@ -12,6 +12,7 @@ const t = catalog({
   deleted: ["{kind} {name} deleted", "已删除 {kind} {name}"],
   undo: ["Undo", "撤销"],
   undone: ["{kind} {name} is as it was", "{kind} {name} 已恢复"],
+  removed: ["{kind} {name} is deleted again", "已再次删除 {kind} {name}"],
   failed: ["Undo failed: {message}", "撤销失败：{message}"],
   changedAgain: ["{kind} {name} has changed again since; its YAML can still be edited.", "{kind} {name} 之后又有更改；仍可编辑其 YAML。"],
 });
@@ -99,7 +100,7 @@ export async function undo(change: ChangeRecord): Promise<void> {
       await client.k8s(path, { method: "PUT", body: restorable(before, false) });
     }
     changes.value = changes.peek().map((item) => (item.id === change.id ? { ...item, isUndone: true } : item));
-    notify({ level: "success", text: t("undone", { kind: resource.kind, name }) });
+    notify({ level: "success", text: t(verb === "created" ? "removed" : "undone", { kind: resource.kind, name }) });
   } catch (reason) {
     notify({ level: "error", text: t("failed", { message: asApiError(reason).message }) });
   }

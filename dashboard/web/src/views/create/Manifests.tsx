@@ -92,16 +92,16 @@ export function Manifests({ cluster, initialText }: { cluster: string; initialTe
         {refused && <p class="field-error" role="alert">{refused}</p>}
       </div>
       <YamlEditor cluster={cluster} label={t("label")} text={text} onChange={setText} problems={problems} />
+      <Field label={t("namespace")} value={namespace} onInput={setNamespace} />
+      <div class="toolbar">
+        <Button look="primary" disabled={writes.length === 0} onClick={() => setReviewed(writes)}>{t("review", { n: writes.length })}</Button>
+      </div>
       {(problems.length > 0 || plans.some((plan) => plan.problem)) && (
         <ul class="problems" role="alert">
           {plans.map((plan, index) => plan.problem && <li key={`plan-${index}`}>{t(plan.problem, { title: plan.title })}</li>)}
           {problems.map((problem, index) => <li key={index}>{problem.line + 1}: {problem.message}</li>)}
         </ul>
       )}
-      <Field label={t("namespace")} value={namespace} onInput={setNamespace} />
-      <div class="toolbar">
-        <Button look="primary" disabled={writes.length === 0} onClick={() => setReviewed(writes)}>{t("review", { n: writes.length })}</Button>
-      </div>
       <KubectlHint command={kubectl.apply("manifests.yaml")} />
       <RecentChanges cluster={cluster} />
       {reviewed && (

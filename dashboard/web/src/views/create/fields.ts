@@ -135,14 +135,19 @@ export interface PlacedCauses {
   readonly others: readonly StatusCause[];
 }
 
-/** Puts each message of the server at the field whose path is the longest beginning of its own. */
+/**
+ * Puts each message of the server at the field whose path is the longest beginning of its own. A message about a parent,
+ * such as `resources.requests`, goes to the field below it that the message names: `resources.requests.memory`.
+ */
 export function placeCauses(causes: readonly StatusCause[], paths: readonly string[]): PlacedCauses {
   const byPath = new Map<string, string>();
   const others: StatusCause[] = [];
   for (const cause of causes) {
     const own = normalizedPath(cause.field ?? "");
+    const words = new Set((cause.message ?? "").split(/\W+/));
+    const named = paths.find((path) => path.startsWith(`${own}.`) && words.has(path.slice(path.lastIndexOf(".") + 1)));
     const candidates = paths.filter((path) => own === path || own.startsWith(`${path}.`) || own.startsWith(`${path}[`));
-    const path = candidates.sort((a, b) => b.length - a.length)[0];
+    const path = named ?? candidates.sort((a, b) => b.length - a.length)[0];
     if (path === undefined) others.push(cause);
     else byPath.set(path, [byPath.get(path), cause.message].filter(Boolean).join(" "));
   }

@@ -111,8 +111,8 @@ export default function EditTab({ cluster, resource, object }: DetailTabProps) {
           <div><p>{t("stale")}</p><Button onClick={takeIn}>{t("merge")}</Button></div>
         </div>
       )}
-      {problems.length > 0 && <ul class="problems" role="alert">{problems.map((problem, index) => <li key={index}>{problem.line + 1}: {problem.message}</li>)}</ul>}
       <YamlEditor cluster={cluster} label={t("label", { name })} text={text} onChange={setText} problems={problems} />
+      {problems.length > 0 && <ul class="problems" role="alert">{problems.map((problem, index) => <li key={index}>{problem.line + 1}: {problem.message}</li>)}</ul>}
       <KubectlHint command={kubectl.edit({ resource, namespace, name })} />
       {isReviewing && (
         <ReviewDialog

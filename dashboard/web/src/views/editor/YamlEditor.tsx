@@ -62,12 +62,31 @@ export async function descriptionAt(clusterName: string, text: string, offset: n
   return [head, hover.description ?? hover.text].filter(Boolean).join("\n\n");
 }
 
+/**
+ * Tells texts that the page sets from those that come back to the editor, perhaps late, because the person typed them.
+ * To write a late one into the editor would undo what was typed since.
+ */
+export class Echoes {
+  private typed: string[] = [];
+
+  note(text: string): void {
+    this.typed.push(text);
+  }
+
+  isEcho(text: string): boolean {
+    const index = this.typed.lastIndexOf(text);
+    this.typed = index < 0 ? [] : this.typed.slice(index + 1);
+    return index >= 0;
+  }
+}
+
 export function YamlEditor(props: YamlEditorProps) {
   const host = useRef<HTMLDivElement>(null);
   const handle = useRef<EditorHandle | null>(null);
   const latest = useRef(props);
   latest.current = props;
   const [isLoaded, setLoaded] = useState(false);
+  const echoes = useRef(new Echoes());
 
   useEffect(() => {
     let isCurrent = true;
@@ -77,7 +96,10 @@ export function YamlEditor(props: YamlEditorProps) {
         text: latest.current.text,
         label: latest.current.label,
         isReadOnly: latest.current.isReadOnly ?? false,
-        onChange: (text) => latest.current.onChange(text),
+        onChange: (text) => {
+          echoes.current.note(text);
+          latest.current.onChange(text);
+        },
         complete: (text, offset) => completionsAt(latest.current.cluster, text, offset),
         describe: (text, offset) => descriptionAt(latest.current.cluster, text, offset),
       });
@@ -91,7 +113,7 @@ export function YamlEditor(props: YamlEditorProps) {
     };
   }, []);
 
-  useEffect(() => handle.current?.setText(props.text), [props.text]);
+  useEffect(() => { if (!echoes.current.isEcho(props.text)) handle.current?.setText(props.text); }, [props.text]);
   useEffect(() => handle.current?.setProblems(props.problems ?? []), [props.problems]);
 
   return (

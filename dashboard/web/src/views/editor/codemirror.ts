@@ -5,7 +5,7 @@ import { yaml } from "@codemirror/lang-yaml";
 import { bracketMatching, foldGutter, foldKeymap, HighlightStyle, indentOnInput, syntaxHighlighting } from "@codemirror/language";
 import { type Diagnostic, lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
 import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
-import { EditorState } from "@codemirror/state";
+import { Annotation, EditorState } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, highlightActiveLineGutter, hoverTooltip, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 
@@ -25,6 +25,7 @@ export interface EditorOptions {
   readonly text: string;
   readonly label: string;
   readonly isReadOnly: boolean;
+  /** Called for what the person changes, not for `setText`. */
   readonly onChange: (text: string) => void;
   readonly complete: (text: string, offset: number) => Promise<SchemaHelp | null>;
   readonly describe: (text: string, offset: number) => Promise<string>;
@@ -68,6 +69,9 @@ const THEME = EditorView.theme({
   ".cm-foldPlaceholder": { backgroundColor: "var(--surface-sunken)", border: "1px solid var(--line)", color: "var(--text-muted)" },
 });
 
+/** Marks a change that comes from the page, not from the person. */
+const fromPage = Annotation.define<boolean>();
+
 export function createEditor(host: HTMLElement, options: EditorOptions): EditorHandle {
   const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
   const source = async (context: CompletionContext): Promise<CompletionResult | null> => {
@@ -106,7 +110,7 @@ export function createEditor(host: HTMLElement, options: EditorOptions): EditorH
         keymap.of([...defaultKeymap, ...historyKeymap, ...foldKeymap, ...searchKeymap, ...completionKeymap, ...lintKeymap]),
         EditorState.readOnly.of(options.isReadOnly),
         EditorView.contentAttributes.of({ "aria-label": options.label, "aria-multiline": "true" }),
-        EditorView.updateListener.of((update) => { if (update.docChanged) options.onChange(update.state.doc.toString()); }),
+        EditorView.updateListener.of((update) => { if (update.docChanged && !update.transactions.some((transaction) => transaction.annotation(fromPage))) options.onChange(update.state.doc.toString()); }),
       ],
     }),
   });
@@ -114,7 +118,7 @@ export function createEditor(host: HTMLElement, options: EditorOptions): EditorH
   view.scrollDOM.tabIndex = 0;
   return {
     setText(text) {
-      if (text !== view.state.doc.toString()) view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
+      if (text !== view.state.doc.toString()) view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text }, annotations: fromPage.of(true) });
     },
     setProblems(problems) {
       const { doc } = view.state;
