@@ -213,6 +213,10 @@ class Backend(Protocol):
         """Whether other processes can use the same store."""
 
     @property
+    def kind(self) -> str:
+        """The kind of store, for people: sqlite, memory or etcd."""
+
+    @property
     def write_failure(self) -> str:
         """Why writes other than deletions are currently rejected, as far as known; empty if they are not."""
 

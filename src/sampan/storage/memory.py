@@ -159,6 +159,10 @@ class MemoryBackend:
         return False
 
     @property
+    def kind(self) -> str:
+        return "memory"
+
+    @property
     def write_failure(self) -> str:
         return ""
 

@@ -46,5 +46,9 @@ class WrappedBackend:
         return self._inner.is_shared
 
     @property
+    def kind(self) -> str:
+        return self._inner.kind
+
+    @property
     def write_failure(self) -> str:
         return self._inner.write_failure

@@ -29,7 +29,7 @@ describe("waterfall", () => {
     const admitted = { ...late, readyAfterSeconds: 101, publishedAfterSeconds: 101.5, steps: [{ ...late.steps[1]!, number: 1, parts: [part("Priority", 0.0001), part("webhook a.example.com", 0.0001), part("write to the store", 0.5)] }, { ...step("add to DNS", "dns", 101.5, 0, false), number: 14 }, { ...step("add to DNS", "dns", 900, 0, false), number: 14 }] };
     expect(waterfall(fromBirth(admitted)).map((row) => [row.step.name, row.lane, row.isPart])).toEqual([["store the pod", "apiserver", false], ["webhook a.example.com", "apiserver", true], ["write to the store", "apiserver", true], ["add to DNS", "network", false]]);
     expect(waterfall(fromBirth(admitted), false, true).length).toBe(5);
-    expect([formatSeconds(0.0012), formatSeconds(0.5), formatSeconds(2)]).toEqual(["1.2 ms", "500 ms", "2.00 s"]);
+    expect([formatSeconds(0), formatSeconds(0.00003), formatSeconds(0.0012), formatSeconds(0.5), formatSeconds(2)]).toEqual(["0.0 ms", "30 µs", "1.2 ms", "500 ms", "2.00 s"]);
   });
 });
 

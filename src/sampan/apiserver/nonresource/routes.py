@@ -12,6 +12,8 @@ from sampan.apiserver.nonresource.health import HealthCheck, HealthHandler, stor
 from sampan.apiserver.nonresource.openapi import OpenApiHandler
 from sampan.apiserver.nonresource.openapi.handler import RemoteDocuments
 from sampan.apiserver.nonresource.server_info import CONFIGURATION, KEYS, IndexHandler, OpenIdHandler, version
+from sampan.apiserver.nonresource.store_status import PATH as STORE
+from sampan.apiserver.nonresource.store_status import StoreStatusHandler
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.registry import Registry
@@ -62,7 +64,8 @@ def nonresource_handlers(
         handlers["metrics"] = MetricsHandler(metrics=metrics).handle
     if recorder is not None:
         handlers["debug"] = DebugHandler(
-            {FLIGHT: FlightRecorderHandler(recorder).handle}, debug if debug is not None else {}
+            {FLIGHT: FlightRecorderHandler(recorder).handle, STORE: StoreStatusHandler(registry).handle},
+            debug if debug is not None else {},
         ).handle
     if openid is not None:
         handlers["openid"] = handlers[".well-known"] = openid.handle

@@ -86,11 +86,14 @@ class OverviewPod(msgspec.Struct, gc=False):
 
 class NodeSpec(msgspec.Struct, gc=False):
     unschedulable: bool = False
+    podCIDRs: list[str] | None = None
 
 
 class OverviewNodeInfo(msgspec.Struct, gc=False):
     containerRuntimeVersion: str = ""
     kubeletVersion: str = ""
+    operatingSystem: str = ""
+    architecture: str = ""
 
 
 class NodeStatus(msgspec.Struct, gc=False):

@@ -53,6 +53,8 @@ class NodeSummary(msgspec.Struct, gc=False, frozen=True):
     pods: int
     runtime: str
     kubelet: str
+    platform: str
+    has_pod_cidr: bool
     problem: Problem | None
 
 
@@ -70,6 +72,8 @@ class ClusterState:
         self.node_usage: Mapping[str, tuple[int, int]] = {}
         """CPU in millicores and memory in bytes by node, from the metrics API."""
         self.components: list[dict[str, Any]] = []
+        self.store: dict[str, Any] | None = None
+        self.network: dict[str, Any] = {}
         self.forbidden: set[str] = set()
         """The kinds that the person may not list."""
         self.version = 0
@@ -109,6 +113,8 @@ class ClusterState:
                 pods=milli(str(allocatable.get("pods", "0"))) // 1000,
                 runtime=info.containerRuntimeVersion if info is not None else "",
                 kubelet=info.kubeletVersion if info is not None else "",
+                platform=f"{info.operatingSystem}/{info.architecture}".strip("/") if info is not None else "",
+                has_pod_cidr=bool(node.spec.podCIDRs),
                 problem=node_problem(node),
             ),
         )
@@ -172,7 +178,9 @@ class ClusterState:
             "events": [_event_value(event) for event in self._latest_events()],
             "eventsForbidden": "events" in self.forbidden,
             "components": self.components,
-            "runtime": self._versions(),
+            **({} if "nodes" in self.forbidden else {"runtime": self._versions()}),
+            **({"store": self.store} if self.store is not None else {}),
+            "network": self.network | self._pod_cidrs(),
         }
 
     def _forbidden(self, resource: str) -> dict[str, bool]:
@@ -239,7 +247,13 @@ class ClusterState:
         return {
             "containerRuntimes": dict(Counter(node.runtime for node in self.nodes.values() if node.runtime)),
             "kubelets": dict(Counter(node.kubelet for node in self.nodes.values() if node.kubelet)),
+            "platforms": dict(Counter(node.platform for node in self.nodes.values() if node.platform)),
         }
+
+    def _pod_cidrs(self) -> dict[str, int]:
+        if "nodes" in self.forbidden:
+            return {}
+        return {"nodesWithPodCidr": sum(node.has_pod_cidr for node in self.nodes.values())}
 
 
 def _amounts(cpu_milli: int, memory_bytes: int, pods: int) -> dict[str, float]:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from sampan.dashboard.overview.cluster_facts import read_network, read_store
 from sampan.dashboard.overview.follower import ObjectFollower
 from sampan.dashboard.overview.objects import OverviewEvent, OverviewNode, OverviewPod, Workload, milli
 from sampan.dashboard.overview.problems import WORKLOADS
@@ -102,11 +103,13 @@ class OverviewFollower:
         return self.state.overview()
 
     async def _poll(self) -> None:
-        """Read what cannot be watched: the use of resources, and the health checks of the API server."""
+        """Read what cannot be watched or rarely changes: health checks of the API server, the use of resources, the
+        store, and the addresses of the network."""
         reader = ApiReader(self._api)
         while True:
             self.state.components = await self._health()
             self.state.node_usage = await _node_usage(reader)
+            self.state.store, self.state.network = await read_store(reader), await read_network(reader)
             self.state.version += 1
             await asyncio.sleep(_POLL_S)
 

@@ -36,15 +36,18 @@ class ApiReader:
             return None
         return value
 
-    async def lines(self, path: str, query: Mapping[str, str]) -> list[Object]:
+    async def read_lines(self, path: str, query: Mapping[str, str]) -> list[Object]:
+        """Return the JSON lines of a response; raise ApiError for any error."""
         request = Request(method="GET", path=path, query=list(query.items()), headers={"Accept": "*/*"})
+        return [decode(line) for line in (await self.api.send(request)).body().splitlines() if line]
+
+    async def lines(self, path: str, query: Mapping[str, str]) -> list[Object]:
         try:
-            body = (await self.api.send(request)).body()
+            return await self.read_lines(path, query)
         except errors.ApiError as error:
             if error.code not in _TOLERATED:
                 raise
             return []
-        return [decode(line) for line in body.splitlines() if line]
 
     async def object_path(self, api_version: str, kind: str, namespace: str, name: str) -> str:
         resource = await self.resource(api_version, kind)

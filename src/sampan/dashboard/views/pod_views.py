@@ -9,8 +9,9 @@ from aiohttp import web
 
 from sampan.dashboard.responses import json_response
 from sampan.dashboard.views.api_reader import ApiReader
+from sampan.diagnosis.cluster_reader import RECORDS_PATH
 from sampan.diagnosis.pod_explanation import explain_pod, is_schedulable
-from sampan.diagnosis.pod_timeline import read_owner_records, read_records, timeline, timeline_value
+from sampan.diagnosis.pod_timeline import read_owner_records, timeline, timeline_value
 from sampan.machinery import errors
 from sampan.machinery.client.user_api import UserApi
 
@@ -21,7 +22,7 @@ _NODES, _MOST_NODES = 200, 1000
 async def trace(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
     reader = ApiReader(api)
     pod = await _pod(request, reader)
-    records = await read_records(reader, pod["metadata"]["uid"])
+    records = await reader.read_lines(RECORDS_PATH, {"uid": pod["metadata"]["uid"]})
     line = timeline(records, await read_owner_records(reader, pod))
     return json_response({**timeline_value(line), "records": records})
 

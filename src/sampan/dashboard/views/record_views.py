@@ -28,7 +28,7 @@ async def recorder(request: web.BaseRequest, api: UserApi) -> web.StreamResponse
     for name in ("since", "uid", "subject"):
         if query.get(name):
             parameters[name] = query[name]
-    records = await ApiReader(api).lines(RECORDS_PATH, parameters)
+    records = await ApiReader(api).read_lines(RECORDS_PATH, parameters)
     return json_response({"records": records, "more": len(records) >= limit})
 
 
@@ -37,7 +37,7 @@ async def audit(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
     `failed`."""
     query = request.rel_url.query
     limit = min(int_of(request, "limit", 200), _MOST_RECORDS)
-    records = await ApiReader(api).lines(RECORDS_PATH, {"component": "apiserver", "tail": str(_MOST_RECORDS)})
+    records = await ApiReader(api).read_lines(RECORDS_PATH, {"component": "apiserver", "tail": str(_MOST_RECORDS)})
     entries: list[dict[str, Any]] = []
     for record in reversed(records):
         entry = _audit_entry(record)
@@ -82,7 +82,7 @@ async def queues(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
     reader = ApiReader(api)
     controllers = list((await reader.read("/debug/controllers"))["controllers"])
     actions: dict[str, deque[dict[str, Any]]] = {}
-    for record in await reader.lines(RECORDS_PATH, {"tail": str(_MOST_RECORDS)}):
+    for record in await reader.read_lines(RECORDS_PATH, {"tail": str(_MOST_RECORDS)}):
         actor = str(record.get("actor", ""))
         if actor.startswith(_CONTROLLER_ACCOUNT):
             last = actions.setdefault(actor, deque(maxlen=_ACTIONS_OF_CONTROLLER))

@@ -205,6 +205,10 @@ class EtcdBackend:
         return True
 
     @property
+    def kind(self) -> str:
+        return "etcd"
+
+    @property
     def write_failure(self) -> str:
         return self._writer.failure
 

@@ -146,6 +146,10 @@ class SqliteBackend:
         return False
 
     @property
+    def kind(self) -> str:
+        return "sqlite"
+
+    @property
     def write_failure(self) -> str:
         return self._parts.log.write_failure if self._parts is not None else ""
 

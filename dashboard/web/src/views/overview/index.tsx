@@ -10,7 +10,7 @@ import { session } from "../../app/session";
 import { stream } from "../../app/stream";
 import { Age, ErrorBox, Icon, KubectlHint, Loading, Meter, Status, type Level } from "../../components";
 import type { ViewProps } from "..";
-import type { Amounts, ComponentHealth, Facts, NodesPart, NodeSummary, ObjectReference, Overview, OverviewEvent, Problem } from "./model";
+import type { Amounts, ComponentHealth, NetworkFacts, NodesPart, NodeSummary, ObjectReference, Overview, OverviewEvent, Problem, RuntimeFacts, StoreFacts } from "./model";
 import { formatAmount, formatBytes } from "./quantities";
 
 const t = catalog({
@@ -51,6 +51,18 @@ const t = catalog({
   moreNodes: ["All {n} nodes", "全部 {n} 个节点"],
   times: ["{n} times", "{n} 次"],
   version: ["Kubernetes {version}", "Kubernetes {version}"],
+  platforms: ["Platform", "平台"],
+  storeKind: ["Kind", "类型"],
+  storeSize: ["Size on disk", "磁盘占用"],
+  objects: ["Objects", "对象"],
+  watchers: ["Watches", "监听"],
+  revision: ["Revision", "版本号"],
+  largest: ["Largest", "占用最多"],
+  readOnly: ["Writes fail", "写入失败"],
+  serviceCidrs: ["Service addresses", "Service 地址段"],
+  dns: ["Cluster DNS", "集群 DNS"],
+  podCidrs: ["Pod addresses", "Pod 地址段"],
+  ofNodes: ["on {n} of {all} {all|node|nodes}", "{all} 个节点中的 {n} 个"],
 });
 
 const SHOWN_PROBLEMS = 6;
@@ -95,9 +107,9 @@ function Cards({ cluster, overview }: { cluster: string; overview: Overview }) {
           {overview.events.length === 0 ? <p class="muted">{t("noEvents")}</p> : <Events cluster={cluster} events={overview.events} />}
         </Card>
         <Card title={t("components")}><Components components={overview.components} /></Card>
-        <Card title={t("network")}><NetworkCounts cluster={cluster} />{overview.network && <FactList facts={overview.network} />}</Card>
-        {overview.runtime && <Card title={t("runtime")}><FactList facts={overview.runtime} /></Card>}
-        {overview.store && <Card title={t("store")}><FactList facts={overview.store} /></Card>}
+        <Card title={t("network")}><NetworkCounts cluster={cluster} /><NetworkPart network={overview.network} nodes={overview.nodes.count} /></Card>
+        <Card title={t("runtime")} isForbidden={!overview.runtime}>{overview.runtime && <RuntimePart runtime={overview.runtime} />}</Card>
+        {overview.store && <Card title={t("store")}><StorePart store={overview.store} /></Card>}
       </div>
     </>
   );
@@ -302,16 +314,41 @@ function Components({ components }: { components: readonly ComponentHealth[] }) 
   );
 }
 
-function FactList({ facts }: { facts: Facts }) {
-  const title = (key: string): string => (key === "containerRuntimes" || key === "kubelets" ? t(key) : key);
+function Fact({ title, children }: { title: ComponentChildren; children: ComponentChildren }) {
+  return <div><dt>{title}</dt><dd>{children}</dd></div>;
+}
+
+function RuntimePart({ runtime }: { runtime: RuntimeFacts }) {
+  const counts = (values: Readonly<Record<string, number>>) => Object.entries(values).map(([name, n]) => <div key={name}>{name} <span class="muted">{t("nodesCount", { n })}</span></div>);
+  const rows = [["containerRuntimes", runtime.containerRuntimes], ["kubelets", runtime.kubelets], ["platforms", runtime.platforms]] as const;
+  const shown = rows.filter(([, values]) => Object.keys(values).length > 0);
+  if (shown.length === 0) return <p class="muted">{t("noNodes")}</p>;
+  return <dl class="facts">{shown.map(([name, values]) => <Fact key={name} title={t(name)}>{counts(values)}</Fact>)}</dl>;
+}
+
+function StorePart({ store }: { store: StoreFacts }) {
+  return (
+    <>
+      {store.writeFailure && <p class="row"><Status text={t("readOnly")} level="bad" />{store.writeFailure}</p>}
+      <dl class="facts">
+        <Fact title={t("storeKind")}>{store.kind}</Fact>
+        <Fact title={t("storeSize")}>{formatBytes(store.sizeBytes)}</Fact>
+        <Fact title={t("objects")}>{store.objects.toLocaleString()} <span class="muted">{formatBytes(store.objectBytes)}</span></Fact>
+        <Fact title={t("watchers")}>{store.watchers.toLocaleString()}</Fact>
+        <Fact title={t("revision")}>{store.revision.toLocaleString()}</Fact>
+        <Fact title={t("largest")}>{store.largest.map((row) => <div key={row.resource}>{row.resource} <span class="muted">{row.objects.toLocaleString()} · {formatBytes(row.bytes)}</span></div>)}</Fact>
+      </dl>
+    </>
+  );
+}
+
+function NetworkPart({ network, nodes }: { network: NetworkFacts; nodes: number }) {
+  const { serviceCidrs = [], dns = [], nodesWithPodCidr } = network;
   return (
     <dl class="facts">
-      {Object.entries(facts).map(([key, value]) => (
-        <div key={key}>
-          <dt>{title(key)}</dt>
-          <dd>{typeof value === "object" ? Object.entries(value).map(([name, count]) => <div key={name}>{name} <span class="muted">{t("nodesCount", { n: count })}</span></div>) : typeof value === "number" && /bytes/i.test(key) ? formatBytes(value) : String(value)}</dd>
-        </div>
-      ))}
+      {serviceCidrs.length > 0 && <Fact title={t("serviceCidrs")}>{serviceCidrs.map((cidr) => <div key={cidr}>{cidr}</div>)}</Fact>}
+      {dns.length > 0 && <Fact title={t("dns")}>{dns.map((address) => <div key={address}>{address}</div>)}</Fact>}
+      {nodesWithPodCidr !== undefined && nodes > 0 && <Fact title={t("podCidrs")}>{t("ofNodes", { n: nodesWithPodCidr, all: nodes })}</Fact>}
     </dl>
   );
 }

@@ -73,7 +73,29 @@ export interface ComponentHealth {
   readonly message: string;
 }
 
-export type Facts = Readonly<Record<string, string | number | Readonly<Record<string, number>>>>;
+/** The number of nodes by container runtime, kubelet and platform. */
+export interface RuntimeFacts {
+  readonly containerRuntimes: Readonly<Record<string, number>>;
+  readonly kubelets: Readonly<Record<string, number>>;
+  readonly platforms: Readonly<Record<string, number>>;
+}
+
+export interface StoreFacts {
+  readonly kind: string;
+  readonly sizeBytes: number;
+  readonly objects: number;
+  readonly objectBytes: number;
+  readonly watchers: number;
+  readonly revision: number;
+  readonly writeFailure: string;
+  readonly largest: readonly { readonly resource: string; readonly objects: number; readonly bytes: number }[];
+}
+
+export interface NetworkFacts {
+  readonly serviceCidrs?: readonly string[];
+  readonly dns?: readonly string[];
+  readonly nodesWithPodCidr?: number;
+}
 
 export interface Overview {
   readonly problems: readonly Problem[];
@@ -85,7 +107,9 @@ export interface Overview {
   readonly events: readonly OverviewEvent[];
   readonly eventsForbidden: boolean;
   readonly components: readonly ComponentHealth[];
-  readonly runtime?: Facts;
-  readonly store?: Facts;
-  readonly network?: Facts;
+  /** Absent if the person may not list nodes. */
+  readonly runtime?: RuntimeFacts;
+  /** Absent if the cluster does not say, or the person may not ask. */
+  readonly store?: StoreFacts;
+  readonly network: NetworkFacts;
 }

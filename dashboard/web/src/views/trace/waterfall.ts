@@ -102,6 +102,7 @@ export function waterfall(trace: Trace, isWhole = false, hasAllParts = false): W
 }
 
 export function formatSeconds(seconds: number): string {
+  if (seconds > 0 && seconds < 0.0001) return `${Math.max(1, Math.round(seconds * 1e6))} µs`;
   if (seconds < 0.01) return `${(seconds * 1000).toFixed(1)} ms`;
   return seconds < 1 ? `${(seconds * 1000).toFixed(0)} ms` : `${seconds.toFixed(2)} s`;
 }
