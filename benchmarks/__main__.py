@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 
 from benchmarks.machine import describe
-from benchmarks.report import markdown, print_table
+from benchmarks.report import markdown, merged, print_table
 from benchmarks.run import Failed, Result, measure, topics
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
@@ -23,7 +23,9 @@ def _console() -> Console:
 
 @click.command()
 @click.argument("chosen", metavar="[TOPIC]...", nargs=-1, type=click.Choice(topics()))
-@click.option("--write", is_flag=True, help=f"Also write {RESULTS.parent.name}/{RESULTS.name}.")
+@click.option(
+    "--write", is_flag=True, help=f"Also write {RESULTS.parent.name}/{RESULTS.name}; with topics, replace their rows."
+)
 @click.option("--strict", is_flag=True, help="Fail if a goal is missed.")
 def main(chosen: tuple[str, ...], write: bool, strict: bool) -> None:
     """Measure everything, or some topics, and print one table."""
@@ -37,8 +39,8 @@ def main(chosen: tuple[str, ...], write: bool, strict: bool) -> None:
             console.print(f"{topic} failed:\n{failure}", style="red", markup=False, highlight=False)
     machine = describe()
     print_table(console, machine, results)
-    if write and not broken and not chosen:
-        RESULTS.write_text(markdown(machine, results))
+    if write and not broken:
+        RESULTS.write_text(merged(RESULTS.read_text(), results) if chosen else markdown(machine, results))
         console.print(f"  written to {RESULTS.parent.name}/{RESULTS.name}")
     missed = any(result.is_met is False for result in results)
     raise SystemExit(broken or (strict and missed))

@@ -1,7 +1,9 @@
-"""What an open page of the dashboard costs the server, beside 1,000 hollow nodes and 10,000 pods.
+"""What an open page of the dashboard costs the server, beside 1,000 hollow nodes and 10,000 pods, and how the page
+behaves in Chromium.
 
 A page without a browser subscribes to the overview and to the table of all pods, as the real one does. The figures are
-differences: the CPU time of the server with the page, less that without it, over the same time.
+differences: the CPU time of the server with the page, less that without it, over the same time. Then Chromium opens the
+same cluster, if it and the built page are there.
 `python -m benchmarks.dashboard_bench NODES PODS` measures a cluster of another size.
 """
 
@@ -16,7 +18,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from benchmarks import Row
+from benchmarks import Row, page_browser
 from benchmarks.pods import WRITERS, create, until
 from benchmarks.processes import cpu_s, resident_mb
 from tests.cli.command import Sampan, wait_until_ready
@@ -81,7 +83,9 @@ class _Measurement:
                 busy = await self._core_share(lambda: _change(api, pods))
                 busy_s = time.monotonic() - began
                 reader.cancel()
+            in_browser = await self._browser_rows(api, pods, note) if page_browser.is_available() else []
         return [
+            *in_browser,
             Row("first rows of the table of pods", first_rows_s * 1000, "ms", note=note),
             Row("all rows of the table of pods", all_rows_s * 1000, "ms", note=note),
             Row("one idle page", max(0.0, idle - before_idle), "% of a core", goal=3, note=note),
@@ -89,6 +93,21 @@ class _Measurement:
             Row("messages to the page", self.messages / busy_s, "/s", note=f"{self.changes / busy_s:.0f} rows/s"),
             Row("memory of one page", max(0.0, page_mb), "MB", note=note),
         ]
+
+    async def _browser_rows(self, api: aiohttp.ClientSession, pods: int, note: str) -> list[Row]:
+        """Measure in Chromium: an idle page at first, then lists while pods change."""
+        rows: list[Row] = []
+        with page_browser.PageInBrowser(self._dashboard, TOKEN) as browser:
+            rows += await asyncio.to_thread(lambda: list(browser.paints(note)))
+            for name, is_scrolled in ((f"{CHANGES_PER_S} changes/s", False), ("the same while it scrolls", True)):
+                page = await asyncio.to_thread(browser.open_list, pods)
+                changes = asyncio.create_task(_change(api, pods))
+                await asyncio.sleep(2)
+                report = await asyncio.to_thread(browser.frames, page, is_scrolled=is_scrolled)
+                rows += page_browser.frame_rows(report, name, note)
+                await changes
+                await asyncio.to_thread(page.close)
+        return rows
 
     async def _core_share(self, work: Callable[[], Awaitable[Any]]) -> float:
         """Return the share of a core that the server uses while something happens, in percent."""

@@ -66,3 +66,15 @@ def markdown(machine: Machine, results: Sequence[Result]) -> str:
         *("| " + " | ".join(cells(result)) + " |" for result in results),
     ]
     return "\n".join(lines) + "\n"
+
+
+def merged(text: str, results: Sequence[Result]) -> str:
+    """Return the page of results with these rows: each in the place of the row with its name, new ones at the end. The
+    machine and the date stay those of the rows that were measured together."""
+    rows = {result.row.name: "| " + " | ".join(cells(result)) + " |" for result in results}
+    lines = [rows.pop(_row_name(line), line) for line in text.splitlines()]
+    return "\n".join([*lines, *rows.values()]) + "\n"
+
+
+def _row_name(line: str) -> str:
+    return line.split(" | ", 1)[0].removeprefix("| ") if line.startswith("| ") else ""

@@ -7,7 +7,8 @@ import pytest
 
 from benchmarks import Row
 from benchmarks.machine import Machine, calibration, fsync_rate
-from benchmarks.report import markdown, number
+from benchmarks.page_frames import frame_report
+from benchmarks.report import markdown, merged, number
 from benchmarks.run import Failed, Result, measure, topics
 from benchmarks.scheduler_chart import chart
 
@@ -63,3 +64,41 @@ def test_the_schedulers_chart_says_with_how_many_pods_it_was_drawn() -> None:
     drawn = chart({"basic": {100: 150.0, 20_000: 200.0}})
     assert "10,000 pods (2,000 on 100 nodes)<" in drawn
     assert "all of them evaluated; 10,000 pods<" in chart({"basic": {500: 150.0, 20_000: 200.0}})
+
+
+def test_rows_of_a_topic_replace_those_of_their_names() -> None:
+    before = "# Results\n\n| measure | measured |\n|---|--:|\n| a | 1 |  | ms |  |  |  |\n| b | 2 |  | ms |  |  |  |\n"
+    after = merged(before, [Result(Row("b", 3.0, "ms"), 1.0), Result(Row("c", 4.0, "ms", note="new"), 1.0)])
+    assert after.splitlines()[4:] == [
+        "| a | 1 |  | ms |  |  |  |",
+        "| b | 3 |  | ms |  |  |  |",
+        "| c | 4 |  | ms |  |  | new |",
+    ]
+
+
+def trace_of(*events: dict[str, object]) -> list[dict[str, object]]:
+    thread = {"name": "thread_name", "pid": 1, "tid": 1, "ts": 0, "args": {"name": "CrRendererMain"}}
+    return [thread, *({"pid": 1, "tid": 1, **event} for event in events)]
+
+
+def test_dropped_frames_are_of_the_page_only_if_it_computed() -> None:
+    def task(start_ms: float, dur_ms: float, cpu_ms: float) -> dict[str, object]:
+        return {"name": "RunTask", "ts": start_ms * 1000, "dur": dur_ms * 1000, "tdur": cpu_ms * 1000}
+
+    def frame(name: str, time_ms: float) -> dict[str, object]:
+        return {"name": name, "ts": time_ms * 1000}
+
+    report = frame_report(
+        trace_of(
+            frame("DrawFrame", 0),
+            task(100, 60, 60),  # the page computes
+            frame("DroppedFrame", 150),
+            task(300, 60, 2),  # the page waits for a processor
+            frame("DroppedFrame", 350),
+            frame("DroppedFrame", 500),  # the page is idle
+            frame("DrawFrame", 1000),
+        )
+    )
+    assert (report.drawn, report.dropped_by_page, report.dropped_by_machine) == (2, 1, 2)
+    assert (report.long_tasks, report.longest_task_ms) == (1, 60)
+    assert 6 < report.busy_percent < 6.3

@@ -305,9 +305,10 @@ class Page:
 
     @contextlib.contextmanager
     def trace(self) -> Iterator[list[dict[str, Any]]]:
-        """Collect the events of frames during the block; the list is filled at its end."""
+        """Collect the events of frames and tasks during the block; the list is filled at its end."""
         collected: list[dict[str, Any]] = []
-        categories = "devtools.timeline,disabled-by-default-devtools.timeline.frame"
+        timeline = "disabled-by-default-devtools.timeline"
+        categories = f"devtools.timeline,{timeline},{timeline}.frame"
         self.send("Tracing.start", transferMode="ReportEvents", categories=categories)
         yield collected
         self.send("Tracing.end")
