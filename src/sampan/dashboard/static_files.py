@@ -83,7 +83,7 @@ class StaticFiles:
         return True
 
     def _file(self, name: str, accepted: str) -> _File:
-        codings = {word.split(";")[0].strip().lower() for word in accepted.split(",") if "q=0" not in word}
+        codings = _accepted_codings(accepted)
         encoding, suffix = next(
             ((coding, suffix) for coding, suffix in _ENCODINGS if coding in codings and name + suffix in self._names),
             ("", ""),
@@ -94,3 +94,13 @@ class StaticFiles:
             etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
             file = self._files[name + suffix] = _File(content, etag, encoding)
         return file
+
+
+def _accepted_codings(accepted: str) -> set[str]:
+    """Return the codings of an Accept-Encoding header; a weight of zero refuses one."""
+    codings = set()
+    for word in accepted.split(","):
+        coding, _, weight = word.replace(" ", "").lower().partition(";q=")
+        if weight.strip("0.") or not weight:
+            codings.add(coding)
+    return codings

@@ -1,0 +1,179 @@
+"""Private data stays with the person: nothing is cached, nobody is sent elsewhere, credentials never reach the page."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import msgspec
+import pytest
+from aiohttp import web
+
+from sampan.dashboard.loopback_server import loopback_dashboard
+from sampan.dashboard.static_files import StaticFiles
+from sampan.machinery.client import kubeconfig
+from sampan.machinery.client.access import Access
+from sampan.machinery.clock import RealClock
+from sampan.testing import Cluster
+from tests.dashboard.page import Page, account_token, admin_page, inline_kubeconfig, open_page
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+VIEWS = ("overview", "recorder", "audit", "queues", "trace?namespace=a&name=b", "why?namespace=a&name=b", "none")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(components=("apiserver", "controllers")) as running:
+        yield running
+
+
+# -- caches and redirects --------------------------------------------------------------------------------------------
+
+
+async def test_no_response_with_private_data_is_kept_by_a_cache(cluster: Cluster) -> None:
+    async with admin_page(cluster) as page:
+        paths = [f"api/clusters/sampan/{view}" for view in VIEWS]
+        for path in ("api/session", f"api/clusters/sampan/k8s{MAPS}", "api/clusters/sampan/k8s/none", "api/no", *paths):
+            _, _, response = await page.request("GET", path)
+            assert response.headers["Cache-Control"] == "no-store", path
+            assert "ETag" not in response.headers or response.headers["Cache-Control"] == "no-store"
+        _, _, response = await page.request("POST", "api/login", json={"kubeconfig": inline_kubeconfig(cluster)})
+        assert response.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/ui", "/ui?next=https://evil.example/", "/ui//evil.example", "/ui/%2f%2fevil.example/..", "/ui/\\evil.example"],
+)
+async def test_no_address_leads_to_another_site(cluster: Cluster, path: str) -> None:
+    async with (
+        open_page(cluster) as page,
+        page.http.get(f"{page.url}{path}", ssl=page.tls, allow_redirects=False) as response,
+    ):
+        assert response.headers.get("Location", "/ui/") == "/ui/"
+        assert "Refresh" not in response.headers
+
+
+# -- compressed files ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("accepted", "encoding", "content"),
+    [
+        ("gzip, deflate, br", "br", b"brotli"),
+        ("gzip", "gzip", b"gzip"),
+        ("br;q=0, gzip;q=0.5", "gzip", b"gzip"),
+        ("BR", "br", b"brotli"),
+        ("identity", None, b"plain"),
+        ("", None, b"plain"),
+        ("zstd", None, b"plain"),
+    ],
+)
+async def test_files_are_sent_as_they_were_compressed(
+    tmp_path: Path, accepted: str, encoding: str | None, content: bytes
+) -> None:
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "index.html").write_bytes(b"plain")
+    for suffix, compressed in (("", b"plain"), (".gz", b"gzip"), (".br", b"brotli")):
+        (tmp_path / f"assets/a-1.js{suffix}").write_bytes(compressed)
+    files = StaticFiles(tmp_path)
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        return files.respond(request, request.path.removeprefix("/ui/"))
+
+    async with serving(handle) as url, aiohttp.ClientSession(auto_decompress=False) as session:
+        async with session.get(f"{url}/ui/assets/a-1.js", headers={"Accept-Encoding": accepted}) as response:
+            assert (await response.read(), response.headers.get("Content-Encoding")) == (content, encoding)
+            assert response.headers["Content-Type"].startswith("text/javascript")
+            assert response.headers["Vary"] == "Accept-Encoding"
+            assert "immutable" in response.headers["Cache-Control"]
+            headers = {"Accept-Encoding": accepted, "If-None-Match": response.headers["ETag"]}
+        async with session.get(f"{url}/ui/assets/a-1.js", headers=headers) as response:
+            assert (response.status, await response.read()) == (304, b"")
+        async with session.get(f"{url}/ui/c/sampan/overview") as response:
+            assert (response.status, response.headers["Cache-Control"]) == (200, "no-cache")
+
+
+@asynccontextmanager
+async def serving(handle: web.RequestHandler | object) -> AsyncIterator[str]:
+    runner = web.ServerRunner(web.Server(handle))  # type: ignore[arg-type]
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+# -- another Kubernetes ----------------------------------------------------------------------------------------------
+
+
+class RecordedPage(Page):
+    """Keeps everything that the server sends."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+        super().__init__(session, url, True)
+        self.received: list[str] = []
+
+    async def fetch(self, method: str, path: str, **options: object) -> int:
+        status, body, response = await self.request(method, path, **options)
+        self.received += [str(response.headers), body if isinstance(body, str) else msgspec.json.encode(body).decode()]
+        return status
+
+
+@asynccontextmanager
+async def recorded_page(access: Access) -> AsyncIterator[RecordedPage]:
+    async with (
+        loopback_dashboard({"other": access}, port=0, clock=RealClock()) as url,
+        aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session,
+    ):
+        server, _, code = url.partition("/ui/login#code=")
+        page = RecordedPage(session, server)
+        status, body = await page.log_in(code=code)
+        assert status == 200, body
+        page.received.append(msgspec.json.encode(body).decode())
+        yield page
+
+
+async def credentials(cluster: Cluster, form: str) -> tuple[Access, list[str]]:
+    """Return an access of the administrator by certificate or of an account by token, and texts that must stay here."""
+    access = kubeconfig.load(cluster.kubeconfig)
+    if form == "certificate":
+        key = access.client_key_pem.decode()
+        body = "".join(key.splitlines()[1:-1])
+        return access, [body[:60], base64.b64encode(access.client_key_pem).decode()[:60]]
+    token = await account_token(cluster.client, "through-a-kubeconfig")
+    return Access(server=access.server, ca_pem=access.ca_pem, token=token), [token, token.rpartition(".")[2]]
+
+
+@pytest.mark.parametrize("form", ["certificate", "token"])
+async def test_the_credentials_of_a_kubeconfig_never_reach_the_page(form: str) -> None:
+    async with Cluster(components=("apiserver",)) as cluster:
+        access, secrets = await credentials(cluster, form)
+        async with recorded_page(access) as page:
+            for path in ("api/session", "api/clusters/other/overview", "api/clusters/other/k8s/api", "", "login"):
+                await page.fetch("GET", path)
+            for path in (MAPS, "/version", "/none", "/api/v1/namespaces/default/pods/x/log", "/debug/flightrecorder"):
+                await page.fetch("GET", f"api/clusters/other/k8s{path}")
+            await page.fetch("POST", f"api/clusters/other/k8s{MAPS}", data=b"{", headers={"Content-Type": "x/y"})
+            await page.fetch("POST", "api/clusters/other/diff", json={"manifest": "a: 1"})
+            async with page.stream("api/clusters/other/stream") as stream:
+                await stream.send(id=1, op="subscribe", kind="overview")
+                await stream.send(id=2, op="subscribe", path="/api/v1/secrets", table=True)
+                page.received += [str(await stream.receive()), str(await stream.receive())]
+    assert len(page.received) > 20
+    for secret in secrets:
+        assert not [text for text in page.received if secret in text]
+
+
+async def test_a_server_that_is_gone_is_reported_without_the_credentials() -> None:
+    access = Access(server="http://127.0.0.1:1", token="secret-of-the-kubeconfig")
+    async with loopback_dashboard({"other": access}, port=0, clock=RealClock()) as url:
+        server, _, code = url.partition("/ui/login#code=")
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+            status, body = await Page(session, server, True).log_in(code=code)
+            assert (status, body["reason"]) == (503, "ServiceUnavailable")
+            assert "secret-of-the-kubeconfig" not in str(body)
