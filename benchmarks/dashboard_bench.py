@@ -8,6 +8,7 @@ same cluster, if it and the built page are there.
 """
 
 import asyncio
+import contextlib
 import sys
 import tempfile
 import time
@@ -27,6 +28,7 @@ from tests.ports import free_port
 NODES, PODS = 1000, 10_000
 WATCHED_S = 30
 CHANGES_PER_S = 200
+PAGES = 20
 TOKEN = "benchmark-token"
 
 
@@ -63,13 +65,7 @@ class _Measurement:
             before_mb = resident_mb(self._pid)
             csrf = await _log_in(browser, self._dashboard)
             began = time.monotonic()
-            async with browser.ws_connect(
-                f"{self._dashboard}/ui/api/clusters/sampan/stream",
-                protocols=(f"sampan.csrf.{csrf}",),
-                headers={"Origin": self._dashboard},
-                ssl=False,
-                max_msg_size=0,
-            ) as socket:
+            async with self._stream(browser, csrf) as socket:
                 await socket.send_json({"id": 1, "op": "subscribe", "kind": "overview"})
                 await socket.send_json({"id": 2, "op": "subscribe", "path": "/api/v1/pods", "table": True})
                 first_rows_s = await self._until_rows(socket, 1) - began
@@ -83,6 +79,7 @@ class _Measurement:
                 busy = await self._core_share(lambda: _change(api, pods))
                 busy_s = time.monotonic() - began
                 reader.cancel()
+            many_mb = await self._memory_of_many(api, pods)
             in_browser = await self._browser_rows(api, pods, note) if page_browser.is_available() else []
         return [
             *in_browser,
@@ -92,7 +89,39 @@ class _Measurement:
             Row(f"one page, {CHANGES_PER_S} changes/s", max(0.0, busy - before_busy), "% of a core", note=note),
             Row("messages to the page", self.messages / busy_s, "/s", note=f"{self.changes / busy_s:.0f} rows/s"),
             Row("memory of one page", max(0.0, page_mb), "MB", note=note),
+            Row(f"memory of {PAGES} pages", many_mb, "MB", note=f"one of them does not read; {note}"),
         ]
+
+    async def _memory_of_many(self, api: aiohttp.ClientSession, pods: int) -> float:
+        """Return the memory of the server that many pages need while pods change. The first page reads nothing."""
+        before_mb = resident_mb(self._pid)
+        async with contextlib.AsyncExitStack() as stack:
+            readers = []
+            for number in range(PAGES):
+                jar = aiohttp.CookieJar(unsafe=True)
+                browser = await stack.enter_async_context(aiohttp.ClientSession(cookie_jar=jar))
+                csrf = await _log_in(browser, self._dashboard)
+                socket = await stack.enter_async_context(self._stream(browser, csrf))
+                await socket.send_json({"id": 1, "op": "subscribe", "kind": "overview"})
+                await socket.send_json({"id": 2, "op": "subscribe", "path": "/api/v1/pods", "table": True})
+                if number:
+                    self.changes = 0
+                    await self._until_rows(socket, pods)
+                    readers.append(asyncio.create_task(self._read(socket)))
+            await _change(api, pods)
+            many_mb = resident_mb(self._pid) - before_mb
+            for reader in readers:
+                reader.cancel()
+        return max(0.0, many_mb)
+
+    def _stream(self, browser: aiohttp.ClientSession, csrf: str) -> Any:
+        return browser.ws_connect(
+            f"{self._dashboard}/ui/api/clusters/sampan/stream",
+            protocols=(f"sampan.csrf.{csrf}",),
+            headers={"Origin": self._dashboard},
+            ssl=False,
+            max_msg_size=0,
+        )
 
     async def _browser_rows(self, api: aiohttp.ClientSession, pods: int, note: str) -> list[Row]:
         """Measure in Chromium: an idle page at first, then lists while pods change."""

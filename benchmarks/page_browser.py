@@ -16,7 +16,7 @@ _TRACED_S = 8.0
 _OBSERVER = """new MutationObserver((_, observer) => {
   if (document.querySelector(%s)) { window.shownAfter ??= performance.now(); observer.disconnect(); }
 }).observe(document, {childList: true, subtree: true});"""
-_OVERVIEW, _FIRST_ROW = ".overview .card :is(.problem, .all-well)", ".table-body .name"
+_OVERVIEW, _FIRST_ROW = ".overview .card .node", ".table-body .name"
 
 
 def is_available() -> bool:

@@ -45,7 +45,7 @@ async def test_the_overview_has_nodes_pods_and_problems(cluster: Cluster) -> Non
         while True:
             overview = message["overview"]
             reasons = [problem["reason"] for problem in overview["problems"]]
-            if overview["pods"]["phases"].get("Running") and "Unschedulable" in reasons:
+            if overview["isComplete"] and overview["pods"]["phases"].get("Running") and "Unschedulable" in reasons:
                 break
             message = await stream.receive(type="changes", id=8)
         assert (overview["nodes"]["count"], overview["nodes"]["ready"]) == (2, 2)

@@ -1,7 +1,9 @@
 import { describe, expect, it } from "vitest";
-import type { KubernetesObject } from "../../src/app/kubernetes";
+import type { KubernetesObject, TableColumn } from "../../src/app/kubernetes";
 import { isOfPerson } from "../../src/views/audit";
-import { around, buildGraph, selects } from "../../src/views/map/graph";
+import type { Row } from "../../src/app/stream";
+import { around, buildGraph, type MapPod, selects } from "../../src/views/map/graph";
+import { podReader } from "../../src/views/map/pods";
 import { crossings, layout } from "../../src/views/map/layout";
 import { controllerState, sortControllers } from "../../src/views/queues";
 import { matrix } from "../../src/views/schedule/matrix";
@@ -53,12 +55,12 @@ describe("scheduling matrix", () => {
 });
 
 describe("map", () => {
-  const pod = (name: string, ready = true, owner = "") => object(name, { labels: { app: "web" }, ...(owner ? { ownerReferences: [{ controller: true, name: owner, uid: owner, kind: "ReplicaSet", apiVersion: "apps/v1" }] } : {}) }, { status: { phase: "Running", conditions: [{ type: "Ready", status: ready ? "True" : "False" }] } });
+  const pod = (name: string, ready = true, owner = "", labels: Record<string, string> = { app: "web" }): MapPod => ({ namespace: "n", name, labels, owner, node: "node-0", level: ready ? "good" : "progress" });
   const objects = {
     ingresses: [object("in", {}, { spec: { rules: [{ host: "x", http: { paths: [{ path: "/", backend: { service: { name: "web" } } }] } }] } })],
     services: [object("web", {}, { spec: { clusterIP: "10.0.0.1", ports: [{ port: 80 }] } }), object("lonely")],
     slices: [object("web-1", { labels: { "kubernetes.io/service-name": "web" } }, { endpoints: [{ conditions: { ready: true }, targetRef: { name: "a" } }, { conditions: { ready: false }, targetRef: { name: "b" } }] })],
-    pods: [pod("a"), pod("b", false), object("other")],
+    pods: [pod("a"), pod("b", false), pod("other", true, "", {})],
     policies: [object("deny", {}, { spec: { podSelector: { matchLabels: { app: "web" } }, policyTypes: ["Ingress"] } })],
   };
 
@@ -77,6 +79,21 @@ describe("map", () => {
     const large = buildGraph({ ...objects, pods: Array.from({ length: 500 }, (_, index) => pod(`p-${index}`)) });
     expect(large.nodes.length).toBe(200);
     expect(large.omitted).toBeGreaterThan(0);
+  });
+
+  it("draws ten thousand pods with a policy and a service as few groups", () => {
+    const pods = Array.from({ length: 10_000 }, (_, index) => pod(`p-${index}`, true, "rs"));
+    const slices = Array.from({ length: 100 }, (_, slice) => object(`web-${slice}`, { labels: { "kubernetes.io/service-name": "web" } }, { endpoints: Array.from({ length: 100 }, (_, index) => ({ conditions: { ready: true }, targetRef: { name: `p-${slice * 100 + index}` } })) }));
+    const graph = buildGraph({ ...objects, pods, slices });
+    expect(graph.nodes.length).toBe(200);
+    expect(new Set(graph.nodes.filter((node) => node.kind === "Pod").map((node) => node.count))).toEqual(new Set([100]));
+  });
+
+  it("reads pods from rows of the table", () => {
+    const read = podReader(["Name", "Ready", "Status", "Node"].map((name) => ({ name, type: "string" })) as TableColumn[]);
+    const row = (ready: string, status: string, metadata: object = {}) => read({ key: "n/a", uid: "u", cells: ["a", ready, status, "node-1"], metadata } as unknown as Row);
+    expect(row("1/1", "Running", { labels: { app: "web" }, ownerReferences: [{ controller: true, name: "rs" }] })).toEqual({ namespace: "n", name: "a", labels: { app: "web" }, owner: "rs", node: "node-1", level: "good" });
+    expect([row("0/1", "CrashLoopBackOff"), row("0/1", "ContainerCreating"), row("0/1", "Completed"), row("1/1", "Running", { deletionTimestamp: "x" })].map((item) => item.level)).toEqual(["bad", "progress", "neutral", "progress"]);
   });
 
   it("selects by expressions", () => {

@@ -26,6 +26,8 @@ _INTERVAL_S, _LARGE_INTERVAL_S = 1.0, 3.0
 _LARGE_PODS = 2000
 _POLL_S = 30.0
 _SYNC_S = 30.0
+_FIRST_S, _PARTIAL_INTERVAL_S = 0.15, 0.5
+"""When a page gets the first overview, and further ones, while the lists of a large cluster are still being read."""
 _EVENTS = 1000
 _encode = msgspec.json.Encoder().encode
 
@@ -76,14 +78,15 @@ class OverviewFollower:
             )
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Follow the cluster for the duration of the block, which is entered when the first lists are complete."""
+    async def running(self, patience_s: float = _SYNC_S) -> AsyncIterator[None]:
+        """Follow the cluster for the duration of the block, which is entered when the first lists are complete, or
+        after a time."""
         failure: Exception | None = None
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(follower.run()) for follower in self._followers.values()]
             tasks.append(group.create_task(self._poll()))
             try:
-                async with asyncio.timeout(_SYNC_S):
+                async with asyncio.timeout(patience_s):
                     for follower in self._followers.values():
                         await follower.synced.wait()
             except TimeoutError:
@@ -98,9 +101,14 @@ class OverviewFollower:
         if failure is not None:
             raise failure
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the first lists of all kinds have been read."""
+        return all(follower.synced.is_set() for follower in self._followers.values())
+
     def value(self) -> dict[str, Any]:
         self.state.forbidden = {name for name, follower in self._followers.items() if follower.is_forbidden}
-        return self.state.overview()
+        return {**self.state.overview(), "isComplete": self.is_complete}
 
     async def _poll(self) -> None:
         """Read what cannot be watched or rarely changes: health checks of the API server, the use of resources, the
@@ -149,7 +157,8 @@ async def _node_usage(reader: ApiReader) -> dict[str, tuple[int, int]]:
 
 
 class OverviewSubscription:
-    """Sends the overview when it has changed, at most once a second, or every few seconds for a large cluster."""
+    """Sends the overview when it has changed, at most once a second, or every few seconds for a large cluster. The
+    first ones of a large cluster are incomplete, so that the page has something to show at once."""
 
     def __init__(
         self,
@@ -167,15 +176,19 @@ class OverviewSubscription:
 
     async def run(self) -> None:
         state = self._follower.state
-        async with self._follower.running():
-            sent_version, sent_value, kind = -1, b"", b"snapshot"
+        async with self._follower.running(_FIRST_S):
+            sent_version, sent_value, kind, was_complete = -1, b"", b"snapshot", False
             while True:
-                if state.version != sent_version:
-                    sent_version, value = state.version, _encode(self._follower.value())
+                if state.version != sent_version or self._follower.is_complete != was_complete:
+                    sent_version, was_complete = state.version, self._follower.is_complete
+                    value = _encode(self._follower.value())
                     if value != sent_value:
                         await self._send(b'{"id":%d,"type":"%b","overview":%b}' % (self._id, kind, value))
                         sent_value, kind = value, b"changes"
-                await asyncio.sleep(_LARGE_INTERVAL_S if len(state.pods) > _LARGE_PODS else _INTERVAL_S)
+                await asyncio.sleep(self._pause_s() if was_complete else _PARTIAL_INTERVAL_S)
+
+    def _pause_s(self) -> float:
+        return _LARGE_INTERVAL_S if len(self._follower.state.pods) > _LARGE_PODS else _INTERVAL_S
 
 
 async def overview(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:

@@ -29,11 +29,21 @@ export interface Graph {
   readonly omitted: number;
 }
 
+export interface MapPod {
+  readonly namespace: string;
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  /** The name of the controller that owns it. */
+  readonly owner: string;
+  readonly node: string;
+  readonly level: GraphNode["level"];
+}
+
 export interface MapObjects {
   readonly ingresses: readonly KubernetesObject[];
   readonly services: readonly KubernetesObject[];
   readonly slices: readonly KubernetesObject[];
-  readonly pods: readonly KubernetesObject[];
+  readonly pods: readonly MapPod[];
   readonly policies: readonly KubernetesObject[];
 }
 
@@ -59,17 +69,6 @@ export function selects(selector: unknown, labels: Readonly<Record<string, strin
   });
 }
 
-function podLevel(pod: KubernetesObject): GraphNode["level"] {
-  if (pod.metadata.deletionTimestamp) return "progress";
-  const phase = text(at(pod, "status", "phase"));
-  if (phase === "Failed") return "bad";
-  if (phase === "Succeeded") return "neutral";
-  const isReady = list(at(pod, "status", "conditions")).some((condition) => at(condition, "type") === "Ready" && at(condition, "status") === "True");
-  if (isReady) return "good";
-  const waiting = list(at(pod, "status", "containerStatuses")).map((status) => text(at(status, "state", "waiting", "reason")));
-  return waiting.some((reason) => /BackOff|Err|Invalid/.test(reason)) ? "bad" : "progress";
-}
-
 function worst(levels: readonly GraphNode["level"][]): GraphNode["level"] {
   return (["bad", "warning", "progress", "good"] as const).find((level) => levels.includes(level)) ?? "neutral";
 }
@@ -87,7 +86,10 @@ export function buildGraph(objects: MapObjects): Graph {
     edges.set(`${from}>${to}`, { from, to, label, isBroken });
   };
 
-  for (const pod of objects.pods) add("Pod", pod, text(at(pod, "spec", "nodeName")), podLevel(pod));
+  for (const { namespace, name, node, level } of objects.pods) {
+    const own = id("Pod", namespace, name);
+    nodes.set(own, { id: own, kind: "Pod", namespace, name, detail: node, level, count: 1 });
+  }
   for (const service of objects.services) {
     const ports = list(at(service, "spec", "ports")).map((port) => text(at(port, "port"))).join(", ");
     add("Service", service, `${text(at(service, "spec", "clusterIP"))}${ports ? `:${ports}` : ""}`, "neutral");
@@ -119,33 +121,37 @@ export function buildGraph(objects: MapObjects): Graph {
     const types = list(at(policy, "spec", "policyTypes")).map(text).join(", ");
     const own = add("NetworkPolicy", policy, types, "neutral");
     for (const pod of objects.pods) {
-      if (pod.metadata.namespace === policy.metadata.namespace && selects(at(policy, "spec", "podSelector"), pod.metadata.labels)) {
-        connect(id("Pod", pod.metadata.namespace ?? "", pod.metadata.name), own);
-      }
+      if (pod.namespace === policy.metadata.namespace && selects(at(policy, "spec", "podSelector"), pod.labels)) connect(id("Pod", pod.namespace, pod.name), own);
     }
   }
-  for (const service of objects.services) {
-    const own = id("Service", service.metadata.namespace ?? "", service.metadata.name);
-    const slices = [...edges.values()].filter((edge) => edge.from === own).map((edge) => nodes.get(edge.to)?.level ?? "neutral");
+  const levels = new Map<string, GraphNode["level"][]>();
+  for (const edge of edges.values()) if (edge.from.startsWith("Service/")) put(levels, edge.from, nodes.get(edge.to)?.level ?? "neutral");
+  for (const [own, slices] of levels) {
     const node = nodes.get(own);
-    if (node && slices.length) nodes.set(own, { ...node, level: worst(slices) });
+    if (node) nodes.set(own, { ...node, level: worst(slices) });
   }
   return bounded(grouped([...nodes.values()], [...edges.values()], objects.pods));
 }
 
+function put<T>(lists: Map<string, T[]>, key: string, value: T): void {
+  const known = lists.get(key);
+  if (known) known.push(value);
+  else lists.set(key, [value]);
+}
+
 /** Many pods with the same owner and the same neighbours become one node. */
-function grouped(nodes: readonly GraphNode[], edges: readonly GraphEdge[], pods: readonly KubernetesObject[]): Graph {
-  const owners = new Map(pods.map((pod) => [id("Pod", pod.metadata.namespace ?? "", pod.metadata.name), pod.metadata.ownerReferences?.find((owner) => owner.controller)?.name ?? ""]));
+function grouped(nodes: readonly GraphNode[], edges: readonly GraphEdge[], pods: readonly MapPod[]): Graph {
+  const owners = new Map(pods.map((pod) => [id("Pod", pod.namespace, pod.name), pod.owner]));
   const neighbours = new Map<string, string[]>();
   for (const edge of edges) {
-    neighbours.set(edge.from, [...(neighbours.get(edge.from) ?? []), `>${edge.to}`]);
-    neighbours.set(edge.to, [...(neighbours.get(edge.to) ?? []), `<${edge.from}`]);
+    put(neighbours, edge.from, `>${edge.to}`);
+    put(neighbours, edge.to, `<${edge.from}`);
   }
   const groups = new Map<string, GraphNode[]>();
   for (const node of nodes) {
     if (node.kind !== "Pod" || !owners.get(node.id)) continue;
     const key = [owners.get(node.id), ...(neighbours.get(node.id) ?? []).toSorted()].join("|");
-    groups.set(key, [...(groups.get(key) ?? []), node]);
+    put(groups, key, node);
   }
   const replacement = new Map<string, string>();
   const added: GraphNode[] = [];

@@ -8,6 +8,7 @@ import { Button, Empty, ErrorBox, Loading, Select } from "../../components";
 import type { ViewProps } from "..";
 import { around, buildGraph, type GraphNode, LAYERS, type NodeKind } from "./graph";
 import { layout } from "./layout";
+import { useMapPods } from "./pods";
 import "./map.css";
 
 const t = catalog({
@@ -34,18 +35,18 @@ export default function MapView({ cluster, query }: ViewProps) {
   const namespace = query["namespace"] ?? (currentNamespace.value || "default");
   const focus = query["focus"] ?? "";
   const place = `/namespaces/${encodeURIComponent(namespace)}`;
-  const pods = useLiveObjects(cluster, { path: `/api/v1${place}/pods`, limit: 1000 });
+  const pods = useMapPods(cluster, `/api/v1${place}/pods`);
   const services = useLiveObjects(cluster, { path: `/api/v1${place}/services`, limit: 500 });
   const slices = useLiveObjects(cluster, { path: `/apis/discovery.k8s.io/v1${place}/endpointslices`, limit: 500 });
   const ingresses = useLiveObjects(cluster, { path: `/apis/networking.k8s.io/v1${place}/ingresses`, limit: 200 });
   const policies = useLiveObjects(cluster, { path: `/apis/networking.k8s.io/v1${place}/networkpolicies`, limit: 200 });
   const namespaces = useLiveObjects(cluster, { path: "/api/v1/namespaces", limit: 500 });
   const whole = useMemo(
-    () => buildGraph({ pods: pods.objects ?? [], services: services.objects ?? [], slices: slices.objects ?? [], ingresses: ingresses.objects ?? [], policies: policies.objects ?? [] }),
-    [pods.objects, services.objects, slices.objects, ingresses.objects, policies.objects]);
+    () => buildGraph({ pods: pods.pods ?? [], services: services.objects ?? [], slices: slices.objects ?? [], ingresses: ingresses.objects ?? [], policies: policies.objects ?? [] }),
+    [pods.pods, services.objects, slices.objects, ingresses.objects, policies.objects]);
   const graph = useMemo(() => (focus ? around(whole, focus) : whole), [whole, focus]);
   const drawn = useMemo(() => layout(LAYERS.map((kind) => graph.nodes.filter((node) => node.kind === kind).map((node) => node.id)), graph.edges, { columnWidth: COLUMN, rowHeight: ROW }), [graph]);
-  const isLoading = !pods.objects && !pods.error;
+  const isLoading = !pods.pods && !pods.error;
   const names = new Set([namespace, ...(namespaces.objects ?? []).map((item) => item.metadata.name)]);
   const focused = graph.nodes.find((node) => node.id === focus);
 

@@ -51,6 +51,7 @@ const t = catalog({
   moreNodes: ["All {n} nodes", "全部 {n} 个节点"],
   times: ["{n} times", "{n} 次"],
   version: ["Kubernetes {version}", "Kubernetes {version}"],
+  counting: ["Still counting…", "仍在统计…"],
   platforms: ["Platform", "平台"],
   storeKind: ["Kind", "类型"],
   storeSize: ["Size on disk", "磁盘占用"],
@@ -75,7 +76,7 @@ export default function OverviewView({ cluster }: ViewProps) {
   const version = session.value?.clusters.find((candidate) => candidate.name === cluster)?.version;
   return (
     <div class="page overview">
-      <header class="page-header"><h1>{t("title")} {scope && <span class="count">{scope}</span>}</h1>{version && <span class="muted">{t("version", { version })}</span>}</header>
+      <header class="page-header"><h1>{t("title")} {scope && <span class="count">{scope}</span>}</h1>{overview?.isComplete === false && <span class="muted" role="status">{t("counting")}</span>}{version && <span class="muted">{t("version", { version })}</span>}</header>
       {error && <ErrorBox error={error} />}
       {!overview && !error && <Loading rows={10} />}
       {overview && <Cards cluster={cluster} overview={overview} />}
@@ -97,7 +98,7 @@ function Cards({ cluster, overview }: { cluster: string; overview: Overview }) {
     <>
       <Card title={t("problems")} count={overview.problemCount}>
         {overview.problems.length === 0
-          ? <p class="all-well"><Icon name="check" />{t("well")}</p>
+          ? !overview.isComplete ? <Loading rows={1} /> : <p class="all-well"><Icon name="check" />{t("well")}</p>
           : <Problems cluster={cluster} problems={overview.problems} total={overview.problemCount} />}
       </Card>
       <Card title={t("workloads")}><Workloads cluster={cluster} overview={overview} /></Card>

@@ -98,6 +98,8 @@ export interface NetworkFacts {
 }
 
 export interface Overview {
+  /** False while the server still reads the lists of a large cluster: then numbers grow. */
+  readonly isComplete: boolean;
   readonly problems: readonly Problem[];
   readonly problemCount: number;
   readonly nodes: NodesPart;
