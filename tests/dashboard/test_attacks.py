@@ -358,6 +358,21 @@ async def test_flood_the_stream_with_messages(cluster: Cluster) -> None:
         assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, 1008)
 
 
+@pytest.mark.parametrize(
+    ("path", "field"), [("api/login", "token"), ("complete", "text"), ("diff", "manifest")], ids=lambda word: word
+)
+async def test_fill_the_log_with_bodies_that_are_not_utf8_or_deeply_nested(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, path: str, field: str
+) -> None:
+    async with admin_page(cluster) as page:
+        where = path if path.startswith("api/") else f"api/clusters/sampan/{path}"
+        for value in (b'"\xca\xff"', b"[" * 100_000):
+            body = b'{"%b":%b,"offset":1}' % (field.encode(), value)
+            headers: dict[str, str | None] = {"Content-Type": "application/json"}
+            assert (await page.request("POST", where, data=body, headers=headers))[0] == 400
+    assert "Traceback" not in caplog.text
+
+
 async def test_send_what_is_no_message(cluster: Cluster) -> None:
     async with admin_page(cluster) as page, page.stream() as stream:
         for text in ("", "[]", '{"id":"x"}', '{"id":1,"op":"drop"}', '{"id":1,"op":"subscribe","kind":"secrets"}'):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from sampan.api.codec.errors import JSON_ERRORS
 from sampan.machinery import errors
 from sampan.machinery.client.access import Access, AccessError
 from sampan.machinery.client.transport import ConnectionFailed, Request
@@ -81,7 +82,7 @@ class RemoteReviewer:
 def _status(body: bytes, kind: str) -> dict[str, Any]:
     try:
         review = msgspec.json.decode(body, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError) as error:
+    except JSON_ERRORS as error:
         raise ReviewFailed(f"the response of the webhook is not a {kind}: {error}") from None
     if review.get("kind", kind) != kind:
         raise ReviewFailed(f"the response of the webhook is a {review['kind']}, not a {kind}")

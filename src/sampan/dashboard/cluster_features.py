@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from sampan.api.codec.errors import JSON_ERRORS
 from sampan.machinery import errors
 from sampan.machinery.client.transport import ConnectionFailed, Request
 from sampan.machinery.client.user_api import UserApi
@@ -59,7 +60,7 @@ async def _version(api: UserApi) -> str:
     try:
         body = (await api.send(Request(method="GET", path="/version", headers={"Accept": "application/json"}))).body()
         return str(msgspec.json.decode(body).get("gitVersion", ""))
-    except (errors.ApiError, ConnectionFailed, msgspec.MsgspecError, AttributeError):
+    except (errors.ApiError, ConnectionFailed, *JSON_ERRORS, AttributeError):
         return ""
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from sampan.api.codec.errors import JSON_ERRORS
 from sampan.dashboard import request_checks
 from sampan.dashboard.cluster_features import ClusterFeatures
 from sampan.dashboard.login import Login, LoginRequest, identify
@@ -145,7 +146,7 @@ class DashboardSite:
         body = await read_json_body(request, _LOGIN_BYTES)
         try:
             login_request = _decode_login(body)
-        except msgspec.MsgspecError:
+        except JSON_ERRORS:
             raise errors.bad_request("the body is not a log-in request") from None
         user, apis = await self._login.log_in(login_request, request.remote or "")
         if (previous := self._sessions.get(self._cookie(request))) is not None:

@@ -156,6 +156,10 @@ def renamed(old: str, new: str) -> Callable[[bytes], bytes]:
         (lambda content: content.replace(b"secret", b"public"), "'pki/ca.key' has another checksum"),
         (lambda content: content.replace(b'"format": 1', b'"format": 9'), "it has format 9"),
         (lambda content: content.replace(b'"format": 1', b'"format":"'), "snapshot.json cannot be read"),
+        (
+            lambda content: content.replace(b'"cluster": "web"', b'"cluster": "w\xca\xff"'[:16]),
+            "snapshot.json cannot be read",
+        ),
         (lambda content: content[:1500], "end of the archive"),
         (lambda content: b"", "the file is empty"),
         (lambda content: b"x" * 4096, "invalid number"),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from sampan.api.codec.errors import JSON_ERRORS
 from sampan.apiserver.bootstrap import SYSTEM
 from sampan.apiserver.request.call import Call, Query
 from sampan.apiserver.request.negotiation import JSON
@@ -65,7 +66,7 @@ def _joined(key: str, present: str, desired: str) -> str:
         return "\n".join([present.rstrip("\n"), *missing, ""]) if missing else present
     try:
         words = msgspec.json.decode(present, type=list[str])
-    except (msgspec.DecodeError, RecursionError):
+    except JSON_ERRORS:
         return desired
     more = [word for word in msgspec.json.decode(desired, type=list[str]) if word not in words]
     return msgspec.json.encode([*words, *more]).decode() if more else present

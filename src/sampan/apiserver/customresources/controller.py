@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from sampan.api import times
+from sampan.api.codec.errors import JSON_ERRORS
 from sampan.api.types.apiextensions_v1 import (
     CustomResourceDefinitionCondition,
     CustomResourceDefinitionNames,
@@ -110,7 +111,7 @@ class DefinitionController:
             except (errors.Conflict, errors.NotFound) as error:
                 log.debug("custom resource definition %s has changed: %s", name, error)  # its event follows
                 continue
-            except msgspec.MsgspecError as error:
+            except JSON_ERRORS as error:
                 log.error("custom resource definition %s is not served, because it cannot be decoded: %s", name, error)
             self._revisions[name] = item.revision
 

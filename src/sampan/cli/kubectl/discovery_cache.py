@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from sampan.api.codec.errors import JSON_ERRORS
 from sampan.cli.kubectl.resource_type import ResourceType
 from sampan.machinery.client.access import Access
 
@@ -51,7 +52,7 @@ class DiscoveryCache:
             return None
         try:
             cached = msgspec.json.decode(data, type=CachedTypes)
-        except (msgspec.MsgspecError, RecursionError):
+        except JSON_ERRORS:
             return None
         return cached.types if cached.ca_digest == self._ca_digest and cached.types else None
 

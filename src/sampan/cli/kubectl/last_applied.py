@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from sampan.api.codec.errors import JSON_ERRORS
 from sampan.api.go_compat import gotext
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -24,7 +25,7 @@ def last_applied(value: dict[str, Any]) -> dict[str, Any]:
     """Return the configuration in the annotation; empty without one or if it cannot be decoded."""
     try:
         decoded = msgspec.json.decode(last_applied_text(value) or "{}")
-    except msgspec.DecodeError:
+    except JSON_ERRORS:
         return {}
     return decoded if isinstance(decoded, dict) else {}
 

@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, quote, urlencode, urlsplit
 import click
 import msgspec
 
+from sampan.api.codec.errors import JSON_ERRORS
 from sampan.cli.kubectl.client_config import DEFAULT_SERVER, load_access
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError, PlainError
 from sampan.machinery import errors
@@ -134,7 +135,7 @@ class Session:
             raise ServerError(_failure(response.status, data))
         try:
             return msgspec.json.decode(data)
-        except msgspec.MsgspecError as error:
+        except JSON_ERRORS as error:
             raise KubectlError(f"cannot decode the response of {self._access.server}: {error}") from None
 
     def read(self, path_and_query: str) -> bytes:
@@ -300,7 +301,7 @@ def _failure(code: int, body: bytes) -> errors.ApiError:
     try:
         status = msgspec.json.decode(body)
         return errors.from_status(status)
-    except (msgspec.MsgspecError, AttributeError):
+    except (*JSON_ERRORS, AttributeError):
         return errors.generic(code, body.decode("utf-8", "replace"), is_unexpected=True)
 
 

@@ -16,6 +16,7 @@ from urllib.parse import SplitResult, urlencode
 
 import msgspec
 
+from sampan.api.codec.errors import JSON_ERRORS
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.session import ServerEndpoint, ServerError, Session, proxy_headers
 from sampan.machinery import errors
@@ -138,7 +139,7 @@ async def _open_tunnel(
 def _refusal(refused: upgrade.NotUpgraded) -> Exception:
     try:
         return ServerError(errors.from_status(msgspec.json.decode(refused.body)))
-    except (msgspec.MsgspecError, AttributeError):
+    except (*JSON_ERRORS, AttributeError):
         return CliError(f"unable to upgrade connection: {refused}")
 
 

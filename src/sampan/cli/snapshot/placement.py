@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from sampan.api.codec.errors import JSON_ERRORS
 from sampan.cli.cluster_dir import ClusterDir
 from sampan.cluster.snapshot import Relocation, SnapshotError, SnapshotManifest, relocate_objects
 from sampan.machinery.private_files import write_private
@@ -25,7 +26,7 @@ def write_flags(source: Path, target: Path, dropped: Collection[str]) -> None:
         return
     try:
         values = msgspec.json.decode(source.read_bytes(), type=dict[str, Any])
-    except msgspec.MsgspecError as error:
+    except JSON_ERRORS as error:
         raise SnapshotError(f"{source.name} cannot be read: {error}") from None
     write_private(target, msgspec.json.encode({key: value for key, value in values.items() if key not in dropped}))
 

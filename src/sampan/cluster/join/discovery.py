@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 import msgspec
 import yaml
 
+from sampan.api.codec.errors import JSON_ERRORS
 from sampan.cluster.errors import ClusterError
 from sampan.cluster.join.token import JoinToken
 from sampan.controllers.security.bootstrap_tokens import KUBECONFIG, SIGNATURE, signature
@@ -138,7 +139,7 @@ def _certificates(kubeconfig: str) -> list[bytes]:
 def _config_map_data(server: ServerAddress, body: bytes) -> dict[str, str]:
     try:
         data = msgspec.json.decode(body).get("data")
-    except (msgspec.MsgspecError, AttributeError):
+    except (*JSON_ERRORS, AttributeError):
         data = None
     if not isinstance(data, dict):
         raise JoinError(f"{server} is not a Kubernetes API server")

@@ -14,6 +14,7 @@ from typing import IO, BinaryIO
 
 import msgspec
 
+from sampan.api.codec.errors import JSON_ERRORS
 from sampan.cluster.snapshot.data_copy import blob_files, key_files
 from sampan.cluster.snapshot.manifest import (
     CHECKSUMS,
@@ -305,7 +306,7 @@ class _Unpacking:
 def _decode_checksums(content: bytes) -> dict[str, str]:
     try:
         return msgspec.json.decode(content, type=dict[str, str])
-    except msgspec.MsgspecError as error:
+    except JSON_ERRORS as error:
         raise SnapshotError(f"{CHECKSUMS} cannot be read: {error}") from None
 
 

@@ -6,6 +6,8 @@ import re
 
 import msgspec
 
+from sampan.api.codec.errors import JSON_ERRORS
+
 FORMAT = 1
 MANIFEST, CHECKSUMS = "snapshot.json", "checksums.json"
 """The first and the last entry of an archive."""
@@ -52,7 +54,7 @@ def decode_manifest(content: bytes) -> SnapshotManifest:
         if version != FORMAT:
             raise SnapshotError(f"it has format {version}; this Sampan reads format {FORMAT}: use another version")
         return msgspec.json.decode(content, type=SnapshotManifest)
-    except msgspec.MsgspecError as error:
+    except JSON_ERRORS as error:
         raise SnapshotError(f"{MANIFEST} cannot be read: {error}") from None
 
 

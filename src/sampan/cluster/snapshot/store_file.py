@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from sampan.api.codec.errors import JSON_ERRORS
 from sampan.cluster.snapshot.manifest import SnapshotError
 from sampan.machinery.clock import RealClock
 from sampan.machinery.hollow import HOLLOW, RUNTIME_ANNOTATION
@@ -144,7 +145,7 @@ async def _decoded(backend: Backend, prefix: str) -> AsyncIterator[tuple[KeyValu
     for entry in (await backend.range(prefix)).entries:
         try:
             value = msgspec.json.decode(entry.value, type=dict[str, Any])
-        except msgspec.MsgspecError:
+        except JSON_ERRORS:
             continue
         if isinstance(value.get("metadata"), dict) and isinstance(value["metadata"].get("name"), str):
             yield entry, value

@@ -15,6 +15,7 @@ from contextlib import suppress
 import msgspec
 from aiohttp import WSCloseCode, WSMsgType, web
 
+from sampan.api.codec.errors import JSON_ERRORS
 from sampan.dashboard.request_checks import websocket_protocols
 from sampan.dashboard.sessions import LoginSession
 from sampan.dashboard.stream.changes import ChangeBudget
@@ -140,7 +141,7 @@ class StreamConnection:
     async def _handle(self, group: asyncio.TaskGroup, text: str) -> None:
         try:
             message = _decode(text)
-        except msgspec.MsgspecError as error:
+        except JSON_ERRORS as error:
             await self.send(error_message(0, errors.bad_request(f"the message cannot be read: {error}")))
             return
         if message.op != "ping":

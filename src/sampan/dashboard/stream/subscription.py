@@ -8,6 +8,7 @@ from typing import Protocol
 
 import msgspec
 
+from sampan.api.codec.errors import JSON_ERRORS
 from sampan.dashboard.pass_through import check_path
 from sampan.dashboard.stream.changes import ChangeBudget, CoalescedChanges
 from sampan.dashboard.stream.rows import ObjectReader, RowPage, RowReader, TableReader
@@ -141,7 +142,7 @@ class ListSubscription:
         body = (await self._api.send(request)).body()
         try:
             return self._reader.page(body)
-        except msgspec.MsgspecError as error:
+        except JSON_ERRORS as error:
             raise errors.bad_request(f"the response is not a list: {error}") from None
 
     def _snapshot(self, page: RowPage, has_more: bool) -> bytes:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from sampan.api.codec.errors import JSON_ERRORS
 from sampan.diagnosis.cluster_reader import Object
 from sampan.machinery import errors
 from sampan.machinery.client.transport import Request
@@ -75,5 +76,5 @@ def object_path(api_version: str, resource: Object, namespace: str, name: str) -
 def decode(body: bytes) -> Any:
     try:
         return _decode(body)
-    except msgspec.MsgspecError as error:
+    except JSON_ERRORS as error:
         raise errors.internal_error(f"cannot decode the response of the server: {error}") from None

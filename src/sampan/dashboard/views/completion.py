@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 from aiohttp import web
 
+from sampan.api.codec.errors import JSON_ERRORS
 from sampan.dashboard.request_body import read_json_body
 from sampan.dashboard.responses import json_response
 from sampan.dashboard.views.api_reader import ApiReader, decode, group_path
@@ -75,7 +76,7 @@ class YamlCompletion:
     async def view(self, request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
         try:
             message = _decode_request(await read_json_body(request, 2 * _TEXT_BYTES))
-        except msgspec.MsgspecError:
+        except JSON_ERRORS:
             raise errors.bad_request("the body is not a request for completion") from None
         if len(message.text) > _TEXT_BYTES:
             raise errors.request_entity_too_large(f"limit is {_TEXT_BYTES}")
@@ -278,8 +279,9 @@ def type_text(components: Mapping[str, Schema], schema: Schema, depth: int = _DE
     kind = schema.get("type")
     if kind == "array":
         items = schema.get("items")
-        is_described = isinstance(items, dict) and depth > 0
-        return f"[]{type_text(components, resolve(components, items), depth - 1)}" if is_described else "[]"
+        if not isinstance(items, dict) or depth <= 0:
+            return "[]"
+        return f"[]{type_text(components, resolve(components, items), depth - 1)}"
     values = schema.get("additionalProperties")
     if kind == "object" and isinstance(values, dict) and not schema.get("properties") and depth > 0:
         return f"map[string]{type_text(components, resolve(components, values), depth - 1)}"

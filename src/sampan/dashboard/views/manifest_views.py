@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from sampan.api.codec.errors import JSON_ERRORS
 from sampan.dashboard.pass_through import check_path
 from sampan.dashboard.request_body import read_json_body
 from sampan.dashboard.responses import json_response
@@ -51,7 +52,7 @@ async def diff(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
     body = await read_json_body(request, _MANIFEST_BYTES * 2)
     try:
         message = _decode_diff(body)
-    except msgspec.MsgspecError as error:
+    except JSON_ERRORS as error:
         raise errors.bad_request(f"the body is not a request for a diff: {error}") from None
     if len(message.manifest) > _MANIFEST_BYTES:
         raise errors.request_entity_too_large(f"limit is {_MANIFEST_BYTES}")

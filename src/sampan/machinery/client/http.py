@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote, urlencode
 
-import msgspec
 from multidict import CIMultiDict
 from yarl import URL
 
 from sampan.api.codec import json
+from sampan.api.codec.errors import JSON_ERRORS
 from sampan.machinery import errors
 from sampan.machinery.client.access import Access, tls_context
 from sampan.machinery.client.codecs import ObjectCodec
@@ -157,7 +157,7 @@ class _HttpEvents:
     def _event(self, line: bytes) -> DecodedEvent:
         try:
             return read_event(line, self._codec)
-        except (msgspec.MsgspecError, json.DecodeError) as error:
+        except (*JSON_ERRORS, json.DecodeError) as error:
             raise ConnectionFailed(f"cannot decode a watch event: {error}", may_have_happened=False) from error
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from sampan.api.codec import json
+from sampan.api.codec.errors import JSON_ERRORS
 from sampan.machinery import errors
 from sampan.machinery.client.codecs import ObjectCodec
 from sampan.machinery.client.transport import BOOKMARK, INITIAL_EVENTS_END, ListPage
@@ -50,7 +51,7 @@ def warning_text(header: str) -> str:
 def _readable() -> Iterator[None]:
     try:
         yield
-    except (msgspec.MsgspecError, json.DecodeError) as error:
+    except (*JSON_ERRORS, json.DecodeError) as error:
         raise errors.unexpected(f"cannot decode the response of the server: {error}") from error
 
 

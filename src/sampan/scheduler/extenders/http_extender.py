@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from sampan.api.codec import json
+from sampan.api.codec.errors import JSON_ERRORS
 from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.scheduler.cache.pod_info import PodInfo
@@ -182,7 +183,7 @@ class HttpExtender:
                 return msgspec.json.decode(await response.read() or b"null")
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ExtenderError(f'Post "{url}": {error or "context deadline exceeded"}') from error
-        except (msgspec.DecodeError, RecursionError) as error:
+        except JSON_ERRORS as error:
             raise ExtenderError(f"extender at URL {url}: {error}") from error
 
     def _read(self, read: Any, response: Any) -> Any:

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import NameOID
 
-from sampan.apiserver.registry.kinds.secrets import find_key_pair_error
+from sampan.apiserver.registry.kinds.secrets import _find_json_object_error, find_key_pair_error
 
 Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
@@ -24,6 +24,11 @@ def _certificate(key: Key) -> bytes:
 
 def _pem(key: Key) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def test_a_docker_configuration_that_is_not_utf8_is_read_as_go_reads_it() -> None:
+    assert _find_json_object_error(b'{"auths": {"a": {"auth": "\xca\xff"}}}') == ""
+    assert _find_json_object_error(b'{"auths": "\xca\xff') != ""
 
 
 def test_a_pair_and_pairs_that_are_none() -> None:

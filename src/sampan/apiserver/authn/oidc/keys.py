@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from sampan.api.codec.errors import JSON_ERRORS
 from sampan.apiserver.authn.authenticator import TokenError
 from sampan.apiserver.authn.jwt_keys import SIGNATURE_ONLY
 from sampan.apiserver.authn.oidc.issuers import JwtIssuer
@@ -103,7 +104,7 @@ async def _get(url: str, ca_pem: bytes) -> dict[str, Any]:
         response = await transport.send(Request(method="GET", path="", headers={"Accept": "application/json"}))
     try:
         return msgspec.json.decode(response.body(), type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError) as error:
+    except JSON_ERRORS as error:
         raise _Unusable(f"{url}: {error}") from None
 
 

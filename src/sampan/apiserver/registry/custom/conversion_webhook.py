@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from sampan.api.codec.errors import JSON_ERRORS
 from sampan.api.conversion import NoConversion
 from sampan.api.types.apiextensions_v1 import WebhookConversion
 from sampan.apiserver.registry.custom.metrics import (
@@ -127,7 +128,7 @@ def read_conversion_review(
 def _converted_objects(body: bytes, uid: str, review_version: str) -> list[Any]:
     try:
         review = msgspec.json.decode(body, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except JSON_ERRORS as error:
         raise _malformed(str(error)) from None
     if (review.get("apiVersion"), review.get("kind")) != (review_version, _KIND):
         actual = f"{review.get('apiVersion', '')}, Kind={review.get('kind', '')}"

@@ -142,7 +142,7 @@ def _validate_json(secret: Secret, key: str) -> FieldErrors:
 def _find_json_object_error(text: bytes) -> str:
     """Return why the text is not a JSON object, "" if it is one."""
     try:
-        value = msgspec.json.decode(text)
+        value = msgspec.json.decode(text.decode("utf-8", "replace"))  # Go accepts what is not UTF-8
     except msgspec.DecodeError as error:
         return syntax.error_message(text) or str(error)
     except RecursionError:  # nested deeper than Python supports, but maybe not deeper than Go does

@@ -7,6 +7,7 @@ from typing import Any
 import click
 import msgspec
 
+from sampan.api.codec.errors import JSON_ERRORS
 from sampan.api.go_compat import gotext
 from sampan.cli.kubectl.command import KubectlCommand
 from sampan.cli.kubectl.errors import KubectlError
@@ -56,5 +57,5 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
 def _decoded(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except JSON_ERRORS:
         return text
