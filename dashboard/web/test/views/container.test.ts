@@ -56,7 +56,7 @@ describe("listings", () => {
   });
 
   it("walk paths", () => {
-    expect([joinPath("/", "a"), joinPath("/a", "b"), parentPath("/a/b"), parentPath("/a"), parentPath("/")]).toEqual(["/a", "/a/b", "/a", "/", "/"]);
+    expect([joinPath("/", "a"), joinPath("/a", "b"), parentPath("/a/b"), parentPath("/a"), parentPath("/"), parentPath("data")]).toEqual(["/a", "/a/b", "/a", "/", "/", "data/.."]);
     expect([formatBytes(5), formatBytes(1536), formatBytes(500 << 20)]).toEqual(["5 B", "1.5 KiB", "500 MiB"]);
   });
 });

@@ -73,18 +73,20 @@ export default function FilesTab({ cluster, resource, object, query }: DetailTab
 
   // Each directory is a step of the browser's history.
   const open = (next: string) => navigate(href(location.peek().segments, { ...query, path: next }));
-  const fetchArchive = async (directory: string, name: string, isDirectory: boolean) => {
+  /** Saves one file of a directory, or all of it, which has no name, as an archive. */
+  const fetchArchive = async (directory: string, name = "") => {
     setFailure("");
     setProgress(0);
     const controller = (download.current = new AbortController());
     try {
-      const result = await runCommand(cluster, target, ["tar", isDirectory ? "cf" : "chf", "-", "-C", directory, "--", name], { mostBytes: MOST_DOWNLOAD, signal: controller.signal, onProgress: setProgress });
+      const result = await runCommand(cluster, target, ["tar", name ? "chf" : "cf", "-", "-C", directory, "--", name || "."], { mostBytes: MOST_DOWNLOAD, signal: controller.signal, onProgress: setProgress });
       if (controller.signal.aborted) return;
       if (result.isTruncated) setFailure(t("tooLarge", { size: formatBytes(MOST_DOWNLOAD) }));
-      else if (isDirectory && result.output.length) saveFile(`${safeFilename(name)}.tar`, result.output.slice().buffer, "application/x-tar");
       else {
-        const [entry] = readTar(result.output).filter((item) => item.type === "file");
-        if (entry) saveFile(safeFilename(name), entry.data.slice().buffer);
+        const entries = readTar(result.output);
+        const file = entries.find((item) => item.type === "file");
+        if (name && file) saveFile(safeFilename(name), file.data.slice().buffer);
+        else if (!name && entries.length) saveFile(`${safeFilename(directory.slice(directory.lastIndexOf("/") + 1))}.tar`, result.output.slice().buffer, "application/x-tar");
         else setFailure(t("failed", { message: result.errors || result.exit.message }));
       }
     } catch (reason) {
@@ -108,7 +110,7 @@ export default function FilesTab({ cluster, resource, object, query }: DetailTab
         <Button icon="arrowUp" label={t("up")} disabled={path === "/"} onClick={() => open(parentPath(path))} />
         <input class="files-path" aria-label={t("path")} value={typed} onInput={(event) => setTyped(event.currentTarget.value)} spellcheck={false} />
         <Button type="submit">{t("go")}</Button>
-        <Button disabled={path === "/"} onClick={() => void fetchArchive(parentPath(path), path.slice(path.lastIndexOf("/") + 1) || ".", true)}>{t("archive")}</Button>
+        <Button disabled={path === "/"} onClick={() => void fetchArchive(path)}>{t("archive")}</Button>
       </form>
       {mounts.length > 0 && (
         <div class="row files-places"><span class="muted">{t("places")}</span>
@@ -134,7 +136,7 @@ export default function FilesTab({ cluster, resource, object, query }: DetailTab
                     {entry.type === "directory"
                       ? <button type="button" class="files-name directory" onClick={() => open(joinPath(path, entry.name))}>{visibleName(entry.name)}/</button>
                       : entry.type === "other" ? <span>{visibleName(entry.name)}</span>
-                        : <button type="button" class="files-name" title={t("download", { name: visibleName(entry.name) })} onClick={() => void fetchArchive(path, entry.name, false)}>{visibleName(entry.name)}</button>}
+                        : <button type="button" class="files-name" title={t("download", { name: visibleName(entry.name) })} onClick={() => void fetchArchive(path, entry.name)}>{visibleName(entry.name)}</button>}
                     {entry.target && <span class="muted"> → {visibleName(entry.target)}</span>}
                   </td>
                   <td class="end">{entry.type === "file" ? formatBytes(entry.size) : ""}</td>

@@ -67,8 +67,9 @@ export function joinPath(directory: string, name: string): string {
 }
 
 export function parentPath(path: string): string {
-  const cut = path.replace(/\/+$/, "").lastIndexOf("/");
-  return cut <= 0 ? "/" : path.slice(0, cut);
+  const trimmed = path.replace(/\/+$/, "");
+  if (!path.startsWith("/")) return `${trimmed}/..`; // Below the working directory, whose name is not known.
+  return trimmed.slice(0, trimmed.lastIndexOf("/")) || "/";
 }
 
 /** Bidirectional controls and characters that a display or a file system may read in another way. */
