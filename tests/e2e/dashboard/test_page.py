@@ -386,3 +386,26 @@ def test_ten_thousand_rows_cost_as_much_as_fifty(open_page: OpenPage, dashboard:
     page.evaluate("document.querySelector('.table').scrollTop = 33 * 7000")
     page.wait_for("document.querySelector('.table-body').innerText.includes('load-07005')")
     assert page.evaluate("document.querySelectorAll('.table-body .table-row').length") < 100
+
+
+def test_idle_page_warns_and_logs_out(dashboard: Dashboard, admin_token: str) -> None:
+    """The page is told shorter idle times than the server has: a warning comes a minute before the end."""
+    page = dashboard.open(token=admin_token)
+    shorten = """const send = window.fetch; window.fetch = async (url, options) => {
+        const response = await send(url, options);
+        if (!String(url).endsWith('/ui/api/session') || !response.ok) return response;
+        const session = {...await response.json(), idleSeconds: %d, remainingSeconds: %d};
+        return new Response(JSON.stringify(session));
+    };"""
+    script = page.send("Page.addScriptToEvaluateOnNewDocument", source=shorten % (61, 60))["identifier"]
+    page.open(f"{dashboard.url}/ui/c/sampan/overview")
+    page.wait_for_text("You will be logged out in")
+    page.click(".banner button", "Stay logged in")
+    page.wait_for("!document.querySelector('.banner')")
+    page.send("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
+    page.send("Page.addScriptToEvaluateOnNewDocument", source=shorten % (2, 2))
+    page.open(f"{dashboard.url}/ui/c/sampan/overview")
+    page.wait_for_text("idle")
+    page.wait_for("document.querySelector('input[type=password]')")
+    assert page.evaluate("fetch('/ui/api/session').then((response) => response.status)") == 401
+    page.close()

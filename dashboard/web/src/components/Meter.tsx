@@ -5,13 +5,15 @@ export interface MeterProps {
   readonly value: number | undefined;
   readonly mark?: number | undefined;
   readonly text: string;
+  /** How far something is: full is good. */
+  readonly isProgress?: boolean;
 }
 
-export function Meter({ label, value, mark, text }: MeterProps) {
+export function Meter({ label, value, mark, text, isProgress }: MeterProps) {
   const share = value === undefined ? 0 : Math.min(1, Math.max(0, value));
-  const level = share >= 0.9 ? "bad" : share >= 0.75 ? "warning" : "good";
+  const level = isProgress ? "good" : share >= 0.9 ? "bad" : share >= 0.75 ? "warning" : "good";
   return (
-    <div class="meter" role="meter" aria-label={label} aria-valuemin={0} aria-valuemax={100} aria-valuenow={Math.round(share * 100)} aria-valuetext={text}>
+    <div class="meter" role={isProgress ? "progressbar" : "meter"} aria-label={label} aria-valuemin={0} aria-valuemax={100} aria-valuenow={Math.round(share * 100)} aria-valuetext={text}>
       <span class="meter-label">{label}</span>
       <svg class="meter-bar" preserveAspectRatio="none" viewBox="0 0 100 6" aria-hidden="true" focusable="false">
         <rect class="meter-track" width="100" height="6" rx="1" />

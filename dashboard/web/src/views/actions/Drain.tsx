@@ -135,7 +135,7 @@ export default function Drain({ cluster: clusterName, resource, targets, onClose
       {pods.error && <ErrorBox error={pods.error} onRetry={pods.reload} />}
       {failure && <ErrorBox error={failure} />}
       {!pods.value && !pods.error && <Loading rows={3} />}
-      {running && <Meter label={t("pods")} value={share} text={t("progress", { gone, all: shown.length })} />}
+      {running && <Meter isProgress label={t("pods")} value={share} text={t("progress", { gone, all: shown.length })} />}
       {pods.value && (
         <section class="stack">
           <h3>{t("pods")} ({shown.length})</h3>
