@@ -6,6 +6,7 @@ import base64
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import msgspec
@@ -118,7 +119,7 @@ class RecordedPage(Page):
         super().__init__(session, url, True)
         self.received: list[str] = []
 
-    async def fetch(self, method: str, path: str, **options: object) -> int:
+    async def fetch(self, method: str, path: str, **options: Any) -> int:
         status, body, response = await self.request(method, path, **options)
         self.received += [str(response.headers), body if isinstance(body, str) else msgspec.json.encode(body).decode()]
         return status

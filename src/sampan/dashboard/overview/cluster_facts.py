@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from sampan.dashboard.views.api_reader import ApiReader
+from sampan.diagnosis.cluster_reader import Object
 from sampan.machinery import errors
 from sampan.machinery.client.transport import ConnectionFailed
 
@@ -29,7 +30,7 @@ async def read_network(reader: ApiReader) -> dict[str, Any]:
     return facts
 
 
-async def _read(reader: ApiReader, path: str) -> dict[str, Any] | None:
+async def _read(reader: ApiReader, path: str) -> Object | None:
     try:
         return await reader.get(path)
     except (errors.ApiError, ConnectionFailed):
