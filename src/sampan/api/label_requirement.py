@@ -60,7 +60,7 @@ class Requirement(NamedTuple):
 
     @property
     def is_exact(self) -> bool:
-        """Whether it requires one label with one value."""
+        """Whether the requirement is for one label with one value."""
         return self.operator in _EXACT and len(self.values) == 1
 
     def check(self) -> None:

@@ -91,7 +91,7 @@ dns1123_subdomain_caseless = NameFormat(
     limit=SUBDOMAIN_MAX,
     unit="bytes",
 )
-"""For names of drivers."""
+"""Validates a DNS subdomain with letters of either case, as in names of drivers."""
 
 dns1123_subdomain_with_underscore = NameFormat(
     pattern=rf"{_UNDERSCORE_LABEL}(\.{_UNDERSCORE_LABEL})*",

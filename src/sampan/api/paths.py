@@ -19,7 +19,7 @@ class ResourcePath:
     rest: tuple[str, ...] = ()
     """The segments after the subresource: the path for a proxy."""
     watch: bool = False
-    """Whether it is the legacy form of a watch, /api/v1/watch/…"""
+    """Whether the path is the legacy form of a watch, /api/v1/watch/…"""
     in_namespace: bool = False
     """Whether the path contains namespaces/NAME/, even with an empty name."""
 

@@ -137,7 +137,7 @@ class InProcessApi:
             api_error = translate_storage_error(error, call)
             if api_error is not None:
                 raise api_error from error
-            log.exception("%s %s", call.method, call.path)
+            log.exception("the request %s %s failed", call.method, call.path)
             raise errors.internal_error("the request failed unexpectedly") from error
 
 

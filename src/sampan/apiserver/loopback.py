@@ -195,7 +195,7 @@ class _ListResponse:
         return self._converter.list(self._api_response)
 
     def object(self, codec: ObjectCodec) -> Any:
-        raise ValueError("the response is a list")
+        raise ValueError("the response is a list, not an object")
 
     def page(self, codec: ObjectCodec) -> ListPage:
         result, converter = self._api_response.result, self._converter.object

@@ -32,7 +32,7 @@ class Flag:
     """Whether the flag is boolean: `--flag`, `--flag=true` and `--flag=false`, as in Kubernetes."""
     is_repeatable: bool = False
     short: str = ""
-    """Another spelling of the flag."""
+    """A second spelling of the flag, such as `-f`."""
     parameter: str = ""
     """The name of the value among the options of the command, if it is not the name of the flag."""
     config_field: str = ""

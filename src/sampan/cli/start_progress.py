@@ -31,7 +31,7 @@ class StartProgress(Protocol):
         """A step begins, and the one before it is done."""
 
     def end(self) -> None:
-        """The last step is done."""
+        """Mark the last step of the start as done."""
 
 
 class NoProgress:

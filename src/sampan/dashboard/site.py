@@ -84,7 +84,7 @@ class DashboardSite:
         except ConnectionError:
             return text_response("", code=400)
         except Exception:
-            log.exception("%s %s", request.method, request.rel_url.raw_path[:256])
+            log.exception("the dashboard request %s %s failed", request.method, request.rel_url.raw_path[:256])
             return error_response(errors.internal_error("the request failed unexpectedly"))
 
     async def _serve_api(self, request: web.BaseRequest, path: str) -> web.StreamResponse:

@@ -96,7 +96,7 @@ class Fleet:
         self._first, self._changed = asyncio.Event(), asyncio.Event()
 
     def __contains__(self, name: str) -> bool:
-        """Whether the node is wait_until_running."""
+        """Whether the node is one of the running nodes of the fleet."""
         return name in self._running
 
     def __len__(self) -> int:

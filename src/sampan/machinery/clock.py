@@ -13,7 +13,6 @@ import asyncio
 import heapq
 import time
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from typing import Protocol
 
 WALL_CHECK_S = 10.0
@@ -39,10 +38,6 @@ class Clock(Protocol):
     async def sleep_monotonic(self, due: float, *, wall_offset: float | None = None) -> None:
         """Return once `monotonic()` is at least `due`. With `wall_offset`, an earlier result of `wall_offset(clock)`,
         return also within `WALL_CHECK_S` after the wall clock was set since then."""
-
-
-def utc(clock: Clock) -> datetime:
-    return datetime.fromtimestamp(clock.now(), UTC)
 
 
 def wall_offset(clock: Clock) -> float:

@@ -115,7 +115,7 @@ class Reconcile(NamedTuple):
     """A reconcile that has ended."""
 
     time: float
-    """When it ended, in seconds since the epoch."""
+    """When the reconcile ended, in seconds since the epoch."""
     key: Hashable
     took_s: float
     error: str

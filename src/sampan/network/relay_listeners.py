@@ -70,10 +70,6 @@ class RelayListeners:
             task.cancel()
         await self._group.__aexit__(None, None, None)
 
-    @property
-    def open_addresses(self) -> frozenset[RelayAddress]:
-        return frozenset(self._relays)
-
     def sync(self, desired: Collection[RelayAddress]) -> None:
         """Close the listeners that are not desired, and open those that are missing."""
         self._desired = set(desired)

@@ -53,7 +53,7 @@ class ObservedContainer:
 @dataclass(slots=True)
 class ObservedPod:
     sandboxes: Sequence[ObservedSandbox] = ()
-    """The latest sandbox first."""
+    """The sandboxes of the pod, the latest first."""
     containers: Sequence[ObservedContainer] = ()
     """The latest run first among those with the same name."""
     ticket: int = field(default=0, compare=False)

@@ -19,12 +19,9 @@ def query(name: str, type: str = "A", **options: object) -> bytes:
     return bytes(dns.message.make_query(name, type, **options).to_wire())
 
 
-def test_names_are_lower_cased_and_printed() -> None:
-    name = wire.name_bytes("WWW.Example.com.")
-    assert name == b"\x03www\x07example\x03com\0"
-    assert wire.name_text(name) == "www.example.com."
+def test_names_are_lower_cased() -> None:
+    assert wire.name_bytes("WWW.Example.com.") == b"\x03www\x07example\x03com\0"
     assert wire.name_bytes(".") == b"\0"
-    assert wire.name_text(b"\x03a.b\0") == "a\\046b."
 
 
 @pytest.mark.parametrize("text", ["a" * 64, ".".join(["a" * 63] * 4)])

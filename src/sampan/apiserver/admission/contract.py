@@ -32,7 +32,7 @@ class Reinvocation:
     object."""
 
     is_repeated: bool = False
-    """Whether this is the second run."""
+    """Whether this run of the mutating plug-ins is a reinvocation."""
     is_required: bool = False
     """Whether a second run is necessary."""
     called: set[WebhookIdentity] = field(default_factory=set)
@@ -79,7 +79,7 @@ class AdmissionAttributes:
 
 
 class AdmissionPlugin(Protocol):
-    """What both extension points have in common."""
+    """What plug-ins of both extension points have in common."""
 
     @property
     def name(self) -> str:

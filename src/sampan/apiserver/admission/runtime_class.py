@@ -91,7 +91,7 @@ class TolerationCover:
         """The toleration seconds and how many tolerations have them, by key (None: every key), effect and value (None:
         every value)."""
         self._longest: dict[tuple[str | None, ...], list[float]] = {}
-        """The same seconds, negated, as heaps, which may still contain removed ones."""
+        """The toleration seconds, negated, as heaps, which may still contain removed ones."""
         for toleration in tolerations:
             self.add(toleration)
 

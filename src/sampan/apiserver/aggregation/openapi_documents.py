@@ -329,7 +329,7 @@ def _merge(merged: Json, part: Json) -> None:
 @dataclass(slots=True)
 class _Renames:
     references: dict[str, str] = field(default_factory=dict)
-    """New references by old ones."""
+    """The new name of each schema reference that is renamed."""
 
     def resolve(
         self, prefix: str, present: Mapping[str, Json], added: Mapping[str, Json], is_same: Callable[[Json, Json], bool]

@@ -167,7 +167,7 @@ class _Check:
         return UserInfo(target.name, target.uid, tuple(groups), extra)
 
     async def _name(self, target: ImpersonatedUser) -> list[str]:
-        """Check the permission for the user name and return the groups of the user."""
+        """Check the permission to impersonate the user name, and return the groups that the name implies."""
         account, node = split_service_account(target.name), node_of(target.name)
         if account is not None:
             await self._require("serviceaccounts", account[1], namespace=account[0])

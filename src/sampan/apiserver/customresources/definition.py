@@ -14,7 +14,7 @@ from sampan.api.types.apiextensions_v1 import (
 )
 
 NAMES_ACCEPTED, TERMINATING = "NamesAccepted", "Terminating"
-API_APPROVAL, NON_STRUCTURAL = "KubernetesAPIApprovalPolicyConformant", "NonStructuralSchema"
+API_APPROVAL = "KubernetesAPIApprovalPolicyConformant"
 GROUP, VERSION, KIND = "apiextensions.k8s.io", "v1", "CustomResourceDefinition"
 _NO_SCHEMA = msgspec.Raw(b'{"type":"object","x-kubernetes-preserve-unknown-fields":true}')
 

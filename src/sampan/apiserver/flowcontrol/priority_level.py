@@ -96,7 +96,7 @@ class PriorityLevel:
         return self._wait(queue, width)
 
     def leave(self, width: int = 1) -> None:
-        """Release the seats."""
+        """Release the seats of a request that has ended."""
         self.seats_in_use -= width
         self.executing -= 1
         self._serve()

@@ -25,7 +25,7 @@ from sampan.machinery.peer_certificates import PeerCertificate, read_peer
 log = logging.getLogger(__name__)
 
 _QUIET_S = 0.3
-"""After this time without data the client has read its response, or will."""
+"""How long a closing connection waits for data: after this time the client has read its response, or will."""
 _LOOK_AGAIN_S = 0.02
 _USUAL = frozenset((b"GET ", b"POST", b"PUT ", b"PATC", b"DELE", b"HEAD", b"OPTI"))
 """The first four bytes of nearly all requests."""

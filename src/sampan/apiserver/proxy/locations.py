@@ -21,7 +21,7 @@ class ProxyTarget:
     name: str
     port: str = ""
     text: str = field(default="", compare=False)
-    """The text of the request."""
+    """The name in the request path, as the client sent it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ def target_of(kind: str, text: str) -> ProxyTarget:
 
 
 def node_address(node: Node, types: Sequence[str]) -> str:
-    """Return the preferred address."""
+    """Return the address of the node that the API server prefers for connections to its kubelet."""
     for kind in types:
         for address in node.status.addresses:
             if address.type == kind and address.address:

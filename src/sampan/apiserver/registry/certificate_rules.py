@@ -40,7 +40,7 @@ def validate_signer_name(signer: str, at: str) -> FieldErrors:
 
 
 def _validate_signer_part(text: str, check: names.NameCheck, at: str) -> FieldErrors:
-    """Yield the errors of the first invalid label."""
+    """Yield the errors of the first invalid DNS label in a part of a signer name."""
     for label in text.split("."):
         errors = check(label)
         for message in errors:

@@ -23,7 +23,7 @@ _OK, _PARTIAL_CONTENT = 200, 206
 
 
 class DialFailed(Exception):
-    """No connection was established."""
+    """No connection to the server of the webhook was established."""
 
     def __init__(self, os_error: OSError) -> None:
         super().__init__(str(os_error))

@@ -54,7 +54,10 @@ _PULL_POLICIES = ("", "Always", "IfNotPresent", "Never")
 @click.option("--target", default="", metavar="C", help="Container whose processes an ephemeral container sees.")
 @click.option("-t", "--tty", is_flag=True, help="Allocate a terminal for the container.")
 @click.option(
-    "--profile", default="general", metavar="PROFILE", help="general, baseline, restricted, netadmin, sysadmin."
+    "--profile",
+    default="general",
+    metavar="PROFILE",
+    help="Rights of the debug container: general, baseline, restricted, netadmin, sysadmin.",
 )
 @click.option("--custom", default="", metavar="FILE", help="File with fields of a container to add to the profile.")
 @click.pass_context

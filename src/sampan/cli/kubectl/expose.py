@@ -46,7 +46,9 @@ _LONGEST_NAME = 63
 @record_option()
 @click.option("--protocol", default="", help="Protocol of the service. Default: that of the ports, or TCP.")
 @click.option("--port", default="", help="Port of the service. Default: the ports of the object.")
-@click.option("--type", "service_type", default="", help="ClusterIP, NodePort, LoadBalancer or ExternalName.")
+@click.option(
+    "--type", "service_type", default="", help="Type of the service: ClusterIP, NodePort, LoadBalancer or ExternalName."
+)
 @click.option("--load-balancer-ip", default="", metavar="IP", help="IP address to request for a LoadBalancer.")
 @click.option("--selector", default="", help="Labels of the pods. Default: the selector of the object.")
 @click.option("-l", "--labels", default="", help="Labels of the service. Default: those of the object.")

@@ -25,10 +25,22 @@ _REJECTED_PATHS = "^/api/.*/pods/.*/exec,^/api/.*/pods/.*/attach"
 @click.command("proxy", cls=KubectlCommand)
 @click.argument("words", nargs=-1)
 @click.option("-w", "--www", default="", metavar="DIR", help="Directory with static files to serve as well.")
-@click.option("-P", "--www-prefix", default="/static/", metavar="PATH", help="Path of the static files.")
-@click.option("--api-prefix", default="/", metavar="PATH", help="Path of the API.")
-@click.option("--accept-paths", default="^.*", metavar="RE", help="Patterns of accepted paths.")
-@click.option("--reject-paths", default=_REJECTED_PATHS, metavar="RE", help="Patterns of rejected paths.")
+@click.option(
+    "-P", "--www-prefix", default="/static/", metavar="PATH", help="URL path under which the static files are served."
+)
+@click.option("--api-prefix", default="/", metavar="PATH", help="URL path under which the API is served.")
+@click.option(
+    "--accept-paths",
+    default="^.*",
+    metavar="RE",
+    help="Regular expressions of the paths that are accepted, separated by commas.",
+)
+@click.option(
+    "--reject-paths",
+    default=_REJECTED_PATHS,
+    metavar="RE",
+    help="Regular expressions of the paths that are rejected, separated by commas.",
+)
 @click.option("--accept-hosts", default=_ACCEPTED_HOSTS, metavar="RE", help="Patterns of accepted host names.")
 @click.option("--reject-methods", default="^$", metavar="RE", help="Patterns of rejected methods.")
 @click.option("-p", "--port", type=click.INT, default=_DEFAULT_PORT, help="Port to listen on; 0 picks a free one.")

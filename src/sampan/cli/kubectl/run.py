@@ -54,7 +54,12 @@ _ATTACH_TIMEOUT_S = 60.0
 @dry_run_option()
 @click.option("--annotations", multiple=True, metavar="KEY=VALUE", help="Annotation of the pod; repeatable.")
 @click.option("--image", default="", required=True, help="Image of the container.")
-@click.option("--image-pull-policy", default="", metavar="POLICY", help="Always, IfNotPresent or Never.")
+@click.option(
+    "--image-pull-policy",
+    default="",
+    metavar="POLICY",
+    help="When the kubelet pulls the image: Always, IfNotPresent or Never.",
+)
 @click.option("--rm", "removes", is_flag=True, help="Delete the pod after it exits; only if attached.")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="Environment variable of the container; repeatable.")
 @click.option("--port", default="", help="Port of the container.")
@@ -63,7 +68,12 @@ _ATTACH_TIMEOUT_S = 60.0
 @click.option("-t", "--tty", is_flag=True, help="Give the container a terminal.")
 @click.option("--attach", "attaches", is_flag=True, help="Attach to the pod; the default with -i.")
 @click.option("--leave-stdin-open", is_flag=True, help="Leave standard input open after the first attach.")
-@click.option("--restart", default="Always", metavar="POLICY", help="Always, OnFailure or Never.")
+@click.option(
+    "--restart",
+    default="Always",
+    metavar="POLICY",
+    help="When containers of the pod are restarted: Always, OnFailure or Never.",
+)
 @click.option("--command", "is_command", is_flag=True, help="Use the words as the command instead of its arguments.")
 @click.option("--expose", "exposes", is_flag=True, help="Also create a service; requires --port.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not print prompts.")

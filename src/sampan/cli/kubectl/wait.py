@@ -57,7 +57,7 @@ Condition = Callable[[dict[str, Any]], bool]
     "conditions",
     multiple=True,
     metavar="CONDITION",
-    help="create, delete, condition=NAME[=VALUE] or jsonpath=PATH[=VALUE]; repeatable.",
+    help="What to wait for: create, delete, condition=NAME[=VALUE] or jsonpath=PATH[=VALUE]; repeatable.",
 )
 @click.option(
     "--timeout",

@@ -44,7 +44,7 @@ class JoinToken:
 
     @property
     def bearer(self) -> str:
-        """The part that authenticates requests."""
+        """The token as a bearer token, ID.SECRET, which authenticates requests."""
         return f"{self.id}.{self.secret}"
 
     def __str__(self) -> str:

@@ -57,7 +57,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
-    """The collaborators of an evaluation."""
+    """The collaborators that all evaluations of autoscalers share."""
 
     client: Client
     kinds: ScaleKinds

@@ -51,7 +51,7 @@ def _blocks(ref: OwnerRef, uid: str) -> bool:
 
 
 class Nodes:
-    """The nodes of one resource."""
+    """The nodes of the graph that stand for the objects of one resource."""
 
     __slots__ = ("present", "resource", "virtual")
 

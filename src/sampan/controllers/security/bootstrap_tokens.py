@@ -54,10 +54,6 @@ def signing_token(secret: Secret, now: float) -> tuple[str, str] | None:
     return (token_id, token_secret) if is_good and text_of(secret, "usage-bootstrap-signing") == "true" else None
 
 
-def is_token(secret: Any) -> bool:
-    return bool(secret.type == TYPE and secret.metadata.namespace == NAMESPACE)
-
-
 class TokenCleanerController:
     name = "token-cleaner-controller"
 

@@ -39,7 +39,7 @@ def networks(service_cidr: ServiceCIDR) -> list[Network]:
 
 
 def has_parents(service_cidr: ServiceCIDR, others: Sequence[ServiceCIDR]) -> bool:
-    """Whether each of its networks is contained in another ServiceCIDR."""
+    """Whether each network of the ServiceCIDR is contained in another ServiceCIDR."""
     stay = [network for other in others for network in networks(other)]
     return all(any(_contains(other, network) for other in stay) for network in networks(service_cidr))
 

@@ -77,7 +77,7 @@ class ClusterState:
         self.forbidden: set[str] = set()
         """The kinds that the person may not list."""
         self.version = 0
-        """Counts changes."""
+        """A number that grows with every change of the state."""
 
     # -- changes -----------------------------------------------------------------------------------------------------
 

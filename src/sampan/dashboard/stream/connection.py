@@ -94,7 +94,7 @@ class StreamConnection:
                 for task in (*tasks, *(task for _, task in self._subscriptions.values())):
                     task.cancel()
         except* (ConnectionError, TimeoutError):
-            log.debug("the stream of a dashboard page ended: the page does not read")
+            log.debug("closed the stream of a dashboard page: the page does not read it")
             if request.transport is not None:
                 request.transport.abort()
         finally:

@@ -28,7 +28,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class SubscribeMessage(msgspec.Struct):
-    """A message of the page."""
+    """A message of a dashboard page that starts or changes a subscription."""
 
     id: int = 0
     op: str = ""

@@ -139,9 +139,6 @@ PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
 INFEASIBLE, DEFERRED, ERROR = "Infeasible", "Deferred", "Error"
 _RESIZABLE = ("cpu", "memory")
 
-Actuated = Mapping[str, ResourceRequirements]
-"""Resources that containers run with, by container name."""
-
 
 def changed_resources(desired: ResourceRequirements, present: ResourceRequirements) -> set[str]:
     """Return the names of the resources that differ."""

@@ -68,7 +68,7 @@ def _with_own(pod: Pod, dns: Dns) -> Dns:
 
 
 def _merged(options: Sequence[str], more: Sequence[PodDNSConfigOption]) -> list[str]:
-    """Merge the options; those of the pod take precedence."""
+    """Merge resolver options; those of the pod take precedence over those of the node."""
     kept = {option.partition(":")[0]: option for option in options}
     for option in more:
         kept[option.name] = option.name if option.value is None else f"{option.name}:{option.value}"

@@ -17,7 +17,7 @@ from sampan.machinery.apply.validation import check
 
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 MANAGER = "kubectl"
-"""The manager that migrates from client-side apply; with another manager name it does not happen."""
+"""The name of the field manager whose applies migrate an object from client-side apply."""
 
 _ANNOTATIONS_MOST = 256 * 1024
 

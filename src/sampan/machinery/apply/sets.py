@@ -202,7 +202,7 @@ def has(fields: Fields, path: Path) -> bool:
 
 
 def paths(fields: Fields) -> Iterator[Path]:
-    """Yield all members: those of a level in order, then those below each."""
+    """Yield the paths of all members of a set: those of a level in order, then those below each."""
     for element, below in fields.items():
         if element != SELF and is_member(below):
             yield (element,)

@@ -12,7 +12,7 @@ Place = tuple[Any, str] | None
 """The position in an object: the position above and the path element from there. Errors share the positions above
 them."""
 FieldFailure = tuple[Place, str]
-"""The position and the message."""
+"""The path of an invalid field and the error message."""
 
 _TWICE = "duplicate entries for key "
 

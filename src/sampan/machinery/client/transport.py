@@ -82,7 +82,7 @@ class WatchEvent(Protocol):
 
     @property
     def ends_initial_events(self) -> bool:
-        """Whether this is the bookmark after which a streaming list is complete."""
+        """Whether the event is the bookmark after which a streaming list is complete."""
 
     @property
     def object(self) -> Any:

@@ -124,7 +124,8 @@ def _call(handler: Handler, old: Any | None, new: Any | None) -> None:
     try:
         handler(old, new)
     except Exception:
-        log.exception("an informer event handler failed")
+        changed = old if new is None else new
+        log.exception("an informer event handler failed for %s %s", type(changed).__name__, key_of(changed))
 
 
 class _Sink:

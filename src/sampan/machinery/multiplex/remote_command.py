@@ -66,7 +66,7 @@ class RemoteCommandOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """The client's streams."""
+    """The streams that the client of an exec or attach has opened."""
 
     streams: Mapping[str, Stream]
     closed: asyncio.Event

@@ -49,7 +49,7 @@ DICTIONARY = _dictionary()
 
 
 class BadSpdyFrame(ValueError):
-    """The other side violates the protocol."""
+    """The peer of a SPDY connection violates the protocol."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ _FAREWELL_S = 2.0
 
 
 class WebSocket:
-    """One task may receive; any number may send."""
+    """A WebSocket connection. One task may receive; any number of tasks may send."""
 
     def __init__(self, wire: Wire, *, is_server: bool, protocol: str = "") -> None:
         self._wire, self._is_server = wire, is_server

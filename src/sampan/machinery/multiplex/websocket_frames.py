@@ -23,7 +23,7 @@ MOST = 32 << 20
 
 
 class BadWebSocketFrame(ValueError):
-    """The other side violates the protocol."""
+    """The peer of a WebSocket connection violates the protocol."""
 
     def __init__(self, text: str, code: int = PROTOCOL_ERROR) -> None:
         super().__init__(text)

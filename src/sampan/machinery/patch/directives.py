@@ -17,7 +17,7 @@ Identity = Any
 
 Ranks = dict[Identity, int]
 Marked = list[tuple[Identity, Any]]
-"""Items with their identities."""
+"""The items of a list with the values of their merge key."""
 _SHORT = 20
 
 

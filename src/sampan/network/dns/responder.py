@@ -70,9 +70,9 @@ class DnsTransport:
     """As in the metrics of CoreDNS: `1` for IPv4, `2` for IPv6."""
     durations: Distribution
     requests: defaultdict[bytes, int] = field(default_factory=lambda: defaultdict(int))
-    """By type in wire format."""
+    """The number of queries by record type in wire format."""
     responses: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """By rcode."""
+    """The number of responses by response code."""
 
     @property
     def is_udp(self) -> bool:

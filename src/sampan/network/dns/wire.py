@@ -71,15 +71,6 @@ def labels_bytes(labels: Iterable[bytes]) -> bytes:
     return b"".join(bytes((len(label),)) + label for label in labels) + b"\0"
 
 
-def name_text(name: bytes) -> str:
-    """Return a name for people. Bytes outside of printable ASCII are escaped as in zone files."""
-    return ".".join("".join(map(_character, label)) for label in labels_of(name)) + "."
-
-
-def _character(byte: int) -> str:
-    return chr(byte) if 0x21 <= byte <= 0x7E and byte not in b'."\\' else f"\\{byte:03d}"
-
-
 def labels_of(name: bytes) -> list[bytes]:
     """Return the labels of a well-formed name in wire format."""
     labels, position = [], 0

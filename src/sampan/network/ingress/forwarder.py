@@ -121,7 +121,7 @@ class IngressForwarder:
             except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
                 if body.has_timed_out:
                     return error_page(408, is_last=True)
-                log.debug("endpoint %s: %s", address.authority, error)
+                log.debug("cannot forward a request to endpoint %s: %s", address.authority, error)
                 return error_page(504 if isinstance(error, TimeoutError) else 502, is_last=body.is_begun)
             try:
                 return await _relay(request, upstream)

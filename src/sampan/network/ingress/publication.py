@@ -37,7 +37,7 @@ _LABELS: Final = {"app.kubernetes.io/name": "sampan-ingress"}
 class IngressConfig:
     http_port: int = 80
     https_port: int = 443
-    """The ports of the service."""
+    """The HTTP and HTTPS ports of the Service."""
 
 
 async def ensure_ingress_objects(client: Client, config: IngressConfig) -> None:

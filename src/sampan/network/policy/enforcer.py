@@ -169,7 +169,7 @@ def _sets(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _element(item: Any) -> tuple[str, str]:
-    """Return key and value of an element as the table has them."""
+    """Return key and value of an element of the kernel's listing in the form of a PolicyTable."""
     if isinstance(item, list):
         key, action = item
         verb, target = next(iter(action.items()))

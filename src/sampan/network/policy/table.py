@@ -96,12 +96,6 @@ class PolicyTable:
             self._changed_chains or self._new_sets or self._old_elements or any(time == float("inf") for time in unused)
         )
 
-    @property
-    def next_deletion(self) -> float | None:
-        """The time at which `changes` next deletes something; None if nothing awaits deletion."""
-        times = [*self._unused_chains.values(), *self._unused_sets.values()]
-        return min(times) + _DELETE_DELAY_S if times else None
-
     def changes(self, now: float) -> str:
         """Return the difference to the previous call as text, and consider it committed.
 

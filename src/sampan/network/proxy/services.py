@@ -67,7 +67,7 @@ class EndpointInfo:
     address: str
     port: int
     is_local: bool = False
-    """Whether it is on the node of the proxy."""
+    """Whether the endpoint is on the node of the proxy."""
     is_ready: bool = True
     is_serving: bool = True
     is_terminating: bool = False
@@ -125,7 +125,7 @@ class EndpointCategories:
     local: tuple[EndpointInfo, ...] = ()
     """Endpoints for the traffic policy Local."""
     reachable: tuple[EndpointInfo, ...] = ()
-    """The union of both."""
+    """The endpoints of both traffic policies together."""
     has_any: bool = False
     """Whether any node of the cluster has a usable endpoint; if not, traffic is rejected rather than dropped."""
 

@@ -76,7 +76,7 @@ class _Directory:
             with self._root.open(name) as file:
                 yield file
         except FileNotFoundError:
-            raise BadImage(f"{name} is missing") from None
+            raise BadImage(f"the image archive has no file {name}") from None
         except UnsafePath as error:
             raise BadImage(str(error)) from None
 

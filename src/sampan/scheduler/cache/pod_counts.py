@@ -85,7 +85,7 @@ class DomainSums:
             self.values[code] += by
 
     def of_nodes(self, codes: np.ndarray[tuple[int], np.dtype[np.int32]]) -> Ints:
-        """Return the sum of each node's domain.
+        """Return, for each node, the number of pods that were counted in its topology domain.
 
         A node without the label has the code MISSING (-1), which selects the last entry, always 0.
         """

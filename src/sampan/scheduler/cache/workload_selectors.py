@@ -26,7 +26,8 @@ class DefaultSelectors:
             informer.subscribe(self._changed)
 
     def of(self, info: PodInfo) -> Selector:
-        """Return the combined selector, or NOTHING if neither a service nor a controller selects the pod."""
+        """Return the combined selector of the services and controllers that select the pod, or NOTHING if there are
+        none."""
         owner = _controller(info.pod)
         key = (info.group, owner.uid if owner is not None else "")
         selector = self._kept.get(key)

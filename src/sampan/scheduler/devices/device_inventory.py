@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from sampan.api.resource_names import is_extended
 from sampan.api.types.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 from sampan.machinery.informer import Informer, by_owner
 from sampan.scheduler.cache.arrays import ChangeLog, Ints, grown
@@ -98,7 +97,7 @@ class NodeViews:
         """The offers to the nodes with a view number, indexed by that number."""
         self._pools: dict[int, NodePools] = {}
         self.log = ChangeLog()
-        """View numbers whose meaning changed."""
+        """The numbers of the views whose pools changed, in the order of the changes."""
         self._free: list[int] = []
         self._owned: dict[int, int] = {}
         """For each row, the view number that it shares with no other row."""
@@ -289,10 +288,6 @@ def classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass
         if device_class.spec.extendedResourceName:
             by_resource.setdefault(device_class.spec.extendedResourceName, device_class)
     return by_resource
-
-
-def may_be_extended_resource(resource: str) -> bool:
-    return is_extended(resource) or resource.startswith(PREFIX)
 
 
 class DeviceInventory:

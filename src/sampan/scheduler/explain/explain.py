@@ -43,7 +43,7 @@ class Inspection:
     scores: dict[str, Ints] = field(default_factory=dict)
     """Scores of the feasible rows from 0 to 100, by plug-in."""
     rows: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
-    """The feasible rows."""
+    """The rows of the node table whose nodes are feasible."""
     total: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def rejections_of(self, row: int) -> list[int]:

@@ -100,7 +100,7 @@ class SignatureCache:
     # -- over all nodes, cached --------------------------------------------------------------------------------------
 
     def refresh(self, cycle: CycleState) -> None:
-        """Recompute the rows that changed."""
+        """Recompute the cached results of the nodes that changed."""
         table = cycle.table
         nodes, pods = table.node_log.since(self._node_at), table.pod_log.since(self._pod_at)
         self._node_at, self._pod_at = table.node_log.position, table.pod_log.position

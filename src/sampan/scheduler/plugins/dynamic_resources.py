@@ -67,7 +67,7 @@ class DynamicResourcesArgs(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Progress(NamedTuple):
-    """Where long-running work stopped."""
+    """The state of an allocation that continues after its job has run in a thread."""
 
     is_complete: bool
     job: Job | None = None

@@ -82,7 +82,7 @@ class KeySpace:
         self._spaces: dict[str, SortedKeys] = {}
         """Keys by the prefix of their namespace, for namespaces that have keys."""
         self._scopes: list[str] = []
-        """The prefixes in order."""
+        """The key prefixes of the scopes, in order."""
 
     def add(self, namespace: str, key: str) -> None:
         scope = self._shape.scope(namespace)

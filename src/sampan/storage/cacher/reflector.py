@@ -33,7 +33,7 @@ class CacheReflector:
         self.failure: Exception | None = None
         """Why the last attempt to list everything failed."""
         self.fills = 0
-        """How often everything was listed."""
+        """How often the cache has listed all objects of its resource."""
 
     async def run(self) -> None:
         """List and watch until the backend is closed."""

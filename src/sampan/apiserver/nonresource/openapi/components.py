@@ -253,7 +253,7 @@ CONNECT: dict[str, tuple[Parameter, ...]] = {
     "portforward": _sorted(_of("integer", ports="Ports to forward; required when WebSocket is used.")),
     "proxy": _sorted(_of("string", path="Path to use in the proxied request.")),
 }
-"""The parameters by subresource."""
+"""The query parameters of connect requests (exec, attach, proxy …) by subresource."""
 LOG = _sorted(
     _CONTAINER,
     _of(

@@ -11,7 +11,7 @@ from sampan.apiserver.registry.custom.schema_checks import UNCORRELATED, Check, 
 
 
 def combination_checks(source: Source, compile_schema: Callable[[Source], Check]) -> list[Check]:
-    """Return the checks of the combinations of a schema."""
+    """Return the checks of allOf, anyOf, oneOf and not in a schema."""
     checks: list[Check] = []
     if alternatives := source.get("anyOf"):
         checks.append(_any_of([compile_schema(part) for part in alternatives]))

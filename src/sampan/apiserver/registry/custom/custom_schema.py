@@ -37,7 +37,7 @@ class CompiledSchema:
         return RuleValidator(self.tree)
 
     def complete(self) -> None:
-        """Create everything that writes need."""
+        """Compile the validator, defaults and pruning of the schema, which only writes need."""
         _ = self._values, self._rules
 
     def validate(self, value: dict[str, Any], old: dict[str, Any] | None) -> Iterator[FieldError]:

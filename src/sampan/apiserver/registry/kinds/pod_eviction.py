@@ -146,7 +146,7 @@ def _delete_options(eviction: Eviction, name: str, is_dry_run: bool) -> DeleteOp
 
 
 async def _evict(endpoints: ApiEndpoints, ctx: Context, name: str, deletion: DeleteOptions) -> None:
-    """Evict the pod.
+    """Delete the pod if the disruption budgets allow it.
 
     A pod to which budgets do not apply is deleted, with retries if it changes in the meantime: nothing was taken from a
     budget that a retry could take again. If the client requires a resourceVersion, a conflict is returned instead.

@@ -103,7 +103,12 @@ def set_context(ctx: click.Context, /, words: tuple[str, ...], is_current: bool,
 @click.option("--exec-api-version", default="", metavar="VERSION", help="API version of the exec credential plug-in.")
 @click.option("--exec-arg", multiple=True, type=STRING_SLICE, metavar="ARG", help="Argument of the plug-in.")
 @click.option("--exec-env", multiple=True, metavar="KEY=VALUE", help="Environment variable of the plug-in.")
-@click.option("--exec-interactive-mode", default="", metavar="MODE", help="IfAvailable, Always or Never.")
+@click.option(
+    "--exec-interactive-mode",
+    default="",
+    metavar="MODE",
+    help="Whether the program may ask the user: IfAvailable, Always or Never.",
+)
 @click.option("--exec-provide-cluster-info", is_flag=True, help="Pass data about the cluster to the plug-in.")
 @click.pass_context
 def set_credentials(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> None:

@@ -17,7 +17,7 @@ def cluster_role_binding(name: str, *, clusterrole: str, **subjects: Sequence[st
 
 command = generator_command(
     "clusterrolebinding",
-    click.option("--clusterrole", default="", required=True, metavar="NAME", help="ClusterRole of the subjects."),
+    click.option("--clusterrole", default="", required=True, metavar="NAME", help="ClusterRole that the subjects get."),
     subject_options(),
     help="Bind subjects to a cluster role in the whole cluster.",
     failure="failed to create clusterrolebinding:",

@@ -23,8 +23,8 @@ def role_binding(
 
 command = generator_command(
     "rolebinding",
-    click.option("--clusterrole", default="", metavar="NAME", help="ClusterRole of the subjects."),
-    click.option("--role", default="", metavar="NAME", help="Role of the subjects."),
+    click.option("--clusterrole", default="", metavar="NAME", help="ClusterRole that the subjects get."),
+    click.option("--role", default="", metavar="NAME", help="Role that the subjects get."),
     subject_options(),
     help="Bind subjects to a role in a namespace.",
     failure="failed to create rolebinding:",

@@ -14,7 +14,7 @@ from sampan.cli.kubectl.targets import ResourceInfo
 
 
 def reference_text(source: dict[str, Any]) -> str:
-    """Return a reference in words."""
+    """Return the source of an environment variable as `kubectl set env --list` describes it."""
     if reference := source.get("configMapKeyRef"):
         return f"configmap {reference.get('name', '')}, key {reference['key']}"
     if reference := source.get("secretKeyRef"):

@@ -48,7 +48,7 @@ class DaemonPodChanges:
     nodes: list[str] = field(default_factory=list)
     """Nodes on which to create a pod."""
     pods: list[Pod] = field(default_factory=list)
-    """Pods to delete."""
+    """The pods of the DaemonSet to delete."""
     ended: list[tuple[Pod, str]] = field(default_factory=list)
     """Those of the pods that have failed or succeeded, and their nodes."""
     again_s: float | None = None

@@ -153,7 +153,7 @@ class ReplicaSets:
     new: ReplicaSet | None
     """The ReplicaSet with the Deployment's template; None if it is yet to be created."""
     old: Sequence[ReplicaSet]
-    """The others, oldest first."""
+    """The ReplicaSets of earlier templates, oldest first."""
 
     @property
     def all(self) -> list[ReplicaSet]:
@@ -208,7 +208,7 @@ def total_replicas(replica_sets: Iterable[ReplicaSet]) -> int:
 
 
 def total_actual_replicas(replica_sets: Iterable[ReplicaSet]) -> int:
-    """Return the actual number of pods."""
+    """Return how many pods the ReplicaSets have, by their status."""
     return sum(rs.status.replicas for rs in replica_sets)
 
 

@@ -52,7 +52,7 @@ class ReplicaStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatefulSetView:
-    """The input of a decision."""
+    """A StatefulSet with its pods, claims and templates, from which its next actions are decided."""
 
     sset: StatefulSet
     current: str

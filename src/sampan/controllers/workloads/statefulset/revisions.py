@@ -19,9 +19,9 @@ class TemplateMatch:
     """The revision in the history that has the set's template, if any."""
 
     latest: ControllerRevision | None = None
-    """Set if the newest revision has the template."""
+    """The newest revision, if its pod template is the current one of the StatefulSet; otherwise None."""
     older: ControllerRevision | None = None
-    """Set if an older revision has the template, that is after a rollback."""
+    """An older revision with the current pod template of the StatefulSet, as after a rollback; otherwise None."""
 
 
 def known(history: list[ControllerRevision], sset: StatefulSet) -> TemplateMatch:

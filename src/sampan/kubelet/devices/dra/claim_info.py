@@ -26,7 +26,7 @@ class PodClaim(NamedTuple):
     name: str
     """Name of the ResourceClaim."""
     is_from_template: bool
-    """Whether it was created for this pod from a template."""
+    """Whether the ResourceClaim was created for this pod from a ResourceClaimTemplate."""
 
 
 def pod_claims(pod: Pod) -> list[PodClaim]:

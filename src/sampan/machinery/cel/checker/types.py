@@ -193,7 +193,7 @@ class Substitution:
         return len(self._order)
 
     def undo(self, mark: int) -> dict[str, Type]:
-        """Remove the bindings since the mark, and return them for `restore`."""
+        """Remove the bindings of type parameters since the call of `mark`, and return them for `restore`."""
         names = self._order[mark:]
         del self._order[mark:]
         return {name: self._bound.pop(name) for name in names}

@@ -46,7 +46,7 @@ class Compiler:
         self._locals: list[tuple[str, int]] = []
         self._next = FIRST_SLOT + len(variables)
         self.slots = self._next
-        """The length of the frame."""
+        """The number of variables in the frame of an evaluation."""
         self.has_bool_keys = False
 
     def compile(self, node: ExpressionNode) -> Run:

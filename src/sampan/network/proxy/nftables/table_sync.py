@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class SyncResult:
-    """What a sync did."""
+    """Whether a sync of the packet rules was full, and which services the kernel refused."""
 
     is_full: bool
     refused: RefusedServices = field(default_factory=dict)
@@ -37,10 +37,6 @@ class TableSync:
         """The node as of the last sync; None if the table must be written as a whole."""
         self._table: ProxyTable | None = None
         self._refused: set[NamespacedName] = set()
-
-    @property
-    def has_refused_services(self) -> bool:
-        return bool(self._refused)
 
     def _compiler(self, facts: NodeFacts) -> ServiceCompiler:
         return ServiceCompiler(FAMILIES_BY_NAME[self.family], self._config, facts)

@@ -39,5 +39,5 @@ _STANDARD = token_source()
 
 
 def is_token_source(source: ProjectedVolumeSource) -> bool:
-    """Whether it is the standard token volume, which is valid."""
+    """Whether the source is that of the standard token volume, which needs no validation."""
     return source == _STANDARD
