@@ -18,8 +18,8 @@ DNS_FLAGS = (
     Flag(name="--cluster-domain", help="DNS domain of the cluster.", default="cluster.local", metavar="DOMAIN"),
     Flag(
         name="--resolv-conf",
-        help="Resolver configuration file with the resolvers to which other DNS queries are forwarded. Default: "
-        "/etc/resolv.conf, or the file with the upstream resolvers of systemd-resolved.",
+        help="Resolver configuration file with the resolvers to which DNS queries for names outside of the cluster are "
+        "forwarded. Default: /etc/resolv.conf, or the file with the upstream resolvers of systemd-resolved.",
         metavar="F",
     ),
     Flag(

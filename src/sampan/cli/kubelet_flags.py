@@ -56,7 +56,8 @@ def kubelet_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _shown_default(flag: Flag) -> str:
     is_shown = flag.default not in ("", (), {}, 0) and not isinstance(flag.default, dict)
-    return f"  [{flag.default}]" if is_shown else ""
+    default = ",".join(flag.default) if isinstance(flag.default, tuple) else flag.default
+    return f"  [default: {default}]" if is_shown else ""
 
 
 def key_of(flag: Flag) -> str:

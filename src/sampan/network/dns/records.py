@@ -297,8 +297,8 @@ def _services_domain(namespace: str, domain: str) -> bytes:
 
 
 def _below(name: bytes, label: str) -> bytes:
-    """Return the DNS name one label below another. Names of services and endpoints always fit, as their labels are checked when they are
-    written."""
+    """Return the DNS name one label below another. Names of services and endpoints always fit, as their labels are
+    checked when they are written."""
     encoded = label.lower().encode()
     if not 0 < len(encoded) < 64 or len(encoded) + 1 + len(name) > 255:
         raise MalformedMessage(f"{label!r} is no label of a DNS name")
