@@ -31,7 +31,7 @@ class Target:
         assert min_cpu_s(partial(self._read, data)) < MOST_CPU_S
 
     def _read(self, data: bytes) -> None:
-        with contextlib.suppress(self.errors):
+        with contextlib.suppress(*self.errors):
             self.read(data)
 
 

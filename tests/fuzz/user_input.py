@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from sampan.api import cron_grammar, durations, fields, label_grammar, labels, limits, quantity, schemas, times
+from sampan.api import cron, durations, fields, label_grammar, labels, limits, quantity, schemas, times
 from sampan.api.codec import json as json_codec
 from sampan.api.codec.errors import DecodeError
 from sampan.api.schema import copy_value
@@ -66,7 +66,7 @@ _PARSERS: tuple[tuple[Callable[[str], object], type[Exception]], ...] = (
     (fields.parse, fields.FieldSelectorError),
     (quantity.parse, quantity.QuantityError),
     (quantity.canonical, quantity.QuantityError),
-    (cron_grammar.parse, cron_grammar.ScheduleError),
+    (cron.parse_schedule, cron.ScheduleError),
     (durations.parse_duration, durations.DurationError),
     (times.parse_time, times.TimeError),
     (lambda text: sets.decode(text.encode()), sets.BadFields),

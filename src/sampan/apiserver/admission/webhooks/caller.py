@@ -213,7 +213,7 @@ def failure_error(webhook: CompiledWebhook, failure: Exception) -> errors.ApiErr
 def rejection_error(webhook: CompiledWebhook, response: WebhookResponse) -> errors.ApiError:
     """Return the error of a request that a webhook rejects."""
     types = {"message": str, "reason": str, "code": int, "details": dict, "metadata": dict}
-    status = {
+    status: dict[str, Any] = {
         name: value
         for name, value in response.status.items()
         if name in types and isinstance(value, types[name]) and not isinstance(value, bool)
