@@ -114,7 +114,7 @@ class Comparison:
     def compare(self, line: Line) -> None:
         expected, outcome = self.masked(line, self.run_real(line, self.real)), self.masked(line, self.run_ours(line))
         if outcome != expected and not self.is_known_difference(line):
-            self.differences[line.text] = f"$ kubectl {line.text}\n{difference(expected, outcome)}"
+            self.differences[line.key] = f"$ {line.key}\n{difference(expected, outcome)}"
 
     def is_known_difference(self, line: Line) -> bool:
         """Whether an older kubectl is known to answer a line otherwise."""

@@ -92,7 +92,7 @@ def test_secrets_do_not_show(tmp_path: Path) -> None:
     ("change", "why"),
     [
         ({"user": {"exec": {"command": "aws"}}}, "exec plugin: invalid apiVersion"),
-        ({"user": {"auth-provider": {"name": "gcp"}}}, 'no Auth Provider found for name "gcp"'),
+        ({"user": {"auth-provider": {"name": "gcp"}}}, "The gcp auth plugin has been removed"),
         ({"user": {"client-key-data": "%%%"}}, "client-key-data is not base64"),
         ({"user": {"client-key": "nowhere.pem"}}, "client-key: .*nowhere.pem"),
         ({"cluster": {"server": ""}}, "the cluster has no server"),

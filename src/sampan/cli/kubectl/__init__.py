@@ -8,6 +8,7 @@ would take longer than most commands. What commands share is in `command` (flags
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import Any
 
@@ -114,7 +115,10 @@ class RootGroup(KubectlGroup):
 
     def _apply_preferences(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Expand an alias of the user's kuberc file, if there is one, and keep what applies to the command."""
-        from sampan.cli.kubectl.kuberc.preferences import apply_preferences
+        is_named = bool(os.environ.get("KUBERC")) or any(word.startswith("--kuberc") for word in args)
+        if not is_named and not os.path.exists(os.path.expanduser("~/.kube/kuberc")):
+            return args
+        from sampan.cli.kubectl.preferences import apply_preferences
 
         preferences = apply_preferences(args, self.flag_set(), lambda words: self.find_path(ctx, words))
         ctx.meta[PREFERENCES] = preferences

@@ -7,6 +7,7 @@ import click
 from sampan.cli.kubectl.command import KubectlCommand
 from sampan.cli.kubectl.errors import UsageError
 from sampan.cli.kubectl.factory import Factory
+from sampan.cli.kubectl.session import ConnectionFailure
 
 
 @click.command("api-versions", cls=KubectlCommand)
@@ -16,7 +17,10 @@ def command(factory: Factory, /, words: tuple[str, ...]) -> None:
     """Print the API versions of the server, each as GROUP/VERSION."""
     if words:
         raise UsageError(f"unexpected arguments: [{' '.join(words)}]")
-    versions = list(factory.session.get("/api").get("versions") or ())
+    try:
+        versions = list(factory.session.get("/api", {"timeout": "32s"}).get("versions") or ())
+    except ConnectionFailure as error:
+        raise error.about("couldn't get available api versions from server") from None
     for group in factory.session.get("/apis").get("groups") or ():
         versions += [version["groupVersion"] for version in group.get("versions") or ()]
     for version in sorted(versions):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from sampan.cli.kubectl import kubeconfig_check
 from sampan.cli.kubectl.errors import KubectlError, PlainError
 from sampan.cli.kubectl.flag_parser import quoted
 from sampan.machinery.client import kubeconfig
@@ -22,19 +23,32 @@ def load_access(options: Mapping[str, Any]) -> tuple[Access, str]:
     paths = kubeconfig_paths(options)
     if options.get("kubeconfig") and not paths[0].exists():
         raise KubectlError(f"stat {options['kubeconfig']}: no such file or directory")
-    access, namespace, cluster, user = Access(server=DEFAULT_SERVER), "", "", ""
-    if any(path.exists() for path in paths):
-        try:
-            access, namespace, cluster, user = _from_files(kubeconfig.read(paths), options)
-        except kubeconfig.KubeconfigError as error:
-            raise KubectlError(str(error)) from None
-    _override(access, options, cluster, user)
-    return access, str(options.get("namespace") or namespace or "default")
+    config = _read(paths)
+    try:
+        context, cluster, user = _entries(config, options)
+        kubeconfig_check.check_entries(
+            cluster,
+            config.override("clusters", cluster, _cluster_flags(config, options, cluster)),
+            user,
+            config.override("users", user, _user_flags(options)),
+        )
+        access = config.access(cluster, user)
+    except kubeconfig.KubeconfigError as error:
+        raise KubectlError(str(error).removeprefix(f"{config.source}: ")) from None
+    _complete(access, options, user)
+    return access, str(options.get("namespace") or context.get("namespace") or "default")
 
 
-def _from_files(config: kubeconfig.Kubeconfig, options: Mapping[str, Any]) -> tuple[Access, str, str, str]:
-    """Return the access, the namespace and the names of cluster and user. Without any context the server is the
-    default."""
+def _read(paths: list[Path]) -> kubeconfig.Kubeconfig:
+    config = kubeconfig.Kubeconfig(", ".join(map(str, paths)))
+    for path in paths:
+        if path.exists():
+            config.take(path, kubeconfig_check.read_document(path))
+    return config
+
+
+def _entries(config: kubeconfig.Kubeconfig, options: Mapping[str, Any]) -> tuple[Mapping[str, Any], str, str]:
+    """Return the context, and the names of its cluster and user. They are empty without any context."""
     name = str(options.get("context_name") or config.current)
     if name and not config.has("contexts", name):
         raise PlainError(f"Error in configuration: context was not found for specified context: {name}")
@@ -45,8 +59,38 @@ def _from_files(config: kubeconfig.Kubeconfig, options: Mapping[str, Any]) -> tu
         raise KubectlError(f"auth info {quoted(user)} does not exist")
     if cluster and not config.has("clusters", cluster):
         raise KubectlError(f"no server found for cluster {quoted(cluster)}")
-    access = config.access(cluster, user) if cluster else Access(server=DEFAULT_SERVER)
-    return access, str(context.get("namespace") or ""), cluster, user
+    return context, cluster, user
+
+
+def _cluster_flags(config: kubeconfig.Kubeconfig, options: Mapping[str, Any], cluster: str) -> dict[str, Any]:
+    """Return the fields of the cluster that flags set. A CA, or none at all, replaces what the kubeconfig says about
+    the verification of the server."""
+    has_server = bool(cluster and config.entry("clusters", "cluster", cluster).get("server"))
+    values: dict[str, Any] = {} if has_server else {"server": DEFAULT_SERVER}
+    if options.get("server"):
+        values |= {"server": str(options["server"]), "tls-server-name": ""}
+    if options.get("tls_server_name"):
+        values["tls-server-name"] = str(options["tls_server_name"])
+    if options.get("insecure") or options.get("certificate_authority"):
+        values |= {
+            "insecure-skip-tls-verify": bool(options.get("insecure")),
+            "certificate-authority": str(options.get("certificate_authority") or ""),
+            "certificate-authority-data": "",
+        }
+    return values
+
+
+def _user_flags(options: Mapping[str, Any]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    if options.get("token"):
+        values |= {"token": str(options["token"]), "tokenFile": ""}
+    for flag, key in (("username", "username"), ("password", "password")):
+        if options.get(flag):
+            values[key] = str(options[flag])
+    for flag, key in (("client_certificate", "client-certificate"), ("client_key", "client-key")):
+        if options.get(flag):
+            values |= {key: str(options[flag]), f"{key}-data": ""}
+    return values
 
 
 def kubeconfig_paths(options: Mapping[str, Any]) -> list[Path]:
@@ -86,32 +130,18 @@ def _only_running() -> list[Path]:
     return [cluster.kubeconfig for cluster in running]
 
 
-def _override(access: Access, options: Mapping[str, Any], cluster: str, user: str) -> None:
-    access.server = str(options.get("server") or access.server)
+def _complete(access: Access, options: Mapping[str, Any], user: str) -> None:
     if "://" not in access.server:
         access.server = f"http://{access.server}"
-    if options.get("token"):
-        access.token, access.token_file = str(options["token"]), None
-    access.username = str(options.get("username") or access.username)
-    access.password = str(options.get("password") or access.password)
-    access.is_insecure |= bool(options.get("insecure"))
-    access.tls_server_name = str(options.get("tls_server_name") or access.tls_server_name)
-    access.ca_pem = _file(options, "certificate_authority", "certificate-authority", cluster) or access.ca_pem
-    access.client_cert_pem = _file(options, "client_certificate", "client-cert", user) or access.client_cert_pem
-    access.client_key_pem = _file(options, "client_key", "client-key", user) or access.client_key_pem
+    if access.is_insecure and access.ca_pem:
+        raise KubectlError("specifying a root certificates file with the insecure flag is not allowed")
+    if access.ca_pem and b"-----BEGIN" not in access.ca_pem:
+        raise KubectlError("unable to load root certificates: unable to parse bytes as PEM block")
+    if access.client_cert_pem and b"-----BEGIN" not in access.client_cert_pem:
+        raise KubectlError("tls: failed to find any PEM data in certificate input")
+    if access.token_file is not None and not access.token_file.exists():
+        raise KubectlError(f"open {access.token_file}: no such file or directory")
     access.impersonation = _impersonation(options, user) or access.impersonation
-
-
-def _file(options: Mapping[str, Any], name: str, title: str, owner: str) -> bytes:
-    """Return the content of the file that a flag names; an error names the entry of the kubeconfig that it is for."""
-    path = str(options.get(name) or "")
-    if not path:
-        return b""
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        reason = f"open {path}: {(error.strerror or '').lower()}"
-        raise KubectlError(f"unable to read {title} {path} for {owner} due to {reason}") from None
 
 
 def _impersonation(options: Mapping[str, Any], authenticated: str) -> list[tuple[str, str]]:

@@ -16,10 +16,10 @@ from sampan.cli.failures import CliError, guarded
 from sampan.cli.kubectl.errors import KubectlError, SilentExit, UsageError, command_path
 from sampan.cli.kubectl.factory import Factory
 from sampan.cli.kubectl.flag_parser import FlagError, FlagSet
-from sampan.cli.kubectl.global_options import GLOBAL_OPTIONS
+from sampan.cli.kubectl.global_options import GLOBAL_OPTIONS, check_profile
 
 if TYPE_CHECKING:
-    from sampan.cli.kubectl.kuberc.preferences import Preferences
+    from sampan.cli.kubectl.preferences import Preferences
 
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
 ARGS_BEFORE_DASH = "kubectl-args_before_dash"
@@ -68,10 +68,15 @@ class KubectlCommand(click.Command):
         for param in self.params:
             if isinstance(param, click.Argument):
                 ctx.params[str(param.name)] = tuple(parsed.words)
+        own = {param.name for param in self.params if isinstance(param, click.Option)}
         ctx.obj = Factory(
-            {option.name or "": _value(option, parsed.values) for option in GLOBAL_OPTIONS},
+            {
+                option.name or "": _value(option, {} if option.name in own else parsed.values)
+                for option in GLOBAL_OPTIONS
+            },
             plugin_policy=preferences.plugin_policy if preferences is not None else None,
         )
+        check_profile(str(ctx.obj.flags["profile"]))
         ctx.args = []
         return []
 

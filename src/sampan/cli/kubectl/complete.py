@@ -60,7 +60,7 @@ def _candidates(root: click.Command, ctx: click.Context, before: Sequence[str], 
         return []
     flags = command.flag_set()
     if rest and (option := flags.option_without_value(rest[-1])) is not None:
-        return _flag_values(option, _factory(command, rest[:-1]))
+        return _flag_values(option, _factory(command, rest[:-1]), flags.words(rest[:-1]))
     if prefix.startswith("-"):
         return [f"--{name}" for name, option in flags.options() if not option.hidden] + ["--help"]
     words = flags.words(rest)
@@ -76,8 +76,10 @@ def _factory(command: KubectlCommand, args: Sequence[str]) -> Factory:
     return Factory(values)
 
 
-def _flag_values(option: click.Option, factory: Factory) -> Iterable[str]:
+def _flag_values(option: click.Option, factory: Factory, words: Sequence[str]) -> Iterable[str]:
     name = str(option.name)
+    if name == "container":
+        return _containers(factory, words[0]) if words else []
     if name == "namespace":
         return _names(factory, "namespaces")
     if name == "output":
@@ -89,8 +91,10 @@ def _words(path: Sequence[str], words: Sequence[str], prefix: str, factory: Fact
     name = path[-1] if path else ""
     if path[:1] == ["config"]:
         return _entries(factory, _ENTRY_COMMANDS[name]) if name in _ENTRY_COMMANDS else []
-    if name in _NODE_COMMANDS:
+    if name in _NODE_COMMANDS or path == ["top", "node"]:
         return _names(factory, "nodes")
+    if path == ["top", "pod"]:
+        return _names(factory, "pods") if not words else []
     if name in _POD_COMMANDS:
         if "/" in prefix:
             return _slashed(factory, prefix)
@@ -120,6 +124,14 @@ def _names(factory: Factory, word: str) -> list[str]:
     namespace = factory.namespace if kind.is_namespaced else ""
     items = factory.session.get(kind.collection(namespace)).get("items") or ()
     return [str(item["metadata"]["name"]) for item in items]
+
+
+def _containers(factory: Factory, pod: str) -> list[str]:
+    """Return the names of a pod's containers; a pod may be given as its name alone."""
+    kind = factory.kinds.named("pods")
+    path = f"{kind.collection(factory.namespace)}/{pod.removeprefix('pod/').removeprefix('pods/')}"
+    spec = factory.session.get(path).get("spec") or {}
+    return [str(part["name"]) for field in ("initContainers", "containers") for part in spec.get(field) or ()]
 
 
 def _entries(factory: Factory, section: str) -> list[str]:

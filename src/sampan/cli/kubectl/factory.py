@@ -65,8 +65,12 @@ class Factory:
 
 def _check_version(session: Session) -> None:
     from sampan.cli.kubectl.errors import KubectlError
+    from sampan.cli.kubectl.session import ConnectionFailure
     from sampan.cli.kubectl.version import CLIENT_VERSION
 
-    version = session.get("/version").get("gitVersion")
+    try:
+        version = session.get("/version", {"timeout": "32s"}).get("gitVersion")
+    except ConnectionFailure as error:
+        raise error.about("couldn't read version from server") from None
     if version != CLIENT_VERSION:
         raise KubectlError(f"server version ({version}) differs from client version ({CLIENT_VERSION})")

@@ -43,6 +43,12 @@ class DurationType(click.ParamType[Any]):
     name = "duration"
 
 
+class FileLevelsType(click.ParamType[Any]):
+    """A comma-separated list of patterns for source files, each with a log level."""
+
+    name = "moduleSpec"
+
+
 class DeprecatedOption(click.Option):
     """An option that is accepted with a message, and that the help does not show."""
 
@@ -53,6 +59,7 @@ class DeprecatedOption(click.Option):
 
 STRING_SLICE = StringSlice()
 DURATION = DurationType()
+FILE_LEVELS = FileLevelsType()
 
 
 @dataclass(slots=True)
@@ -226,6 +233,8 @@ def _converted(option: click.Option, text: str) -> Any:
         return parse_int(text)
     if isinstance(option.type, DurationType):
         return parse_duration_s(text)
+    if isinstance(option.type, FileLevelsType):
+        return parse_file_levels(text)
     return text
 
 
@@ -250,6 +259,15 @@ def parse_duration_s(text: str) -> float:
         return durations.parse_duration(text) / durations.SECOND
     except durations.DurationError as error:
         raise ValueSyntaxError(str(error)) from None
+
+
+def parse_file_levels(text: str) -> str:
+    for part in filter(None, text.split(",")):
+        pattern, equals, level = part.partition("=")
+        if not (pattern and equals and level) or "=" in level:
+            raise ValueSyntaxError("syntax error: expect comma-separated list of filename=N")
+        parse_int(level)
+    return text
 
 
 def split_at_commas(text: str) -> list[str]:

@@ -9,8 +9,10 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.flag_parser import DURATION, DeprecatedOption
+from sampan.cli.kubectl.errors import KubectlError
+from sampan.cli.kubectl.flag_parser import DURATION, FILE_LEVELS, DeprecatedOption
 
+_GO_PROFILES = ("cpu", "heap", "goroutine", "threadcreate", "block", "mutex", "trace", "allocs")
 _LOG_MESSAGE = "it has no effect: messages go to standard error"
 
 
@@ -60,8 +62,8 @@ GLOBAL_OPTIONS = (
     ),
     _text("-n", "--namespace", metavar="NAMESPACE", help="Namespace of the objects."),
     _text("--password", metavar="TEXT", help="Password for basic authentication to the API server."),
-    _text("--profile", default="none", metavar="NAME", help="Profile to capture: none or cpu."),
-    _text("--profile-output", default="profile.pprof", metavar="FILE", help="File for the profile."),
+    _text("--profile", default="none", metavar="NAME", help="Profile to capture: only none."),
+    _text("--profile-output", default="profile.pprof", metavar="FILE", help="Accepted; there is no profile."),
     _text(
         "--request-timeout",
         default="0",
@@ -72,7 +74,13 @@ GLOBAL_OPTIONS = (
     _text("--user", "kubeconfig_user", metavar="NAME", help="Name of the kubeconfig user to use."),
     _text("--username", metavar="NAME", help="User name for basic authentication to the API server."),
     click.Option(("-v", "--v", "verbosity"), type=click.INT, default=0, metavar="N", help="Verbosity of log messages."),
-    _text("--vmodule", metavar="PATTERN=N,…", help="Verbosity of log messages by source file."),
+    click.Option(
+        ("--vmodule",),
+        type=FILE_LEVELS,
+        default="",
+        metavar="PATTERN=N",
+        help="Log levels of source files.",
+    ),
     click.Option(("--warnings-as-errors",), is_flag=True, help="Exit with code 1 after a warning of the server."),
     *(
         DeprecatedOption((f"--{name}",), is_flag=True, expose_value=False, message=_LOG_MESSAGE)
@@ -91,7 +99,15 @@ GLOBAL_OPTIONS = (
     ),
 )
 
-__all__ = ["CONNECTION_OPTIONS", "GLOBAL_OPTIONS", "connection_options"]
+__all__ = ["CONNECTION_OPTIONS", "GLOBAL_OPTIONS", "check_profile", "connection_options"]
+
+
+def check_profile(name: str) -> None:
+    """Raise KubectlError for the value of --profile: the profiles of kubectl are those of Go programs."""
+    if name in _GO_PROFILES:
+        raise KubectlError(f"--profile={name} is not supported: it profiles programs in Go")
+    if name != "none":
+        raise KubectlError(f"unknown profile '{name}'")
 
 
 def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,7 +16,7 @@ from sampan.cli.kubectl.flag_parser import quoted
 STDIN = "STDIN"
 _ENDINGS = (".json", ".yaml", ".yml")
 _NEXT_DOCUMENT = re.compile(r"^---(?:[ \t].*)?$\n?", re.MULTILINE)
-_TURN_OFF = "if you choose to ignore these errors, turn validation off with --validate=false"
+TURN_OFF_ADVICE = "if you choose to ignore these errors, turn validation off with --validate=false"
 _URL_ATTEMPTS = 3
 _LARGEST_DOWNLOAD = 64 << 20
 
@@ -184,18 +184,20 @@ def download(url: str, *, attempts: int = _URL_ATTEMPTS) -> str:
             if error.code < 500:
                 break
         except (OSError, ValueError, http.client.HTTPException) as error:
-            problem = f"Get {quoted(url)}: {_failure_text(url, getattr(error, 'reason', error))}"
+            raise _download_failure(url, getattr(error, "reason", error)) from None
     raise KubectlError(problem)
 
 
-def _failure_text(url: str, reason: object) -> str:
-    if not isinstance(reason, ConnectionRefusedError):
-        return str(reason)
+def _download_failure(url: str, reason: object) -> KubectlError:
     from urllib.parse import urlsplit
 
+    from sampan.cli.kubectl.session import connection_failure
+
     parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    return f"dial tcp {parts.hostname}:{port}: connect: connection refused"
+    if not parts.netloc:
+        reason = OSError("http: no Host in request URL")
+    failure = reason if isinstance(reason, Exception) else OSError(str(reason))
+    return connection_failure(failure, f"Get {quoted(url)}", parts)
 
 
 def documents(text: str, source: str) -> Iterator[Any]:
@@ -227,12 +229,12 @@ def _objects(source: str, value: Any, validates: bool) -> Iterator[ManifestObjec
 def _validate(source: str, value: Any) -> None:
     if not isinstance(value, dict):
         raise KubectlError(
-            f"error validating {quoted(source)}: error validating data: invalid object to validate; {_TURN_OFF}"
+            f"error validating {quoted(source)}: error validating data: invalid object to validate; {TURN_OFF_ADVICE}"
         )
     missing = [f"{field} not set" for field in ("apiVersion", "kind") if not value.get(field)]
     if missing:
         message = missing[0] if len(missing) == 1 else f"[{', '.join(missing)}]"
-        raise KubectlError(f"error validating {quoted(source)}: error validating data: {message}; {_TURN_OFF}")
+        raise KubectlError(f"error validating {quoted(source)}: error validating data: {message}; {TURN_OFF_ADVICE}")
 
 
 def _check_decodable(source: str, value: Any) -> None:

@@ -42,7 +42,7 @@ def _attach(factory: Factory, info: ResourceInfo, pod: Pod, options: Mapping[str
     flags |= {"quiet": options["quiet"], "detach_keys": options["detach_keys"]}
     try:
         attach_to(factory, pod, flags)
-    except (ServerError, KubectlError) as error:
+    except click.ClickException as error:
         if isinstance(error, SilentExit):
             raise
         text = error.error.message if isinstance(error, ServerError) else error.message

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,8 +17,10 @@ import msgspec
 from sampan.api.codec.errors import JSON_ERRORS
 from sampan.cli.kubectl.client_config import DEFAULT_SERVER, load_access
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError, PlainError
+from sampan.cli.kubectl.flag_parser import quoted
 from sampan.machinery import errors
 from sampan.machinery.client.access import Access, AccessError, tls_context
+from sampan.machinery.client.kubeconfig import default_paths
 
 if TYPE_CHECKING:
     from sampan.machinery.client.exec_credentials import PluginPolicy
@@ -73,6 +76,20 @@ def _invalid_text(error: errors.ApiError) -> str:
     if len(causes) == 1:
         return f"{subject}: {causes[0]}"
     return f"{subject}: \n" + "\n".join(f"* {cause}" for cause in causes) if causes else subject
+
+
+class ConnectionFailure(PlainError):
+    """The server cannot be reached. `request` is the method and the quoted URL of the request."""
+
+    def __init__(self, message: str, *, request: str, server: str, reason: str) -> None:
+        super().__init__(message)
+        self.cause = f"{request}: {reason}"
+        self._server, self._reason = server, reason
+
+    def about(self, what: str, path: str = "", advice: str = "") -> KubectlError:
+        """Return the error of an operation; `path` is what kubectl would have requested, if that is another path."""
+        cause = f"Get {quoted(self._server + path)}: {self._reason}" if path else self.cause
+        return KubectlError(f"{what}: {cause}{advice}")
 
 
 class FoundErrors(ErrorAggregate):
@@ -210,12 +227,14 @@ class Session:
                 self._connection.putheader(name, value)
             self._connection.endheaders(data or None)
             response = self._connection.getresponse()
-        except ConnectionRefusedError:
-            message = f"The connection to the server {self._url.netloc} was refused"
-            hint = _NO_CLUSTER if self._access.server == DEFAULT_SERVER else ""
-            raise PlainError(f"{message} - did you specify the right host or port?{hint}") from None
         except (OSError, http.client.HTTPException) as error:
-            raise PlainError(f"Unable to connect to the server: {_reason(error)}") from None
+            self._connection = None
+            url = quoted(f"{self._url.scheme}://{self._url.netloc}{target}")
+            name = self._access.tls_server_name
+            failure = connection_failure(error, f"{method.capitalize()} {url}", self._url, server_name=name)
+            if self._access.server == DEFAULT_SERVER and not any(path.exists() for path in default_paths()):
+                failure.message += _NO_CLUSTER
+            raise failure from None
         except ValueError as error:  # a token or name that is not valid in a header
             raise KubectlError(f"cannot send the request to {self._access.server}: {error}") from None
         self._warn(response)
@@ -230,13 +249,15 @@ class Session:
 
     def _connect(self) -> http.client.HTTPConnection:
         """Connect with a time limit; the limit for responses is that of --request-timeout."""
-        host, port = self._url.hostname or "", self._url.port
+        if self._url.scheme not in ("http", "https"):
+            raise PlainError(f"Unable to connect to the server: unsupported protocol scheme {quoted(self._url.scheme)}")
+        host, port = self._url.hostname or "localhost", self._url.port
         proxy = _proxy_for(self._url, self._access.proxy_url)
         near_host, near_port = (proxy.hostname or "", proxy.port) if proxy is not None else (host, port)
         if self._url.scheme == "http":
-            connection = http.client.HTTPConnection(near_host, near_port, timeout=_CONNECT_TIMEOUT_S)
+            connection: http.client.HTTPConnection = PlainConnection(near_host, near_port)
         else:
-            name = self._access.tls_server_name
+            name = self._access.tls_server_name or host
             connection = NamedConnection(near_host, near_port, context=self._tls(), server_name=name)
         if proxy is not None:
             connection.set_tunnel(host, port or (80 if self._url.scheme == "http" else 443), proxy_headers(proxy))
@@ -253,19 +274,38 @@ class Session:
         return context
 
 
-class NamedConnection(http.client.HTTPSConnection):
-    """A connection to a server whose certificate may have another name than its address."""
+class PlainConnection(http.client.HTTPConnection):
+    """A connection whose host is not passed through the codec for international names, unless it has such a name: the
+    import of that codec takes longer than a request."""
+
+    def __init__(self, host: str, port: int | None) -> None:
+        super().__init__(host, port, timeout=_CONNECT_TIMEOUT_S)
+        self.__dict__["_create_connection"] = _connect_socket
+
+
+class NamedConnection(PlainConnection):
+    """A TLS connection to a server whose certificate may have another name than its address."""
+
+    default_port = 443
 
     def __init__(self, host: str, port: int | None, *, context: ssl.SSLContext, server_name: str) -> None:
-        super().__init__(host, port, timeout=_CONNECT_TIMEOUT_S, context=context)
-        self._tls_context, self._server_name = context, server_name
+        super().__init__(host, port)
+        self._context, self._server_name = context, server_name
 
     def connect(self) -> None:
-        if not self._server_name:
-            super().connect()
-            return
-        http.client.HTTPConnection.connect(self)
-        self.sock = self._tls_context.wrap_socket(self.sock, server_hostname=self._server_name)
+        super().connect()
+        self.sock = self._context.wrap_socket(self.sock, server_hostname=_ascii(self._server_name))
+
+
+def _connect_socket(address: tuple[str, int], timeout_s: float, source: Any) -> socket.socket:
+    host, port = address
+    return socket.create_connection((_ascii(host), port), timeout_s, source)
+
+
+def _ascii(name: str) -> str:
+    """Return a name as bytes, which Python does not encode again; the annotations of the standard library lack them."""
+    encoded: Any = name.encode() if name.isascii() else name
+    return encoded  # type: ignore[no-any-return]
 
 
 def _proxy_for(url: SplitResult, configured: str) -> SplitResult | None:
@@ -305,8 +345,40 @@ def _failure(code: int, body: bytes) -> errors.ApiError:
         return errors.generic(code, body.decode("utf-8", "replace"), is_unexpected=True)
 
 
-def _reason(error: Exception) -> str:
+def connection_failure(error: Exception, request: str, url: SplitResult, *, server_name: str = "") -> ConnectionFailure:
+    """Return the error of a request that got no response; `request` is its method and its quoted URL, `server_name`
+    the name that the server's certificate must have if it is not that of the URL."""
+    reason = _reason(error, url, server_name)
+    message = f"Unable to connect to the server: {reason}"
+    if isinstance(error, ConnectionRefusedError):
+        message = f"The connection to the server {url.netloc} was refused - did you specify the right host or port?"
+    return ConnectionFailure(message, request=request, server=f"{url.scheme}://{url.netloc}", reason=reason)
+
+
+def _reason(error: Exception, url: SplitResult, server_name: str) -> str:
+    """Return why a connection failed, in the words of Go where Python knows enough."""
+    if isinstance(error, ConnectionRefusedError):
+        port = url.port or (80 if url.scheme == "http" else 443)
+        return f"dial tcp {url.hostname or ''}:{port}: connect: connection refused"
+    if isinstance(error, socket.gaierror):
+        return f"dial tcp: lookup {url.hostname or ''}{_resolver()}: no such host"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        from sampan.cli.kubectl.certificate_errors import verification_error
+
+        host = url.hostname or "localhost"
+        return verification_error(error, host, url.port or 443, server_name or host)
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+
+
+def _resolver() -> str:
+    """Return the DNS server that was asked, as ` on ADDRESS:53`, or nothing if it is not known."""
+    try:
+        with open("/etc/resolv.conf", encoding="utf-8", errors="replace") as file:
+            words = [line.split() for line in file]
+    except OSError:
+        return ""
+    servers = [line[1] for line in words if len(line) > 1 and line[0] == "nameserver"]
+    return f" on {servers[0]}:53" if servers else ""
 
 
 def open_session(options: Mapping[str, Any], *, plugin_policy: PluginPolicy | None = None) -> Session:

@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, Any
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
 from sampan.cli.kubectl.kinds import ResourceTypes, UnknownResourceType
-from sampan.cli.kubectl.manifests import FilenameFlags, ManifestObject, manifest_objects, manifest_sources
+from sampan.cli.kubectl.manifests import (
+    TURN_OFF_ADVICE,
+    FilenameFlags,
+    ManifestObject,
+    manifest_objects,
+    manifest_sources,
+)
 from sampan.cli.kubectl.resource_type import ResourceType
-from sampan.cli.kubectl.session import JSON, ServerError, Session
+from sampan.cli.kubectl.session import JSON, ConnectionFailure, ServerError, Session
 
 if TYPE_CHECKING:
     from sampan.cli.kubectl.factory import Factory
@@ -295,7 +301,10 @@ class ResourceBuilder:
         if self._is_local:
             kind = local_type(manifest)
             return ResourceInfo(kind, manifest.namespace, manifest.name, manifest.value, manifest.source)
-        kind = kind_for(self._factory.kinds, manifest)
+        try:
+            kind = kind_for(self._factory.kinds, manifest)
+        except ConnectionFailure as error:
+            raise self._unreachable(error, manifest) from None
         value = dict(manifest.value)
         namespace = ""
         if kind.is_namespaced:
@@ -304,6 +313,14 @@ class ResourceBuilder:
         elif manifest.namespace:
             value["metadata"] = {key: part for key, part in value["metadata"].items() if key != "namespace"}
         return ResourceInfo(kind, namespace, manifest.name, value, manifest.source, self._subresource)
+
+    def _unreachable(self, error: ConnectionFailure, manifest: ManifestObject) -> KubectlError:
+        """Return the error of kubectl for a server that cannot be reached, which it asks for schemas first."""
+        source = f'"{manifest.source}"'
+        if not self._validates:
+            return error.about(f"unable to recognize {source}", "/api?timeout=32s")
+        what = f"error validating {source}: error validating data: failed to download openapi"
+        return error.about(what, "/openapi/v2?timeout=32s", f"; {TURN_OFF_ADVICE}")
 
     def _namespace_for(self, manifest: ManifestObject) -> str:
         own, requested = manifest.namespace, self._factory.namespace

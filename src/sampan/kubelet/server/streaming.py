@@ -40,21 +40,27 @@ async def handle_attach(view: KubeletView, request: web.BaseRequest, where: Sequ
     is_once = spec is not None and bool(spec.stdinOnce)
 
     async def begin() -> RemoteProcess:
-        stream = await view.runtime.attach(pod, container)
-        return stream if is_once else _Attached(stream)
+        return _Attached(await view.runtime.attach(pod, container), is_once=is_once)
 
     return await _serve(request, streams, begin, ())
 
 
 class _Attached:
-    """A container whose stdin stays open when a client closes its end."""
+    """The main process of a container, for a client that attaches to it. Its stdin stays open when a client closes its
+    end, unless `is_once` is set. As with other kubelets, a client does not learn the exit code: the status of the pod
+    has it."""
 
-    def __init__(self, stream: ProcessStream) -> None:
-        self.read, self.write, self.resize = stream.read, stream.write, stream.resize
-        self.wait, self.close = stream.wait, stream.close
+    def __init__(self, stream: ProcessStream, *, is_once: bool) -> None:
+        self.read, self.write, self.resize, self.close = stream.read, stream.write, stream.resize, stream.close
+        self._stream, self._is_once = stream, is_once
 
     async def close_input(self) -> None:
-        return
+        if self._is_once:
+            await self._stream.close_input()
+
+    async def wait(self) -> int:
+        await self._stream.wait()
+        return 0
 
 
 async def _serve(

@@ -22,6 +22,10 @@ from typing import Any, Protocol
 _API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _EXPIRY_MARGIN_S = 10.0
 _TIMEOUT_S = 30
+_NOT_INSTALLED = """It looks like you are trying to use a client-go credential plugin that is not installed.
+
+To learn more about this feature, consult the documentation available at:
+      https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins"""
 
 
 class CredentialError(ValueError):
@@ -124,9 +128,7 @@ class ExecCredentialSource:
             raise CredentialError(f"getting credentials: {error}") from None
         path = shutil.which(command)
         if path is None:
-            hint = str(self.entry.get("installHint") or "")
-            text = f"\n\n{hint}" if hint else ""
-            raise CredentialError(f"getting credentials: exec: executable {command} not found{text}")
+            raise CredentialError(f"getting credentials: exec: {self._missing_text(command)}")
         is_interactive = self._is_interactive()
         try:
             process = subprocess.run(
@@ -141,6 +143,12 @@ class ExecCredentialSource:
             reason = f"executable {command} failed with exit code {process.returncode}"
             raise CredentialError(f"getting credentials: exec: {reason}")
         return self._decoded(process.stdout)
+
+    def _missing_text(self, command: str) -> str:
+        if "/" in command:
+            return f"fork/exec {command}: no such file or directory"
+        hint = str(self.entry.get("installHint") or "")
+        return f"executable {command} not found\n\n{_NOT_INSTALLED}" + (f"\n\n{hint}" if hint else "")
 
     def _is_interactive(self) -> bool:
         mode = self.entry.get("interactiveMode") or "IfAvailable"
@@ -164,9 +172,11 @@ class ExecCredentialSource:
     def _decoded(self, output: bytes) -> ClientCredentials:
         try:
             value = json.loads(output)
-        except ValueError as error:
-            raise CredentialError(f"getting credentials: decoding stdout: {error}") from None
-        version = value.get("apiVersion") if isinstance(value, dict) else None
+        except (ValueError, RecursionError):
+            value = ""  # kubectl reads YAML, in which every line of text is a string
+        if not isinstance(value, dict):
+            raise CredentialError(f"getting credentials: decoding stdout: {kind_error(value)}")
+        version = value.get("apiVersion")
         if version != self.entry["apiVersion"]:
             raise CredentialError(
                 f"getting credentials: exec plugin is configured to use API version {self.entry['apiVersion']}, "
@@ -182,6 +192,14 @@ class ExecCredentialSource:
         if bool(cert) != bool(key):
             raise CredentialError("getting credentials: exec plugin returned only certificate or key, not both")
         return ClientCredentials(token, cert.encode(), key.encode(), _time(status.get("expirationTimestamp")))
+
+
+def kind_error(value: Any) -> str:
+    """Return what client-go says of a document that is not an object."""
+    names = {bool: "bool", int: "number", float: "number", list: "array", str: "string"}
+    fields = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+    reason = f"json: cannot unmarshal {names.get(type(value), 'value')} into Go value of type {fields}"
+    return f"couldn't get version/kind; json parse error: {reason}"
 
 
 def _time(text: str | None) -> float:

@@ -22,6 +22,19 @@ _IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 Entry = Mapping[str, Any]
 
+_REMOVED_PROVIDERS = {
+    "gcp": "The gcp auth plugin has been removed.\n"
+    'Please use the "gke-gcloud-auth-plugin" kubectl/client-go credential plugin instead.\n'
+    "See https://cloud.google.com/blog/products/containers-kubernetes/kubectl-auth-changes-in-gke for further details",
+    "azure": "The azure auth plugin has been removed.\n"
+    "Please use the https://github.com/Azure/kubelogin kubectl/client-go credential plugin instead.\n"
+    "See https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins for "
+    "further details",
+}
+_NO_ENTRY: Entry = {}
+_PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
+"""Fields with paths of files."""
+
 
 class KubeconfigError(ValueError):
     """The kubeconfig cannot be used; the message names the file and the error."""
@@ -61,6 +74,12 @@ def in_cluster() -> Access:
     return Access(server=f"https://{shown}:{port}", ca_pem=ca, token_file=_IN_CLUSTER / "token")
 
 
+class _WorkingPath(str):
+    """A path that is relative to the working directory, not to a kubeconfig file."""
+
+    __slots__ = ()
+
+
 class Kubeconfig:
     """The merged content of kubeconfig files."""
 
@@ -88,7 +107,7 @@ class Kubeconfig:
         value = entry.get(key)
         if isinstance(value, dict | list):
             raise KubeconfigError(f"{self.source}: {key} must be a string")
-        return str(value) if value else ""
+        return value if isinstance(value, str) else str(value) if value else ""
 
     def has(self, section: str, name: str) -> bool:
         return (section, name) in self._entries
@@ -104,9 +123,23 @@ class Kubeconfig:
             raise KubeconfigError(f"{self.source}: there is no {inner} {name!r}")
         return entry
 
+    def override(self, section: str, name: str, values: Mapping[str, Any]) -> Entry:
+        """Replace fields of an entry, which need not exist, and return the entry. Paths in `values` are relative to the
+        working directory, unlike those of the file."""
+        before = self._entries.get((section, name), _NO_ENTRY)
+        entry = dict(before)
+        for key in _PATHS:
+            if path := self.text(entry, key):
+                entry[key] = str(self.path(before, path).absolute())
+        for key, value in values.items():
+            entry[key] = _WorkingPath(value) if key in _PATHS else value
+        self._places[id(entry)] = self._places.get(id(before), Path())
+        self._entries[section, name] = entry
+        return entry
+
     def path(self, entry: Entry, text: str) -> Path:
         """Resolve a path relative to the kubeconfig file that contains the entry."""
-        return self.place(entry).parent / text
+        return Path(text) if isinstance(text, _WorkingPath) else self.place(entry).parent / text
 
     def place(self, entry: Entry) -> Path:
         """Return the kubeconfig file that contains the entry."""
@@ -199,10 +232,12 @@ def _credential_source(config: Kubeconfig, cluster: Entry, user: Entry) -> Crede
                 raise CredentialError("authProvider cannot be provided in combination with an exec plugin")
             entry = dict(_object(plugin, "exec"))
             if "/" in (command := config.text(entry, "command")):
-                entry["command"] = str(config.path(user, command))
+                entry["command"] = str(config.path(user, command).absolute())
             return ExecCredentialSource(entry, _cluster_info(config, cluster))
         provider = _object(provider, "auth-provider")
         name = provider.get("name")
+        if isinstance(name, str) and name in _REMOVED_PROVIDERS:
+            raise CredentialError(_REMOVED_PROVIDERS[name])
         if name != "oidc":
             raise CredentialError(f'no Auth Provider found for name "{name}"')
         values = _object(provider.get("config") or {}, "auth-provider.config")

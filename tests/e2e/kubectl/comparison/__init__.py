@@ -50,6 +50,11 @@ class Line:
     """Whether the order of lines in the output is not defined."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def key(self) -> str:
+        """The line with its environment, which tells it from the same words elsewhere."""
+        return " ".join([*(f"{name}={value}" for name, value in self.environment.items()), self.text])
+
     def words(self, namespace: str, home: str) -> list[str]:
         return [word.replace("{ns}", namespace).replace("{home}", home) for word in shlex.split(self.text)]
 
@@ -64,7 +69,7 @@ class Area:
     files: Mapping[str, str] = field(default_factory=dict)
     """Files in the current directory, which both sides share."""
     differences: Mapping[str, str] = field(default_factory=dict)
-    """Lines that differ, with the reason."""
+    """The keys of lines that differ, with the reason."""
 
     def all_lines(self) -> list[Line]:
         return [line if isinstance(line, Line) else Line(line) for line in self.lines]

@@ -128,7 +128,6 @@ aliases:
         "kuberc set --section=credentialplugin --policy=Allowlist --allowlist-entry=cat",
         "kuberc set --section=credentialplugin --policy=Allowlist --allowlist-entry=command=cat",
         "kuberc view",
-        "kuberc",
         "kuberc nosuch",
     ],
 )

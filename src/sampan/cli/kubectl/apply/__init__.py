@@ -239,17 +239,20 @@ class ApplyRun:
         self._report(value, "configured" if patch else "unchanged")
 
     def _live(self, info: ResourceInfo) -> dict[str, Any] | None:
+        group = f"{info.kind.group}/{info.kind.version}"
+        operation = (
+            f'error when retrieving current configuration of:\nResource: "{group}, Resource={info.kind.plural}", '
+            f'GroupVersionKind: "{group}, Kind={info.kind.kind}"\nName: "{info.name}", Namespace: '
+            f'"{info.namespace}"\nfrom server for: "{info.source}"'
+        )
+        if not info.name:
+            raise KubectlError(f"{operation}: resource name may not be empty")
         try:
             live: dict[str, Any] = self._factory.session.get(info.path)
         except ServerError as error:
             if error.is_not_found:
                 return None
-            group = f"{info.kind.group}/{info.kind.version}"
-            raise error.about(
-                f'error when retrieving current configuration of:\nResource: "{group}, Resource={info.kind.plural}", '
-                f'GroupVersionKind: "{group}, Kind={info.kind.kind}"\nName: "{info.name}", Namespace: '
-                f'"{info.namespace}"\nfrom server for: "{info.source}"'
-            ) from None
+            raise error.about(operation) from None
         return live
 
     def _create(self, info: ResourceInfo, modified: dict[str, Any]) -> None:

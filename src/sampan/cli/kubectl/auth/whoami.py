@@ -22,10 +22,11 @@ _VERSIONS = ("v1", "v1beta1", "v1alpha1")
 @click.pass_obj
 def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
     """Show the name, groups and other attributes that the server sees for the current user."""
-    printer = printer_of(options) if options["output"] or options["template"] else None
+    printer = printer_of(options, is_sorted=False) if options["output"] or options["template"] else None
     review = _review(factory)
     if printer is not None:
-        printer.print(review)
+        first = {key: review.get(key) for key in ("kind", "apiVersion")}
+        printer.print({**first, **review})
         return
     user = (review.get("status") or {}).get("userInfo") or {}
     rows = [["ATTRIBUTE", "VALUE"]]

@@ -21,7 +21,11 @@ def command(factory: Factory) -> None:
     server = factory.session.access.server.rstrip("/")
     namespace = factory.flags.get("namespace") or "kube-system"
     query = {"labelSelector": "kubernetes.io/cluster-service=true"}
-    services = factory.session.get(f"/api/v1/namespaces/{namespace}/services", query).get("items") or ()
+    try:
+        services = factory.session.get(f"/api/v1/namespaces/{namespace}/services", query).get("items") or ()
+    except click.ClickException:
+        click.echo(_HINT)
+        raise
     click.echo(f"Kubernetes control plane is running at {server}")
     for service in services:
         metadata = service["metadata"]

@@ -40,7 +40,7 @@ _COLLECTIONS = (
 def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
     """Print the nodes, and the objects and logs of namespaces: by default kube-system and the current one."""
     options["output"] = options["output"] or ("" if options["template"] else "json")
-    printer, session = printer_of(options), factory.session
+    printer, session = printer_of(options, is_sorted=False), factory.session
     suffix = {"json": ".json", "yaml": ".yaml"}.get(options["output"], ".txt")
     directory = "" if options["output_directory"] == "-" else options["output_directory"]
     _write(directory, f"nodes{suffix}", _printed(printer, session.get("/api/v1/nodes")))
@@ -61,8 +61,9 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
 
 def _printed(printer: Printer, value: dict[str, Any]) -> bytes:
     buffer = io.StringIO()
+    title = {key: value.get(key) for key in ("kind", "apiVersion", "metadata")}
     with contextlib.redirect_stdout(buffer):
-        printer.print(value)
+        printer.print({**title, "items": value.get("items") or None})
     return buffer.getvalue().encode()
 
 

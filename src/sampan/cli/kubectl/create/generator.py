@@ -22,7 +22,7 @@ from sampan.cli.kubectl.options import (
     validate_option,
     validation_of,
 )
-from sampan.cli.kubectl.session import ServerError
+from sampan.cli.kubectl.session import ConnectionFailure, ServerError
 from sampan.cli.kubectl.targets import ResourceInfo
 
 Generate = Callable[..., dict[str, Any]]
@@ -103,10 +103,12 @@ def name_of_words(words: Sequence[str]) -> str:
 
 
 def _create(factory: Factory, writer: ObjectWriter, value: dict[str, Any], failure: str | None) -> dict[str, Any]:
-    kind = factory.kinds.of(value["apiVersion"], value["kind"])
-    info = ResourceInfo(kind, factory.namespace if kind.is_namespaced else "", value["metadata"].get("name", ""))
     try:
+        kind = factory.kinds.of(value["apiVersion"], value["kind"])
+        info = ResourceInfo(kind, factory.namespace if kind.is_namespaced else "", value["metadata"].get("name", ""))
         return writer.create(info, value)
+    except ConnectionFailure as error:
+        raise error.about(failure.removesuffix(":")) if failure is not None else error from None
     except ServerError as error:
         if failure is None:
             raise

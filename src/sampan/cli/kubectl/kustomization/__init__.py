@@ -133,7 +133,8 @@ def _resources_at(loader: KustomizationLoader, name: str, variables: VariableSet
     try:
         values = list(loader.objects(name))
     except KubectlError as error:
-        file_error = f"accumulation err='accumulating resources from '{name}': {error.message}'"
+        reason = getattr(error, "cause", error.message)
+        file_error = f"accumulation err='accumulating resources from '{name}': {reason}'"
         if (loader.directory / name).is_file() and not error.message.startswith("security;"):
             raise KubectlError(f"accumulating resources: {file_error}") from None
         return _base_resources(loader, name, variables, f"accumulating resources: {file_error}")

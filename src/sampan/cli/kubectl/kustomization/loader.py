@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.kustomization import git_repository
+from sampan.cli.kubectl.kustomization import git_repository, variables
 from sampan.cli.kubectl.kustomization.git_repository import NotARepository, RepositoryAddress
 from sampan.cli.kubectl.manifests import documents, download
 
@@ -172,6 +172,7 @@ class KustomizationLoader:
             items = part if isinstance(part, list) else ()
             if part is not None and not (isinstance(part, type) and all(isinstance(item, item_type) for item in items)):
                 raise KubectlError(f"invalid Kustomization: the field {name} has a value of the wrong type")
+        variables.check_types(value.get("vars") or ())
 
     def path(self, name: str) -> Path:
         """Return the path of a file of this kustomization. Raise KubectlError for one outside of its directory."""

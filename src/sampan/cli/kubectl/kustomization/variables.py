@@ -120,6 +120,22 @@ class VariableSet:
         return value
 
 
+def check_types(entries: Sequence[Mapping[str, Any]]) -> None:
+    """Raise KubectlError for the first field that is not a text; in YAML, the name N is a boolean."""
+    for entry in entries:
+        fields = [("Var.vars.name", entry.get("name"))]
+        for key, struct in (("objref", "Target"), ("fieldref", "FieldSelector")):
+            part = entry.get(key)
+            if part is not None and not isinstance(part, dict):
+                raise KubectlError(f"invalid Kustomization: the field vars.{key} must be an object")
+            fields += [(f"{struct}.vars.{key}.{name}", value) for name, value in (part or {}).items()]
+        for field_name, value in fields:
+            if value is not None and not isinstance(value, str):
+                kind = {bool: "bool", list: "array", dict: "object"}.get(type(value), "number")
+                reason = f"json: cannot unmarshal {kind} into Go struct field {field_name} of type string"
+                raise KubectlError(f"invalid Kustomization: {reason}")
+
+
 def _variable(entry: Mapping[str, Any]) -> Variable:
     target, source = entry.get("objref") or {}, entry.get("fieldref") or {}
     group, slash, version = str(target.get("apiVersion") or "").partition("/")

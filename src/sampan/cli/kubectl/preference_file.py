@@ -63,7 +63,7 @@ def read_document(path: Path) -> Content:
         text = path.read_text(errors="replace")
     except OSError as error:
         raise KubectlError(f"error reading kuberc file: {_open_error(path, error)}") from None
-    value: dict[str, Any] = next(documents(text, "kuberc file"), {})
+    value: Any = next(documents(text, "kuberc file"), {})
     try:
         _check_shape(value, _SHAPES[_LATEST], "")
     except ValueError as error:

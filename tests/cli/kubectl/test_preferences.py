@@ -45,7 +45,7 @@ def with_preferences(text: str, line: str, home: Path) -> Result:
         (
             V1BETA1 + "aliases: [{name: mk, command: create configmap, prependArgs: [a], appendArgs: [-oname], "
             "options: [{name: dry-run, default: client}]}]",
-            "-n other mk",
+            "mk -n other",
             "configmap/a\n",
         ),
         ("kind: Other\n---\n" + V1BETA1 + "aliases: [{name: v, command: version}]", "v --client -ojson", '"v1.36.4"'),
@@ -128,7 +128,11 @@ clusters: [{{name: c, cluster: {{server: "http://127.0.0.1:1"}}}}]
 users:
 - name: u
   user:
-    exec: {{apiVersion: client.authentication.k8s.io/v1, command: cat, args: ["{tmp_path}/token.json"]}}
+    exec:
+      apiVersion: client.authentication.k8s.io/v1
+      command: cat
+      args: ["{tmp_path}/token.json"]
+      interactiveMode: Never
 """)
     outcome = with_preferences(V1BETA1 + f"credentialPluginPolicy: {policy}\n", "get --raw=/version", tmp_path)
     assert outcome.exit_code == 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sampan.cli.kubectl.flag_parser import FlagError, FlagSet, ParsedFlags, UnknownFlagError, quoted
-from sampan.cli.kubectl.kuberc.preference_file import Content, PreferenceError, check_content, load_content
+from sampan.cli.kubectl.preference_file import Content, PreferenceError, check_content, load_content
 
 if TYPE_CHECKING:
     from sampan.machinery.client.exec_credentials import PluginPolicy
@@ -64,9 +64,9 @@ def apply_preferences(args: Sequence[str], flags: FlagSet, find_command: FindCom
             args=list(args), default_flags=_defaults(content, command, find_command), plugin_policy=policy
         )
     alias = next((alias for alias in content["aliases"] if alias["name"] == args[at]), None)
-    if alias is None:
+    if alias is None or at > 0:  # as before a plug-in, flags cannot stand before an alias
         return Preferences(args=list(args), plugin_policy=policy)
-    preferences = _expand(alias, args, at, find_command)
+    preferences = _expand(alias, args[1:], find_command)
     preferences.plugin_policy = policy
     if any((entry.get("command") or "").split() == [alias["name"]] for entry in content["defaults"]):
         raise PreferenceError(f"alias {alias['name']} can not be overridden")
@@ -127,7 +127,7 @@ def _defaults(content: Content, command: tuple[str, ...], find_command: FindComm
     return default_flags
 
 
-def _expand(alias: Content, args: Sequence[str], at: int, find_command: FindCommand) -> Preferences:
+def _expand(alias: Content, args: Sequence[str], find_command: FindCommand) -> Preferences:
     name, words = str(alias["name"]), (alias.get("command") or "").split()
     command = find_command(words)
     if command is None:
@@ -144,7 +144,7 @@ def _expand(alias: Content, args: Sequence[str], at: int, find_command: FindComm
         for flag, text in _options(alias)
     ]
     first, last = alias.get("prependArgs") or (), alias.get("appendArgs") or ()
-    expanded = [*args[:at], *command, *(part or "" for part in first), *args[at + 1 :], *(part or "" for part in last)]
+    expanded = [*command, *(part or "" for part in first), *args, *(part or "" for part in last)]
     return Preferences(args=expanded, default_flags=default_flags)
 
 

@@ -12,8 +12,8 @@ import click
 from sampan.cli.kubectl.command import CHANGED_FLAGS, KubectlCommand, KubectlGroup
 from sampan.cli.kubectl.errors import KubectlError, PlainError
 from sampan.cli.kubectl.flag_parser import quoted
-from sampan.cli.kubectl.kuberc.preference_file import preference_path, read_document, write_document
 from sampan.cli.kubectl.options import output_options, printer_of
+from sampan.cli.kubectl.preference_file import preference_path, read_document, write_document
 
 _SECTIONS = ("defaults", "aliases", "credentialplugin")
 _POLICIES = ("AllowAll", "DenyAll", "Allowlist")
@@ -35,7 +35,7 @@ def view(ctx: click.Context, /, **options: Any) -> None:
         return
     preferences = read_document(path)
     title = {key: preferences.get(key) for key in ("kind", "apiVersion")}
-    preferences = title | {"defaults": [], "aliases": []} | preferences
+    preferences = title | preferences | {key: preferences.get(key) or [] for key in ("defaults", "aliases")}
     printer = printer_of(options | {"output": options["output"] or "yaml"}, is_sorted=False)
     printer.print(preferences)
 

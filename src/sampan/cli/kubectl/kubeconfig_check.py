@@ -1,0 +1,166 @@
+"""Checks of the cluster and the user that a command uses, with the errors of kubectl (`clientcmd/validation.go`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from sampan.cli.kubectl.errors import KubectlError, PlainError
+from sampan.cli.kubectl.flag_parser import quoted
+from sampan.machinery.client import kubeconfig
+
+Entry = Mapping[str, Any]
+
+_TEXTS = {
+    "clusters": ("server", "tls-server-name", "certificate-authority", "certificate-authority-data", "proxy-url"),
+    "users": (
+        "token",
+        "tokenFile",
+        "username",
+        "password",
+        "client-certificate",
+        "client-certificate-data",
+        "client-key",
+    ),
+    "contexts": ("cluster", "user", "namespace"),
+}
+_STRUCTS = {"clusters": ("Cluster", "cluster"), "users": ("AuthInfo", "user"), "contexts": ("Context", "context")}
+_JSON_TYPES = {bool: "bool", int: "number", float: "number", list: "array", dict: "object", str: "string"}
+_NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/=\r\n]")
+_MODES = ("Never", "IfAvailable", "Always")
+
+
+def read_document(path: Path) -> Mapping[str, Any]:
+    """Return the content of a kubeconfig file. Raise KubectlError if it is not one, or has a value of a wrong type."""
+    try:
+        content = kubeconfig.read_document(path)
+        reason = _wrong_value(content)
+    except kubeconfig.KubeconfigError:
+        content, reason = {}, _syntax_error(path)
+    if reason:
+        raise KubectlError(f'error loading config file "{path}": {reason}')
+    return content
+
+
+def _syntax_error(path: Path) -> str:
+    """Return why a file cannot be read, in the words of kubectl."""
+    from sampan.api.codec import yaml
+    from sampan.machinery.client.exec_credentials import kind_error
+
+    try:
+        value = yaml.decode(path.read_bytes()).value
+    except OSError as error:
+        return f"open {path}: {(error.strerror or '').lower()}"
+    except yaml.YamlError as error:
+        return str(error)
+    return kind_error(value)
+
+
+def _wrong_value(content: Mapping[str, Any]) -> str:
+    version, kind = content.get("apiVersion") or "v1", content.get("kind") or "Config"
+    if content and (version, kind) != ("v1", "Config"):
+        return f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+    for field, value in _text_fields(content):
+        if value is not None and not isinstance(value, str):
+            kind = _JSON_TYPES.get(type(value), "value")
+            return f"json: cannot unmarshal {kind} into Go struct field {field} of type string"
+        if value and field.endswith("-data") and (match := _NOT_BASE64.search(value)) is not None:
+            return f"illegal base64 data at input byte {match.start()}"
+    return ""
+
+
+def _text_fields(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    yield "Config.current-context", content.get("current-context")
+    for section, (struct, inner) in _STRUCTS.items():
+        items = content.get(section)
+        for item in items if isinstance(items, list) else ():
+            entry = item.get(inner) if isinstance(item, dict) else None
+            if isinstance(entry, dict):
+                yield from ((f"{struct}.{section}.{inner}.{key}", entry.get(key)) for key in _TEXTS[section])
+                plugin = entry.get("exec")
+                if isinstance(plugin, dict):
+                    keys = ("command", "apiVersion", "installHint", "interactiveMode")
+                    yield from ((f"ExecConfig.users.user.exec.{key}", plugin.get(key)) for key in keys)
+
+
+def check_entries(cluster_name: str, cluster: Entry, user_name: str, user: Entry) -> None:
+    """Raise an error that lists everything that is wrong with a cluster and a user."""
+    errors = [*_user_errors(user_name, user), *_cluster_errors(cluster_name, cluster)]
+    if len(errors) == 1:
+        raise KubectlError(errors[0])
+    if errors:
+        raise PlainError("Error in configuration: \n" + "\n".join(f"* {text}" for text in errors))
+
+
+def _cluster_errors(name: str, cluster: Entry) -> Iterator[str]:
+    if not cluster.get("server"):
+        yield f"no server found for cluster {quoted(name)}" if name else "default cluster has no server defined"
+    file, data = cluster.get("certificate-authority"), cluster.get("certificate-authority-data")
+    if file and data:
+        yield (
+            f"certificate-authority-data and certificate-authority are both specified for {name}. "
+            "certificate-authority-data will override."
+        )
+    yield from _unreadable(file, "certificate-authority", name)
+
+
+def _user_errors(name: str, user: Entry) -> Iterator[str]:
+    methods = ["token"] if user.get("token") else []
+    methods += ["basicAuth"] if user.get("username") or user.get("password") else []
+    yield from _certificate_errors(name, user)
+    if isinstance(user.get("exec"), dict):
+        yield from _exec_errors(name, user, user["exec"])
+    if len(methods) > 1:
+        found = f"found [{' '.join(methods)}], only one is allowed"
+        yield f"more than one authentication method found for {name}; {found}"
+    if (user.get("as-uid") or user.get("as-groups") or user.get("as-user-extra")) and not user.get("as"):
+        yield f"requesting uid, groups or user-extra for {name} without impersonating a user"
+
+
+def _certificate_errors(name: str, user: Entry) -> Iterator[str]:
+    file, data = user.get("client-certificate"), user.get("client-certificate-data")
+    key, key_data = user.get("client-key"), user.get("client-key-data")
+    if not (file or data):
+        return
+    if file and data:
+        yield f"client-cert-data and client-cert are both specified for {name}. client-cert-data will override."
+    if key and key_data:
+        yield f"client-key-data and client-key are both specified for {name}; client-key-data will override"
+    if not (key or key_data):
+        yield (
+            f"client-key-data or client-key must be specified for {name} to use the clientCert authentication method."
+        )
+    yield from _unreadable(file, "client-cert", name)
+    yield from _unreadable(key, "client-key", name)
+
+
+def _exec_errors(name: str, user: Entry, plugin: Entry) -> Iterator[str]:
+    suffix = f"for {name} to use exec authentication plugin"
+    if user.get("auth-provider"):
+        yield f"authProvider cannot be provided in combination with an exec plugin for {name}"
+    if not plugin.get("command"):
+        yield f"command must be specified {suffix}"
+    if not plugin.get("apiVersion"):
+        yield f"apiVersion must be specified {suffix}"
+    environment = plugin.get("env")
+    for item in environment if isinstance(environment, list) else ():
+        if not (isinstance(item, dict) and item.get("name")):
+            yield f"env variable name must be specified {suffix}"
+    mode = plugin.get("interactiveMode")
+    if not mode and str(plugin.get("apiVersion") or "").endswith("/v1"):
+        yield f"interactiveMode must be specified {suffix}"
+    elif mode and mode not in _MODES:
+        yield f"invalid interactiveMode for {name}: {quoted(str(mode))}"
+
+
+def _unreadable(path: str | None, title: str, name: str) -> Iterator[str]:
+    if not path:
+        return
+    try:
+        with open(path, "rb"):
+            pass
+    except OSError as error:
+        reason = f"open {path}: {(error.strerror or '').lower()}"
+        yield f"unable to read {title} {path} for {name} due to {reason}"
