@@ -1,5 +1,6 @@
 """The help is there to be read."""
 
+import os
 import re
 import subprocess
 import sys
@@ -24,6 +25,22 @@ def test_every_command_explains_itself(words: tuple[str, ...]) -> None:
     assert lines[2].strip(), "there is no word of what it does"
     assert max(map(len, lines)) <= 80
     assert '""' not in done.stdout
+
+
+def test_a_reader_that_stops_early_is_no_error() -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    program = """
+import sys
+from sampan.cli import main
+main.cli = lambda **settings: sys.stdout.write("an unread line")
+main.main()
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, stdout=theirs, stderr=subprocess.PIPE, text=True)
+    os.close(theirs)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("words", PAGES, ids=lambda words: " ".join(words) or "sampan")

@@ -73,6 +73,8 @@ def test_mistakes(sampan: Sampan, tmp_path: Path) -> None:
     if not Path("/run/crio/crio.sock").exists() and not Path("/run/containerd/containerd.sock").exists():
         told = sampan.fails("up", "--runtime", "cri")
         assert "--runtime: cri: no socket of containerd or CRI-O" in told
+    told = sampan.fails("up", "--nodes", "2000", "--runtime", "process")
+    assert told == "Error: --nodes: one machine runs at most 100 real nodes; --runtime hollow simulates thousands\n"
     assert "--nodes: cannot be negative" in sampan.fails("up", "--nodes", "-1")
     told = sampan.fails("up", "--nodes", "1", "--runtime", "hollow", "--components", "apiserver")
     assert "--nodes: needs kubelet in --components" in told

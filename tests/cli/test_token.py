@@ -34,7 +34,9 @@ def test_a_token_is_created_listed_and_deleted(sampan: Sampan) -> None:
     row = next(row for row in listing.splitlines() if row.startswith(token.id))
     assert "1h" in row
     assert "rack 3" in row
-    sampan("token", "delete", token.id)
+    assert max(map(len, listing.splitlines())) <= 80
+    assert "system:bootstrappers:kubeadm:default-node-token" in sampan("token", "ls", "-o", "wide")
+    sampan("token", "rm", token.id)
     assert token.id not in sampan("token", "list")
     assert "there is no token" in sampan.fails("token", "delete", token.id)
 

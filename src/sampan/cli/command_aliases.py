@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import click
 
-_ALIASES = {"list": "ls", "ls": "list", "rm": "remove", "remove": "rm", "delete": "remove", "create": "add"}
+_SYNONYMS = (("ls", "list"), ("rm", "remove", "delete"), ("add", "create"))
 
 
 class AliasGroup(click.Group):
-    """A group whose commands also have the common names for the same thing: ls and list, rm and remove."""
+    """A group whose commands also have the common names for the same thing: ls and list, rm, remove and delete."""
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        command = super().get_command(ctx, name)
-        if command is None and name in _ALIASES:
-            command = super().get_command(ctx, _ALIASES[name])
-        return command
+        others = next((names for names in _SYNONYMS if name in names), ())
+        candidates = (super(AliasGroup, self).get_command(ctx, candidate) for candidate in (name, *others))
+        return next((command for command in candidates if command is not None), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from importlib import import_module
@@ -91,3 +92,14 @@ def main() -> None:
         cli(prog_name="sampan", obj=time.monotonic())
     except KeyboardInterrupt:
         sys.exit(130)
+    finally:
+        _flush_output()
+
+
+def _flush_output() -> None:
+    """Write the rest of the output. If its reader is gone, as with `sampan … | head`, the rest is dropped in silence:
+    Python would complain at exit."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -26,6 +26,9 @@ _ONE_NETWORK = (
 )
 
 
+_MOST_REAL_NODES = 100
+"""A real node costs a kubelet, a proxy, a monitor process and a network namespace: thousands stop the machine."""
+_SIMULATE = f"--runtime {HOLLOW} simulates thousands"
 _NO_HOLLOW_NODE = "there is no node: `sampan node add` adds simulated ones, and so does --nodes N at the start"
 
 
@@ -107,6 +110,8 @@ def nodes_config(options: Mapping[str, Any], components: Sequence[str], where: C
         number = 1 if count is None else count
         if choice.runtime == CRI and number > 1:
             raise CliError(f"--nodes: {_ONE_NETWORK}")
+        if number > _MOST_REAL_NODES:
+            raise CliError(f"--nodes: one machine runs at most {_MOST_REAL_NODES} real nodes; {_SIMULATE}")
         return replace(common, count=number, runtime=choice.runtime, endpoint=choice.endpoint, about=choice.why)
     if count is None and runtime == AUTO:
         return replace(common, note=f"there is no node: {why_not}")

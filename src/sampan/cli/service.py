@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from sampan.cli.cluster_dir import ClusterDir, cluster_dir, cluster_options
+from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir, cluster_options
 from sampan.cli.failures import CliError
 from sampan.cli.systemd_unit import MARK, ServiceSettings, unit_text
 from sampan.machinery.private_files import write_private
@@ -192,6 +192,12 @@ def _other_hint(service: Service) -> str:
     return f"; {flag} selects {other.path}" if other.is_installed() else ""
 
 
+def _cluster_text(note: Running | None, *, is_active: bool) -> str:
+    if note is not None:
+        return f"running at {note.url or note.insecure_url}"
+    return "starting" if is_active else "not running"
+
+
 @command.command("status")
 @cluster_options
 @_user_option
@@ -205,7 +211,7 @@ def status_command(data_dir: str | None, name: str, is_user: bool) -> None:
     note = where.running() if where.is_cluster else None
     click.echo(f"{service.unit}: {active}, {enabled}")
     click.echo(f"  unit     {service.path}")
-    click.echo(f"  cluster  {f'running at {note.url or note.insecure_url}' if note is not None else 'not running'}")
+    click.echo(f"  cluster  {_cluster_text(note, is_active=active == 'active')}")
     click.echo(f"  log      journalctl{' --user' if is_user else ''} -u {service.unit}")
     if active != "active":
         raise SystemExit(1)

@@ -16,6 +16,7 @@ import click
 from sampan.api.types.core_v1 import Secret
 from sampan.cli import flags
 from sampan.cli.cluster_dir import running_cluster_options, selected_cluster
+from sampan.cli.command_aliases import AliasGroup
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.columns import aligned
 from sampan.cluster.join import grants
@@ -44,10 +45,11 @@ from sampan.machinery.clock import RealClock
 
 T = TypeVar("T")
 
-_HEAD = "TOKEN\tTTL\tEXPIRES\tUSAGES\tONE USE\tDESCRIPTION\tEXTRA GROUPS"
+_HEAD = "TOKEN\tTTL\tEXPIRES\tONE USE\tDESCRIPTION"
+_WIDE_HEAD = "\tUSAGES\tEXTRA GROUPS"
 _LOCAL_ONLY = (
-    "the API server listens on loopback addresses only, and other machines cannot reach it. Start the cluster with: "
-    "sampan down{which} && sampan up{which} --bind-address 0.0.0.0"
+    "the API server listens on loopback addresses only,\nand other machines cannot reach it. Start the cluster with:\n"
+    "  sampan down{which} && sampan up{which} --bind-address 0.0.0.0"
 )
 
 
@@ -73,7 +75,7 @@ def access_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return option(running_cluster_options(command))
 
 
-@click.group("token")
+@click.group("token", cls=AliasGroup)
 def command() -> None:
     """Create, list and delete bootstrap tokens, with which nodes join."""
 
@@ -135,13 +137,15 @@ def create(token: str | None, **options: Any) -> None:
 
 
 @command.command("list")
+@click.option("-o", "--output", type=click.Choice(["wide"]), help="Also show usages and groups of the tokens.")
 @access_options
-def list_tokens(**options: Any) -> None:
+def list_tokens(output: str | None, **options: Any) -> None:
     """List tokens, without their secrets."""
     secrets = _with_client(_cluster(options).access, _secrets)
     now = time.time()
-    rows = [_row(secret, now) for secret in sorted(secrets, key=lambda secret: secret.metadata.name)]
-    for line in aligned([_HEAD, *rows]):
+    is_wide = output == "wide"
+    rows = [_row(secret, now, is_wide) for secret in sorted(secrets, key=lambda secret: secret.metadata.name)]
+    for line in aligned([_HEAD + _WIDE_HEAD * is_wide, *rows]):
         click.echo(line.rstrip())
 
 
@@ -186,21 +190,20 @@ async def _delete(client: Client, *, name: str) -> None:
     await client.of(Secret).delete(name, NAMESPACE)
 
 
-def _row(secret: Secret, now: float) -> str:
+def _row(secret: Secret, now: float, is_wide: bool) -> str:
     remaining_s = left_s(secret, now)
     ttl = "<forever>" if remaining_s == float("inf") else "<expired>" if remaining_s <= 0 else _age(remaining_s)
     groups = [group for group in groups_of(secret) if group != ONE_USE_GROUP]
-    return "\t".join(
-        [
-            text_of(secret, "token-id"),
-            ttl,
-            text_of(secret, "expiration") or "<never>",
-            ",".join(usages_of(secret)) or "<none>",
-            "yes" if is_one_use(secret) else "no",
-            text_of(secret, "description") or "<none>",
-            ",".join(groups) or "<none>",
-        ]
-    )
+    cells = [
+        text_of(secret, "token-id"),
+        ttl,
+        text_of(secret, "expiration") or "<never>",
+        "yes" if is_one_use(secret) else "no",
+        text_of(secret, "description") or "<none>",
+    ]
+    if is_wide:
+        cells += [",".join(usages_of(secret)) or "<none>", ",".join(groups) or "<none>"]
+    return "\t".join(cells)
 
 
 def _age(seconds: float) -> str:

@@ -39,7 +39,7 @@ _LONGEST_PUBLICATION_S = 60.0
 """How long after a pod became ready it may be published as a part of its start; a service can be created later."""
 _SHORTEST_WAIT_S = 0.001
 """Shorter gaps between two steps are not shown as waits."""
-_ACCOUNT = "system:serviceaccount:kube-system:"
+CONTROLLER_ACCOUNTS = "system:serviceaccount:kube-system:"
 _DONE = ("Running", "Succeeded", "Failed")
 _MOST_OWNERS = 8
 
@@ -183,7 +183,7 @@ def _name(record: Mapping[str, Any]) -> str:
 
 
 def _detail(record: Mapping[str, Any]) -> str:
-    actor, outcome = str(record.get("actor", "")).removeprefix(_ACCOUNT), str(record.get("outcome", ""))
+    actor, outcome = str(record.get("actor", "")).removeprefix(CONTROLLER_ACCOUNTS), str(record.get("outcome", ""))
     if record["component"] == "apiserver":
         outcome = "" if outcome.startswith("2") and " " not in outcome else outcome
     return " ".join(part for part in (outcome, f"by {actor}" if actor else "") if part)

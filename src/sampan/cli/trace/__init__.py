@@ -25,7 +25,7 @@ from sampan.cli.session_reader import SessionReader
 from sampan.cli.trace.timeline_svg import timeline_svg
 from sampan.cli.trace.timeline_text import duration, timeline_text
 from sampan.diagnosis.cluster_reader import RECORDS_PATH
-from sampan.diagnosis.pod_timeline import Timeline, read_owner_records, timeline, timeline_value
+from sampan.diagnosis.pod_timeline import CONTROLLER_ACCOUNTS, Timeline, read_owner_records, timeline, timeline_value
 
 _POLL_S = 0.2
 _PUBLICATION_S = 1.0
@@ -155,7 +155,7 @@ def _title(pod: Record) -> str:
 def _record_lines(records: Sequence[Record]) -> list[str]:
     if not records:
         return ["there are no records of this object"]
-    rows = [["AT", "TOOK", "COMPONENT", "ACTION", "USER", "RESULT"]]
+    rows = [["AT", "TOOK", "COMPONENT", "ACTION", "USER", "RESULT", "REVISION"]]
     start = records[0]["time"] - records[0].get("took", 0.0)
     rows += [
         [
@@ -163,17 +163,13 @@ def _record_lines(records: Sequence[Record]) -> list[str]:
             duration(record.get("took", 0.0)),
             record["component"],
             record["action"],
-            record.get("actor", ""),
-            _result(record),
+            record.get("actor", "").removeprefix(CONTROLLER_ACCOUNTS),
+            str(record.get("outcome", "")),
+            str(record.get("revision") or ""),
         ]
         for record in records
     ]
     return [line.rstrip() for line in table_lines(rows)]
-
-
-def _result(record: Record) -> str:
-    revision = record.get("revision")
-    return str(record.get("outcome", "")) + (f" (resource version {revision})" if revision else "")
 
 
 __all__ = ["command"]
