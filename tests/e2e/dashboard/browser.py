@@ -38,6 +38,12 @@ _KEYS = {
 """Code, number and text of keys that are no letters."""
 
 
+def _character_key(character: str) -> tuple[str, int, str]:
+    """Return code, number and text of the key of a character; a number for punctuation would name another key."""
+    upper = character.upper()
+    return (f"Key{upper}", ord(upper[0]), character) if upper.isalnum() else ("", 0, character)
+
+
 def find_chromium() -> str | None:
     return next((path for name in PROGRAMS if (path := shutil.which(name))), None)
 
@@ -277,7 +283,7 @@ class Page:
         for key in keys:
             modifiers = 2 if key.startswith("Ctrl+") else 0
             name = key.removeprefix("Ctrl+")
-            code, number, text = _KEYS.get(name, (f"Key{name.upper()}", ord(name.upper()[0]), name))
+            code, number, text = _KEYS.get(name, _character_key(name))
             common = {"key": " " if name == "Space" else name, "code": code, "windowsVirtualKeyCode": number}
             down = {"text": text} if text and not modifiers else {}
             kind = "keyDown" if down else "rawKeyDown"

@@ -52,7 +52,7 @@ const COLOURS = HighlightStyle.define([
 ]);
 
 const THEME = EditorView.theme({
-  "&": { height: "100%", fontSize: "13px", color: "var(--text)", backgroundColor: "transparent" },
+  "&": { height: "100%", fontSize: "0.8125rem", color: "var(--text)", backgroundColor: "transparent" },
   "&.cm-focused": { outline: "none" },
   ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.5" },
   ".cm-content": { caretColor: "var(--text)" },
