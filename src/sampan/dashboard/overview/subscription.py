@@ -25,6 +25,7 @@ from sampan.machinery.client.user_api import UserApi
 _INTERVAL_S, _LARGE_INTERVAL_S = 1.0, 3.0
 _LARGE_PODS = 2000
 _POLL_S = 30.0
+_NODES_OF_A_POLL, _LONGEST_USAGE_S = 100, 300.0
 _SYNC_S = 30.0
 _FIRST_S, _PARTIAL_INTERVAL_S = 0.15, 0.5
 """When a page gets the first overview, and further ones, while the lists of a large cluster are still being read."""
@@ -111,14 +112,20 @@ class OverviewFollower:
         return {**self.state.overview(), "isComplete": self.is_complete}
 
     async def _poll(self) -> None:
-        """Read what cannot be watched or rarely changes: health checks of the API server, the use of resources, the
-        store, and the addresses of the network."""
-        reader = ApiReader(self._api)
+        """Read what cannot be watched or rarely changes: health checks of the API server, the store, the addresses of
+        the network, and the use of resources. The latter makes the API server ask every kubelet, so that it waits for
+        the first lists and is read less often in a large cluster."""
+        reader, usage_due, loop = ApiReader(self._api), 0.0, asyncio.get_running_loop()
         while True:
             self.state.components = await self._health()
-            self.state.node_usage = await _node_usage(reader)
             self.state.store, self.state.network = await read_store(reader), await read_network(reader)
             self.state.version += 1
+            if loop.time() >= usage_due:
+                for follower in self._followers.values():
+                    await follower.synced.wait()
+                self.state.node_usage = await _node_usage(reader)
+                self.state.version += 1
+                usage_due = loop.time() + usage_interval_s(len(self.state.nodes))
             await asyncio.sleep(_POLL_S)
 
     async def _health(self) -> list[dict[str, Any]]:
@@ -136,6 +143,11 @@ class OverviewFollower:
             for line in text.splitlines()
             if line.startswith(("[+]", "[-]"))
         ]
+
+
+def usage_interval_s(node_count: int) -> float:
+    """Return the time between two readings of the use of all nodes."""
+    return min(_LONGEST_USAGE_S, _POLL_S * max(1.0, node_count / _NODES_OF_A_POLL)) - 1.0
 
 
 def _remove_workload(state: ClusterState, resource: str, workload: Workload) -> None:
