@@ -37,11 +37,6 @@ def pods_of(dashboard: Dashboard, namespace: str, app: str, phase: str = "Runnin
     ]
 
 
-def has_pods(dashboard: Dashboard, namespace: str, app: str, count: int) -> bool:
-    """Whether this many pods with this label are running."""
-    return len(pods_of(dashboard, namespace, app)) == count
-
-
 def editor_text(page: Page) -> str:
     """Return the lines of the YAML editor that are in view."""
     page.wait_for(EDITOR)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 
 from tests.e2e.dashboard.browser import Page
 from tests.e2e.dashboard.conftest import Dashboard, OpenPage
-from tests.e2e.dashboard.steps import EDITOR, deployment, editor_text, has_pods, pods_of, replace_editor_text
+from tests.e2e.dashboard.steps import EDITOR, deployment, editor_text, pods_of, replace_editor_text
 from tests.eventually import wait_until
 
 DEPLOYMENTS = "c/sampan/apps~v1~deployments"
@@ -122,11 +121,15 @@ def test_drain_with_progress(open_page: OpenPage, dashboard: Dashboard, namespac
     dashboard.api("DELETE", f"{deployments}/drained")
 
 
+def wait_for_pods(dashboard: Dashboard, namespace: str, app: str, count: int) -> None:
+    wait_until(lambda: len(pods_of(dashboard, namespace, app)) == count)
+
+
 def test_delete_several_with_what_goes_with_them(open_page: OpenPage, dashboard: Dashboard, namespace: str) -> None:
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
     for name in ("pair-one", "pair-two"):
         dashboard.api("POST", path, deployment(name, 1))
-        wait_until(partial(has_pods, dashboard, namespace, name, 1))
+        wait_for_pods(dashboard, namespace, name, 1)
     page = open_page(f"{DEPLOYMENTS}?namespace={namespace}&q=pair")
     page.wait_for("document.querySelectorAll('.table-body .name').length === 2")
     page.click("[role=columnheader] input[type=checkbox]")
@@ -137,7 +140,7 @@ def test_delete_several_with_what_goes_with_them(open_page: OpenPage, dashboard:
     page.click("dialog footer button:not(:disabled)", "Scale")
     page.wait_for("!document.querySelector('dialog')")
     for name in ("pair-one", "pair-two"):
-        wait_until(partial(has_pods, dashboard, namespace, name, 2))
+        wait_for_pods(dashboard, namespace, name, 2)
     page.click(".selection button:not(:disabled)", "Delete")
     page.wait_for("document.querySelector('dialog')?.innerText.includes('2 ReplicaSet, 4 Pod')")
     page.wait_for_text(f"kubectl delete deployment/pair-one -n {namespace}")
@@ -250,7 +253,7 @@ def test_undo_does_not_overwrite_later_changes(open_page: OpenPage, dashboard: D
 
 def test_editor_completes_and_explains(open_page: OpenPage, namespace: str) -> None:
     page = open_page("c/sampan/create/yaml")
-    replace_editor_text(page, "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: x\nspec:\n  repl")
+    replace_editor_text(page, "apiVersion: apps/v1\nkind: Deployment\nspec:\n  paused: true\n  repl")
     page.press("i")
     page.wait_for(f"{EDITOR}.innerText.includes('repli')")
     root = "document.querySelector('[data-editor]').shadowRoot"
