@@ -226,8 +226,9 @@ def _critical_path(steps: Sequence[Step], last: Step) -> dict[Step, float]:
 
 
 def _predecessor(steps: Sequence[Step], current: Step) -> Step | None:
-    """Return what the step followed: the latest step of the same component, or else of another one. A report of the
-    status runs beside the other steps, which never wait for it."""
+    """Return what the step followed: the latest step of the same component, or else of another one. The API server does
+    everything on behalf of others, so that its earlier steps do not come first. A report of the status runs beside the
+    other steps, which never wait for it."""
     latest = current.start + _SHORTEST_WAIT_S
     earlier = [
         step
@@ -239,7 +240,8 @@ def _predecessor(steps: Sequence[Step], current: Step) -> Step | None:
     ]
 
     def rank(step: Step) -> tuple[bool, float, float]:
-        return step.component == current.component, min(step.end, current.start), step.order
+        is_same = step.component == current.component != "apiserver"
+        return is_same, min(step.end, current.start), step.order
 
     return max(earlier, key=rank, default=None)
 

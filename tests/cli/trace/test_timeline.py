@@ -109,6 +109,20 @@ def test_the_status_of_a_hollow_node_is_the_end() -> None:
     assert timeline(records).running == pytest.approx(100.3)
 
 
+def test_the_critical_path_to_a_hollow_node_leads_through_the_scheduler() -> None:
+    """The API server records both the first and the last step, but the scheduler decides when the last one starts."""
+    hollow = [
+        record("apiserver", "create", 0.0, 0.1, "201", actor="admin"),
+        record("kube-scheduler", "schedule", 0.5, 0.6, "node-0", parts="wait in the queue=-300000+300000"),
+        record("kube-scheduler", "bind", 0.6, 0.7, "node-0"),
+        record("apiserver", "patch", 0.8, 0.9, "200", actor="system:node:node-0", subject="pods/default/web/status"),
+    ]
+    path = timeline(hollow).path
+    names = [step.name for step in path if not step.is_wait]
+    assert names == ["store the pod", "wait in the queue", "choose a node", "bind to the node", "report status"]
+    assert sum(path.values()) == pytest.approx(0.9)
+
+
 def test_text_fits_eighty_columns_and_leaves_out_what_came_later() -> None:
     text = timeline_text("pod default/web", timeline(started_pod()), is_wide=False)
     assert max(map(len, text.splitlines())) <= 80
