@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _SHORTEST_S = 0.1
+"""CPU times are counted in ticks of 10 ms, so that the rate over a shorter time means nothing."""
 
 
 class CpuRates:
@@ -14,12 +15,15 @@ class CpuRates:
 
     def rate(self, id: str, used_s: float, now: float) -> float:
         before = self._last.get(id)
+        elapsed_s = now - before[0] if before is not None else 0.0
         if before is None or used_s < before[1]:
             cores = 0.0
-        elif now - before[0] < _SHORTEST_S:
+        elif 0 <= elapsed_s < _SHORTEST_S:
             return before[2]
+        elif elapsed_s < 0:  # the clock was set back
+            cores = before[2]
         else:
-            cores = (used_s - before[1]) / (now - before[0])
+            cores = (used_s - before[1]) / elapsed_s
         self._last[id] = (now, used_s, cores)
         return cores
 

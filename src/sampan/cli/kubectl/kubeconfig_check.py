@@ -113,8 +113,8 @@ def _user_errors(name: str, user: Entry) -> Iterator[str]:
     if isinstance(user.get("exec"), dict):
         yield from _exec_errors(name, user, user["exec"])
     if len(methods) > 1:
-        found = f"found [{' '.join(methods)}], only one is allowed"
-        yield f"more than one authentication method found for {name}; {found}"
+        listed = " ".join(methods)
+        yield f"more than one authentication method found for {name}; found [{listed}], only one is allowed"
     if (user.get("as-uid") or user.get("as-groups") or user.get("as-user-extra")) and not user.get("as"):
         yield f"requesting uid, groups or user-extra for {name} without impersonating a user"
 

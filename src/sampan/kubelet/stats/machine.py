@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sampan.runtimes.cpu_rates import CpuRates
+
 _PROC = Path("/proc")
 _KIB = 1024
 
@@ -59,8 +61,7 @@ class MachineReader:
 
     def __init__(self, *, directory: Path, proc: Path = _PROC) -> None:
         self._directory, self._proc = directory, proc
-        self._last: tuple[float, float] | None = None
-        self._cores_used = 0.0
+        self._rates = CpuRates()
 
     def read(self, now: float) -> MachineStats:
         stat, memory, vmstat = self._stat(), self._pairs("meminfo"), self._pairs("vmstat")
@@ -73,7 +74,7 @@ class MachineReader:
             at=now,
             cores=os.cpu_count() or 1,
             cpu_s=cpu_s,
-            cpu_cores=self._cores_in_use(now, cpu_s),
+            cpu_cores=self._rates.rate("machine", cpu_s, now),
             memory=total,
             memory_used=total - free,
             memory_available=max(total - working_set, 0),
@@ -89,13 +90,6 @@ class MachineReader:
             root=file_system(self._directory),
             interfaces=interfaces(self._text("net/dev")),
         )
-
-    def _cores_in_use(self, now: float, cpu_s: float) -> float:
-        if self._last is not None and now > self._last[0]:
-            self._cores_used = max((cpu_s - self._last[1]) / (now - self._last[0]), 0.0)
-        if self._last is None or now != self._last[0]:  # Also if the clock was set back.
-            self._last = now, cpu_s
-        return self._cores_used
 
     def _stat(self) -> Mapping[str, list[str]]:
         return {words[0]: words[1:] for line in self._text("stat").splitlines() if (words := line.split())}
