@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import faulthandler
 import gc
 import logging
 import os
@@ -43,6 +44,7 @@ def serve(
 
 
 def run_loop(work: Coroutine[Any, Any, None]) -> None:
+    faulthandler.enable()  # a crash in a C library leaves the Python stack in the log
     gc.set_threshold(*COLLECTED_AFTER)
     raise_descriptor_limit()
     try:
