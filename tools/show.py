@@ -15,7 +15,7 @@ import yaml
 
 from sampan.cli import rootless
 from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir
-from sampan.cli.node_flags import usable
+from sampan.cli.flags.nodes import usable
 
 SAMPAN = str(Path(sys.executable).with_name("sampan"))
 USUAL_PORT = 6443

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from sampan.api.types.core_v1 import Node, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.cli.failures import CliError
-from sampan.cli.kube_proxy_flags import kube_proxy_configuration, kube_proxy_options
+from sampan.cli.flags.kube_proxy import kube_proxy_configuration, kube_proxy_options
 from sampan.cli.main import cli
 from sampan.network.proxy.configuration import NFTABLES, KubeProxyConfiguration
 from sampan.testing import Cluster, builders

@@ -15,10 +15,10 @@ from typing import Any
 
 import click
 
-from sampan.cli import flags
 from sampan.cli.component_port import ComponentPort, Page, listening, tls_of
 from sampan.cli.failures import CliError
-from sampan.cli.flag_table import Flag, add_flags
+from sampan.cli.flags import parsers
+from sampan.cli.flags.table import Flag, add_flags
 from sampan.cli.server_process import on_signals, run_loop
 from sampan.machinery.client import Client
 from sampan.machinery.client.access import Access
@@ -151,14 +151,14 @@ def component_options(port: int) -> Callable[[Callable[..., Any]], Callable[...,
 
 def component_config(name: str, options: Mapping[str, Any]) -> ComponentConfig:
     names = ("tls_cert_file", "tls_private_key_file")
-    pair = flags.key_pair("--tls-cert-file", options[names[0]], "--tls-private-key-file", options[names[1]])
+    pair = parsers.key_pair("--tls-cert-file", options[names[0]], "--tls-private-key-file", options[names[1]])
     certificate, key = pair or (None, None)
     return ComponentConfig(
         name=name,
         access=access_of(options["master"], options["kubeconfig"]),
         election=_election(name, options) if options["leader_elect"] else None,
-        host=flags.address("--bind-address", options["bind_address"]),
-        port=flags.port("--secure-port", options["secure_port"]),
+        host=parsers.address("--bind-address", options["bind_address"]),
+        port=parsers.port("--secure-port", options["secure_port"]),
         certificate=certificate,
         key=key,
     )
@@ -240,15 +240,15 @@ def access_of(master: str, kubeconfig: str | None) -> Access:
 
 
 def _election(name: str, options: Mapping[str, Any]) -> ElectionConfig:
-    lease_s = flags.duration_s("--leader-elect-lease-duration", options["leader_elect_lease_duration"])
+    lease_s = parsers.duration_s("--leader-elect-lease-duration", options["leader_elect_lease_duration"])
     try:
         return ElectionConfig(
             name=options["leader_elect_resource_name"] or name,
             namespace=options["leader_elect_resource_namespace"],
             identity=f"{socket.gethostname()}_{os.getpid()}-{uuid.uuid4()}",
             lease_s=int(lease_s),
-            renew_s=flags.duration_s("--leader-elect-renew-deadline", options["leader_elect_renew_deadline"]),
-            retry_s=flags.duration_s("--leader-elect-retry-period", options["leader_elect_retry_period"]),
+            renew_s=parsers.duration_s("--leader-elect-renew-deadline", options["leader_elect_renew_deadline"]),
+            retry_s=parsers.duration_s("--leader-elect-retry-period", options["leader_elect_retry_period"]),
         )
     except ValueError as error:
         raise CliError(f"--leader-elect-lease-duration: {error}") from None

@@ -14,10 +14,11 @@ import click
 import msgspec
 
 from sampan.api import names
-from sampan.cli import detach, flags
+from sampan.cli import detach
 from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir, cluster_options
 from sampan.cli.doctor import finding_text
 from sampan.cli.failures import CliError
+from sampan.cli.flags import parsers
 from sampan.cli.node import labels_of
 from sampan.cli.server_process import run_loop, set_up_logs
 from sampan.cluster.join.record import JoinRecord, read_record, write_record
@@ -177,8 +178,8 @@ def _with_options(record: JoinRecord, options: Mapping[str, Any]) -> JoinRecord:
 
 def _join(where: ClusterDir, options: Mapping[str, Any]) -> JoinRecord:
     """Check the machine and the server, request the client certificate, and write what the node needs."""
+    from sampan.cli.flags.nodes import usable
     from sampan.cli.joined_node import CLIENT_CERTIFICATE, JoinedNodeFiles
-    from sampan.cli.node_flags import usable
     from sampan.cluster.join import discovery, preflight
     from sampan.cluster.join.bootstrap import bootstrap
     from sampan.kubelet.agent.certificate_manager import CertificateStore
@@ -231,7 +232,7 @@ def _discover(server: ServerAddress, token: JoinToken, ca_file: str | None) -> A
 
     if not ca_file:
         return discovery.discover(server, token)
-    path = flags.authority("--ca-file", ca_file)
+    path = parsers.authority("--ca-file", ca_file)
     assert path is not None
     certificates = discovery.certificates_in(path.read_bytes())
     ca_pem = discovery.pinned(certificates, token.ca_hash, ca_file) if token.ca_hash else b"".join(certificates)
@@ -294,4 +295,4 @@ def _node_name(text: str | None) -> str:
 
 
 def _node_ip(text: str) -> str:
-    return ",".join(flags.address("--node-ip", word.strip()) for word in text.split(","))
+    return ",".join(parsers.address("--node-ip", word.strip()) for word in text.split(","))

@@ -12,10 +12,10 @@ from typing import Any
 import click
 
 from sampan.apiserver.config.server_config import TlsFiles
-from sampan.cli import flags
 from sampan.cli.failures import CliError
-from sampan.cli.flag_table import Flag, add_flags
-from sampan.cli.server_flags import BIND_EVERYWHERE, server_config, server_options, store_config
+from sampan.cli.flags import parsers
+from sampan.cli.flags.api_server import BIND_EVERYWHERE, server_config, server_options, store_config
+from sampan.cli.flags.table import Flag, add_flags
 from sampan.cli.server_process import serve, set_up_logs
 from sampan.cli.up import server_names
 from sampan.cluster.assembly import APISERVER, Assembly, ClusterConfig, StoreConfig
@@ -95,8 +95,8 @@ def run_api_server(options: dict[str, Any], plane: ControlPlane) -> None:
 
 def _tls(options: dict[str, Any], scratch: Path, renewals: Renewals) -> TlsFiles:
     certificate, key = options["tls_cert_file"], options["tls_private_key_file"]
-    pair = flags.key_pair("--tls-cert-file", certificate, "--tls-private-key-file", key)
-    client_ca = flags.authority("--client-ca-file", options["client_ca_file"])
+    pair = parsers.key_pair("--tls-cert-file", certificate, "--tls-private-key-file", key)
+    client_ca = parsers.authority("--client-ca-file", options["client_ca_file"])
     if pair is not None:
         return TlsFiles(certificate=pair[0], key=pair[1], client_ca=client_ca)
     directory = Path(options["cert_dir"] or scratch)

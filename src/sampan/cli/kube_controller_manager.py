@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-from sampan.cli import flags
 from sampan.cli.component import Component, component_config, component_options, run_component
 from sampan.cli.controller_accounts import ControllerAccounts
-from sampan.cli.controller_flags import controller_config, controller_options
-from sampan.cli.flag_table import switch
-from sampan.cli.node_controller_flags import node_controller_options, node_controller_settings
+from sampan.cli.flags import parsers
+from sampan.cli.flags.controllers import controller_config, controller_options
+from sampan.cli.flags.node_controllers import node_controller_options, node_controller_settings
+from sampan.cli.flags.table import switch
 from sampan.cli.server_process import set_up_logs
 from sampan.machinery.client import Client
 
@@ -40,7 +40,7 @@ NAME = "kube-controller-manager"
 def command(**options: Any) -> None:
     """Run the Kubernetes controllers."""
     set_up_logs(options["verbosity"])
-    names = flags.controllers("--controllers", options["controllers"])
+    names = parsers.controllers("--controllers", options["controllers"])
     config = dataclasses.replace(controller_config(options), **node_controller_settings(options))
 
     async def work(component: Component) -> None:

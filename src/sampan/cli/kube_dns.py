@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sampan.cli import flags
 from sampan.cli.component import ACCESS_FLAGS, VERBOSITY_FLAG, access_of
-from sampan.cli.dns_flags import DNS_FLAGS, dns_config
 from sampan.cli.failures import CliError
-from sampan.cli.flag_table import Flag, add_flags
+from sampan.cli.flags import parsers
+from sampan.cli.flags.dns import DNS_FLAGS, dns_config
+from sampan.cli.flags.table import Flag, add_flags
 from sampan.cli.server_process import on_signals, run_loop, set_up_logs
 from sampan.machinery.client import Client
 from sampan.machinery.client.http import HttpTransport
@@ -78,7 +78,7 @@ async def _run(config: ClusterDnsConfig, access: Access, options: Mapping[str, A
             client = Client(transport=transport, clock=clock, component=NAME)
             on_signals(loop, task.cancel)
             if ranges := options["service_cluster_ip_range"]:
-                flags.network("--service-cluster-ip-range", ranges)
+                parsers.network("--service-cluster-ip-range", ranges)
                 await ensure_dns_service(client, dns_addresses(ranges))
             async with (
                 InformerFactory(client=client) as informers,
@@ -92,7 +92,7 @@ async def _run(config: ClusterDnsConfig, access: Access, options: Mapping[str, A
 
 def _addresses(text: str) -> list[str]:
     if text:
-        return [flags.address("--bind-address", word) for word in flags.words("--bind-address", text)]
+        return [parsers.address("--bind-address", word) for word in parsers.words("--bind-address", text)]
     from sampan.kubelet.agent.machine import own_addresses
 
     addresses = list(own_addresses())

@@ -14,8 +14,8 @@ import click
 from sampan.api.types.core_v1 import Node
 from sampan.cli.component import access_of
 from sampan.cli.failures import CliError
-from sampan.cli.flags import output_file
-from sampan.cli.kube_proxy_flags import kube_proxy_configuration, kube_proxy_options
+from sampan.cli.flags.kube_proxy import kube_proxy_configuration, kube_proxy_options
+from sampan.cli.flags.parsers import output_file
 from sampan.cli.server_process import on_signals, run_loop, set_up_logs
 from sampan.machinery.client import Client, Selection
 from sampan.machinery.client.access import Access

@@ -11,7 +11,7 @@ import click
 
 from sampan.cli.component import Component, component_config, component_options, run_component
 from sampan.cli.failures import CliError
-from sampan.cli.scheduler_flags import scheduler_options, scheduler_settings
+from sampan.cli.flags.scheduler import scheduler_options, scheduler_settings
 from sampan.cli.server_process import set_up_logs
 from sampan.cluster.scheduler_settings import SchedulerSettings, policy_of_map
 from sampan.machinery import errors

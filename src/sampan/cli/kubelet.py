@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sampan.cli import flags
 from sampan.cli.component_port import tls_of
 from sampan.cli.failures import CliError
+from sampan.cli.flags import parsers
+from sampan.cli.flags.kubelet import agent_config, flags_file, kubelet_options, read_config, settings
 from sampan.cli.kubelet_access import KubeletIdentity, identity_of, keep_client_certificate, keep_serving_certificate
-from sampan.cli.kubelet_flags import agent_config, flags_file, kubelet_options, read_config, settings
 from sampan.cli.server_process import on_signals, run_loop, set_up_logs
 from sampan.cluster.cluster_cidrs import own_pod_cidr
 from sampan.kubelet.agent.config import AgentConfig
@@ -157,7 +157,7 @@ def _logs(options: Mapping[str, Any], root: Path) -> Path:
 
 
 def _runtime(requested: str, endpoint: str) -> RuntimeChoice:
-    from sampan.cli.node_flags import usable
+    from sampan.cli.flags.nodes import usable
 
     choice, why_not = usable(requested, endpoint)
     if choice is None:
@@ -247,8 +247,8 @@ def _ports(values: Mapping[str, Any], config: AgentConfig, *, cluster_ca: bytes 
     """Return the ports defined by the flags or the configuration file of a kubelet. Unless they set a client CA,
     clients are verified with the CA of the API server, which above all admits the API server itself."""
     certificate, key = values["tls-cert-file"], values["tls-private-key-file"]
-    flags.key_pair("--tls-cert-file", certificate, "--tls-private-key-file", key)
-    flags.authority("--client-ca-file", values["client-ca-file"])
+    parsers.key_pair("--tls-cert-file", certificate, "--tls-private-key-file", key)
+    parsers.authority("--client-ca-file", values["client-ca-file"])
     if values["rotate-server-certificates"] and not certificate:
         # handshakes fail until the cluster has issued the certificate
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

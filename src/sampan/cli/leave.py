@@ -8,11 +8,11 @@ from typing import TypeVar
 
 import click
 
-from sampan.cli import flags
 from sampan.cli.abandoned_nodes import stop_abandoned_nodes
 from sampan.cli.cluster_dir import ClusterDir, cluster_dir, cluster_options
 from sampan.cli.down import stop
 from sampan.cli.failures import CliError
+from sampan.cli.flags import parsers
 from sampan.cli.joined_node import JoinedNode, JoinedNodeFiles
 from sampan.cluster.join.departure import delete_node, drain
 from sampan.cluster.join.discovery import JoinError
@@ -42,7 +42,7 @@ def command(is_drained: bool, timeout: str, data_dir: str | None, name: str) -> 
     record = read_record(where.join_record)
     if record is None:
         raise CliError(f"{where.path}: this machine has not joined a cluster")
-    timeout_s = flags.positive_s("--timeout", timeout)
+    timeout_s = parsers.positive_s("--timeout", timeout)
     if is_drained:
         _drain(where, record, timeout_s)
     stop(where)

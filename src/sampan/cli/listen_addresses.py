@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sampan.apiserver.config.server_config import ServerConfig
-from sampan.cli import flags
-from sampan.cli.server_flags import advertised
+from sampan.cli.flags import parsers
+from sampan.cli.flags.api_server import advertised
 from sampan.cluster.nodes_config import NodesConfig
 from sampan.kubelet.agent.machine import own_addresses
 
@@ -23,7 +23,7 @@ LOOPBACK, LOOPBACK_V6 = "127.0.0.1", "::1"
 def server_addresses(options: Mapping[str, Any], nodes: NodesConfig) -> list[str]:
     """Return the addresses of the secure port."""
     if options["bind_address"]:
-        return [flags.address("--bind-address", options["bind_address"])]
+        return [parsers.address("--bind-address", options["bind_address"])]
     addresses = [LOOPBACK, *([LOOPBACK_V6] if is_own(LOOPBACK_V6) else [])]
     outside = own_addresses() if nodes.real_count else []
     if nodes.real_count or options["advertise_address"]:
@@ -34,7 +34,7 @@ def server_addresses(options: Mapping[str, Any], nodes: NodesConfig) -> list[str
 def kubelet_address(options: Mapping[str, Any]) -> str:
     """Return the address on which the kubelets of `sampan up` listen. The API server of the same process calls them
     directly, so that they are reachable from other machines only if --bind-address allows it."""
-    return flags.address("--bind-address", options["bind_address"]) if options["bind_address"] else LOOPBACK
+    return parsers.address("--bind-address", options["bind_address"]) if options["bind_address"] else LOOPBACK
 
 
 def is_own(address: str) -> bool:
@@ -66,7 +66,7 @@ def certificate_names(options: Mapping[str, Any]) -> list[str]:
     server."""
     names = [advertised(options), *own_addresses()]
     if options["bind_address"]:
-        bound = ipaddress.ip_address(flags.address("--bind-address", options["bind_address"]))
+        bound = ipaddress.ip_address(parsers.address("--bind-address", options["bind_address"]))
         names += [] if bound.is_unspecified else [str(bound)]
     return list(dict.fromkeys(names))
 

@@ -18,8 +18,8 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from sampan.cli import flags
 from sampan.cli.failures import CliError
+from sampan.cli.flags import parsers
 from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.machinery.private_files import write_private
 
@@ -72,7 +72,7 @@ class RememberedFlags:
         completed = {**options, **recalled}
         if SECURE_PORT not in self._values:
             ports = [earlier[_CHOSEN_PORT]] if isinstance(earlier.get(_CHOSEN_PORT), int) else []
-            address = flags.address("--bind-address", completed["bind_address"] or "127.0.0.1")
+            address = parsers.address("--bind-address", completed["bind_address"] or "127.0.0.1")
             port = free_port(address, [*ports, *range(DEFAULT_PORT, _LAST_PORT)], self._network)
             completed[SECURE_PORT] = self._values[_CHOSEN_PORT] = port
         self.recalled = _command_line(context, recalled)

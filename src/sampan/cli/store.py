@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from sampan.cli import flags
 from sampan.cli.failures import CliError
+from sampan.cli.flags import parsers
 from sampan.cluster.assembly import StoreConfig
 from sampan.machinery.clock import RealClock
 
@@ -39,8 +39,8 @@ def copy(
         raise CliError(f"{source}: there is no such file")
     if _is_etcd(source) and _is_etcd(target):
         raise CliError("SOURCE and TARGET are both etcd; use `etcdctl snapshot`")
-    ca = flags.file("--etcd-cafile", etcd_cafile)
-    cert, key = flags.file("--etcd-certfile", etcd_certfile), flags.file("--etcd-keyfile", etcd_keyfile)
+    ca = parsers.file("--etcd-cafile", etcd_cafile)
+    cert, key = parsers.file("--etcd-certfile", etcd_certfile), parsers.file("--etcd-keyfile", etcd_keyfile)
 
     def config(name: str) -> StoreConfig:
         if not _is_etcd(name):

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 import click
 
 from sampan.api.types.core_v1 import Secret
-from sampan.cli import flags
 from sampan.cli.cluster_dir import running_cluster_options, selected_cluster
 from sampan.cli.command_aliases import AliasGroup
 from sampan.cli.failures import CliError
+from sampan.cli.flags import parsers
 from sampan.cli.kubectl.columns import aligned
 from sampan.cluster.join import grants
 from sampan.cluster.join.token import (
@@ -110,7 +110,7 @@ def create(token: str | None, **options: Any) -> None:
     except the address. TOKEN is a token ID.SECRET; by default it is random.
     """
     cluster = _cluster(options)
-    usages = flags.names("--usages", options["usages"], USAGES)
+    usages = parsers.names("--usages", options["usages"], USAGES)
     expires = _expiry(options["ttl"])
     if options["one_use"] and AUTHENTICATION not in usages:
         raise CliError(f"--one-use: needs {AUTHENTICATION} among --usages")
@@ -215,7 +215,7 @@ def _age(seconds: float) -> str:
 
 
 def _expiry(ttl: str) -> float | None:
-    seconds = 0.0 if ttl == "0" else flags.duration_s("--ttl", ttl)
+    seconds = 0.0 if ttl == "0" else parsers.duration_s("--ttl", ttl)
     if seconds < 0:
         raise CliError("--ttl: cannot be negative")
     return time.time() + seconds if seconds else None

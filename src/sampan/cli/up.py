@@ -18,27 +18,28 @@ import click
 from sampan.apiserver.bootstrap import first_address
 from sampan.apiserver.config.server_config import TlsFiles
 from sampan.apiserver.proxy.kubelets import KubeletAccess
-from sampan.cli import detach, flags, rootless
+from sampan.cli import detach, rootless
 from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir, cluster_options
 from sampan.cli.data_version import check_version, write_version
-from sampan.cli.dns_flags import DNS_FLAGS, dns_config
 from sampan.cli.failures import CliError
-from sampan.cli.flag_table import add_flags, switch
+from sampan.cli.flags import parsers
+from sampan.cli.flags.api_server import BIND_LOCALLY, server_config, server_options, store_config
+from sampan.cli.flags.dns import DNS_FLAGS, dns_config
+from sampan.cli.flags.ingress import INGRESS_FLAGS, ingress_config
+from sampan.cli.flags.node_controllers import node_controller_settings, range_options
+from sampan.cli.flags.nodes import node_options, nodes_config
+from sampan.cli.flags.profiles import profile_option
+from sampan.cli.flags.scheduler import scheduler_options, scheduler_settings
+from sampan.cli.flags.table import add_flags, switch
 from sampan.cli.help_groups import GroupedCommand
-from sampan.cli.ingress_flags import INGRESS_FLAGS, ingress_config
 from sampan.cli.listen_addresses import (
     certificate_names,
     kubelet_address,
     server_addresses,
 )
-from sampan.cli.node_controller_flags import node_controller_settings, range_options
-from sampan.cli.node_flags import node_options, nodes_config
-from sampan.cli.profiles import profile_option
 from sampan.cli.ready_report import print_ready, ready_text, running_note
 from sampan.cli.remembered_flags import SECURE_PORT, RememberedFlags
 from sampan.cli.rootless import OuterProcess
-from sampan.cli.scheduler_flags import scheduler_options, scheduler_settings
-from sampan.cli.server_flags import BIND_LOCALLY, server_config, server_options, store_config
 from sampan.cli.server_process import leave, serve, set_up_logs
 from sampan.cli.start_progress import PrintedProgress, process_start
 from sampan.cli.sudo_user import hand_over, sudo_user
@@ -171,7 +172,7 @@ def command(**options: Any) -> None:
     where = cluster_dir(options["data_dir"], options["name"])
     where.check()
     if options["kubeconfig_out"]:
-        flags.output_file("--kubeconfig-out", options["kubeconfig_out"])
+        parsers.output_file("--kubeconfig-out", options["kubeconfig_out"])
     if where.is_joined:
         raise CliError(f"--data-dir: {where.path} is that of a node that joined a cluster; --name starts a cluster")
     check_version(where)
@@ -265,7 +266,7 @@ def _detached(where: ClusterDir, undo: Callable[[], None], *, shows_steps: bool)
 
 def _config(where: ClusterDir, options: dict[str, Any], outer: OuterProcess | None) -> ClusterConfig:
     options = {**options, **(rootless.inner_options(options) if outer is not None else {})}
-    components = flags.names("--components", options["components"], COMPONENTS)
+    components = parsers.names("--components", options["components"], COMPONENTS)
     if APISERVER not in components:
         raise CliError(f"--components: {APISERVER} cannot be left out")
     nodes = nodes_config(options, components, where)
@@ -299,7 +300,7 @@ def _config(where: ClusterDir, options: dict[str, Any], outer: OuterProcess | No
         server=server,
         store=store,
         components=components,
-        controllers=flags.controllers("--controllers", options["controllers"]),
+        controllers=parsers.controllers("--controllers", options["controllers"]),
         root_ca=pki.certificate(CA).read_bytes(),
         signing_ca=(pki.certificate(CA), pki.key(CA)),
         nodes=nodes,
@@ -322,7 +323,7 @@ def _election(options: dict[str, Any], store: StoreConfig) -> LeadershipConfig |
 
 def server_names(options: dict[str, Any], service_range: str) -> list[str]:
     """Return the names and addresses in the serving certificate."""
-    service = first_address(flags.network("--service-cluster-ip-range", service_range))
+    service = first_address(parsers.network("--service-cluster-ip-range", service_range))
     full_name = f"{_SERVICE_NAMES[-1]}.{options.get('cluster_domain') or 'cluster.local'}"
     own = [*_SERVICE_NAMES, full_name, "localhost", socket.gethostname(), "127.0.0.1", "::1", service]
     if os.geteuid() != 0:

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from sampan.apiserver.config.server_config import TlsFiles
 from sampan.apiserver.server import ApiServer
 from sampan.cli import up
-from sampan.cli.server_flags import server_config
+from sampan.cli.flags.api_server import server_config
 from sampan.cluster.pki import CA, SERVER
 from sampan.machinery.clock import RealClock
 from sampan.storage.memory import MemoryBackend

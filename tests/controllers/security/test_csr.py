@@ -10,8 +10,8 @@ from sampan.api import times
 from sampan.api.types.certificates_v1 import CertificateSigningRequest
 from sampan.apiserver.request.call import UserInfo
 from sampan.cli import kube_controller_manager
-from sampan.cli.csr_flags import signing
 from sampan.cli.failures import CliError
+from sampan.cli.flags.certificate_signing import signing
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.security.csr_approver import (
     APPROVED,

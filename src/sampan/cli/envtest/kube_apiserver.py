@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 
 import click
 
-from sampan.cli import flags
 from sampan.cli.envtest.etcd import STORE_PATH, UNSYNCED
 from sampan.cli.failures import guarded
+from sampan.cli.flags import parsers
+from sampan.cli.flags.api_server import FEATURES, store_config
 from sampan.cli.kube_apiserver import ControlPlane, api_server_options, run_api_server
-from sampan.cli.server_flags import FEATURES, store_config
 from sampan.cli.server_process import leave
 from sampan.cluster.assembly import APISERVER, CONTROLLERS, StoreConfig
 from sampan.cluster.pki import SERVER, Pki
@@ -74,7 +74,7 @@ def command(**options: Any) -> None:
 
 
 def _run(options: dict[str, Any]) -> None:
-    names = flags.controllers(CONTROLLERS_VARIABLE, os.environ.get(CONTROLLERS_VARIABLE, ""))
+    names = parsers.controllers(CONTROLLERS_VARIABLE, os.environ.get(CONTROLLERS_VARIABLE, ""))
     plane = ControlPlane(
         store=find_store(store_config(options)),
         components=(APISERVER, CONTROLLERS) if names else (APISERVER,),

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sampan.cli import flags
 from sampan.cli.failures import CliError
-from sampan.cli.flag_table import Flag
+from sampan.cli.flags import parsers
+from sampan.cli.flags.table import Flag
 from sampan.network.dns.config import ClusterDnsConfig, DnsServerConfig, ForwarderConfig, ZoneConfig
 from sampan.network.dns.upstreams import UpstreamAddress, UpstreamConfig
 from sampan.network.dns.wire import MalformedMessage, name_bytes
@@ -55,7 +55,7 @@ def dns_config(options: Mapping[str, Any]) -> ClusterDnsConfig:
     return ClusterDnsConfig(
         zone=ZoneConfig(domain),
         forwarder=ForwarderConfig(upstreams=upstreams),
-        server=DnsServerConfig(port=flags.port("--dns-port", options["dns_port"])),
+        server=DnsServerConfig(port=parsers.port("--dns-port", options["dns_port"])),
         client_cidrs=_cidrs("--dns-client-cidrs", options["dns_client_cidrs"]),
     )
 
@@ -81,12 +81,12 @@ def _stub_domain(flag: str, text: str) -> tuple[str, list[UpstreamAddress]]:
     domain, equals, servers = text.partition("=")
     if not equals or not servers:
         raise CliError(f"{flag}: want DOMAIN=IP[:PORT], not {text!r}")
-    return _domain(flag, domain), _addresses(flag, flags.words(flag, servers))
+    return _domain(flag, domain), _addresses(flag, parsers.words(flag, servers))
 
 
 def _cidrs(flag: str, text: str) -> list[str]:
     try:
-        return [str(ipaddress.ip_network(word, strict=False)) for word in flags.words(flag, text)]
+        return [str(ipaddress.ip_network(word, strict=False)) for word in parsers.words(flag, text)]
     except ValueError as error:
         raise CliError(f"{flag}: {error}") from None
 
@@ -95,5 +95,5 @@ def _resolv_conf(flag: str, path: str | None) -> Path | None:
     """Check that the file can be read, so that a wrong name is reported at the start."""
     if not path:
         return None
-    flags.file_text(flag, path)
+    parsers.file_text(flag, path)
     return Path(path).absolute()

@@ -7,8 +7,8 @@ from typing import Any
 
 from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import Taint
-from sampan.cli import flags
 from sampan.cli.failures import CliError
+from sampan.cli.flags import parsers
 from sampan.kubelet.agent.config import ShutdownGroup
 from sampan.kubelet.agent.image_pull_records import POLICIES
 
@@ -68,7 +68,7 @@ def shutdown_groups(flag: str, value: Any) -> list[ShutdownGroup]:
 
 
 def seconds(flag: str, value: Any) -> float:
-    return flags.duration_s(flag, str(value))
+    return parsers.duration_s(flag, str(value))
 
 
 def size(flag: str, value: Any) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sampan.cli import flags
 from sampan.cli.failures import CliError
-from sampan.cli.flag_table import Flag, add_flags, config_fields
+from sampan.cli.flags import parsers
+from sampan.cli.flags.table import Flag, add_flags, config_fields
 from sampan.controllers.descriptor import ControllerConfig
 
 _DEFAULT = ControllerConfig()
@@ -27,7 +27,7 @@ _RANGES = (
         default="",
         metavar="CIDR[,CIDR]",
         target="cluster_cidr",
-        parse=flags.words,
+        parse=parsers.words,
     ),
     Flag(
         name="--node-cidr-mask-size",
@@ -60,42 +60,42 @@ _TIMES = (
         help="How often the node controller checks the health of the nodes.",
         default="5s",
         target="node_monitor_period_s",
-        parse=flags.duration_s,
+        parse=parsers.duration_s,
     ),
     Flag(
         name="--node-monitor-grace-period",
         help="How long a node may miss heartbeats before it is marked unhealthy.",
         default="50s",
         target="node_monitor_grace_period_s",
-        parse=flags.duration_s,
+        parse=parsers.duration_s,
     ),
     Flag(
         name="--node-startup-grace-period",
         help="How long a new node may take until its first heartbeat before it is marked unhealthy.",
         default="1m0s",
         target="node_startup_grace_period_s",
-        parse=flags.duration_s,
+        parse=parsers.duration_s,
     ),
     Flag(
         name="--route-reconciliation-period",
         help="How often the cloud provider's routes to nodes are reconciled.",
         default="10s",
         target="route_reconciliation_period_s",
-        parse=flags.duration_s,
+        parse=parsers.duration_s,
     ),
     Flag(
         name="--endpoint-updates-batch-period",
         help="How long pod changes are collected before Endpoints objects are updated.",
         default="0s",
         target="endpoint_updates_batch_period_s",
-        parse=flags.duration_s,
+        parse=parsers.duration_s,
     ),
     Flag(
         name="--endpointslice-updates-batch-period",
         help="How long pod changes are collected before EndpointSlice objects are updated.",
         default="0s",
         target="endpointslice_updates_batch_period_s",
-        parse=flags.duration_s,
+        parse=parsers.duration_s,
     ),
 )
 _RATES = (
@@ -164,7 +164,7 @@ _SERVICES = (
         default="",
         metavar="CIDR[,CIDR]",
         target="service_cluster_ip_range",
-        parse=flags.words,
+        parse=parsers.words,
     ),
 )
 

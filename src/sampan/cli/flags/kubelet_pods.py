@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sampan.cli import kubelet_values as values
-from sampan.cli.flag_table import Flag
+from sampan.cli.flags import kubelet_values as values
+from sampan.cli.flags.table import Flag
 from sampan.kubelet.agent.image_pull_records import PRELOADED
 
 POD_FLAGS = (

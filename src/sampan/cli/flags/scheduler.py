@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sampan.cli.failures import CliError
-from sampan.cli.flag_table import Flag, add_flags
+from sampan.cli.flags.table import Flag, add_flags
 from sampan.cluster.scheduler_settings import SchedulerSettings, checked_config, policy_config
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from sampan.cli.failures import CliError
-from sampan.cli.node_controller_flags import node_controller_options, node_controller_settings, range_options
+from sampan.cli.flags.node_controllers import node_controller_options, node_controller_settings, range_options
 from sampan.controllers.descriptor import ControllerConfig
 from tests.cli.command import Sampan
 from tests.ports import free_port

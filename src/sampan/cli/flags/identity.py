@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sampan.apiserver.authz.modes import DEFAULT, MODES, WEBHOOK, Mode
-from sampan.cli import flags
 from sampan.cli.failures import CliError
-from sampan.cli.flag_table import Flag
+from sampan.cli.flags import parsers
+from sampan.cli.flags.table import Flag
 
 if TYPE_CHECKING:
     from sampan.apiserver.authn.front_proxy import FrontProxySettings
@@ -151,7 +151,7 @@ _OF_MODES = ("authorization_mode", "authorization_webhook_config_file")
 def authentication(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of ServerConfig for authentication."""
     settings: dict[str, Any] = {"front_proxy": _front_proxy(options), "token_webhook": _token_webhook(options)}
-    path = flags.file("--authentication-config", options["authentication_config"])
+    path = parsers.file("--authentication-config", options["authentication_config"])
     issuer = _issuer(options)
     settings["jwt_issuers"] = [issuer] if issuer is not None else []
     anonymous = options["anonymous_auth"]
@@ -163,7 +163,7 @@ def authentication(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def authorization(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of ServerConfig for authorization."""
-    path = flags.file("--authorization-config", options["authorization_config"])
+    path = parsers.file("--authorization-config", options["authorization_config"])
     if path is None:
         return {"authorization_modes": _modes(options)}
     for name in _OF_MODES:
@@ -184,7 +184,7 @@ def authorization_names(options: Mapping[str, Any]) -> list[str]:
 
 
 def _mode_names(options: Mapping[str, Any]) -> tuple[str, ...]:
-    modes = flags.names("--authorization-mode", options["authorization_mode"], MODES)
+    modes = parsers.names("--authorization-mode", options["authorization_mode"], MODES)
     if not modes and options["authorization_mode"]:
         raise CliError("--authorization-mode: at least one must be given")
     for mode in modes:
@@ -208,8 +208,8 @@ def _modes(options: Mapping[str, Any]) -> Sequence[Mode]:
     settings = WebhookSettings(
         access=_access(flag, path),
         version=_version("--authorization-webhook-version", options["authorization_webhook_version"]),
-        allowed_s=flags.duration_s("--authorization-webhook-cache-authorized-ttl", options[ttl.format("authorized")]),
-        refused_s=flags.duration_s(
+        allowed_s=parsers.duration_s("--authorization-webhook-cache-authorized-ttl", options[ttl.format("authorized")]),
+        refused_s=parsers.duration_s(
             "--authorization-webhook-cache-unauthorized-ttl", options[ttl.format("unauthorized")]
         ),
     )
@@ -247,7 +247,7 @@ def _token_webhook(options: Mapping[str, Any]) -> Any:
     return TokenWebhookSettings(
         access=_access(flag, path),
         version=_version("--authentication-token-webhook-version", options[version]),
-        kept_s=flags.duration_s("--authentication-token-webhook-cache-ttl", options[ttl]),
+        kept_s=parsers.duration_s("--authentication-token-webhook-cache-ttl", options[ttl]),
     )
 
 
@@ -281,7 +281,7 @@ def _issuer(options: Mapping[str, Any]) -> JwtIssuer | None:
     if errors := url_errors(url):
         raise CliError(f"--oidc-issuer-url: {errors[0]}")
     ca, claim, prefix = options["oidc_ca_file"], options["oidc_username_claim"], options["oidc_username_prefix"]
-    bundle = flags.authority("--oidc-ca-file", ca)
+    bundle = parsers.authority("--oidc-ca-file", ca)
     default_prefix = "" if claim == "email" else f"{url}#"
     return JwtIssuer(
         url=url,
@@ -292,7 +292,7 @@ def _issuer(options: Mapping[str, Any]) -> JwtIssuer | None:
         groups_claim=options["oidc_groups_claim"],
         groups_prefix=options["oidc_groups_prefix"],
         required=_required(options["oidc_required_claim"]),
-        algorithms=flags.names("--oidc-signing-algs", options["oidc_signing_algs"], ALGORITHMS),
+        algorithms=parsers.names("--oidc-signing-algs", options["oidc_signing_algs"], ALGORITHMS),
     )
 
 
@@ -307,7 +307,7 @@ def _required(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def _front_proxy(options: Mapping[str, Any]) -> FrontProxySettings | None:
-    ca = flags.file("--requestheader-client-ca-file", options["requestheader_client_ca_file"])
+    ca = parsers.file("--requestheader-client-ca-file", options["requestheader_client_ca_file"])
     names = {
         part: tuple(word.strip() for word in options[f"requestheader_{part}"].split(",") if word.strip())
         for part in ("allowed_names", "username_headers", "uid_headers", "group_headers", "extra_headers_prefix")
@@ -319,7 +319,7 @@ def _front_proxy(options: Mapping[str, Any]) -> FrontProxySettings | None:
         return None
     if not names["username_headers"]:
         raise CliError("--requestheader-username-headers: --requestheader-client-ca-file needs it")
-    flags.authority("--requestheader-client-ca-file", options["requestheader_client_ca_file"])
+    parsers.authority("--requestheader-client-ca-file", options["requestheader_client_ca_file"])
     from sampan.apiserver.authn.front_proxy import FrontProxySettings
 
     return FrontProxySettings(

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from sampan.api import names
-from sampan.cli import flags
 from sampan.cli.failures import CliError
-from sampan.cli.flag_table import Flag, add_flags
-from sampan.cli.kubelet_node_flags import NODE_FLAGS
-from sampan.cli.kubelet_pod_flags import POD_FLAGS
-from sampan.cli.kubelet_server_flags import SERVER_FLAGS
+from sampan.cli.flags import parsers
+from sampan.cli.flags.kubelet_node import NODE_FLAGS
+from sampan.cli.flags.kubelet_pods import POD_FLAGS
+from sampan.cli.flags.kubelet_server import SERVER_FLAGS
+from sampan.cli.flags.table import Flag, add_flags
 from sampan.kubelet.agent.config import HARD_EVICTION, AgentConfig
 from sampan.kubelet.config import KubeletConfig
 
@@ -137,13 +137,13 @@ def agent_config(settings: Mapping[str, Any], root: Path, logs: Path) -> AgentCo
             status_s=settings["node-status-update-frequency"],
             report_s=settings["node-status-report-frequency"],
         ),
-        node_ips=[flags.address("--node-ip", address) for address in settings["node-ip"]],
+        node_ips=[parsers.address("--node-ip", address) for address in settings["node-ip"]],
         eviction_hard={
             **(HARD_EVICTION if settings["mergeDefaultEvictionSettings"] else {}),
             **settings["eviction-hard"],
         },
         eviction_soft_grace_s={
-            key: flags.duration_s("--eviction-soft-grace-period", text)
+            key: parsers.duration_s("--eviction-soft-grace-period", text)
             for key, text in settings["eviction-soft-grace-period"].items()
         },
         resolv_conf=Path(settings["resolv-conf"]),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sampan.cli import flags
 from sampan.cli.failures import CliError
-from sampan.cli.flag_table import Flag
+from sampan.cli.flags import parsers
+from sampan.cli.flags.table import Flag
 from sampan.cluster.assembly import CONTROLLERS, KUBELET, PROXY
 from sampan.cluster.nodes_config import NodesConfig
 
@@ -43,4 +43,4 @@ def ingress_config(options: Mapping[str, Any], components: Sequence[str], nodes:
 def _port(flag: str, number: int) -> int:
     if number == 0:
         raise CliError(f"{flag}: {number} is not a port")
-    return flags.port(flag, number)
+    return parsers.port(flag, number)

@@ -6,7 +6,7 @@ import pytest
 
 from sampan.cli import kubelet
 from sampan.cli.failures import CliError
-from sampan.cli.kubelet_flags import agent_config, flags_file, read_config, settings
+from sampan.cli.flags.kubelet import agent_config, flags_file, read_config, settings
 from sampan.kubelet.agent.config import HARD_EVICTION, ShutdownGroup
 
 CONFIG = """

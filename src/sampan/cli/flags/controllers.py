@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sampan.cli import csr_flags, flags
 from sampan.cli.failures import CliError
-from sampan.cli.flag_table import Flag, add_flags, config_fields
+from sampan.cli.flags import certificate_signing, parsers
+from sampan.cli.flags.table import Flag, add_flags, config_fields
 from sampan.controllers.descriptor import ControllerConfig
 
 STORAGE_VERSION_MIGRATOR = "StorageVersionMigrator"
@@ -26,15 +26,15 @@ _FLAGS = (
         help="CA certificate that is published to pods so that they can verify the API server.",
         metavar="F",
         target="root_ca",
-        parse=flags.file_text,
+        parse=parsers.file_text,
     ),
-    *csr_flags.FLAGS,
+    *certificate_signing.FLAGS,
     Flag(
         name="--service-account-private-key-file",
         help="Private key that signs service account tokens stored in Secrets.",
         metavar="F",
         target="service_account_private_key_file",
-        parse=flags.file_name,
+        parse=parsers.file_name,
     ),
     Flag(
         name="--legacy-service-account-token-clean-up-period",
@@ -42,7 +42,7 @@ _FLAGS = (
         default="8760h0m0s",
         metavar="T",
         target="legacy_token_clean_up_period_s",
-        parse=flags.positive_s,
+        parse=parsers.positive_s,
     ),
     Flag(
         name="--horizontal-pod-autoscaler-sync-period",
@@ -50,7 +50,7 @@ _FLAGS = (
         default="15s",
         metavar="T",
         target="horizontal_pod_autoscaler_sync_period_s",
-        parse=flags.positive_s,
+        parse=parsers.positive_s,
     ),
     Flag(
         name="--horizontal-pod-autoscaler-downscale-stabilization",
@@ -58,7 +58,7 @@ _FLAGS = (
         default="5m0s",
         metavar="T",
         target="horizontal_pod_autoscaler_downscale_stabilization_s",
-        parse=flags.positive_s,
+        parse=parsers.positive_s,
     ),
     Flag(
         name="--horizontal-pod-autoscaler-tolerance",
@@ -75,7 +75,7 @@ _FLAGS = (
         default="5m0s",
         metavar="T",
         target="horizontal_pod_autoscaler_cpu_initialization_period_s",
-        parse=flags.positive_s,
+        parse=parsers.positive_s,
     ),
     Flag(
         name="--horizontal-pod-autoscaler-initial-readiness-delay",
@@ -83,7 +83,7 @@ _FLAGS = (
         default="30s",
         metavar="T",
         target="horizontal_pod_autoscaler_initial_readiness_delay_s",
-        parse=flags.positive_s,
+        parse=parsers.positive_s,
     ),
 )
 
@@ -91,11 +91,11 @@ controller_options = add_flags(_FLAGS)
 
 
 def controller_config(options: Mapping[str, Any]) -> ControllerConfig:
-    gates = flags.switches("--feature-gates", options["feature_gates"])
+    gates = parsers.switches("--feature-gates", options["feature_gates"])
     for name in gates.keys() - {STORAGE_VERSION_MIGRATOR}:
         raise CliError(f"--feature-gates: unknown feature gate {name!r}")
     return ControllerConfig(
         **config_fields(_FLAGS, options),
-        **csr_flags.signing(options),
+        **certificate_signing.signing(options),
         serves_storage_migration=gates.get(STORAGE_VERSION_MIGRATOR, False),
     )

@@ -12,9 +12,9 @@ from typing import Any
 
 import click
 
-from sampan.cli import flags
 from sampan.cli.failures import CliError
-from sampan.cli.flag_table import Flag, add_flags
+from sampan.cli.flags import parsers
+from sampan.cli.flags.table import Flag, add_flags
 from sampan.network.proxy.configuration import (
     HEALTHZ_PORT,
     IPVS,
@@ -155,7 +155,7 @@ _FIELD_FLAGS = (
         "featureGates",
         "Feature gates as NAME=true or NAME=false, comma-separated (without effect on kube-proxy).",
         metavar="GATES",
-        parse=flags.switches,
+        parse=parsers.switches,
     ),
     _flag(
         "--proxy-mode",
@@ -212,7 +212,7 @@ _FIELD_FLAGS = (
         "ipvs.excludeCIDRs",
         "CIDRs that cleaning up IPVS rules must not touch (has no effect).",
         metavar="CIDR,…",
-        parse=flags.words,
+        parse=parsers.words,
     ),
     _flag(
         "--ipvs-strict-arp",
@@ -261,7 +261,7 @@ _FIELD_FLAGS = (
         "CIDRs of the node addresses that accept connections to node ports, or primary for the addresses of the Node "
         "object. Default: primary; all addresses in modes iptables and ipvs.",
         metavar="CIDR,…",
-        parse=flags.words,
+        parse=parsers.words,
     ),
     _flag(
         "--oom-score-adj",
@@ -357,7 +357,7 @@ def _from_file(options: Mapping[str, Any]) -> KubeProxyConfiguration:
     ignored = [flag.name for flag in _FIELD_FLAGS if options[flag.option_name] is not None]
     if ignored:
         log.warning("ignoring %s, as --config is given", ", ".join(ignored))
-    return decode(flags.file_text("--config", options["config"]))
+    return decode(parsers.file_text("--config", options["config"]))
 
 
 def _from_flags(options: Mapping[str, Any]) -> KubeProxyConfiguration:
@@ -388,7 +388,7 @@ def _apply_ports(configuration: KubeProxyConfiguration, options: Mapping[str, An
     source = click.get_current_context().get_parameter_source
     for name, port_option in (("healthzBindAddress", "healthz_port"), ("metricsBindAddress", "metrics_port")):
         is_empty = options[_option_of(name)] == ""
-        port = flags.port(f"--{port_option.replace('_', '-')}", options[port_option])
+        port = parsers.port(f"--{port_option.replace('_', '-')}", options[port_option])
         if port == 0 or is_empty:
             setattr(configuration, name, "")
         elif source(port_option) is not click.core.ParameterSource.DEFAULT and not options[_option_of(name)]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sampan.cli import flags
 from sampan.cli.failures import CliError
-from sampan.cli.flag_table import Flag
+from sampan.cli.flags import parsers
+from sampan.cli.flags.table import Flag
 
 _SIGNERS = {
     "kube-apiserver-client": "kubernetes.io/kube-apiserver-client",
@@ -53,7 +53,7 @@ def signing(options: Mapping[str, Any]) -> dict[str, Any]:
         "cluster_signing_cert_file": certificate,
         "cluster_signing_key_file": key,
         "cluster_signing_files": own,
-        "cluster_signing_duration_s": flags.positive_s(
+        "cluster_signing_duration_s": parsers.positive_s(
             "--cluster-signing-duration", options["cluster_signing_duration"]
         ),
     }
@@ -61,7 +61,7 @@ def signing(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _pair(options: Mapping[str, Any], start: str) -> tuple[str, str]:
     flag_names = (f"{start}-cert-file", f"{start}-key-file")
-    files = [flags.file(flag, options[flag.lstrip("-").replace("-", "_")]) for flag in flag_names]
+    files = [parsers.file(flag, options[flag.lstrip("-").replace("-", "_")]) for flag in flag_names]
     certificate, key = (str(file) if file is not None else "" for file in files)
     if bool(certificate) != bool(key):
         raise CliError(f"{' and '.join(flag_names)}: give both or neither")

@@ -19,9 +19,9 @@ from sampan.apiserver.classic.abac import AbacPolicy, AbacPolicyError, read_poli
 from sampan.apiserver.config.server_config import ISSUER, AuditConfig, ServerConfig, TlsFiles
 from sampan.apiserver.proxy.kubelets import ADDRESS_TYPES, KubeletAccess
 from sampan.apiserver.server import own_address
-from sampan.cli import flags, identity_flags
 from sampan.cli.failures import CliError
-from sampan.cli.flag_table import Flag, add_flags, config_fields
+from sampan.cli.flags import identity, parsers
+from sampan.cli.flags.table import Flag, add_flags, config_fields
 from sampan.cluster.assembly import StoreConfig
 
 BIND_EVERYWHERE = Flag(
@@ -44,7 +44,7 @@ _FLAGS = (
         default=6443,
         type=int,
         target="secure_port",
-        parse=flags.port,
+        parse=parsers.port,
     ),
     Flag(
         name="--insecure-port",
@@ -52,7 +52,7 @@ _FLAGS = (
         default=0,
         type=int,
         target="insecure_port",
-        parse=flags.port,
+        parse=parsers.port,
     ),
     Flag(
         name="--insecure-bind-address",
@@ -60,7 +60,7 @@ _FLAGS = (
         default="127.0.0.1",
         metavar="A",
         target="insecure_bind_address",
-        parse=flags.address,
+        parse=parsers.address,
     ),
     Flag(
         name="--advertise-address",
@@ -73,14 +73,14 @@ _FLAGS = (
         help='CSV file with static bearer tokens: token,user,uid,"group1,group2".',
         metavar="F",
         target="tokens",
-        parse=flags.tokens,
+        parse=parsers.tokens,
     ),
     Flag(
         name="--basic-auth-file",
         help='CSV file with passwords for HTTP basic authentication: password,user,uid,"group1,group2".',
         metavar="F",
         target="basic_users",
-        parse=flags.users,
+        parse=parsers.users,
     ),
     Flag(
         name="--enable-bootstrap-token-auth",
@@ -134,7 +134,7 @@ _FLAGS = (
         default="",
         metavar="A,…",
         target="api_audiences",
-        parse=flags.words,
+        parse=parsers.words,
     ),
     Flag(
         name="--authorization-mode",
@@ -215,7 +215,7 @@ _FLAGS = (
         default="10.96.0.0/16",
         metavar="CIDR",
         target="service_cluster_ip_range",
-        parse=flags.network,
+        parse=parsers.network,
     ),
     Flag(
         name="--service-node-port-range",
@@ -223,7 +223,7 @@ _FLAGS = (
         default="30000-32767",
         metavar="A-B",
         target="service_node_port_range",
-        parse=flags.port_range,
+        parse=parsers.port_range,
     ),
     Flag(
         name="--runtime-config",
@@ -291,7 +291,7 @@ _FLAGS = (
         default="1h0m0s",
         metavar="T",
         target="event_ttl_s",
-        parse=flags.duration_s,
+        parse=parsers.duration_s,
     ),
     Flag(
         name="--max-requests-inflight",
@@ -299,7 +299,7 @@ _FLAGS = (
         default=400,
         type=int,
         target="max_in_flight",
-        parse=flags.not_negative,
+        parse=parsers.not_negative,
     ),
     Flag(
         name="--max-mutating-requests-inflight",
@@ -307,9 +307,9 @@ _FLAGS = (
         default=200,
         type=int,
         target="max_mutating_in_flight",
-        parse=flags.not_negative,
+        parse=parsers.not_negative,
     ),
-    *identity_flags.FLAGS,
+    *identity.FLAGS,
     Flag(
         name="--v",
         short="-v",
@@ -333,10 +333,10 @@ def server_options(bind: Flag) -> Callable[[Callable[..., Any]], Callable[..., A
 
 def server_config(options: Mapping[str, Any], *, tls: TlsFiles | None, addresses: Sequence[str] = ()) -> ServerConfig:
     """Return the configuration. `addresses` are those of the secure port; the default is --bind-address."""
-    bound, *others = addresses or [flags.address("--bind-address", options["bind_address"] or "127.0.0.1")]
+    bound, *others = addresses or [parsers.address("--bind-address", options["bind_address"] or "127.0.0.1")]
     if not (options["secure_port"] or options["insecure_port"]):
         raise CliError("--secure-port: 0 needs an --insecure-port, because the server would have no port to listen on")
-    for name in flags.switches("--feature-gates", options["feature_gates"]):
+    for name in parsers.switches("--feature-gates", options["feature_gates"]):
         if name not in FEATURES:
             raise CliError(f"--feature-gates: unknown feature gate {name!r}")
     enabled = _plugins("--enable-admission-plugins", options["enable_admission_plugins"])
@@ -349,9 +349,9 @@ def server_config(options: Mapping[str, Any], *, tls: TlsFiles | None, addresses
         other_bind_addresses=others,
         advertise_address=advertised(options),
         tls=replace(tls, is_strict=options["tls_min_version"] == "VersionTLS13") if tls is not None else None,
-        **identity_flags.authentication(options),
+        **identity.authentication(options),
         abac_policies=_policies(options),
-        **identity_flags.authorization(options),
+        **identity.authorization(options),
         service_account_issuer=options["service_account_issuer"][0],
         other_service_account_issuers=tuple(options["service_account_issuer"][1:]),
         service_account_max_token_s=_max_token_s(options["service_account_max_token_expiration"]),
@@ -391,24 +391,24 @@ def store_config(options: Mapping[str, Any]) -> StoreConfig:
     """Return the store of the flags: etcd, or memory without --etcd-servers."""
     return StoreConfig(
         etcd_servers=tuple(url.strip() for url in options["etcd_servers"].split(",") if url.strip()),
-        etcd_ca=flags.file("--etcd-cafile", options["etcd_cafile"]),
-        etcd_cert=flags.file("--etcd-certfile", options["etcd_certfile"]),
-        etcd_key=flags.file("--etcd-keyfile", options["etcd_keyfile"]),
-        compaction_interval_s=flags.duration_s("--etcd-compaction-interval", options["etcd_compaction_interval"]),
+        etcd_ca=parsers.file("--etcd-cafile", options["etcd_cafile"]),
+        etcd_cert=parsers.file("--etcd-certfile", options["etcd_certfile"]),
+        etcd_key=parsers.file("--etcd-keyfile", options["etcd_keyfile"]),
+        compaction_interval_s=parsers.duration_s("--etcd-compaction-interval", options["etcd_compaction_interval"]),
     )
 
 
 def advertised(options: Mapping[str, Any]) -> str:
     if options["advertise_address"]:
-        return flags.address("--advertise-address", options["advertise_address"])
-    bound = ipaddress.ip_address(flags.address("--bind-address", options["bind_address"] or "0.0.0.0"))
+        return parsers.address("--advertise-address", options["advertise_address"])
+    bound = ipaddress.ip_address(parsers.address("--bind-address", options["bind_address"] or "0.0.0.0"))
     return own_address() if bound.is_unspecified or bound.is_loopback else str(bound)
 
 
 def _key_files(paths: Sequence[str]) -> tuple[Path, ...]:
     """Check the key files by reading them once."""
     flag = "--service-account-key-file"
-    files = tuple(file for path in paths if (file := flags.file(flag, path)) is not None)
+    files = tuple(file for path in paths if (file := parsers.file(flag, path)) is not None)
     for path in files:
         try:
             read_keys([path.read_bytes()])
@@ -419,7 +419,7 @@ def _key_files(paths: Sequence[str]) -> tuple[Path, ...]:
 
 def _signing_key(path: str | None) -> Path | None:
     flag = "--service-account-signing-key-file"
-    key_file = flags.file(flag, path)
+    key_file = parsers.file(flag, path)
     if key_file is None:
         return None
     pem = key_file.read_bytes()
@@ -434,7 +434,7 @@ def _signing_key(path: str | None) -> Path | None:
 
 def _encryption(options: Mapping[str, Any]) -> dict[str, Any]:
     path = options["encryption_provider_config"]
-    encryption = flags.encryption("--encryption-provider-config", path)
+    encryption = parsers.encryption("--encryption-provider-config", path)
     if not options["encryption_provider_config_automatic_reload"]:
         return {"encryption": encryption}
     if encryption is None:
@@ -446,14 +446,16 @@ def _encryption(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _proxy_client(options: Mapping[str, Any]) -> tuple[Path, Path] | None:
     names = ("proxy_client_cert_file", "proxy_client_key_file")
-    return flags.key_pair("--proxy-client-cert-file", options[names[0]], "--proxy-client-key-file", options[names[1]])
+    return parsers.key_pair("--proxy-client-cert-file", options[names[0]], "--proxy-client-key-file", options[names[1]])
 
 
 def _kubelets(options: Mapping[str, Any]) -> KubeletAccess | None:
     names = ("kubelet_client_certificate", "kubelet_client_key")
-    pair = flags.key_pair("--kubelet-client-certificate", options[names[0]], "--kubelet-client-key", options[names[1]])
+    pair = parsers.key_pair(
+        "--kubelet-client-certificate", options[names[0]], "--kubelet-client-key", options[names[1]]
+    )
     certificate, key = pair or (None, None)
-    ca = flags.authority("--kubelet-certificate-authority", options["kubelet_certificate_authority"])
+    ca = parsers.authority("--kubelet-certificate-authority", options["kubelet_certificate_authority"])
     types = options["kubelet_preferred_address_types"]
     if not (certificate or ca or types):
         return None
@@ -462,13 +464,13 @@ def _kubelets(options: Mapping[str, Any]) -> KubeletAccess | None:
         key=key,
         ca=ca,
         address_types=[type_name.strip() for type_name in types.split(",")] if types else ADDRESS_TYPES,
-        timeout_s=flags.duration_s("--kubelet-timeout", options["kubelet_timeout"]),
+        timeout_s=parsers.duration_s("--kubelet-timeout", options["kubelet_timeout"]),
     )
 
 
 def _max_token_s(text: str) -> float:
     flag = "--service-account-max-token-expiration"
-    seconds = flags.duration_s(flag, text)
+    seconds = parsers.duration_s(flag, text)
     if seconds and not 3600 <= seconds <= 2**32:
         raise CliError(f"{flag}: must be between 1 hour and 2^32 seconds")
     return seconds
@@ -476,7 +478,7 @@ def _max_token_s(text: str) -> float:
 
 def _policies(options: Mapping[str, Any]) -> Sequence[AbacPolicy]:
     flag, path = "--authorization-policy-file", options["authorization_policy_file"]
-    is_wanted = ABAC in identity_flags.authorization_names(options)
+    is_wanted = ABAC in identity.authorization_names(options)
     if is_wanted and not path:
         raise CliError(f"{flag}: required by authorization mode {ABAC}")
     if path and not is_wanted:
@@ -491,13 +493,13 @@ def _policies(options: Mapping[str, Any]) -> Sequence[AbacPolicy]:
 
 def _audit(options: Mapping[str, Any]) -> AuditConfig | None:
     """Return the audit configuration; as in Kubernetes there is none unless both files are set."""
-    policy = flags.audit_policy("--audit-policy-file", options["audit_policy_file"])
+    policy = parsers.audit_policy("--audit-policy-file", options["audit_policy_file"])
     for flag in ("maxsize", "maxbackup", "maxage"):
         if options[f"audit_log_{flag}"] < 0:
             raise CliError(f"--audit-log-{flag}: cannot be negative")
     if not options["audit_log_path"]:
         return None
-    path = flags.writable("--audit-log-path", options["audit_log_path"])
+    path = parsers.writable("--audit-log-path", options["audit_log_path"])
     if policy is None:
         return None
     return AuditConfig(

@@ -5,7 +5,7 @@ from typing import Any
 import click
 import pytest
 
-from sampan.cli.server_flags import BIND_EVERYWHERE, server_options
+from sampan.cli.flags.api_server import BIND_EVERYWHERE, server_options
 
 SWITCHES = (
     "--anonymous-auth",
