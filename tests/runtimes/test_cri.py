@@ -9,7 +9,7 @@ from sampan.machinery.clock import RealClock
 from sampan.runtimes.contract import PodCallback
 from sampan.runtimes.cri import CriRuntime
 from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, missing, run
-from sampan.testing.runtime_conformance.bench import bench
+from sampan.testing.runtime_conformance.bench import open_bench
 from tests.runtimes import engines, leftovers, registry
 from tests.runtimes.engines import BUSYBOX, Engine
 
@@ -73,7 +73,7 @@ async def test_nodes_that_share_an_engine_do_not_mix(engine: Engine, tmp_path: P
             left=lambda uid: leftovers.of_pod(uid, engine.directory),
         )
 
-    async with bench(subject("one")) as one, bench(subject("other")) as other:
+    async with open_bench(subject("one")) as one, open_bench(subject("other")) as other:
         pod = await one.sandbox()
         assert one.runtime.known_pods() == [pod.metadata.uid]
         await other.runtime.remove_pod(pod.metadata.uid)

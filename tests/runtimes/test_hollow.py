@@ -30,7 +30,9 @@ def test_conformance(check: Check, tmp_path: Path) -> None:
     async def opened(told: PodCallback) -> AsyncIterator[Runtime]:
         yield HollowRuntime(world=World(clock=RealClock()))
 
-    lacks = {**_LACKS, Feature.NETWORK: "nothing runs"} if check.name == "a_loopback_of_the_pod" else _LACKS
+    lacks = (
+        {**_LACKS, Feature.NETWORK: "nothing runs"} if check.name == "loopback_interface_belongs_to_the_pod" else _LACKS
+    )
     subject = Subject(open=opened, directory=tmp_path, image="busybox", lacks=lacks, prepare=_prepare)
     if why := missing(check, subject):
         pytest.skip(why)

@@ -67,9 +67,9 @@ def test_an_update_makes_what_is_missing_where_the_kind_allows_it() -> None:
         assert created.code == 201, created.value
         assert created.version != "77"
         assert (await api.put("b", api.subject.new("b", resourceVersion="x"))).code == 500
-        insisting = await api.put("b", api.subject.new("b", uid="1-2-3"))
-        assert insisting.code == 409
-        assert insisting.message.endswith("UID in precondition: 1-2-3, UID in object meta: ")
+        mismatched_uid = await api.put("b", api.subject.new("b", uid="1-2-3"))
+        assert mismatched_uid.code == 409
+        assert mismatched_uid.message.endswith("UID in precondition: 1-2-3, UID in object meta: ")
         dry = await api.put("b", api.subject.new("b"), "dryRun=All")
         assert dry.code == 201
         assert (await api.get("b")).code == 404

@@ -102,8 +102,8 @@ def test_a_version_that_only_the_store_has_is_no_conflict() -> None:
         reply = await second.put("a", {**newer, **second.subject.content(3)})
         assert reply.code == 200, reply.value
         assert second.subject.number(reply.value) == 3, reply.value
-        insisting = {"preconditions": {"resourceVersion": reply.version}}
-        assert (await first.delete("a", insisting)).code == 200
+        precondition = {"preconditions": {"resourceVersion": reply.version}}
+        assert (await first.delete("a", precondition)).code == 200
 
     _held(scene)
 

@@ -15,7 +15,7 @@ from sampan.network.pods.cni import missing_plugins
 from sampan.runtimes.config import PortMapping
 from sampan.runtimes.cri import CriRuntime
 from sampan.testing.runtime_conformance import Subject
-from sampan.testing.runtime_conformance.bench import bench
+from sampan.testing.runtime_conformance.bench import open_bench
 from tests.network.pods.lab import NODE_IP, OUTSIDE_IP, Lab, listening, needs_network
 from tests.runtimes import engines, leftovers
 
@@ -63,14 +63,14 @@ async def _check_pod(lab: Lab, engine: engines.Engine, directory: Path) -> None:
         image=engines.BUSYBOX,
         left=lambda uid: leftovers.of_pod(uid, engine.directory),
     )
-    async with bench(subject) as at:
-        pod = await at.sandbox(ports=[PortMapping(container_port=80, host_port=8080)])
-        assert list(at.runtime.pod_report(pod).ips) == ["10.77.0.2"]
-        await at.start(pod, f"while true; do {_GREETING}; done")
+    async with open_bench(subject) as bench:
+        pod = await bench.sandbox(ports=[PortMapping(container_port=80, host_port=8080)])
+        assert list(bench.runtime.pod_report(pod).ips) == ["10.77.0.2"]
+        await bench.start(pod, f"while true; do {_GREETING}; done")
         for space, to in ((lab.node, ("10.77.0.2", 80)), (lab.outside, (NODE_IP, 8080)), (lab.node, (NODE_IP, 8080))):
             assert await _heard(space, to) == b"hello\n"
         with listening(lab.outside, 82) as server:
-            asked = asyncio.ensure_future(at.output(pod, f"echo | nc {OUTSIDE_IP} 82"))
+            asked = asyncio.ensure_future(bench.output(pod, f"echo | nc {OUTSIDE_IP} 82"))
             client, seen = await asyncio.to_thread(server.accept)
             client.close()
             assert seen[0] == f"::ffff:{NODE_IP}"

@@ -17,7 +17,7 @@ from sampan.runtimes.docker import DockerRuntime
 from sampan.runtimes.docker.client import DockerClient
 from sampan.runtimes.network import UNLIMITED, Bandwidth, NoNetwork
 from sampan.testing.runtime_conformance import Subject
-from sampan.testing.runtime_conformance.bench import Bench, bench
+from sampan.testing.runtime_conformance.bench import Bench, open_bench
 from tests.ports import free_ports
 from tests.runtimes import engines, leftovers
 from tests.runtimes.engines import BUSYBOX, Engine
@@ -48,8 +48,8 @@ def play(engine: Engine, directory: Path, work: Callable[[Bench], Awaitable[None
         subject = Subject(
             open=opened, directory=directory, image=BUSYBOX, left=lambda uid: leftovers.of_pod(uid, engine.directory)
         )
-        async with asyncio.timeout(150), bench(subject) as at:
-            await work(at)
+        async with asyncio.timeout(150), open_bench(subject) as bench:
+            await work(bench)
 
     asyncio.run(main())
 
@@ -81,20 +81,20 @@ def own_network(engine: Engine) -> Iterator[str]:
 def test_by_docker_itself(engine: Engine, own_network: str, tmp_path: Path) -> None:
     (port,) = free_ports(1)
 
-    async def work(at: Bench) -> None:
-        pod = await at.sandbox(ports=[PortMapping(container_port=80, host_port=port, host_ip="127.0.0.1")])
-        (ip,) = at.runtime.pod_report(pod).ips
+    async def work(bench: Bench) -> None:
+        pod = await bench.sandbox(ports=[PortMapping(container_port=80, host_port=port, host_ip="127.0.0.1")])
+        (ip,) = bench.runtime.pod_report(pod).ips
         assert ipaddress.ip_address(ip) in ipaddress.ip_network(_SUBNET)
-        await at.start(pod, "exec busybox nc -ll -p 80 -e busybox cat")
-        assert await _echoed("127.0.0.1", port) == b"hello\n"
-        assert await _echoed(ip, 80) == b"hello\n"
-        (whole, *_) = await at.runtime.stats(pod)
+        await bench.start(pod, "exec busybox nc -ll -p 80 -e busybox cat")
+        assert await _echo("127.0.0.1", port) == b"hello\n"
+        assert await _echo(ip, 80) == b"hello\n"
+        (whole, *_) = await bench.runtime.stats(pod)
         assert (whole.name, whole.received_bytes != 0) == ("", True)
 
     play(engine, tmp_path, work, own_network=own_network)
 
 
-async def _echoed(host: str, port: int) -> bytes:
+async def _echo(host: str, port: int) -> bytes:
     while True:
         try:
             reader, writer = await asyncio.open_connection(host, port)
@@ -135,11 +135,11 @@ class _Recorded(NoNetwork):
 def test_by_the_nodes_own_network(engine: Engine, tmp_path: Path) -> None:
     network = _Recorded()
 
-    async def work(at: Bench) -> None:
-        pod = await at.sandbox()
+    async def work(bench: Bench) -> None:
+        pod = await bench.sandbox()
         assert network.attached == {pod.metadata.uid: ["lo"]}
-        assert list(at.runtime.pod_report(pod).ips) == ["192.0.2.7"]
-        await at.runtime.stop_sandbox(pod)
+        assert list(bench.runtime.pod_report(pod).ips) == ["192.0.2.7"]
+        await bench.runtime.stop_sandbox(pod)
         assert network.attached == {}
 
     play(engine, tmp_path, work, network=network)

@@ -3,10 +3,10 @@
 import asyncio
 
 from sampan.storage.backend import Backend, Compacted, FutureRevision
-from sampan.testing.backend_conformance.subject import BackendSubject, Check, Reading, raises
+from sampan.testing.backend_conformance.subject import BackendSubject, Check, WatchReader, raises
 
 
-async def compacted_revisions_are_refused(subject: BackendSubject) -> None:
+async def reads_of_compacted_revisions_are_rejected(subject: BackendSubject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         revisions = [await backend.put(key, str(i).encode()) for i in range(6)]
@@ -26,7 +26,7 @@ async def compacted_revisions_are_refused(subject: BackendSubject) -> None:
             assert [listed.value for listed in page.entries] == [str(i).encode()]
 
 
-async def the_state_survives_compaction(subject: BackendSubject) -> None:
+async def compaction_keeps_the_current_state(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         for i in range(30):
             await backend.put(subject.key(f"pods/{i % 10}"), str(i).encode())
@@ -42,7 +42,7 @@ async def the_state_survives_compaction(subject: BackendSubject) -> None:
             assert (await backend.get(entry.key))[0] == entry
 
 
-async def compacting_again_does_nothing(subject: BackendSubject) -> None:
+async def compaction_is_idempotent(subject: BackendSubject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         revisions = [await backend.put(key, str(i).encode()) for i in range(4)]
@@ -57,7 +57,7 @@ async def compacting_again_does_nothing(subject: BackendSubject) -> None:
         assert await backend.current_revision() == revisions[-1]
 
 
-async def revisions_go_on_after_compaction(subject: BackendSubject) -> None:
+async def revisions_increase_after_compaction(subject: BackendSubject) -> None:
     """Revisions continue even if the last write was a deletion, of which nothing is left."""
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
@@ -69,7 +69,7 @@ async def revisions_go_on_after_compaction(subject: BackendSubject) -> None:
         assert await backend.put(key, b"2", expected=0) > deleted
 
 
-async def a_page_after_compaction_is_refused(subject: BackendSubject) -> None:
+async def continued_range_is_rejected_after_compaction(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         for i in range(10):
             await backend.put(subject.key(f"pods/{i}"), b"x")
@@ -80,7 +80,7 @@ async def a_page_after_compaction_is_refused(subject: BackendSubject) -> None:
             await backend.range(subject.root, start=page.entries[-1].key + "\0", limit=4, revision=page.revision)
 
 
-async def a_watch_from_before_is_refused(subject: BackendSubject) -> None:
+async def watch_from_a_compacted_revision_is_rejected(subject: BackendSubject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         revisions = [await backend.put(key, str(i).encode()) for i in range(6)]
@@ -88,25 +88,25 @@ async def a_watch_from_before_is_refused(subject: BackendSubject) -> None:
         for old in revisions[:2]:
             with raises(Compacted):
                 async with backend.watch(subject.root, after=old) as watch:
-                    await Reading(watch, after=old).batch()
+                    await WatchReader(watch, after=old).batch()
         async with backend.watch(subject.root, after=revisions[3]) as watch:
-            events = await Reading(watch, after=revisions[3]).events(2)
+            events = await WatchReader(watch, after=revisions[3]).events(2)
             assert [event.revision for event in events] == revisions[4:]
 
 
-async def a_watch_that_has_caught_up_goes_on(subject: BackendSubject) -> None:
+async def synced_watch_survives_compaction(subject: BackendSubject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         start = await backend.put(key, b"0")
         async with backend.watch(subject.root, after=start) as watch:
-            reading = Reading(watch, after=start)
+            reading = WatchReader(watch, after=start)
             for i in range(5):
                 revision = await backend.put(key, str(i).encode())
                 assert [event.revision for event in await reading.events(1)] == [revision]
                 await backend.compact(revision)
 
 
-async def compaction_under_watchers_leaves_no_gap(subject: BackendSubject) -> None:
+async def watches_have_no_gap_during_compaction(subject: BackendSubject) -> None:
     """Watchers resume at random old revisions while others write and compact: each gets all events, or `Compacted`."""
     async with subject.open() as backend:
         written = [await backend.put(subject.key("pods/first"), b"x")]
@@ -126,7 +126,7 @@ async def _resume(backend: Backend, subject: BackendSubject, after: int) -> list
     rejected."""
     try:
         async with backend.watch(subject.root, after=after) as watch:
-            reading = Reading(watch, after=after)
+            reading = WatchReader(watch, after=after)
             revisions = [event.revision for event in await reading.until(await backend.current_revision())]
             return [(after, reading.revision, revisions)]
     except Compacted:
@@ -141,12 +141,12 @@ async def _write_and_compact(backend: Backend, subject: BackendSubject, written:
 
 
 CHECKS: tuple[Check, ...] = (
-    compacted_revisions_are_refused,
-    the_state_survives_compaction,
-    compacting_again_does_nothing,
-    revisions_go_on_after_compaction,
-    a_page_after_compaction_is_refused,
-    a_watch_from_before_is_refused,
-    a_watch_that_has_caught_up_goes_on,
-    compaction_under_watchers_leaves_no_gap,
+    reads_of_compacted_revisions_are_rejected,
+    compaction_keeps_the_current_state,
+    compaction_is_idempotent,
+    revisions_increase_after_compaction,
+    continued_range_is_rejected_after_compaction,
+    watch_from_a_compacted_revision_is_rejected,
+    synced_watch_survives_compaction,
+    watches_have_no_gap_during_compaction,
 )

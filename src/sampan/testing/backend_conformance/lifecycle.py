@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from sampan.storage.backend import Backend, Batch, Closed, Unavailable
-from sampan.testing.backend_conformance.subject import TIMEOUT_S, BackendSubject, Check, Reading, raises
+from sampan.testing.backend_conformance.subject import TIMEOUT_S, BackendSubject, Check, WatchReader, raises
 
 _CALLS: dict[str, Callable[[Backend, str], Awaitable[object]]] = {
     "get": lambda backend, key: backend.get(key),
@@ -18,7 +18,7 @@ _CALLS: dict[str, Callable[[Backend, str], Awaitable[object]]] = {
 }
 
 
-async def a_closed_store_says_so(subject: BackendSubject) -> None:
+async def closed_backend_raises_closed(subject: BackendSubject) -> None:
     backend = subject.open()
     async with backend:
         await backend.put(subject.key("a"), b"x")
@@ -33,7 +33,7 @@ async def a_closed_store_says_so(subject: BackendSubject) -> None:
             await asyncio.wait_for(anext(aiter(watch)), TIMEOUT_S)
 
 
-async def closing_ends_watches(subject: BackendSubject) -> None:
+async def closing_the_backend_ends_watches(subject: BackendSubject) -> None:
     """Events that were delivered before closing can still be read; then the end is reported."""
     backend = subject.open()
     batches: list[Batch] = []
@@ -44,7 +44,7 @@ async def closing_ends_watches(subject: BackendSubject) -> None:
         await iterated.__aenter__()
         await called.__aenter__()
         await backend.put(subject.key("a"), b"x")
-        reading = Reading(iterated, after=start)
+        reading = WatchReader(iterated, after=start)
         assert len(await reading.events(1)) == 1
         waiting = asyncio.ensure_future(anext(aiter(called)))
         await asyncio.sleep(0)
@@ -56,7 +56,7 @@ async def closing_ends_watches(subject: BackendSubject) -> None:
     await called.__aexit__(None, None, None)
 
 
-async def writes_under_way_finish_or_fail(subject: BackendSubject) -> None:
+async def pending_writes_finish_or_fail_on_close(subject: BackendSubject) -> None:
     backend = subject.open()
     async with backend:
         writes = [asyncio.ensure_future(backend.put(subject.key(f"k{i}"), b"x")) for i in range(20)]
@@ -74,8 +74,8 @@ async def size_is_reported(subject: BackendSubject) -> None:
 
 
 CHECKS: tuple[Check, ...] = (
-    a_closed_store_says_so,
-    closing_ends_watches,
-    writes_under_way_finish_or_fail,
+    closed_backend_raises_closed,
+    closing_the_backend_ends_watches,
+    pending_writes_finish_or_fail_on_close,
     size_is_reported,
 )

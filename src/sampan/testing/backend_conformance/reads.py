@@ -6,14 +6,14 @@ from sampan.storage.backend import Backend, FutureRevision, KeyValue
 from sampan.testing.backend_conformance.subject import BackendSubject, Check, put_all, raises
 
 
-async def a_missing_key_is_none(subject: BackendSubject) -> None:
+async def get_of_a_missing_key_returns_none(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         entry, revision = await backend.get(subject.key("pods/default/none"))
         assert entry is None
         assert revision == await backend.current_revision() >= 1
 
 
-async def get_shows_value_and_revisions(subject: BackendSubject) -> None:
+async def get_returns_value_and_revisions(subject: BackendSubject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         first = await backend.put(key, b"one")
@@ -27,7 +27,7 @@ async def get_shows_value_and_revisions(subject: BackendSubject) -> None:
         assert revision >= third
 
 
-async def get_at_every_old_revision(subject: BackendSubject) -> None:
+async def get_reads_every_past_revision(subject: BackendSubject) -> None:
     key, other = subject.key("pods/default/a"), subject.key("pods/default/b")
     async with subject.open() as backend:
         before = await backend.put(other, b"x")
@@ -48,7 +48,7 @@ async def get_at_every_old_revision(subject: BackendSubject) -> None:
             assert await backend.get(key, revision=revision) == (entry, revision)
 
 
-async def a_revision_not_reached_is_refused(subject: BackendSubject) -> None:
+async def reads_of_future_revisions_are_rejected(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         ahead = await backend.put(subject.key("pods/default/a"), b"1") + 1000
         with raises(FutureRevision):
@@ -57,7 +57,7 @@ async def a_revision_not_reached_is_refused(subject: BackendSubject) -> None:
             await backend.range(subject.key("pods/"), revision=ahead)
 
 
-async def range_is_in_byte_order(subject: BackendSubject) -> None:
+async def range_is_sorted_by_the_bytes_of_keys(subject: BackendSubject) -> None:
     names = ["a", "a-", "a0", "aa", "b", "é", "日本", "\uffee", "😀", "𐀀", "~", "A"]
     keys = {subject.key(f"pods/{name}"): name.encode() for name in names}
     async with subject.open() as backend:
@@ -69,7 +69,7 @@ async def range_is_in_byte_order(subject: BackendSubject) -> None:
         assert page.revision == await backend.current_revision()
 
 
-async def a_prefix_ends_where_it_ends(subject: BackendSubject) -> None:
+async def range_returns_exactly_the_keys_with_the_prefix(subject: BackendSubject) -> None:
     keys = {subject.key(name): b"x" for name in ("pod", "pods", "pods/a", "pods/b/c", "pods0", "podtemplates/a", "po")}
     async with subject.open() as backend:
         await put_all(backend, keys)
@@ -80,7 +80,7 @@ async def a_prefix_ends_where_it_ends(subject: BackendSubject) -> None:
         assert await _keys(backend, subject.root) == sorted(keys)
 
 
-async def range_begins_at_start(subject: BackendSubject) -> None:
+async def range_starts_at_the_start_key(subject: BackendSubject) -> None:
     prefix = subject.key("pods/")
     async with subject.open() as backend:
         await put_all(backend, {subject.key(name): b"x" for name in ("pods/a", "pods/b", "pods/c", "poda", "podz")})
@@ -90,7 +90,7 @@ async def range_begins_at_start(subject: BackendSubject) -> None:
         assert await _keys(backend, prefix, start=subject.key("z")) == []
 
 
-async def limit_and_remaining(subject: BackendSubject) -> None:
+async def range_honours_limit_and_reports_remaining(subject: BackendSubject) -> None:
     prefix = subject.key("pods/")
     async with subject.open() as backend:
         await put_all(backend, {f"{prefix}{i:02}": b"x" for i in range(10)})
@@ -102,7 +102,7 @@ async def limit_and_remaining(subject: BackendSubject) -> None:
         assert (len(page.entries), page.remaining) == (10, 0)
 
 
-async def range_at_every_old_revision(subject: BackendSubject) -> None:
+async def range_reads_every_past_revision(subject: BackendSubject) -> None:
     prefix = subject.key("pods/")
     async with subject.open() as backend:
         states: dict[int, dict[str, bytes]] = {}
@@ -122,7 +122,7 @@ async def range_at_every_old_revision(subject: BackendSubject) -> None:
             assert page.revision == revision
 
 
-async def pages_are_consistent_while_others_write(subject: BackendSubject) -> None:
+async def pages_are_consistent_during_writes(subject: BackendSubject) -> None:
     prefix, size, limit = subject.key("pods/"), 60, 7
     async with subject.open() as backend:
         written = await put_all(backend, {f"{prefix}{i:03}": str(i).encode() for i in range(size)})
@@ -143,7 +143,7 @@ async def pages_are_consistent_while_others_write(subject: BackendSubject) -> No
         assert entries == snapshot
 
 
-async def reads_neither_run_ahead_nor_go_back(subject: BackendSubject) -> None:
+async def reads_are_monotonic(subject: BackendSubject) -> None:
     """While a key is written, a read returns nothing newer than its own revision, and nothing older than any earlier
     call."""
     key = subject.key("pods/default/a")
@@ -163,7 +163,7 @@ async def reads_neither_run_ahead_nor_go_back(subject: BackendSubject) -> None:
         await asyncio.gather(*writers)
 
 
-async def count_is_of_now(subject: BackendSubject) -> None:
+async def count_returns_the_current_number_of_keys(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         assert await backend.count(subject.root) == 0
         await put_all(backend, {subject.key(f"pods/{i}"): b"x" for i in range(7)})
@@ -190,7 +190,7 @@ async def values_are_opaque(subject: BackendSubject) -> None:
         assert {entry.key.removeprefix(subject.root): entry.value for entry in page.entries} == values
 
 
-async def a_large_range_is_complete(subject: BackendSubject) -> None:
+async def large_range_is_complete(subject: BackendSubject) -> None:
     prefix = subject.key("pods/")
     items = {f"{prefix}{i:04}": b"x" * 2000 for i in range(1500)}
     async with subject.open() as backend:
@@ -221,18 +221,18 @@ async def _disturb(backend: Backend, prefix: str, size: int) -> None:
 
 
 CHECKS: tuple[Check, ...] = (
-    a_missing_key_is_none,
-    get_shows_value_and_revisions,
-    get_at_every_old_revision,
-    a_revision_not_reached_is_refused,
-    range_is_in_byte_order,
-    a_prefix_ends_where_it_ends,
-    range_begins_at_start,
-    limit_and_remaining,
-    range_at_every_old_revision,
-    pages_are_consistent_while_others_write,
-    reads_neither_run_ahead_nor_go_back,
-    count_is_of_now,
+    get_of_a_missing_key_returns_none,
+    get_returns_value_and_revisions,
+    get_reads_every_past_revision,
+    reads_of_future_revisions_are_rejected,
+    range_is_sorted_by_the_bytes_of_keys,
+    range_returns_exactly_the_keys_with_the_prefix,
+    range_starts_at_the_start_key,
+    range_honours_limit_and_reports_remaining,
+    range_reads_every_past_revision,
+    pages_are_consistent_during_writes,
+    reads_are_monotonic,
+    count_returns_the_current_number_of_keys,
     values_are_opaque,
-    a_large_range_is_complete,
+    large_range_is_complete,
 )

@@ -60,7 +60,7 @@ def raises(kind: type[E_co]) -> Iterator[Caught[E_co]]:
     raise AssertionError(f"{kind.__name__} was not raised")
 
 
-class Reading:
+class WatchReader:
     """Reads a watch batch by batch and checks the invariants of every batch."""
 
     def __init__(self, watch: StoreWatch, *, after: int) -> None:

@@ -3,19 +3,19 @@
 import asyncio
 
 from sampan.storage.backend import Backend
-from sampan.testing.backend_conformance.subject import BackendSubject, Check, Reading
+from sampan.testing.backend_conformance.subject import BackendSubject, Check, WatchReader
 
 _TTL_S, _SLACK_S = 5, 5.0
 """The TTL, long enough that even a busy backend does what precedes its end in time; and how much later a key may
 expire."""
 
 
-async def a_key_with_ttl_goes_away(subject: BackendSubject) -> None:
+async def key_expires_after_its_ttl(subject: BackendSubject) -> None:
     key, other = subject.key("events/default/a"), subject.key("events/default/b")
     async with subject.open() as backend:
         start = await backend.put(other, b"stays")
         async with backend.watch(subject.root, after=start) as watch:
-            reading = Reading(watch, after=start)
+            reading = WatchReader(watch, after=start)
             revision = await backend.put(key, b"x", ttl_s=_TTL_S)
             [event] = await reading.events(1)
             assert (event.revision, event.value) == (revision, b"x")
@@ -30,7 +30,7 @@ async def a_key_with_ttl_goes_away(subject: BackendSubject) -> None:
         assert await backend.put(key, b"again", expected=0) > event.revision
 
 
-async def writing_again_sets_the_ttl_again(subject: BackendSubject) -> None:
+async def rewriting_a_key_replaces_its_ttl(subject: BackendSubject) -> None:
     """A put without a TTL makes the key permanent, one with a longer TTL extends it; so does a new key of the same
     name."""
     kept, longer, anew, going = (subject.key(f"events/{name}") for name in ("kept", "longer", "anew", "going"))
@@ -50,13 +50,13 @@ async def writing_again_sets_the_ttl_again(subject: BackendSubject) -> None:
             assert entry.value == b"2"
 
 
-async def many_keys_go_together(subject: BackendSubject) -> None:
+async def many_keys_expire_together(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         start = await backend.current_revision()
         await asyncio.gather(*(backend.put(subject.key(f"events/{i}"), b"x", ttl_s=_TTL_S) for i in range(40)))
         async with backend.watch(subject.root, after=start) as watch:
             passing = asyncio.ensure_future(subject.advance(_TTL_S + _SLACK_S))
-            events = await Reading(watch, after=start).events(80)
+            events = await WatchReader(watch, after=start).events(80)
             await passing
         deleted = {event.key for event in events if event.is_delete}
         assert deleted == {subject.key(f"events/{i}") for i in range(40)}
@@ -68,7 +68,7 @@ async def _wait_for_deletion(backend: Backend, key: str) -> None:
     entry, revision = await backend.get(key)
     if entry is not None:
         async with backend.watch(key, after=revision) as watch:
-            assert (await Reading(watch, after=revision).events(1))[0].is_delete
+            assert (await WatchReader(watch, after=revision).events(1))[0].is_delete
 
 
-CHECKS: tuple[Check, ...] = (a_key_with_ttl_goes_away, writing_again_sets_the_ttl_again, many_keys_go_together)
+CHECKS: tuple[Check, ...] = (key_expires_after_its_ttl, rewriting_a_key_replaces_its_ttl, many_keys_expire_together)

@@ -5,7 +5,7 @@ import asyncio
 from itertools import chain
 
 from sampan.storage.backend import Backend, Batch, StoreEvent
-from sampan.testing.backend_conformance.subject import TIMEOUT_S, BackendSubject, Check, Reading, put_all, raises
+from sampan.testing.backend_conformance.subject import TIMEOUT_S, BackendSubject, Check, WatchReader, put_all, raises
 
 _NAMES = ["pods/a", "podtemplates/a", "pods/b/c", "pod", "pods", "pods0", "po/ds/", "pods/"]
 _UNDER_PREFIX = {
@@ -17,12 +17,12 @@ _UNDER_PREFIX = {
 }
 
 
-async def a_watch_from_now(subject: BackendSubject) -> None:
+async def watch_from_the_current_revision(subject: BackendSubject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         start = await backend.put(key, b"before")
         async with backend.watch(subject.key("pods/"), after=start) as watch:
-            reading = Reading(watch, after=start)
+            reading = WatchReader(watch, after=start)
             updated = await backend.put(key, b"1")
             assert await reading.events(1) == [StoreEvent(updated, key, b"1", start)]
             deleted = await backend.delete(key)
@@ -36,41 +36,41 @@ async def a_watch_from_now(subject: BackendSubject) -> None:
             assert not event.is_delete
 
 
-async def a_watch_from_the_past(subject: BackendSubject) -> None:
+async def watch_from_a_past_revision(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         start = await backend.current_revision()
         expected = await _history(backend, subject)
         async with backend.watch(subject.root, after=start) as watch:
-            reading = Reading(watch, after=start)
+            reading = WatchReader(watch, after=start)
             assert await reading.events(len(expected)) == expected
             later = await backend.put(subject.key("pods/later"), b"x")
             assert [event.revision for event in await reading.events(1)] == [later]
 
 
-async def a_watch_from_the_future(subject: BackendSubject) -> None:
+async def watch_from_a_future_revision(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         start = await backend.current_revision()
         async with backend.watch(subject.root, after=start + 3) as watch:
             revisions = [await backend.put(subject.key(f"pods/{i}"), b"x") for i in range(6)]
             due = [revision for revision in revisions if revision > start + 3]
-            events = await Reading(watch, after=start + 3).events(len(due))
+            events = await WatchReader(watch, after=start + 3).events(len(due))
             assert [event.revision for event in events] == due
 
 
-async def a_watch_resumes_after_each_event(subject: BackendSubject) -> None:
+async def watch_resumes_after_any_event(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         start = await backend.current_revision()
         expected = await _history(backend, subject)
         for i, event in enumerate(expected):
             remaining = expected[i + 1 :]
             async with backend.watch(subject.root, after=event.revision) as watch:
-                reading = Reading(watch, after=event.revision)
+                reading = WatchReader(watch, after=event.revision)
                 assert await reading.events(len(remaining)) == remaining
         async with backend.watch(subject.root, after=start) as watch:
-            assert await Reading(watch, after=start).events(len(expected)) == expected
+            assert await WatchReader(watch, after=start).events(len(expected)) == expected
 
 
-async def a_watch_keeps_to_its_prefix(subject: BackendSubject) -> None:
+async def watch_delivers_only_keys_with_its_prefix(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         for prefix, expected in _UNDER_PREFIX.items():
             start = await backend.current_revision()
@@ -80,14 +80,14 @@ async def a_watch_keeps_to_its_prefix(subject: BackendSubject) -> None:
                 end = [await backend.put(subject.key(name), b"x") for name in _NAMES][-1]
                 async with past:
                     for watch in (live, past):
-                        reading = Reading(watch, after=start)
+                        reading = WatchReader(watch, after=start)
                         events = await reading.events(len(expected))
                         await watch.request_progress()
                         events += await reading.until(end)
                         assert [event.key for event in events] == [subject.key(name) for name in expected], prefix
 
 
-async def nothing_is_lost_where_past_and_present_meet(subject: BackendSubject) -> None:
+async def watch_started_during_writes_is_complete(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         start = await backend.current_revision()
         writers = [asyncio.ensure_future(_write(backend, subject, i, 25)) for i in range(8)]
@@ -97,13 +97,13 @@ async def nothing_is_lost_where_past_and_present_meet(subject: BackendSubject) -
             assert revisions == written
 
 
-async def order_holds_among_many_writers(subject: BackendSubject) -> None:
+async def watch_is_ordered_under_concurrent_writers(subject: BackendSubject) -> None:
     writers, turns = 32, 15
     async with subject.open() as backend:
         start = await backend.current_revision()
         async with backend.watch(subject.root, after=start) as watch:
             written = await asyncio.gather(*(_write(backend, subject, i, turns) for i in range(writers)))
-            events = await Reading(watch, after=start).events(writers * turns)
+            events = await WatchReader(watch, after=start).events(writers * turns)
         assert [event.revision for event in events] == sorted(chain(*written))
         for i, revisions in enumerate(written):
             assert revisions == sorted(revisions)
@@ -112,7 +112,7 @@ async def order_holds_among_many_writers(subject: BackendSubject) -> None:
             assert [event.value for event in own_events] == [f"{i} {turn}".encode() for turn in range(turns)]
 
 
-async def many_watchers_receive_the_same_events(subject: BackendSubject) -> None:
+async def concurrent_watches_receive_the_same_events(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         start = await backend.current_revision()
         watchers = [asyncio.ensure_future(_follow(backend, subject, start, 20, pause=i % 5)) for i in range(100)]
@@ -121,22 +121,22 @@ async def many_watchers_receive_the_same_events(subject: BackendSubject) -> None
             assert revisions == written
 
 
-async def a_slow_reader_gets_everything(subject: BackendSubject) -> None:
+async def slow_watch_receives_every_event(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         start = await backend.current_revision()
         async with backend.watch(subject.root, after=start) as watch:
             written = await put_all(backend, {subject.key(f"pods/{i}"): b"x" * 1000 for i in range(600)})
-            events = await Reading(watch, after=start).events(600)
+            events = await WatchReader(watch, after=start).events(600)
             assert [event.revision for event in events] == sorted(written.values())
             assert {event.key: event.revision for event in events} == written
 
 
-async def progress_on_request(subject: BackendSubject) -> None:
+async def watch_reports_progress_on_request(subject: BackendSubject) -> None:
     """A watch without events under its own prefix can request progress and learn that it is current."""
     async with subject.open() as backend:
         start = await backend.current_revision()
         async with backend.watch(subject.key("pods/"), after=start) as watch:
-            reading = Reading(watch, after=start)
+            reading = WatchReader(watch, after=start)
             for i in range(3):
                 elsewhere = await backend.put(subject.key("secrets/a"), str(i).encode())
                 await watch.request_progress()
@@ -145,13 +145,13 @@ async def progress_on_request(subject: BackendSubject) -> None:
             assert [event.revision for event in await reading.until(revision)] == [revision]
 
 
-async def values_are_those_of_their_revision(subject: BackendSubject) -> None:
+async def event_values_match_their_revisions(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         start = await backend.current_revision()
         await _history(backend, subject)
         end = await backend.current_revision()
         async with backend.watch(subject.root, after=start) as watch:
-            for event in await Reading(watch, after=start).until(end):
+            for event in await WatchReader(watch, after=start).until(end):
                 entry, _ = await backend.get(event.key, revision=event.revision)
                 if entry is None:
                     assert event.is_delete
@@ -160,7 +160,7 @@ async def values_are_those_of_their_revision(subject: BackendSubject) -> None:
                     assert actual == (entry.value, entry.revision, entry.create_revision)
 
 
-async def on_batch_gets_past_and_present(subject: BackendSubject) -> None:
+async def on_batch_receives_past_and_new_events(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         start = await backend.current_revision()
         expected = await _history(backend, subject)
@@ -182,7 +182,7 @@ async def on_batch_gets_past_and_present(subject: BackendSubject) -> None:
         assert recorder.events[-1].revision == later, "a watch still receives events after its consumer has left it"
 
 
-async def on_batch_comes_before_the_answer(subject: BackendSubject) -> None:
+async def on_batch_is_called_before_the_write_returns(subject: BackendSubject) -> None:
     """For a backend in this process, every `on_batch` has been called with the event before the write returns."""
     async with subject.open() as backend:
         start = await backend.current_revision()
@@ -202,7 +202,7 @@ async def on_batch_comes_before_the_answer(subject: BackendSubject) -> None:
             assert len(recorder.events) == 160
 
 
-async def on_batch_in_company_of_writers(subject: BackendSubject) -> None:
+async def on_batch_is_ordered_under_concurrent_writers(subject: BackendSubject) -> None:
     """A watch that catches up during writes is ordered, complete and without duplicates."""
     async with subject.open() as backend:
         start = await backend.current_revision()
@@ -216,7 +216,7 @@ async def on_batch_in_company_of_writers(subject: BackendSubject) -> None:
             assert [event.revision for event in recorder.events] == written
 
 
-async def a_failing_on_batch_ends_its_own_watch(subject: BackendSubject) -> None:
+async def failing_on_batch_ends_only_its_own_watch(subject: BackendSubject) -> None:
     def fail(batch: Batch) -> None:
         raise ZeroDivisionError
 
@@ -282,23 +282,23 @@ async def _follow(backend: Backend, subject: BackendSubject, after: int, count: 
     for _ in range(pause * 3):
         await asyncio.sleep(0)
     async with backend.watch(subject.root, after=after) as watch:
-        return [event.revision for event in await Reading(watch, after=after).events(count)]
+        return [event.revision for event in await WatchReader(watch, after=after).events(count)]
 
 
 CHECKS: tuple[Check, ...] = (
-    a_watch_from_now,
-    a_watch_from_the_past,
-    a_watch_from_the_future,
-    a_watch_resumes_after_each_event,
-    a_watch_keeps_to_its_prefix,
-    nothing_is_lost_where_past_and_present_meet,
-    order_holds_among_many_writers,
-    many_watchers_receive_the_same_events,
-    a_slow_reader_gets_everything,
-    progress_on_request,
-    values_are_those_of_their_revision,
-    on_batch_gets_past_and_present,
-    on_batch_comes_before_the_answer,
-    on_batch_in_company_of_writers,
-    a_failing_on_batch_ends_its_own_watch,
+    watch_from_the_current_revision,
+    watch_from_a_past_revision,
+    watch_from_a_future_revision,
+    watch_resumes_after_any_event,
+    watch_delivers_only_keys_with_its_prefix,
+    watch_started_during_writes_is_complete,
+    watch_is_ordered_under_concurrent_writers,
+    concurrent_watches_receive_the_same_events,
+    slow_watch_receives_every_event,
+    watch_reports_progress_on_request,
+    event_values_match_their_revisions,
+    on_batch_receives_past_and_new_events,
+    on_batch_is_called_before_the_write_returns,
+    on_batch_is_ordered_under_concurrent_writers,
+    failing_on_batch_ends_only_its_own_watch,
 )

@@ -3,10 +3,10 @@
 import asyncio
 
 from sampan.storage.backend import Backend, KeyValue, StoreConflict
-from sampan.testing.backend_conformance.subject import BackendSubject, Check, Reading, raises
+from sampan.testing.backend_conformance.subject import BackendSubject, Check, WatchReader, raises
 
 
-async def a_write_is_seen_at_once(subject: BackendSubject) -> None:
+async def write_is_visible_when_it_returns(subject: BackendSubject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         for i in range(50):
@@ -20,7 +20,7 @@ async def a_write_is_seen_at_once(subject: BackendSubject) -> None:
             assert [listed.revision for listed in page.entries] == [revision]
 
 
-async def each_write_takes_a_revision(subject: BackendSubject) -> None:
+async def every_write_increments_the_revision(subject: BackendSubject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         start = await backend.current_revision()
@@ -30,7 +30,7 @@ async def each_write_takes_a_revision(subject: BackendSubject) -> None:
         assert revisions[0] > start
 
 
-async def a_failed_write_takes_none(subject: BackendSubject) -> None:
+async def failed_write_leaves_the_revision_unchanged(subject: BackendSubject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         revision = await backend.put(key, b"1")
@@ -41,7 +41,7 @@ async def a_failed_write_takes_none(subject: BackendSubject) -> None:
         assert (await backend.get(key))[0] == KeyValue(key, b"1", revision, revision)
 
 
-async def put_expects(subject: BackendSubject) -> None:
+async def put_compares_the_expected_revision(subject: BackendSubject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         with raises(StoreConflict) as absent:
@@ -60,7 +60,7 @@ async def put_expects(subject: BackendSubject) -> None:
         await backend.put(key, b"4", expected=0)
 
 
-async def delete_expects(subject: BackendSubject) -> None:
+async def delete_compares_the_expected_revision(subject: BackendSubject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         for expected in (None, 0, 7):
@@ -81,23 +81,23 @@ async def delete_expects(subject: BackendSubject) -> None:
         assert await backend.delete(key) > deleted
 
 
-async def one_winner_per_revision(subject: BackendSubject) -> None:
+async def one_of_many_conflicting_puts_succeeds(subject: BackendSubject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
-        at = 0
+        revision = 0
         for turn in range(20):
-            writes = [backend.put(key, f"{turn} {i}".encode(), expected=at) for i in range(16)]
+            writes = [backend.put(key, f"{turn} {i}".encode(), expected=revision) for i in range(16)]
             outcomes = await asyncio.gather(*writes, return_exceptions=True)
             won = [(i, outcome) for i, outcome in enumerate(outcomes) if isinstance(outcome, int)]
             lost = [outcome for outcome in outcomes if isinstance(outcome, StoreConflict)]
             assert (len(won), len(lost)) == (1, 15), outcomes
-            [(winner, at)] = won
+            [(winner, revision)] = won
             entry, _ = await backend.get(key)
             assert entry is not None
-            assert (entry.value, entry.revision) == (f"{turn} {winner}".encode(), at)
+            assert (entry.value, entry.revision) == (f"{turn} {winner}".encode(), revision)
 
 
-async def counting_together_loses_nothing(subject: BackendSubject) -> None:
+async def no_increment_of_a_shared_counter_is_lost(subject: BackendSubject) -> None:
     key, writers, turns = subject.key("counters/a"), 12, 8
     async with subject.open() as backend:
         await backend.put(key, b"0")
@@ -107,19 +107,19 @@ async def counting_together_loses_nothing(subject: BackendSubject) -> None:
         assert int(entry.value) == writers * turns
 
 
-async def one_deletes(subject: BackendSubject) -> None:
+async def one_of_many_conflicting_deletes_succeeds(subject: BackendSubject) -> None:
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         for _ in range(10):
-            at = await backend.put(key, b"x")
+            revision = await backend.put(key, b"x")
             outcomes = await asyncio.gather(
-                *(backend.delete(key, expected=at) for _ in range(8)), return_exceptions=True
+                *(backend.delete(key, expected=revision) for _ in range(8)), return_exceptions=True
             )
             assert sum(isinstance(outcome, int) for outcome in outcomes) == 1
             assert sum(isinstance(outcome, StoreConflict) for outcome in outcomes) == 7
 
 
-async def a_conflict_harms_nobody_else(subject: BackendSubject) -> None:
+async def conflict_does_not_affect_other_writes(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         revision = await backend.put(subject.key("taken"), b"x")
         writes = [backend.put(subject.key("taken" if i % 3 == 0 else f"free{i}"), b"y", expected=0) for i in range(30)]
@@ -130,7 +130,7 @@ async def a_conflict_harms_nobody_else(subject: BackendSubject) -> None:
         assert await backend.count(subject.key("free")) == 20
 
 
-async def writes_at_once_get_different_revisions(subject: BackendSubject) -> None:
+async def concurrent_writes_have_distinct_revisions(subject: BackendSubject) -> None:
     async with subject.open() as backend:
         start = await backend.current_revision()
         revisions = await asyncio.gather(*(backend.put(subject.key(f"k{i % 10}"), b"x") for i in range(100)))
@@ -139,7 +139,7 @@ async def writes_at_once_get_different_revisions(subject: BackendSubject) -> Non
         assert max(revisions) <= await backend.current_revision()
 
 
-async def a_cancelled_write_happens_or_not(subject: BackendSubject) -> None:
+async def cancelled_write_is_never_partial(subject: BackendSubject) -> None:
     """A cancelled write is never partial: reads and watches agree, and the backend continues to work."""
     async with subject.open() as backend:
         start = await backend.current_revision()
@@ -153,7 +153,7 @@ async def a_cancelled_write_happens_or_not(subject: BackendSubject) -> None:
             await asyncio.gather(*others)
         last = await backend.put(subject.key("last"), b"x")
         async with backend.watch(subject.root, after=start) as watch:
-            keys = {event.key for event in await Reading(watch, after=start).until(last)}
+            keys = {event.key for event in await WatchReader(watch, after=start).until(last)}
         page = await backend.range(subject.root, revision=last)
         assert {entry.key for entry in page.entries} == keys
         assert len([key for key in keys if "other" in key]) == 30
@@ -171,15 +171,15 @@ async def _count_up(backend: Backend, key: str, turns: int) -> None:
 
 
 CHECKS: tuple[Check, ...] = (
-    a_write_is_seen_at_once,
-    each_write_takes_a_revision,
-    a_failed_write_takes_none,
-    put_expects,
-    delete_expects,
-    one_winner_per_revision,
-    counting_together_loses_nothing,
-    one_deletes,
-    a_conflict_harms_nobody_else,
-    writes_at_once_get_different_revisions,
-    a_cancelled_write_happens_or_not,
+    write_is_visible_when_it_returns,
+    every_write_increments_the_revision,
+    failed_write_leaves_the_revision_unchanged,
+    put_compares_the_expected_revision,
+    delete_compares_the_expected_revision,
+    one_of_many_conflicting_puts_succeeds,
+    no_increment_of_a_shared_counter_is_lost,
+    one_of_many_conflicting_deletes_succeeds,
+    conflict_does_not_affect_other_writes,
+    concurrent_writes_have_distinct_revisions,
+    cancelled_write_is_never_partial,
 )

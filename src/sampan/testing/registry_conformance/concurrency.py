@@ -7,7 +7,7 @@ from sampan.testing.registry_conformance.subject import Api, Check, merged
 WRITERS = 50
 
 
-async def counted_by_updates(api: Api) -> None:
+async def no_concurrent_update_is_lost(api: Api) -> None:
     """Concurrent writers read, add one and put the object back, and retry on conflict."""
     await api.created("a", 0)
 
@@ -24,7 +24,7 @@ async def counted_by_updates(api: Api) -> None:
     assert api.subject.number((await api.get("a")).value) == WRITERS
 
 
-async def counted_by_patches(api: Api) -> None:
+async def no_concurrent_patch_with_resource_version_is_lost(api: Api) -> None:
     await api.created("a", 0)
 
     async def increment() -> None:
@@ -40,7 +40,7 @@ async def counted_by_patches(api: Api) -> None:
     assert api.subject.number((await api.get("a")).value) == WRITERS
 
 
-async def patches_that_insist_on_nothing_all_succeed(api: Api) -> None:
+async def concurrent_patches_without_resource_version_all_succeed(api: Api) -> None:
     await api.created("a", 0)
     labels = {f"l{i}": str(i) for i in range(WRITERS)}
     replies = await asyncio.gather(*(api.merge("a", {"metadata": {"labels": {k: v}}}) for k, v in labels.items()))
@@ -62,7 +62,7 @@ async def one_of_many_deletions_succeeds(api: Api) -> None:
     assert sorted(reply.code for reply in replies) == [200] + [404] * (WRITERS - 1)
 
 
-async def a_deletion_meets_changes(api: Api) -> None:
+async def object_stays_deleted_despite_concurrent_patches(api: Api) -> None:
     """Whatever the order, the object is deleted at the end, and no update has recreated it."""
     await api.created("a", 0)
     changes = [api.merge("a", {"metadata": {"labels": {f"l{i}": "x"}}}) for i in range(20)]
@@ -73,10 +73,10 @@ async def a_deletion_meets_changes(api: Api) -> None:
 
 
 CHECKS: tuple[Check, ...] = (
-    counted_by_updates,
-    counted_by_patches,
-    patches_that_insist_on_nothing_all_succeed,
+    no_concurrent_update_is_lost,
+    no_concurrent_patch_with_resource_version_is_lost,
+    concurrent_patches_without_resource_version_all_succeed,
     one_of_many_creates_succeeds,
     one_of_many_deletions_succeeds,
-    a_deletion_meets_changes,
+    object_stays_deleted_despite_concurrent_patches,
 )

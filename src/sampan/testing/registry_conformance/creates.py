@@ -7,7 +7,7 @@ import msgspec
 from sampan.testing.registry_conformance.subject import Api, Check
 
 
-async def a_new_object_is_completed(api: Api) -> None:
+async def create_sets_system_metadata(api: Api) -> None:
     value = await api.created("a", 1, labels={"l": "1"})
     meta = value["metadata"]
     assert meta["uid"]
@@ -19,7 +19,7 @@ async def a_new_object_is_completed(api: Api) -> None:
     assert (await api.get("a")).value == value
 
 
-async def what_only_the_server_knows_is_not_taken(api: Api) -> None:
+async def create_ignores_system_metadata_of_the_client(api: Api) -> None:
     sent: dict[str, Any] = {
         "uid": "mine",
         "creationTimestamp": "2001-01-01T00:00:00Z",
@@ -33,14 +33,14 @@ async def what_only_the_server_knows_is_not_taken(api: Api) -> None:
     assert not {"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"} & set(meta)
 
 
-async def a_name_is_taken_once(api: Api) -> None:
+async def create_of_an_existing_name_is_rejected(api: Api) -> None:
     first = await api.created("a", 1)
     reply = await api.create(api.subject.new("a", 2))
     assert (reply.code, reply.value["reason"]) == (409, "AlreadyExists"), reply.value
     assert (await api.get("a")).value == first
 
 
-async def a_name_whose_object_is_leaving_is_still_taken(api: Api) -> None:
+async def create_is_rejected_while_the_object_is_being_deleted(api: Api) -> None:
     await api.created("a", finalizers=["example.com/wait"])
     await api.delete("a")
     reply = await api.create(api.subject.new("a"))
@@ -48,7 +48,7 @@ async def a_name_whose_object_is_leaving_is_still_taken(api: Api) -> None:
     assert reply.message.startswith("object is being deleted: "), reply.value
 
 
-async def names_are_made_from_a_prefix(api: Api) -> None:
+async def generate_name_adds_a_random_suffix(api: Api) -> None:
     replies = [await api.create(api.subject.new("", generateName="made-")) for _ in range(20)]
     names = {reply.value["metadata"]["name"] for reply in replies}
     assert all(reply.code == 201 for reply in replies)
@@ -56,14 +56,14 @@ async def names_are_made_from_a_prefix(api: Api) -> None:
     assert all(name.startswith("made-") and len(name) == 10 for name in names), names
 
 
-async def a_name_must_be_there_and_sound(api: Api) -> None:
+async def missing_or_malformed_name_is_rejected(api: Api) -> None:
     for name in ("", "No_Name", "x" * 300, "a/b"):
         reply = await api.create(api.subject.new(name))
         assert (reply.code, reply.value["reason"]) == (422, "Invalid"), reply.value
         assert any(cause["field"] == "metadata.name" for cause in reply.value["details"]["causes"])
 
 
-async def labels_annotations_and_finalizers_must_be_sound(api: Api) -> None:
+async def malformed_metadata_is_rejected(api: Api) -> None:
     faulty: dict[str, Any] = {
         "labels": {"-": "x"},
         "annotations": {"a b": "x"},
@@ -76,20 +76,20 @@ async def labels_annotations_and_finalizers_must_be_sound(api: Api) -> None:
         assert all(cause["field"].startswith(f"metadata.{field}") for cause in reply.value["details"]["causes"])
 
 
-async def a_new_object_has_no_version(api: Api) -> None:
+async def create_with_a_resource_version_is_rejected(api: Api) -> None:
     reply = await api.create(api.subject.new("a", resourceVersion="7"))
     assert reply.code == 500, reply.value
     assert "reason" not in reply.value, reply.value
     assert (await api.create(api.subject.new("a", resourceVersion="0"))).code == 201
 
 
-async def the_namespace_is_that_of_the_path(api: Api) -> None:
+async def create_with_another_namespace_is_rejected(api: Api) -> None:
     reply = await api.create(api.subject.new("a", namespace="another"))
     assert reply.code == 400, reply.value
     assert "does not match the namespace" in reply.message, reply.value
 
 
-async def a_dry_run_makes_nothing(api: Api) -> None:
+async def dry_run_create_stores_nothing(api: Api) -> None:
     reply = await api.create(api.subject.new("a"), "dryRun=All")
     assert reply.code == 201
     assert reply.value["metadata"]["uid"]
@@ -117,7 +117,7 @@ async def unknown_fields_are_reported_as_requested(api: Api) -> None:
     assert (ignored.code, ignored.warnings) == (201, [])
 
 
-async def repeated_fields_are_reported_as_requested(api: Api) -> None:
+async def duplicate_fields_are_reported_as_requested(api: Api) -> None:
     body = msgspec.json.encode(api.subject.new("b")).replace(b'"name":"b"', b'"name":"a","name":"b"')
     strict = await api.send("POST", "", "fieldValidation=Strict", body)
     assert strict.code == 400, strict.value
@@ -127,7 +127,7 @@ async def repeated_fields_are_reported_as_requested(api: Api) -> None:
     assert warned.value["metadata"]["name"] == "b"
 
 
-async def repeated_owners_are_dropped(api: Api) -> None:
+async def duplicate_owner_references_are_dropped(api: Api) -> None:
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "1-2-3"}
     reply = await api.create(api.subject.new("a", ownerReferences=[owner, {**owner, "uid": "4"}, owner]))
     assert [reference["uid"] for reference in reply.value["metadata"]["ownerReferences"]] == ["1-2-3", "4"]
@@ -136,17 +136,17 @@ async def repeated_owners_are_dropped(api: Api) -> None:
 
 
 CHECKS: tuple[Check, ...] = (
-    a_new_object_is_completed,
-    what_only_the_server_knows_is_not_taken,
-    a_name_is_taken_once,
-    a_name_whose_object_is_leaving_is_still_taken,
-    names_are_made_from_a_prefix,
-    a_name_must_be_there_and_sound,
-    labels_annotations_and_finalizers_must_be_sound,
-    a_new_object_has_no_version,
-    the_namespace_is_that_of_the_path,
-    a_dry_run_makes_nothing,
+    create_sets_system_metadata,
+    create_ignores_system_metadata_of_the_client,
+    create_of_an_existing_name_is_rejected,
+    create_is_rejected_while_the_object_is_being_deleted,
+    generate_name_adds_a_random_suffix,
+    missing_or_malformed_name_is_rejected,
+    malformed_metadata_is_rejected,
+    create_with_a_resource_version_is_rejected,
+    create_with_another_namespace_is_rejected,
+    dry_run_create_stores_nothing,
     unknown_fields_are_reported_as_requested,
-    repeated_fields_are_reported_as_requested,
-    repeated_owners_are_dropped,
+    duplicate_fields_are_reported_as_requested,
+    duplicate_owner_references_are_dropped,
 )

@@ -5,7 +5,7 @@ from sampan.testing.registry_conformance.subject import Api, Check, Value
 WAIT = "example.com/wait"
 
 
-async def a_deleted_object_is_gone(api: Api) -> None:
+async def deleted_object_is_not_found(api: Api) -> None:
     value = await api.created("a")
     reply = await api.delete("a")
     assert reply.code == 200, reply.value
@@ -16,7 +16,7 @@ async def a_deleted_object_is_gone(api: Api) -> None:
     assert (await api.created("a"))["metadata"]["uid"] != value["metadata"]["uid"]
 
 
-async def finalizers_keep_it(api: Api) -> None:
+async def finalizers_delay_deletion(api: Api) -> None:
     value = await api.created("a", finalizers=[WAIT])
     marked = (await api.delete("a")).value
     assert marked["metadata"]["deletionTimestamp"]
@@ -30,7 +30,7 @@ async def finalizers_keep_it(api: Api) -> None:
     assert (await api.get("a")).code == 404
 
 
-async def no_finalizer_is_added_after_the_mark(api: Api) -> None:
+async def finalizers_cannot_be_added_during_deletion(api: Api) -> None:
     await api.created("a", finalizers=[WAIT])
     await api.delete("a")
     reply = await api.merge("a", {"metadata": {"finalizers": [WAIT, "example.com/more"]}})
@@ -42,7 +42,7 @@ async def no_finalizer_is_added_after_the_mark(api: Api) -> None:
     assert kept.value["metadata"]["deletionTimestamp"]
 
 
-async def a_mark_cannot_be_taken_away(api: Api) -> None:
+async def deletion_timestamp_cannot_be_removed(api: Api) -> None:
     await api.created("a", finalizers=[WAIT])
     marked = (await api.delete("a")).value
     without = {key: value for key, value in marked["metadata"].items() if not key.startswith("deletion")}
@@ -50,7 +50,7 @@ async def a_mark_cannot_be_taken_away(api: Api) -> None:
     assert after.value == marked, after.value
 
 
-async def the_policy_becomes_a_finalizer(api: Api) -> None:
+async def propagation_policy_sets_a_finalizer(api: Api) -> None:
     expected = {"Orphan": ["orphan"], "Foreground": ["foregroundDeletion"]}
     for policy, finalizers in expected.items():
         name = policy.lower()
@@ -64,7 +64,7 @@ async def the_policy_becomes_a_finalizer(api: Api) -> None:
     assert old_word.value["metadata"]["finalizers"] == ["orphan"], old_word.value
 
 
-async def a_deletion_may_insist(api: Api) -> None:
+async def delete_checks_preconditions(api: Api) -> None:
     value = await api.created("a")
     meta = value["metadata"]
     for wrong in ({"uid": "another"}, {"resourceVersion": "1"}):
@@ -74,7 +74,7 @@ async def a_deletion_may_insist(api: Api) -> None:
     assert (await api.delete("a", {"preconditions": right})).code == 200
 
 
-async def a_body_wins_over_the_query(api: Api) -> None:
+async def delete_options_in_the_body_override_the_query(api: Api) -> None:
     await api.created("a")
     assert (await api.delete("a", query="dryRun=All")).code == 200
     assert (await api.get("a")).code == 200
@@ -82,7 +82,7 @@ async def a_body_wins_over_the_query(api: Api) -> None:
     assert (await api.get("a")).code == 404
 
 
-async def options_may_be_of_any_version(api: Api) -> None:
+async def delete_options_of_any_api_version_are_accepted(api: Api) -> None:
     await api.created("a")
     reply = await api.delete("a", {"kind": "DeleteOptions", "apiVersion": "example.com/v7", "dryRun": ["All"]})
     assert reply.code == 200, reply.value
@@ -92,7 +92,7 @@ async def options_may_be_of_any_version(api: Api) -> None:
     assert (await api.get("a")).code == 200
 
 
-async def a_collection_is_deleted_as_it_is_listed(api: Api) -> None:
+async def delete_collection_honours_selectors_and_limit(api: Api) -> None:
     for name in ("a", "b", "c", "d"):
         await api.created(name, labels={"half": "1" if name < "c" else "2"})
     await api.merge("b", {"metadata": {"finalizers": [WAIT]}})
@@ -112,13 +112,13 @@ def _names(value: Value) -> list[str]:
 
 
 CHECKS: tuple[Check, ...] = (
-    a_deleted_object_is_gone,
-    finalizers_keep_it,
-    no_finalizer_is_added_after_the_mark,
-    a_mark_cannot_be_taken_away,
-    the_policy_becomes_a_finalizer,
-    a_deletion_may_insist,
-    a_body_wins_over_the_query,
-    options_may_be_of_any_version,
-    a_collection_is_deleted_as_it_is_listed,
+    deleted_object_is_not_found,
+    finalizers_delay_deletion,
+    finalizers_cannot_be_added_during_deletion,
+    deletion_timestamp_cannot_be_removed,
+    propagation_policy_sets_a_finalizer,
+    delete_checks_preconditions,
+    delete_options_in_the_body_override_the_query,
+    delete_options_of_any_api_version_are_accepted,
+    delete_collection_honours_selectors_and_limit,
 )

@@ -3,7 +3,7 @@
 from sampan.testing.registry_conformance.subject import JSON_PATCH, MERGE_PATCH, Api, Check
 
 
-async def a_merge_patch_changes_only_what_it_names(api: Api) -> None:
+async def merge_patch_changes_only_its_fields(api: Api) -> None:
     value = await api.created("a", 1, labels={"l": "1", "m": "2"}, annotations={"k": "v"})
     reply = await api.merge("a", {"metadata": {"labels": {"l": None, "n": "3"}}})
     assert reply.code == 200, reply.value
@@ -14,7 +14,7 @@ async def a_merge_patch_changes_only_what_it_names(api: Api) -> None:
     assert (await api.get("a")).value == reply.value
 
 
-async def a_json_patch_is_done_step_by_step(api: Api) -> None:
+async def json_patch_operations_apply_in_order(api: Api) -> None:
     await api.created("a", 1)
     reply = await api.operate(
         "a",
@@ -27,7 +27,7 @@ async def a_json_patch_is_done_step_by_step(api: Api) -> None:
     assert reply.value["metadata"]["labels"] == {"m": "1"}, reply.value
 
 
-async def a_patch_that_does_not_fit_is_refused_whole(api: Api) -> None:
+async def failing_json_patch_changes_nothing(api: Api) -> None:
     value = await api.created("a", 1)
     add = {"op": "add", "path": "/metadata/labels", "value": {"l": "1"}}
     for wrong in ({"op": "test", "path": "/metadata/name", "value": "b"}, {"op": "remove", "path": "/metadata/none"}):
@@ -37,7 +37,7 @@ async def a_patch_that_does_not_fit_is_refused_whole(api: Api) -> None:
     assert (await api.get("a")).value == value
 
 
-async def a_missing_object_is_reported_before_a_malformed_patch(api: Api) -> None:
+async def patch_reports_a_missing_object_before_a_malformed_body(api: Api) -> None:
     for media in (JSON_PATCH, MERGE_PATCH):
         assert (await api.send("PATCH", "a", "", b"{not json", media)).code == 404
     await api.created("a")
@@ -48,17 +48,17 @@ async def a_missing_object_is_reported_before_a_malformed_patch(api: Api) -> Non
     assert (await api.send("PATCH", "a", "", b"{}", "application/xml")).code == 415
 
 
-async def a_patch_may_insist_on_a_version(api: Api) -> None:
+async def patch_checks_the_resource_version(api: Api) -> None:
     value = await api.created("a", 1)
     first = value["metadata"]["resourceVersion"]
-    insisting = {"metadata": {"resourceVersion": first}}
-    assert (await api.merge("a", {**api.subject.content(2), **insisting})).code == 200
-    late = await api.merge("a", {**api.subject.content(3), **insisting})
+    precondition = {"metadata": {"resourceVersion": first}}
+    assert (await api.merge("a", {**api.subject.content(2), **precondition})).code == 200
+    late = await api.merge("a", {**api.subject.content(3), **precondition})
     assert (late.code, late.value["reason"]) == (409, "Conflict"), late.value
     assert (await api.merge("a", {"metadata": {"resourceVersion": "x"}})).code == 500
 
 
-async def a_patch_cannot_change_who_it_is(api: Api) -> None:
+async def patch_cannot_change_name_namespace_or_uid(api: Api) -> None:
     await api.created("a", 1)
     named = await api.merge("a", {"metadata": {"name": "b"}})
     assert named.code == 400, named.value
@@ -71,7 +71,7 @@ async def a_patch_cannot_change_who_it_is(api: Api) -> None:
     assert "metadata.uid: Invalid value" in twin.message, twin.value
 
 
-async def too_many_operations_are_refused(api: Api) -> None:
+async def json_patch_with_too_many_operations_is_rejected(api: Api) -> None:
     await api.created("a", 1)
     operation = {"op": "test", "path": "/metadata/name", "value": "a"}
     assert (await api.operate("a", *([operation] * 10_000))).code == 200
@@ -80,7 +80,7 @@ async def too_many_operations_are_refused(api: Api) -> None:
     assert "maximum operations in a JSON patch is 10000, got 10001" in reply.message
 
 
-async def unknown_fields_of_a_patch_are_reported_as_requested(api: Api) -> None:
+async def patch_reports_unknown_fields_as_requested(api: Api) -> None:
     await api.created("a", 1)
     strict = await api.merge("a", {"metadata": {"of": 2}}, "fieldValidation=Strict")
     assert (strict.code, strict.value["reason"]) == (422, "Invalid"), strict.value
@@ -99,7 +99,7 @@ async def unknown_fields_of_a_patch_are_reported_as_requested(api: Api) -> None:
     assert (ignored.code, ignored.warnings) == (200, [])
 
 
-async def a_result_of_a_wrong_type_is_invalid(api: Api) -> None:
+async def patch_result_of_a_wrong_type_is_invalid(api: Api) -> None:
     await api.created("a", 1)
     reply = await api.merge("a", {"metadata": {"labels": "text"}})
     assert (reply.code, reply.value["reason"]) == (422, "Invalid"), reply.value
@@ -107,13 +107,13 @@ async def a_result_of_a_wrong_type_is_invalid(api: Api) -> None:
 
 
 CHECKS: tuple[Check, ...] = (
-    a_merge_patch_changes_only_what_it_names,
-    a_json_patch_is_done_step_by_step,
-    a_patch_that_does_not_fit_is_refused_whole,
-    a_missing_object_is_reported_before_a_malformed_patch,
-    a_patch_may_insist_on_a_version,
-    a_patch_cannot_change_who_it_is,
-    too_many_operations_are_refused,
-    unknown_fields_of_a_patch_are_reported_as_requested,
-    a_result_of_a_wrong_type_is_invalid,
+    merge_patch_changes_only_its_fields,
+    json_patch_operations_apply_in_order,
+    failing_json_patch_changes_nothing,
+    patch_reports_a_missing_object_before_a_malformed_body,
+    patch_checks_the_resource_version,
+    patch_cannot_change_name_namespace_or_uid,
+    json_patch_with_too_many_operations_is_rejected,
+    patch_reports_unknown_fields_as_requested,
+    patch_result_of_a_wrong_type_is_invalid,
 )

@@ -148,8 +148,8 @@ Check = Callable[[Api], Coroutine[None, None, None]]
 def run(check: Check, subject: RegistrySubject, *, timeout_s: float = 60.0) -> None:
     """Run one check on a new event loop."""
 
-    async def opened() -> None:
+    async def open_and_check() -> None:
         async with subject.open() as pipeline:
             await check(Api(pipeline, subject))
 
-    asyncio.run(asyncio.wait_for(opened(), timeout_s))
+    asyncio.run(asyncio.wait_for(open_and_check(), timeout_s))

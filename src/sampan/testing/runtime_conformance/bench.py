@@ -87,7 +87,7 @@ class Bench:
     async def run(self, pod: Pod, command: str | Sequence[str], name: str = NAME, **fields: Any) -> list[str]:
         """Run a container until it exits successfully; return the lines of its log."""
         await self.start(pod, command, name, **fields)
-        report = await self.ended(pod, name)
+        report = await self.wait_for_exit(pod, name)
         lines = self.log(pod, name)
         assert report.exit_code == 0, f"{command!r} exited with code {report.exit_code} ({report.reason}): {lines}"
         return lines
@@ -99,7 +99,7 @@ class Bench:
         assert report is not None, f"there is no container {name}"
         return report
 
-    async def ended(self, pod: Pod, name: str = NAME) -> ContainerReport:
+    async def wait_for_exit(self, pod: Pod, name: str = NAME) -> ContainerReport:
         await until(lambda: self.report(pod, name).state == contract.EXITED, f"container {name} does not exit")
         return self.report(pod, name)
 
@@ -128,7 +128,7 @@ async def until(holds: Callable[[], bool], otherwise: str, *, timeout_s: float =
         await asyncio.sleep(_POLL_S)
 
 
-async def refused(work: Awaitable[Any]) -> RuntimeFailure:
+async def expect_failure(work: Awaitable[Any]) -> RuntimeFailure:
     failures: list[RuntimeFailure] = []
     try:
         await work
@@ -141,7 +141,7 @@ async def refused(work: Awaitable[Any]) -> RuntimeFailure:
 
 
 @asynccontextmanager
-async def bench(subject: Subject, *, keeps: bool = False) -> AsyncIterator[Bench]:
+async def open_bench(subject: Subject, *, keeps: bool = False) -> AsyncIterator[Bench]:
     """Yield a bench; afterwards remove its pods and check that nothing is left, unless `keeps` is set."""
     changed_uids: list[str] = []
     async with subject.open(changed_uids.append) as runtime:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sampan.testing.runtime_conformance.bench import bench, until
+from sampan.testing.runtime_conformance.bench import open_bench, until
 from sampan.testing.runtime_conformance.subject import Checks, Feature, Subject
 
 CHECKS = Checks()
@@ -13,11 +13,11 @@ _LONG = 40_000
 
 
 @CHECKS.add(Feature.PROGRAMS)
-async def both_outputs_line_by_line(subject: Subject) -> None:
-    async with bench(subject) as at:
-        pod = await at.sandbox()
-        await at.run(pod, "echo one; sleep 0.1; echo two >&2; sleep 0.1; echo; printf '%s' unfinished")
-        path = at.runtime.log_file(pod, "c")
+async def stdout_and_stderr_are_logged_line_by_line(subject: Subject) -> None:
+    async with open_bench(subject) as bench:
+        pod = await bench.sandbox()
+        await bench.run(pod, "echo one; sleep 0.1; echo two >&2; sleep 0.1; echo; printf '%s' unfinished")
+        path = bench.runtime.log_file(pod, "c")
         assert path is not None
         matches = [_LINE.fullmatch(line) for line in path.read_text().splitlines()]
         assert all(matches), path.read_text()
@@ -26,11 +26,11 @@ async def both_outputs_line_by_line(subject: Subject) -> None:
 
 
 @CHECKS.add(Feature.PROGRAMS)
-async def long_lines_in_parts(subject: Subject) -> None:
-    async with bench(subject) as at:
-        pod = await at.sandbox()
-        await at.run(pod, f"head -c {_LONG} /dev/zero | tr '\\0' x; echo end; echo next")
-        path = at.runtime.log_file(pod, "c")
+async def long_log_lines_are_split_into_partial_entries(subject: Subject) -> None:
+    async with open_bench(subject) as bench:
+        pod = await bench.sandbox()
+        await bench.run(pod, f"head -c {_LONG} /dev/zero | tr '\\0' x; echo end; echo next")
+        path = bench.runtime.log_file(pod, "c")
         assert path is not None
         rows = [match for match in map(_LINE.fullmatch, path.read_text().splitlines()) if match]
         marks = "".join(match[3] for match in rows)
@@ -40,18 +40,18 @@ async def long_lines_in_parts(subject: Subject) -> None:
 
 
 @CHECKS.add(Feature.PROGRAMS)
-async def a_log_is_moved_away(subject: Subject) -> None:
+async def log_is_reopened_after_rotation(subject: Subject) -> None:
     """After rotation the log continues in a new file, and nothing is lost."""
-    async with bench(subject) as at:
-        pod = await at.sandbox()
-        await at.start(pod, "i=0; while :; do echo $i; i=$((i+1)); sleep 0.05; done")
-        await until(lambda: len(at.log(pod)) > 2, "the container writes no output")
-        path = at.runtime.log_file(pod, "c")
+    async with open_bench(subject) as bench:
+        pod = await bench.sandbox()
+        await bench.start(pod, "i=0; while :; do echo $i; i=$((i+1)); sleep 0.05; done")
+        await until(lambda: len(bench.log(pod)) > 2, "the container writes no output")
+        path = bench.runtime.log_file(pod, "c")
         assert path is not None
         moved = path.with_name("moved.log")
         path.rename(moved)
-        await at.runtime.reopen_log(pod, "c")
-        await until(lambda: len(at.log(pod)) > 2, "the log gets no new lines")
+        await bench.runtime.reopen_log(pod, "c")
+        await until(lambda: len(bench.log(pod)) > 2, "the log gets no new lines")
         lines = [*moved.read_text().splitlines(), *path.read_text().splitlines()]
         numbers = [int(line.split(" ", 3)[3]) for line in lines]
         assert numbers == list(range(len(numbers)))
@@ -59,9 +59,9 @@ async def a_log_is_moved_away(subject: Subject) -> None:
 
 
 @CHECKS.add(Feature.PROGRAMS)
-async def a_terminals_output(subject: Subject) -> None:
-    async with bench(subject) as at:
-        pod = at.pod(tty=True)
-        await at.runtime.run_sandbox(pod, at.sandbox_config(pod))
-        lines = await at.run(pod, "test -t 1 && echo terminal; echo error >&2", has_tty=True)
+async def terminal_output_is_logged(subject: Subject) -> None:
+    async with open_bench(subject) as bench:
+        pod = bench.pod(tty=True)
+        await bench.runtime.run_sandbox(pod, bench.sandbox_config(pod))
+        lines = await bench.run(pod, "test -t 1 && echo terminal; echo error >&2", has_tty=True)
         assert [line.rstrip("\r") for line in lines] == ["terminal", "error"]

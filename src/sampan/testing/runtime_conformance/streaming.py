@@ -9,53 +9,53 @@ from contextlib import suppress
 from sampan.api.types.core_v1 import Pod
 from sampan.runtimes.contract import RuntimeFailure, Unsupported, Usage
 from sampan.runtimes.streams import ProcessStream, collected
-from sampan.testing.runtime_conformance.bench import FOREVER, Bench, bench, refused, until
+from sampan.testing.runtime_conformance.bench import FOREVER, Bench, expect_failure, open_bench, until
 from sampan.testing.runtime_conformance.subject import Checks, Feature, Subject
 
 CHECKS = Checks()
-_MUCH = 300_000
+_INPUT_SIZE = 300_000
 _PORT = 8097
 
 
 @CHECKS.add()
-async def unsupported_operations_are_refused(subject: Subject) -> None:
-    async with bench(subject) as at:
-        pod = await at.sandbox()
-        await at.start(pod, FOREVER)
+async def unsupported_operations_raise_unsupported(subject: Subject) -> None:
+    async with open_bench(subject) as bench:
+        pod = await bench.sandbox()
+        await bench.start(pod, FOREVER)
         calls: dict[Feature, Callable[[], Awaitable[object]]] = {
-            Feature.EXEC: lambda: at.runtime.exec(pod, "c", ["true"]),
-            Feature.ATTACH: lambda: at.runtime.attach(pod, "c"),
-            Feature.CONNECT: lambda: at.runtime.connect(pod, 80),
+            Feature.EXEC: lambda: bench.runtime.exec(pod, "c", ["true"]),
+            Feature.ATTACH: lambda: bench.runtime.attach(pod, "c"),
+            Feature.CONNECT: lambda: bench.runtime.connect(pod, 80),
         }
         for feature, call in calls.items():
             if feature in subject.lacks:
-                assert isinstance(await refused(call()), Unsupported)
+                assert isinstance(await expect_failure(call()), Unsupported)
 
 
 @CHECKS.add(Feature.EXEC)
-async def a_command(subject: Subject) -> None:
-    async with bench(subject) as at:
-        pod = await at.sandbox()
-        await at.start(pod, FOREVER, env=[("OF", "the container")], working_directory="/tmp")
-        code, out, err = await at.exec(pod, 'echo "$OF"; pwd; echo wrong >&2; exit 5')
+async def exec_returns_output_and_exit_code(subject: Subject) -> None:
+    async with open_bench(subject) as bench:
+        pod = await bench.sandbox()
+        await bench.start(pod, FOREVER, env=[("OF", "the container")], working_directory="/tmp")
+        code, out, err = await bench.exec(pod, 'echo "$OF"; pwd; echo wrong >&2; exit 5')
         assert (code, out, err) == (5, "the container\n/tmp\n", "wrong\n")
-        codes = await asyncio.gather(*(at.exec(pod, f"sleep 0.1; exit {number}") for number in range(4)))
+        codes = await asyncio.gather(*(bench.exec(pod, f"sleep 0.1; exit {number}") for number in range(4)))
         assert [code for code, _, _ in codes] == [0, 1, 2, 3]
         try:
-            code, _, _ = await at.exec(pod, ["/no/such/program"])
+            code, _, _ = await bench.exec(pod, ["/no/such/program"])
         except RuntimeFailure:
             code = 127  # some runtimes cannot even start it
         assert code != 0
-        await refused(at.runtime.exec(pod, "nobody", ["true"]))
+        await expect_failure(bench.runtime.exec(pod, "nobody", ["true"]))
 
 
 @CHECKS.add(Feature.EXEC)
-async def a_command_with_input(subject: Subject) -> None:
-    async with bench(subject) as at:
-        pod = await at.sandbox()
-        await at.start(pod, FOREVER)
-        stream = await at.runtime.exec(pod, "c", ["/bin/cat"], has_stdin=True)
-        content = bytes(range(256)) * (_MUCH // 256)
+async def exec_forwards_stdin(subject: Subject) -> None:
+    async with open_bench(subject) as bench:
+        pod = await bench.sandbox()
+        await bench.start(pod, FOREVER)
+        stream = await bench.runtime.exec(pod, "c", ["/bin/cat"], has_stdin=True)
+        content = bytes(range(256)) * (_INPUT_SIZE // 256)
         whole = asyncio.ensure_future(collected(stream))
         await stream.write(content)
         await stream.close_input()
@@ -65,12 +65,12 @@ async def a_command_with_input(subject: Subject) -> None:
 
 
 @CHECKS.add(Feature.EXEC)
-async def a_command_with_a_terminal(subject: Subject) -> None:
-    async with bench(subject) as at:
-        pod = await at.sandbox()
-        await at.start(pod, FOREVER)
+async def exec_with_tty_can_be_resized(subject: Subject) -> None:
+    async with open_bench(subject) as bench:
+        pod = await bench.sandbox()
+        await bench.start(pod, FOREVER)
         script = "test -t 0 && echo terminal; while read line; do stty size; done"
-        stream = await at.runtime.exec(pod, "c", ["/bin/sh", "-c", script], has_stdin=True, has_tty=True)
+        stream = await bench.runtime.exec(pod, "c", ["/bin/sh", "-c", script], has_stdin=True, has_tty=True)
         try:
             await read_until(stream, b"terminal")
             await stream.resize(123, 45)
@@ -82,30 +82,30 @@ async def a_command_with_a_terminal(subject: Subject) -> None:
 
 
 @CHECKS.add(Feature.EXEC, Feature.ENDS_ABANDONED)
-async def a_command_that_is_left_alone(subject: Subject) -> None:
-    async with bench(subject) as at:
-        pod = await at.sandbox()
-        await at.start(pod, FOREVER)
-        stream = await at.runtime.exec(pod, "c", ["/bin/sh", "-c", "echo ready; exec sleep 1000009"])
+async def exec_command_is_killed_when_the_client_disconnects(subject: Subject) -> None:
+    async with open_bench(subject) as bench:
+        pod = await bench.sandbox()
+        await bench.start(pod, FOREVER)
+        stream = await bench.runtime.exec(pod, "c", ["/bin/sh", "-c", "echo ready; exec sleep 1000009"])
         await read_until(stream, b"ready")
         await stream.close()
         for _ in range(100):
-            if await at.output(pod, "ps | grep -c 'sleep 100000[9]' || true") == "0":
+            if await bench.output(pod, "ps | grep -c 'sleep 100000[9]' || true") == "0":
                 return
             await asyncio.sleep(0.05)
         raise AssertionError("the command is still running")
 
 
 @CHECKS.add(Feature.ATTACH)
-async def connected_to_a_container(subject: Subject) -> None:
+async def attach_forwards_stdin_and_reports_the_exit_code(subject: Subject) -> None:
     """Input reaches the container, detaching does not stop it, and the exit code is reported."""
-    async with bench(subject) as at:
-        pod = await _listening(at, tty=False)
-        first = await at.runtime.attach(pod, "c")
+    async with open_bench(subject) as bench:
+        pod = await _start_echo_container(bench, tty=False)
+        first = await bench.runtime.attach(pod, "c")
         await first.write(b"one\n")
         await read_until(first, b"got one")
         await first.close()
-        second = await at.runtime.attach(pod, "c")
+        second = await bench.runtime.attach(pod, "c")
         try:
             await second.write(b"two\n")
             await read_until(second, b"got two")
@@ -113,15 +113,15 @@ async def connected_to_a_container(subject: Subject) -> None:
             assert await second.wait() == 9
         finally:
             await second.close()
-        assert (await at.ended(pod)).exit_code == 9
-        assert {"got one", "got two"} <= set(at.log(pod))
+        assert (await bench.wait_for_exit(pod)).exit_code == 9
+        assert {"got one", "got two"} <= set(bench.log(pod))
 
 
 @CHECKS.add(Feature.ATTACH)
-async def connected_to_a_terminal(subject: Subject) -> None:
-    async with bench(subject) as at:
-        pod = await _listening(at, tty=True)
-        stream = await at.runtime.attach(pod, "c")
+async def attach_with_tty_can_be_resized(subject: Subject) -> None:
+    async with open_bench(subject) as bench:
+        pod = await _start_echo_container(bench, tty=True)
+        stream = await bench.runtime.attach(pod, "c")
         try:
             await stream.resize(99, 33)
             await _write_until(stream, b"33 99", b"size\n")
@@ -129,14 +129,14 @@ async def connected_to_a_terminal(subject: Subject) -> None:
             await stream.close()
 
 
-async def _listening(at: Bench, *, tty: bool) -> Pod:
-    pod = at.pod(stdin=True, tty=tty)
-    await at.runtime.run_sandbox(pod, at.sandbox_config(pod))
+async def _start_echo_container(bench: Bench, *, tty: bool) -> Pod:
+    pod = bench.pod(stdin=True, tty=tty)
+    await bench.runtime.run_sandbox(pod, bench.sandbox_config(pod))
     script = (
         'while read line; do case "$line" in end) exit 9;; size) stty size;; *) echo "got $line"; echo log >&2;; '
         "esac; done"
     )
-    await at.start(pod, script, has_stdin=True, has_tty=tty)
+    await bench.start(pod, script, has_stdin=True, has_tty=tty)
     return pod
 
 
@@ -164,26 +164,26 @@ async def _write_until(stream: ProcessStream, expected: bytes, question: bytes =
 
 
 @CHECKS.add(Feature.CONNECT)
-async def a_port_of_the_pod(subject: Subject) -> None:
-    async with bench(subject) as at:
-        pod = await at.sandbox()
-        await at.start(pod, f"echo ready; exec busybox nc -ll -p {_PORT} -e busybox cat")
-        await until(lambda: bool(at.log(pod)), "the server does not start")
+async def pod_port_can_be_reached(subject: Subject) -> None:
+    async with open_bench(subject) as bench:
+        pod = await bench.sandbox()
+        await bench.start(pod, f"echo ready; exec busybox nc -ll -p {_PORT} -e busybox cat")
+        await until(lambda: bool(bench.log(pod)), "the server does not start")
         for text in (b"one\n", b"two\n"):
-            assert await _echoed(at, pod, text) == text
+            assert await _echo(bench, pod, text) == text
         with suppress(RuntimeFailure):  # otherwise the connection is closed at once
-            reader, writer = await at.runtime.connect(pod, 9)
+            reader, writer = await bench.runtime.connect(pod, 9)
             content = await reader.read()
             writer.close()
             await writer.wait_closed()
             assert content == b""
 
 
-async def _echoed(at: Bench, pod: Pod, text: bytes) -> bytes:
+async def _echo(bench: Bench, pod: Pod, text: bytes) -> bytes:
     """Return the echoed text; retry while the server is not listening yet."""
     for _ in range(1000):
         try:
-            reader, writer = await at.runtime.connect(pod, _PORT)
+            reader, writer = await bench.runtime.connect(pod, _PORT)
         except RuntimeFailure:
             await asyncio.sleep(0.05)
             continue
@@ -198,18 +198,18 @@ async def _echoed(at: Bench, pod: Pod, text: bytes) -> bytes:
 
 
 @CHECKS.add(Feature.STATS)
-async def what_it_uses(subject: Subject) -> None:
-    async with bench(subject) as at:
-        pod = await at.sandbox("busy", "idle")
-        await at.start(pod, "while :; do :; done", "busy")
-        await at.start(pod, FOREVER, "idle")
+async def container_stats(subject: Subject) -> None:
+    async with open_bench(subject) as bench:
+        pod = await bench.sandbox("busy", "idle")
+        await bench.start(pod, "while :; do :; done", "busy")
+        await bench.start(pod, FOREVER, "idle")
         usages: dict[str, Usage] = {}
         for _ in range(100):  # on a busy machine it gets little CPU time at first
             await asyncio.sleep(0.5)
-            usages = {usage.name: usage for usage in await at.runtime.stats(pod)}
+            usages = {usage.name: usage for usage in await bench.runtime.stats(pod)}
             if usages["busy"].cpu_cores > 0 and (usages["busy"].cpu_s or 0) > (usages["idle"].cpu_s or 0):
                 break
         else:
             raise AssertionError(f"the busy container does not use more CPU than the idle one: {usages}")
         assert usages["busy"].memory_bytes > 0
-        assert await at.runtime.stats(at.pod()) in ([], ())
+        assert await bench.runtime.stats(bench.pod()) in ([], ())

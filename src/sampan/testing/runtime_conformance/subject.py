@@ -41,7 +41,7 @@ class Feature(Enum):
     ENDS_ABANDONED = "a command whose client has disconnected is killed"
 
 
-def _nothing(pod: Pod, container: str, exit_code: int | None) -> None:
+def _do_nothing(pod: Pod, container: str, exit_code: int | None) -> None:
     """Do nothing: a real container runs its own command."""
 
 
@@ -56,7 +56,7 @@ class Subject:
     image: str
     lacks: Mapping[Feature, str] = field(default_factory=dict)
     """The features that the runtime does not have, and why."""
-    prepare: Callable[[Pod, str, int | None], None] = _nothing
+    prepare: Callable[[Pod, str, int | None], None] = _do_nothing
     """Called before a container starts with its exit code; None if it keeps running."""
     left: Callable[[str], Collection[str]] = lambda uid: ()
     """Returns what is left on the machine of the pod with that UID."""
@@ -81,11 +81,11 @@ class Checks(list[Check]):
     """The checks of one file, in its order."""
 
     def add(self, *needs: Feature) -> Callable[[Body], Body]:
-        def added(body: Body) -> Body:
+        def register(body: Body) -> Body:
             self.append(Check(body, frozenset(needs)))
             return body
 
-        return added
+        return register
 
 
 def missing(check: Check, subject: Subject) -> str:
