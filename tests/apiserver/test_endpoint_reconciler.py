@@ -30,14 +30,14 @@ LEASES = "/registry/masterleases/"
 
 def play(scenario: Callable[[Cluster, ServerLeases], Awaitable[None]]) -> None:
     async def main() -> None:
-        async with cluster() as made:
-            await scenario(made, StoredServerLeases(backend=made.server.registry.backend))
+        async with cluster() as cluster_:
+            await scenario(cluster_, StoredServerLeases(backend=cluster_.server.registry.backend))
 
     asyncio.run(main())
 
 
-def reconciler(made: Cluster, leases: ServerLeases, address: str, port: int = 443) -> EndpointReconciler:
-    return EndpointReconciler(client=made.client, leases=leases, address=address, port=port)
+def reconciler(cluster: Cluster, leases: ServerLeases, address: str, port: int = 443) -> EndpointReconciler:
+    return EndpointReconciler(client=cluster.client, leases=leases, address=address, port=port)
 
 
 async def published(client: Client) -> list[str]:
@@ -50,80 +50,80 @@ async def published(client: Client) -> list[str]:
 
 
 def test_every_server_is_listed_until_its_lease_expires() -> None:
-    async def scenario(made: Cluster, leases: ServerLeases) -> None:
-        one, two = (reconciler(made, leases, f"192.0.2.{number}") for number in (1, 2))
-        await one.reconcile(with_ports=True)
-        assert await published(made.client) == ["192.0.2.1"]
+    async def scenario(cluster: Cluster, leases: ServerLeases) -> None:
+        first, two = (reconciler(cluster, leases, f"192.0.2.{number}") for number in (1, 2))
+        await first.reconcile(with_ports=True)
+        assert await published(cluster.client) == ["192.0.2.1"]
         await two.reconcile(with_ports=True)
-        assert await published(made.client) == ["192.0.2.1", "192.0.2.2"]
-        await made.clock.advance(10)
-        await one.reconcile()
-        assert await published(made.client) == ["192.0.2.1", "192.0.2.2"]
-        await made.clock.advance(6)
-        await one.reconcile()
-        assert await published(made.client) == ["192.0.2.1"]
+        assert await published(cluster.client) == ["192.0.2.1", "192.0.2.2"]
+        await cluster.clock.advance(10)
+        await first.reconcile()
+        assert await published(cluster.client) == ["192.0.2.1", "192.0.2.2"]
+        await cluster.clock.advance(6)
+        await first.reconcile()
+        assert await published(cluster.client) == ["192.0.2.1"]
 
     play(scenario)
 
 
 def test_a_server_that_stops_is_removed_at_once_and_stays_away() -> None:
-    async def scenario(made: Cluster, leases: ServerLeases) -> None:
-        one, two = (reconciler(made, leases, f"192.0.2.{number}") for number in (1, 2))
-        await one.reconcile()
+    async def scenario(cluster: Cluster, leases: ServerLeases) -> None:
+        first, two = (reconciler(cluster, leases, f"192.0.2.{number}") for number in (1, 2))
+        await first.reconcile()
         await two.reconcile()
-        await one.withdraw()
-        assert await published(made.client) == ["192.0.2.2"]
-        await one.reconcile()
+        await first.withdraw()
+        assert await published(cluster.client) == ["192.0.2.2"]
+        await first.reconcile()
         await two.reconcile()
-        assert await published(made.client) == ["192.0.2.2"]
+        assert await published(cluster.client) == ["192.0.2.2"]
         await two.withdraw()
-        assert await published(made.client) == []
+        assert await published(cluster.client) == []
 
     play(scenario)
 
 
 def test_leases_of_kube_apiserver_count() -> None:
-    async def scenario(made: Cluster, leases: ServerLeases) -> None:
+    async def scenario(cluster: Cluster, leases: ServerLeases) -> None:
         lease = {"kind": "Endpoints", "apiVersion": "v1", "metadata": {"generation": 7}}
         value = protobuf.encode({**lease, "subsets": [{"addresses": [{"ip": "192.0.2.9"}]}]})
-        await made.server.registry.backend.put(f"{LEASES}192.0.2.9", value, ttl_s=15)
-        await made.server.registry.backend.put(f"{LEASES}broken", b"k8s\0\xff", ttl_s=15)
-        await reconciler(made, leases, "192.0.2.1").reconcile()
-        assert await published(made.client) == ["192.0.2.1", "192.0.2.9"]
+        await cluster.server.registry.backend.put(f"{LEASES}192.0.2.9", value, ttl_s=15)
+        await cluster.server.registry.backend.put(f"{LEASES}broken", b"k8s\0\xff", ttl_s=15)
+        await reconciler(cluster, leases, "192.0.2.1").reconcile()
+        assert await published(cluster.client) == ["192.0.2.1", "192.0.2.9"]
 
     play(scenario)
 
 
 def test_ports_are_only_reset_at_the_start() -> None:
-    async def scenario(made: Cluster, leases: ServerLeases) -> None:
-        await reconciler(made, leases, "192.0.2.1", 6443).reconcile(with_ports=True)
-        other = reconciler(made, leases, "192.0.2.2", 7443)
+    async def scenario(cluster: Cluster, leases: ServerLeases) -> None:
+        await reconciler(cluster, leases, "192.0.2.1", 6443).reconcile(with_ports=True)
+        other = reconciler(cluster, leases, "192.0.2.2", 7443)
         for with_ports, port in ((False, 6443), (True, 7443)):
             await other.reconcile(with_ports=with_ports)
-            endpoints = await made.client.of(Endpoints).get("kubernetes", "default")
+            endpoints = await cluster.client.of(Endpoints).get("kubernetes", "default")
             assert [port.port for port in endpoints.subsets[0].ports] == [port]
 
     play(scenario)
 
 
 def test_a_slice_of_ipv6_addresses() -> None:
-    async def scenario(made: Cluster, leases: ServerLeases) -> None:
-        await reconciler(made, leases, "192.0.2.1").reconcile()
-        await reconciler(made, SoleServer(address="2001:db8::1"), "2001:db8::1").reconcile()
-        assert await published(made.client) == ["2001:db8::1"]
-        assert (await made.client.of(EndpointSlice).get("kubernetes", "default")).addressType == "IPv6"
+    async def scenario(cluster: Cluster, leases: ServerLeases) -> None:
+        await reconciler(cluster, leases, "192.0.2.1").reconcile()
+        await reconciler(cluster, SoleServer(address="2001:db8::1"), "2001:db8::1").reconcile()
+        assert await published(cluster.client) == ["2001:db8::1"]
+        assert (await cluster.client.of(EndpointSlice).get("kubernetes", "default")).addressType == "IPv6"
 
     play(scenario)
 
 
 def test_the_only_server_of_a_store_writes_no_leases() -> None:
-    async def scenario(made: Cluster, leases: ServerLeases) -> None:
-        sole = reconciler(made, server_leases(MemoryBackend(clock=made.clock), "192.0.2.1"), "192.0.2.1")
+    async def scenario(cluster: Cluster, leases: ServerLeases) -> None:
+        sole = reconciler(cluster, server_leases(MemoryBackend(clock=cluster.clock), "192.0.2.1"), "192.0.2.1")
         await sole.reconcile(with_ports=True)
-        before = await made.revision()
+        before = await cluster.revision()
         await sole.reconcile()
-        assert await made.revision() == before
-        assert await published(made.client) == ["192.0.2.1"]
+        assert await cluster.revision() == before
+        assert await published(cluster.client) == ["192.0.2.1"]
 
     play(scenario)
 
@@ -143,8 +143,8 @@ def test_two_servers_on_one_etcd(etcd: Member) -> None:
             return ServerConfig(advertise_address=address, any_insecure_port=True)
 
         async with asyncio.timeout(60), EtcdBackend(endpoints=[etcd.client_url]) as backend:
-            async with ApiServer(config=config("192.0.2.1"), backend=backend, clock=clock) as one:
-                client = Client(transport=one.loopback(), clock=clock, component="test")
+            async with ApiServer(config=config("192.0.2.1"), backend=backend, clock=clock) as first:
+                client = Client(transport=first.loopback(), clock=clock, component="test")
                 async with ApiServer(config=config("192.0.2.2"), backend=backend, clock=clock):
                     assert await published(client) == ["192.0.2.1", "192.0.2.2"]
                 assert await published(client) == ["192.0.2.1"]

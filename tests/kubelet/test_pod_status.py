@@ -27,10 +27,10 @@ NOW = 1_767_225_600.0
 TERMINAL = ("Succeeded", "Failed")
 
 
-def report(name: str = "main", state: str = RUNNING, **said: Any) -> ContainerReport:
-    said = {"is_started": state == RUNNING, "is_ready": state == RUNNING, "attempt": 0} | said
+def report(name: str = "main", state: str = RUNNING, **fields: Any) -> ContainerReport:
+    fields = {"is_started": state == RUNNING, "is_ready": state == RUNNING, "attempt": 0} | fields
     return ContainerReport(
-        name=name, id=f"hollow://{name}", state=state, image="i", image_ref="i@x", started_at=NOW, **said
+        name=name, id=f"hollow://{name}", state=state, image="i", image_ref="i@x", started_at=NOW, **fields
     )
 
 
@@ -40,18 +40,22 @@ def pod(**spec: Any) -> Pod:
     return Pod(metadata=ObjectMeta(name="p", namespace="default", uid="u", generation=3), spec=PodSpec(**spec))
 
 
-def status_of(found: Pod, *reports: ContainerReport, has_sandbox: bool = True, **facts: Any) -> PodStatus:
+def status_of(pod: Pod, *reports: ContainerReport, has_sandbox: bool = True, **facts: Any) -> PodStatus:
     known = PodReport(is_sandbox_ready=has_sandbox, sandboxes=1, ips=("10.0.0.7",), containers=reports)
-    return generate_status(found, StatusInputs(report=known, old=found.status, host_ips=("192.0.2.1",), **facts), NOW)
+    return generate_status(pod, StatusInputs(report=known, old=pod.status, host_ips=("192.0.2.1",), **facts), NOW)
 
 
-def said(status: PodStatus, type: str) -> tuple[str, str, str]:
-    return next((found.status, found.reason, found.message) for found in status.conditions if found.type == type)
+def condition_of(status: PodStatus, type: str) -> tuple[str, str, str]:
+    return next(
+        (condition.status, condition.reason, condition.message)
+        for condition in status.conditions
+        if condition.type == type
+    )
 
 
 def test_whom_containers_run_as() -> None:
-    told, untold = status_of(pod(), report(user=ContainerUser(1, 2, (2, 3)))), status_of(pod(), report())
-    user = told.containerStatuses[0].user
+    with_user, untold = status_of(pod(), report(user=ContainerUser(1, 2, (2, 3)))), status_of(pod(), report())
+    user = with_user.containerStatuses[0].user
     assert user is not None
     assert user.linux == LinuxContainerUser(uid=1, gid=2, supplementalGroups=[2, 3])
     assert untold.containerStatuses[0].user is None
@@ -77,45 +81,45 @@ def test_of_a_pod_that_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"),
+    ("report_", "expected"),
     [
         (report(is_ready=False), ("False", "ContainersNotReady", "containers with unready status: [main]")),
         (report(), ("True", "", "")),
     ],
     ids=["not ready", "ready"],
 )
-def test_ready(found: ContainerReport, expected: tuple[str, str, str]) -> None:
-    status = status_of(pod(), found)
-    assert said(status, "Ready") == said(status, "ContainersReady") == expected
+def test_ready(report_: ContainerReport, expected: tuple[str, str, str]) -> None:
+    status = status_of(pod(), report_)
+    assert condition_of(status, "Ready") == condition_of(status, "ContainersReady") == expected
 
 
 def test_before_anything_is_there() -> None:
     status = status_of(pod(), has_sandbox=False)
     assert status.phase == "Pending"
-    assert said(status, "PodReadyToStartContainers")[0] == "False"
+    assert condition_of(status, "PodReadyToStartContainers")[0] == "False"
     assert status.containerStatuses[0].state.waiting is not None
     assert status.containerStatuses[0].state.waiting.reason == "ContainerCreating"
     assert (status.containerStatuses[0].ready, status.containerStatuses[0].started) == (False, False)
 
 
 def test_init_containers() -> None:
-    found = pod(initContainers=[Container(name="first"), Container(name="side", restartPolicy="Always")])
-    status = status_of(found, report("first"))
-    assert said(status, "Initialized") == (
+    pod_ = pod(initContainers=[Container(name="first"), Container(name="side", restartPolicy="Always")])
+    status = status_of(pod_, report("first"))
+    assert condition_of(status, "Initialized") == (
         "False",
         "ContainersNotInitialized",
         "containers with incomplete status: [first side]",
     )
-    status = status_of(found, report("first", EXITED), report("side"), report())
-    assert said(status, "Initialized") == ("True", "", "")
-    assert [each.ready for each in status.initContainerStatuses] == [True, True]
+    status = status_of(pod_, report("first", EXITED), report("side"), report())
+    assert condition_of(status, "Initialized") == ("True", "", "")
+    assert [status_.ready for status_ in status.initContainerStatuses] == [True, True]
 
 
 def test_readiness_gates() -> None:
-    found = pod(readinessGates=[PodReadinessGate(conditionType="a/b"), PodReadinessGate(conditionType="a/c")])
-    found.status.conditions = [PodCondition(type="a/c", status="False")]
-    status = status_of(found, report())
-    assert said(status, "Ready") == (
+    pod_ = pod(readinessGates=[PodReadinessGate(conditionType="a/b"), PodReadinessGate(conditionType="a/c")])
+    pod_.status.conditions = [PodCondition(type="a/c", status="False")]
+    status = status_of(pod_, report())
+    assert condition_of(status, "Ready") == (
         "False",
         "ReadinessGatesNotReady",
         'corresponding condition of pod readiness gate "a/b" does not exist., '
@@ -161,11 +165,11 @@ def test_a_container_says_what_it_mounts_and_has() -> None:
 
 
 def test_ephemeral_containers_count_for_nothing() -> None:
-    found = pod(ephemeralContainers=[EphemeralContainer(name="debug", image="i")])
-    status = status_of(found, report(), report("debug", EXITED, exit_code=1))
+    pod_ = pod(ephemeralContainers=[EphemeralContainer(name="debug", image="i")])
+    status = status_of(pod_, report(), report("debug", EXITED, exit_code=1))
     assert status.phase == "Running"
     assert status.ephemeralContainerStatuses[0].state.terminated is not None
-    assert said(status, "Ready")[0] == "True"
+    assert condition_of(status, "Ready")[0] == "True"
 
 
 def test_a_failure_waits_until_nothing_runs() -> None:
@@ -186,7 +190,7 @@ states = st.sampled_from([None, CREATED, RUNNING, EXITED])
 @st.composite
 def steps(draw: st.DrawFn) -> list[tuple[PodReport, bool, PodFailure | None]]:
     """Whatever a runtime may report, in any order."""
-    found = []
+    drawn = []
     for _ in range(draw(st.integers(1, 8))):
         reports = [
             report(name, state, exit_code=draw(st.integers(0, 1)), attempt=draw(st.integers(0, 3)), finished_at=NOW)
@@ -195,25 +199,23 @@ def steps(draw: st.DrawFn) -> list[tuple[PodReport, bool, PodFailure | None]]:
         ]
         known = PodReport(is_sandbox_ready=draw(st.booleans()), containers=reports)
         failure = draw(st.none() | st.just(PodFailure(reason="Evicted", message="")))
-        found.append((known, draw(st.booleans()), failure))
-    return found
+        drawn.append((known, draw(st.booleans()), failure))
+    return drawn
 
 
 @given(steps(), st.sampled_from(["Always", "OnFailure", "Never"]))
 def test_a_status_never_goes_back(course: list[tuple[PodReport, bool, PodFailure | None]], policy: str) -> None:
     inits = [Container(name="first"), Container(name="side", restartPolicy="Always")]
-    found = pod(
-        restartPolicy=policy, initContainers=inits, containers=[Container(name="main"), Container(name="other")]
-    )
-    old = found.status
+    pod_ = pod(restartPolicy=policy, initContainers=inits, containers=[Container(name="main"), Container(name="other")])
+    old = pod_.status
     for known, is_terminal, failure in course:
         facts = StatusInputs(report=known, old=old, is_terminal=is_terminal, failure=failure)
-        new = merge_statuses(old, generate_status(found, facts, NOW), may_run=may_run(known))
+        new = merge_statuses(old, generate_status(pod_, facts, NOW), may_run=may_run(known))
         if old.phase in TERMINAL:
             assert new.phase == old.phase
         elif new.phase in TERMINAL:
             assert not may_run(known)
-            assert said(new, "Ready")[0] == "False"
+            assert condition_of(new, "Ready")[0] == "False"
         assert new.startTime == (old.startTime or new.startTime)
         assert new.observedGeneration >= old.observedGeneration
         old = new

@@ -39,20 +39,20 @@ def lease(holder: str, *, transitions: int = 3) -> LeaseSpec:
     ],
 )
 def test_claims(observed: Observed | None, transitions: int | None, keeps_time: bool) -> None:
-    wanted = claim(observed, CONFIG, now=START, monotonic=START)
+    claimed = claim(observed, CONFIG, now=START, monotonic=START)
     if transitions is None:
-        assert wanted is None
+        assert claimed is None
         return
-    assert wanted is not None
-    assert (wanted.holderIdentity, wanted.leaseDurationSeconds) == ("me", 15)
-    assert wanted.leaseTransitions == transitions
-    assert wanted.renewTime == "2026-01-01T00:00:00.000000Z"
-    assert (wanted.acquireTime == "2025-01-01T00:00:00.000000Z") is keeps_time
+    assert claimed is not None
+    assert (claimed.holderIdentity, claimed.leaseDurationSeconds) == ("me", 15)
+    assert claimed.leaseTransitions == transitions
+    assert claimed.renewTime == "2026-01-01T00:00:00.000000Z"
+    assert (claimed.acquireTime == "2025-01-01T00:00:00.000000Z") is keeps_time
 
 
 def test_giving_back() -> None:
-    given = released(lease("me"), START)
-    assert (given.holderIdentity, given.leaseDurationSeconds, given.leaseTransitions) == ("", 1, 3)
+    lease_ = released(lease("me"), START)
+    assert (lease_.holderIdentity, lease_.leaseDurationSeconds, lease_.leaseTransitions) == ("", 1, 3)
 
 
 @pytest.mark.parametrize(("lease_s", "renew_s", "retry_s"), [(10, 10, 2), (15, 2, 2)])
@@ -115,12 +115,12 @@ def run(body: Body) -> None:
         clock = VirtualClock()
         async with asyncio.timeout(60), serving(clock) as server, asyncio.TaskGroup() as group:
             leading: list[str] = []
-            one, other = Candidate("one", server, leading), Candidate("other", server, leading)
+            first, other = Candidate("one", server, leading), Candidate("other", server, leading)
             tasks = []
-            for candidate in (one, other):
+            for candidate in (first, other):
                 tasks.append(group.create_task(candidate.run()))
                 await clock.settle()
-            await body(clock, server, one, other, tasks)
+            await body(clock, server, first, other, tasks)
             for task in tasks:
                 task.cancel()
 
@@ -129,11 +129,11 @@ def run(body: Body) -> None:
 
 def test_one_leads_and_renews() -> None:
     async def body(
-        clock: VirtualClock, server: Server, one: Candidate, other: Candidate, tasks: list[asyncio.Task[None]]
+        clock: VirtualClock, server: Server, first: Candidate, other: Candidate, tasks: list[asyncio.Task[None]]
     ) -> None:
         await clock.advance(100)
-        assert one.leading == ["one"]
-        assert (one.elector.is_leader, other.elector.is_leader) == (True, False)
+        assert first.leading == ["one"]
+        assert (first.elector.is_leader, other.elector.is_leader) == (True, False)
         assert other.elector.leader == "one"
         spec = (await server.client().of(Lease).get("it", "kube-system")).spec
         assert (spec.holderIdentity, spec.leaseTransitions) == ("one", 0)
@@ -145,13 +145,13 @@ def test_one_leads_and_renews() -> None:
 
 def test_who_stops_gives_the_lease_back_and_the_other_need_not_wait() -> None:
     async def body(
-        clock: VirtualClock, server: Server, one: Candidate, other: Candidate, tasks: list[asyncio.Task[None]]
+        clock: VirtualClock, server: Server, first: Candidate, other: Candidate, tasks: list[asyncio.Task[None]]
     ) -> None:
         await clock.advance(5)
         tasks[0].cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await tasks[0]
-        assert one.leading == []
+        assert first.leading == []
         spec = (await server.client().of(Lease).get("it", "kube-system")).spec
         assert spec.holderIdentity == ""
         await clock.advance(2.4)
@@ -164,16 +164,16 @@ def test_who_stops_gives_the_lease_back_and_the_other_need_not_wait() -> None:
 
 def test_who_is_cut_off_stops_before_the_other_begins() -> None:
     async def body(
-        clock: VirtualClock, server: Server, one: Candidate, other: Candidate, tasks: list[asyncio.Task[None]]
+        clock: VirtualClock, server: Server, first: Candidate, other: Candidate, tasks: list[asyncio.Task[None]]
     ) -> None:
         await clock.advance(5)
-        one.transport.is_cut = True
+        first.transport.is_cut = True
         history = []
         for _ in range(200):
             await clock.advance(0.1)
-            history.append(tuple(one.leading))
-            assert len(one.leading) <= 1
-        assert one.ended == "lost"
+            history.append(tuple(first.leading))
+            assert len(first.leading) <= 1
+        assert first.ended == "lost"
         assert history[0] == ("one",)
         assert () in history
         assert history[-1] == ("other",)
@@ -184,27 +184,27 @@ def test_who_is_cut_off_stops_before_the_other_begins() -> None:
 
 def test_a_short_cut_does_no_harm() -> None:
     async def body(
-        clock: VirtualClock, server: Server, one: Candidate, other: Candidate, tasks: list[asyncio.Task[None]]
+        clock: VirtualClock, server: Server, first: Candidate, other: Candidate, tasks: list[asyncio.Task[None]]
     ) -> None:
         await clock.advance(5)
-        one.transport.is_cut = True
+        first.transport.is_cut = True
         await clock.advance(7)
-        one.transport.is_cut = False
+        first.transport.is_cut = False
         await clock.advance(30)
-        assert one.leading == ["one"]
+        assert first.leading == ["one"]
 
     run(body)
 
 
 def test_who_finds_another_in_the_lease_stops_at_once() -> None:
     async def body(
-        clock: VirtualClock, server: Server, one: Candidate, other: Candidate, tasks: list[asyncio.Task[None]]
+        clock: VirtualClock, server: Server, first: Candidate, other: Candidate, tasks: list[asyncio.Task[None]]
     ) -> None:
         await clock.advance(1)
         patch = {"spec": {"holderIdentity": "stranger"}}
         await server.client().of(Lease).patch("it", patch, "kube-system")
         await clock.advance(2)
-        assert one.ended == "lost"
+        assert first.ended == "lost"
 
     run(body)
 
@@ -227,19 +227,19 @@ async def test_when_the_work_is_done_the_lease_is_given_back() -> None:
 @pytest.mark.parametrize("jump_s", [-3600, 3600], ids=["back", "forward"])
 def test_a_wall_clock_that_is_set_changes_no_leader(jump_s: int) -> None:
     async def body(
-        clock: VirtualClock, server: Server, one: Candidate, other: Candidate, tasks: list[asyncio.Task[None]]
+        clock: VirtualClock, server: Server, first: Candidate, other: Candidate, tasks: list[asyncio.Task[None]]
     ) -> None:
         await clock.advance(5)
         clock.set_wall_clock(clock.now() + jump_s)
         await clock.advance(60)
-        assert one.leading == ["one"]
+        assert first.leading == ["one"]
         assert (await server.client().of(Lease).get("it", "kube-system")).spec.leaseTransitions == 0
-        one.transport.is_cut = True
+        first.transport.is_cut = True
         clock.set_wall_clock(clock.now() - jump_s)
         await clock.advance(7)
-        assert one.leading == ["one"]
+        assert first.leading == ["one"]
         await clock.advance(14)
-        assert (one.ended, other.leading) == ("lost", ["other"])
+        assert (first.ended, other.leading) == ("lost", ["other"])
 
     run(body)
 
@@ -247,10 +247,10 @@ def test_a_wall_clock_that_is_set_changes_no_leader(jump_s: int) -> None:
 async def test_work_that_fails_as_the_lease_is_lost_does_not_hide_that() -> None:
     clock = VirtualClock()
     async with asyncio.timeout(60), serving(clock) as server:
-        one = Candidate("one", server)
-        task = asyncio.ensure_future(one.elector.run(_waiting_then_failing))
+        first = Candidate("one", server)
+        task = asyncio.ensure_future(first.elector.run(_waiting_then_failing))
         await clock.settle()
-        one.transport.is_cut = True
+        first.transport.is_cut = True
         await clock.advance(15)
         with pytest.raises(LeadershipLost, match="one lost lease it"):
             await task

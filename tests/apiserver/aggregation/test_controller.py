@@ -95,34 +95,34 @@ async def there(folder: Path) -> AsyncIterator[There]:
     for trusted in (CA, PROXY_CA):
         context.load_verify_locations(pki.certificate(trusted))
     context.verify_mode = ssl.CERT_OPTIONAL
-    made = There(ca.certificate)
-    runner = web.ServerRunner(web.Server(made.answer), shutdown_timeout=0.1)
+    remote = There(ca.certificate)
+    runner = web.ServerRunner(web.Server(remote.answer), shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, own_address(), 0, ssl_context=context).start()
-    made.port = runner.addresses[0][1]
+    remote.port = runner.addresses[0][1]
     try:
-        yield made
+        yield remote
     finally:
         await runner.cleanup()
 
 
-async def ask(made: Cluster, method: str, path: str, value: Any = None, **query: str) -> Any:
+async def ask(cluster_: Cluster, method: str, path: str, value: Any = None, **query: str) -> Any:
     headers = {"Content-Type": "application/json"} if value is not None else {}
     body = msgspec.json.encode(value) if value is not None else b""
     asked = Asked(method=method, path=path, query=list(query.items()), headers=headers, body=body)
-    return msgspec.json.decode((await made.transport.send(asked)).body())
+    return msgspec.json.decode((await cluster_.transport.send(asked)).body())
 
 
-async def add_node(made: Cluster, port: int) -> None:
+async def add_node(cluster_: Cluster, port: int) -> None:
     status = {
         "addresses": [{"type": "InternalIP", "address": own_address()}],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
     }
-    await ask(made, "POST", "/api/v1/nodes", {"metadata": {"name": "far"}, "status": status})
+    await ask(cluster_, "POST", "/api/v1/nodes", {"metadata": {"name": "far"}, "status": status})
 
 
-async def is_served(made: Cluster) -> bool:
-    groups = await ask(made, "GET", "/apis")
+async def is_served(cluster_: Cluster) -> bool:
+    groups = await ask(cluster_, "GET", "/apis")
     return any(group["name"] == "metrics.k8s.io" for group in groups["groups"])
 
 
@@ -135,32 +135,32 @@ async def until(condition: Callable[[], Awaitable[object]]) -> None:
 
 @needs_address
 async def test_kubelets_elsewhere(tmp_path: Path) -> None:
-    async with there(tmp_path) as far, cluster() as made:
-        await ask(made, "POST", "/api/v1/nodes", {"metadata": {"name": "silent"}})
-        await made.clock.settle()
-        assert not await is_served(made), "nobody has figures"
-        await add_node(made, far.port)
-        await until(lambda: is_served(made))
-        found = await ask(made, "GET", f"{METRICS}/nodes")
-        assert [(one["metadata"]["name"], one["usage"]) for one in found["items"]] == [
+    async with there(tmp_path) as far, cluster() as cluster_:
+        await ask(cluster_, "POST", "/api/v1/nodes", {"metadata": {"name": "silent"}})
+        await cluster_.clock.settle()
+        assert not await is_served(cluster_), "nobody has figures"
+        await add_node(cluster_, far.port)
+        await until(lambda: is_served(cluster_))
+        response = await ask(cluster_, "GET", f"{METRICS}/nodes")
+        assert [(item["metadata"]["name"], item["usage"]) for item in response["items"]] == [
             ("far", {"cpu": "7n", "memory": "4Ki"})
         ]
-        async with made.running("clusterrole-aggregation-controller"):
-            role = await ask(made, "GET", f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{NAME}")
+        async with cluster_.running("clusterrole-aggregation-controller"):
+            role = await ask(cluster_, "GET", f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{NAME}")
             assert role["rules"][0]["resources"] == ["pods", "nodes"]
-            await until(lambda: _may_view(made, role["rules"][0]))
+            await until(lambda: _may_view(cluster_, role["rules"][0]))
 
 
-async def _may_view(made: Cluster, rule: Any) -> bool:
-    view = await ask(made, "GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/view")
+async def _may_view(cluster_: Cluster, rule: Any) -> bool:
+    view = await ask(cluster_, "GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/view")
     return rule in view["rules"]
 
 
-async def register(made: Cluster, port: int, **spec: Any) -> None:
+async def register(cluster_: Cluster, port: int, **spec: Any) -> None:
     ports = [{"name": "https", "port": 443}]
-    await ask(made, "POST", SERVICE, {"metadata": {"name": "figures"}, "spec": {"ports": ports}})
+    await ask(cluster_, "POST", SERVICE, {"metadata": {"name": "figures"}, "spec": {"ports": ports}})
     subset = {"addresses": [{"ip": own_address()}], "ports": [{"name": "https", "port": port}]}
-    await ask(made, "POST", ENDPOINTS, {"metadata": {"name": "figures"}, "subsets": [subset]})
+    await ask(cluster_, "POST", ENDPOINTS, {"metadata": {"name": "figures"}, "subsets": [subset]})
     about: Mapping[str, Any] = {
         "group": "metrics.k8s.io",
         "version": "v1beta1",
@@ -169,44 +169,44 @@ async def register(made: Cluster, port: int, **spec: Any) -> None:
         "service": {"name": "figures", "namespace": "kube-system"},
         **spec,
     }
-    await ask(made, "POST", REGISTRATIONS, {"metadata": {"name": REGISTRATION}, "spec": about})
-    await until(lambda: condition(made))
+    await ask(cluster_, "POST", REGISTRATIONS, {"metadata": {"name": REGISTRATION}, "spec": about})
+    await until(lambda: condition(cluster_))
 
 
-async def condition(made: Cluster) -> dict[str, Any] | None:
+async def condition(cluster_: Cluster) -> dict[str, Any] | None:
     """Return the condition Available of the registration once it is known."""
-    status = (await ask(made, "GET", f"{REGISTRATIONS}/{REGISTRATION}")).get("status", {})
+    status = (await ask(cluster_, "GET", f"{REGISTRATIONS}/{REGISTRATION}")).get("status", {})
     return next(iter(status.get("conditions", [])), None)
 
 
 @needs_address
 async def test_a_service_goes_first(tmp_path: Path) -> None:
-    async with there(tmp_path) as far, cluster() as made:
-        await register(made, far.port, caBundle=base64.b64encode(far.ca).decode())
-        found = await ask(made, "GET", f"{METRICS}/nodes", labelSelector="a=b c")
-        assert found["path"] == f"{METRICS}/nodes?labelSelector=a%3Db+c"
+    async with there(tmp_path) as far, cluster() as cluster_:
+        await register(cluster_, far.port, caBundle=base64.b64encode(far.ca).decode())
+        response = await ask(cluster_, "GET", f"{METRICS}/nodes", labelSelector="a=b c")
+        assert response["path"] == f"{METRICS}/nodes?labelSelector=a%3Db+c"
         headers = far.requests()[0].headers
         assert headers["X-Remote-User"] == "system:apiserver"
         assert headers.getall("X-Remote-Group") == ["system:masters", "system:authenticated"]
         assert "Authorization" not in headers
-        resources = await ask(made, "GET", METRICS)
+        resources = await ask(cluster_, "GET", METRICS)
         assert [resource["name"] for resource in resources["resources"]] == ["nodes", "pods"]
-        found_condition = await condition(made)
+        found_condition = await condition(cluster_)
         assert found_condition is not None
         assert (found_condition["status"], found_condition["reason"]) == ("True", "Passed")
-        assert await is_served(made)
-        await add_node(made, far.port)
-        assert (await ask(made, "GET", f"{METRICS}/nodes"))["path"] == f"{METRICS}/nodes", "also with kubelets"
-        await ask(made, "DELETE", f"{REGISTRATIONS}/{REGISTRATION}")
-        await until(lambda: _figures(made))
+        assert await is_served(cluster_)
+        await add_node(cluster_, far.port)
+        assert (await ask(cluster_, "GET", f"{METRICS}/nodes"))["path"] == f"{METRICS}/nodes", "also with kubelets"
+        await ask(cluster_, "DELETE", f"{REGISTRATIONS}/{REGISTRATION}")
+        await until(lambda: _figures(cluster_))
 
 
 @needs_address
 @pytest.mark.parametrize(("file", "name"), [("admin.crt", "kubernetes-admin"), ("none.crt", "")])
 async def test_the_server_shows_who_it_is(tmp_path: Path, file: str, name: str) -> None:
-    async with there(tmp_path) as far, cluster() as made:
-        await register(made, far.port, insecureSkipTLSVerify=True)
-        server, keys = made.server, tmp_path / "there"
+    async with there(tmp_path) as far, cluster() as cluster_:
+        await register(cluster_, far.port, insecureSkipTLSVerify=True)
+        server, keys = cluster_.server, tmp_path / "there"
         item = await server.registry.open_store_of("apiregistration.k8s.io", "v1", "APIService").get("", REGISTRATION)
         service = item.object(server.registry.open_store_of("apiregistration.k8s.io", "v1", "APIService").codec.decode)
         files = (keys / file, keys / "admin.key")
@@ -220,11 +220,11 @@ async def test_the_server_shows_who_it_is(tmp_path: Path, file: str, name: str) 
 
 @needs_address
 async def test_the_client_certificate_of_the_server_can_be_renewed(tmp_path: Path) -> None:
-    async with there(tmp_path) as far, cluster() as made:
-        await register(made, far.port, insecureSkipTLSVerify=True)
+    async with there(tmp_path) as far, cluster() as cluster_:
+        await register(cluster_, far.port, insecureSkipTLSVerify=True)
         client = (tmp_path / "client.crt", tmp_path / "client.key")
         _take(tmp_path / "there", ADMIN, client)
-        server = made.server
+        server = cluster_.server
         controller = AggregationController(pipeline=server.pipeline, upstream=server.upstream, client=client)
         async with asyncio.TaskGroup() as group:
             running = group.create_task(controller.run())
@@ -251,27 +251,27 @@ async def _shows(controller: AggregationController, far: There, name: str) -> bo
 
 @needs_address
 async def test_nobody_goes_elsewhere_in_a_callers_name(tmp_path: Path) -> None:
-    async with there(tmp_path) as far, cluster() as made:
-        await register(made, far.port, insecureSkipTLSVerify=True)
+    async with there(tmp_path) as far, cluster() as cluster_:
+        await register(cluster_, far.port, insecureSkipTLSVerify=True)
         path = f"{METRICS}/namespaces/away/pods"
-        answer = await made.transport.send(Asked(method="GET", path=path, headers={}))
+        answer = await cluster_.transport.send(Asked(method="GET", path=path, headers={}))
         assert (answer.status, answer.headers["Location"]) == (307, "/secret")
         assert [request.path for request in far.requests()] == [path]
 
 
 @needs_address
 async def test_an_answer_without_end_is_not_kept(tmp_path: Path) -> None:
-    async with there(tmp_path) as far, cluster() as made:
-        await register(made, far.port, insecureSkipTLSVerify=True)
+    async with there(tmp_path) as far, cluster() as cluster_:
+        await register(cluster_, far.port, insecureSkipTLSVerify=True)
         path = f"{METRICS}/namespaces/vast/pods"
         with pytest.raises(errors.ApiError, match="more than") as refused:
-            await ask(made, "GET", path)
+            await ask(cluster_, "GET", path)
         assert refused.value.code == 503
 
 
-async def _figures(made: Cluster) -> Any:
+async def _figures(cluster_: Cluster) -> Any:
     """From the kubelet."""
-    return (await ask(made, "GET", f"{METRICS}/nodes"))["items"]
+    return (await ask(cluster_, "GET", f"{METRICS}/nodes"))["items"]
 
 
 @needs_address
@@ -290,20 +290,20 @@ async def _figures(made: Cluster) -> Any:
 async def test_a_service_that_cannot_be_reached(
     tmp_path: Path, spec: dict[str, Any], reason: str, message: str
 ) -> None:
-    async with there(tmp_path) as far, cluster() as made:
-        await register(made, far.port, **spec)
-        found = await condition(made)
-        assert found is not None
-        assert (found["status"], found["reason"]) == ("False", reason)
-        assert message in found["message"]
+    async with there(tmp_path) as far, cluster() as cluster_:
+        await register(cluster_, far.port, **spec)
+        available = await condition(cluster_)
+        assert available is not None
+        assert (available["status"], available["reason"]) == ("False", reason)
+        assert message in available["message"]
         with pytest.raises(errors.ServiceUnavailable):
-            await ask(made, "GET", f"{METRICS}/nodes")
+            await ask(cluster_, "GET", f"{METRICS}/nodes")
 
 
 async def test_the_groups_of_the_server_itself_are_registered() -> None:
-    async with cluster() as made:
-        await until(lambda: _is_registered(made, "v1.apps"))
-        service = await ask(made, "GET", f"{REGISTRATIONS}/v1.apps")
+    async with cluster() as cluster_:
+        await until(lambda: _is_registered(cluster_, "v1.apps"))
+        service = await ask(cluster_, "GET", f"{REGISTRATIONS}/v1.apps")
         assert service["metadata"]["labels"] == {"kube-aggregator.kubernetes.io/automanaged": "onstart"}
         assert service["status"]["conditions"][0]["reason"] == "Local"
         definition = {
@@ -318,16 +318,16 @@ async def test_the_groups_of_the_server_itself_are_registered() -> None:
             },
         }
         definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-        await ask(made, "POST", definitions, definition)
-        await until(lambda: _is_registered(made, "v1.example.com"))
-        await ask(made, "DELETE", f"{definitions}/things.example.com")
-        await until(lambda: _is_gone(made, "v1.example.com"))
+        await ask(cluster_, "POST", definitions, definition)
+        await until(lambda: _is_registered(cluster_, "v1.example.com"))
+        await ask(cluster_, "DELETE", f"{definitions}/things.example.com")
+        await until(lambda: _is_gone(cluster_, "v1.example.com"))
 
 
-async def _is_registered(made: Cluster, name: str) -> bool:
-    services = await ask(made, "GET", REGISTRATIONS)
+async def _is_registered(cluster_: Cluster, name: str) -> bool:
+    services = await ask(cluster_, "GET", REGISTRATIONS)
     return any(service["metadata"]["name"] == name for service in services["items"])
 
 
-async def _is_gone(made: Cluster, name: str) -> bool:
-    return not await _is_registered(made, name)
+async def _is_gone(cluster_: Cluster, name: str) -> bool:
+    return not await _is_registered(cluster_, name)

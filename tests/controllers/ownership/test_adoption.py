@@ -33,15 +33,15 @@ def test_an_owner_looks_at_its_own_and_at_orphans_of_its_namespace() -> None:
     cache: ObjectCache[Pod] = cache_of(
         pod("mine", owned_by="owner-uid"), pod("theirs", owned_by="x"), pod("orphan"), pod("far", namespace="other")
     )
-    assert {found.metadata.name for found in candidates(cache, owner())} == {"mine", "orphan"}
+    assert {item.metadata.name for item in candidates(cache, owner())} == {"mine", "orphan"}
     cache.remove(NamespacedName("default", "orphan"))
-    assert {found.metadata.name for found in candidates(cache, owner())} == {"mine"}
+    assert {item.metadata.name for item in candidates(cache, owner())} == {"mine"}
 
 
 def by_expression(name: str, *expressions: LabelSelectorRequirement) -> ReplicaSet:
-    made = owner(name)
-    made.spec.selector = LabelSelector(matchExpressions=list(expressions))
-    return made
+    replica_set = owner(name)
+    replica_set.spec.selector = LabelSelector(matchExpressions=list(expressions))
+    return replica_set
 
 
 def test_a_selector_that_makes_no_sense_selects_nothing() -> None:
@@ -58,7 +58,7 @@ def test_an_object_concerns_its_owner_or_those_that_select_it() -> None:
     far.metadata.namespace = "other"
     all_owners = cache_of(owner("web"), has_app, no_tier, far, by_expression("everything"))
     index: OwnerIndex[ReplicaSet] = OwnerIndex(
-        owners=all_owners, kind="ReplicaSet", selector=lambda found: selector_of(found.spec.selector)
+        owners=all_owners, kind="ReplicaSet", selector=lambda item: selector_of(item.spec.selector)
     )
     assert index.keys(pod("a", owned_by="x")) == (NamespacedName("default", "web"),)
     foreign = pod("a", owned_by="x")
@@ -81,30 +81,30 @@ async def made_owner(client: Client, name: str = "web") -> ReplicaSet:
     return await client.of(ReplicaSet).create(new)
 
 
-async def made_pod(client: Client, name: str, **said: Any) -> Pod:
-    return await client.of(Pod).create(pod(name, uid="", phase="", **said))
+async def made_pod(client: Client, name: str, **metadata: Any) -> Pod:
+    return await client.of(Pod).create(pod(name, uid="", phase="", **metadata))
 
 
 async def owner_of(client: Client, name: str) -> str:
-    found = controller_of(await client.of(Pod).get(name, "default"))
-    return found.uid if found else ""
+    reference = controller_of(await client.of(Pod).get(name, "default"))
+    return reference.uid if reference else ""
 
 
 async def test_what_matches_is_kept_or_adopted_and_the_rest_released() -> None:
     async with pod_cluster() as c:
         client, pods = c.client, c.client.of(Pod)
-        one, other = await made_owner(client), await made_owner(client, "other")
-        kept = await made_pod(client, "kept", owned_by=one.metadata.uid)
-        leaves = await made_pod(client, "leaves", owned_by=one.metadata.uid, labels={"app": "x"})
+        first, other = await made_owner(client), await made_owner(client, "other")
+        kept = await made_pod(client, "kept", owned_by=first.metadata.uid)
+        leaves = await made_pod(client, "leaves", owned_by=first.metadata.uid, labels={"app": "x"})
         orphan = await made_pod(client, "orphan")
         theirs = await made_pod(client, "theirs", owned_by=other.metadata.uid)
         stranger = await made_pod(client, "stranger", labels={"app": "x"})
         before = (await pods.get("kept", "default")).metadata.resourceVersion
 
-        owned = await claim(one, SELECTOR, [kept, leaves, orphan, theirs, stranger], control(client))
+        owned = await claim(first, SELECTOR, [kept, leaves, orphan, theirs, stranger], control(client))
 
-        assert {found.metadata.name for found in owned} == {"kept", "orphan"}
-        assert await owner_of(client, "orphan") == one.metadata.uid
+        assert {item.metadata.name for item in owned} == {"kept", "orphan"}
+        assert await owner_of(client, "orphan") == first.metadata.uid
         assert await owner_of(client, "leaves") == ""
         assert await owner_of(client, "theirs") == other.metadata.uid
         assert await owner_of(client, "stranger") == ""
@@ -113,17 +113,17 @@ async def test_what_matches_is_kept_or_adopted_and_the_rest_released() -> None:
 
 async def test_a_reference_that_adoption_writes() -> None:
     async with pod_cluster() as c:
-        one, orphan = await made_owner(c.client), await made_pod(c.client, "orphan")
+        first, orphan = await made_owner(c.client), await made_pod(c.client, "orphan")
         marks = ClaimControl(owners=c.client.of(ReplicaSet), objects=c.client.of(Pod), finalizers=("a.b/c",))
-        await claim(one, SELECTOR, [orphan], marks)
+        await claim(first, SELECTOR, [orphan], marks)
         meta = (await c.client.of(Pod).get("orphan", "default")).metadata
-        (found,) = meta.ownerReferences
-        assert (found.apiVersion, found.kind, found.name) == ("apps/v1", "ReplicaSet", "web")
-        assert (found.controller, found.blockOwnerDeletion) == (True, True)
+        (reference,) = meta.ownerReferences
+        assert (reference.apiVersion, reference.kind, reference.name) == ("apps/v1", "ReplicaSet", "web")
+        assert (reference.controller, reference.blockOwnerDeletion) == (True, True)
         assert meta.finalizers == ["a.b/c"]
         relabelled = copy_of(await c.client.of(Pod).get("orphan", "default"))
         relabelled.metadata.labels = {"app": "x"}
-        await claim(one, SELECTOR, [await c.client.of(Pod).update(relabelled)], marks)
+        await claim(first, SELECTOR, [await c.client.of(Pod).update(relabelled)], marks)
         meta = (await c.client.of(Pod).get("orphan", "default")).metadata
         assert (meta.ownerReferences, meta.finalizers) == ([], [])
 
@@ -155,40 +155,40 @@ async def test_an_owner_that_is_being_deleted_adopts_and_releases_nothing() -> N
         kept = await made_pod(c.client, "kept", owned_by=leaving.metadata.uid)
         relabelled = await made_pod(c.client, "relabelled", owned_by=leaving.metadata.uid, labels={"app": "x"})
         owned = await claim(leaving, SELECTOR, [orphan, kept, relabelled], control(c.client))
-        assert [found.metadata.name for found in owned] == ["kept"]
+        assert [item.metadata.name for item in owned] == ["kept"]
         assert await owner_of(c.client, "relabelled") == leaving.metadata.uid
 
 
 async def test_what_is_gone_or_another_is_no_failure_to_let_go() -> None:
     async with pod_cluster() as c:
-        one = await made_owner(c.client)
-        mine, labels = one.metadata.uid, {"app": "x"}
+        first = await made_owner(c.client)
+        mine, labels = first.metadata.uid, {"app": "x"}
         gone = await made_pod(c.client, "gone", owned_by=mine, labels=labels)
         gone_orphan = await made_pod(c.client, "gone-orphan")
         for name in ("gone", "gone-orphan"):
             await c.client.of(Pod).delete(name, "default", options=Delete(grace_period_s=0))
         freed = await made_pod(c.client, "freed", owned_by=mine, labels=labels)
-        await claim(one, SELECTOR, [freed], control(c.client))
-        assert await claim(one, SELECTOR, [gone, gone_orphan, freed], control(c.client)) == []
+        await claim(first, SELECTOR, [freed], control(c.client))
+        assert await claim(first, SELECTOR, [gone, gone_orphan, freed], control(c.client)) == []
 
 
 async def test_all_are_tried_before_a_failure_is_raised() -> None:
     async with pod_cluster() as c:
-        one, other = await made_owner(c.client), await made_owner(c.client, "other")
+        first, other = await made_owner(c.client), await made_owner(c.client, "other")
         taken = await made_pod(c.client, "taken")
         await claim(other, SELECTOR, [taken], control(c.client))
         orphan = await made_pod(c.client, "orphan")
         with pytest.raises(errors.Invalid):
-            await claim(one, SELECTOR, [taken, orphan], control(c.client))
+            await claim(first, SELECTOR, [taken, orphan], control(c.client))
         assert await owner_of(c.client, "taken") == other.metadata.uid
-        assert await owner_of(c.client, "orphan") == one.metadata.uid
+        assert await owner_of(c.client, "orphan") == first.metadata.uid
 
 
 LEAVING: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
 @pytest.mark.parametrize(
-    ("whose", "obj", "is_match", "wanted"),
+    ("whose", "obj", "is_match", "expected"),
     [
         (owner(), pod("a", owned_by="owner-uid"), True, ClaimAction.KEEP),
         (owner(), pod("a", owned_by="owner-uid", **LEAVING), True, ClaimAction.KEEP),
@@ -202,5 +202,5 @@ LEAVING: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
         (owner(**LEAVING), pod("a"), True, ClaimAction.LEAVE),
     ],
 )
-def test_what_is_done_with_an_object(whose: ReplicaSet, obj: Pod, is_match: bool, wanted: ClaimAction) -> None:
-    assert claim_action(whose, obj, is_match) is wanted
+def test_what_is_done_with_an_object(whose: ReplicaSet, obj: Pod, is_match: bool, expected: ClaimAction) -> None:
+    assert claim_action(whose, obj, is_match) is expected

@@ -27,27 +27,29 @@ from tests.controllers.ownership.pod_cluster import pod_cluster
 
 
 @pytest.mark.parametrize(
-    ("name", "wanted"), [("web", "web-"), ("a.b", "a.b-"), ("a" * 253, "a" * 253 + "-"), ("a" * 254, "a" * 254)]
+    ("name", "expected"), [("web", "web-"), ("a.b", "a.b-"), ("a" * 253, "a" * 253 + "-"), ("a" * 254, "a" * 254)]
 )
-def test_what_names_begin_with(name: str, wanted: str) -> None:
-    assert name_prefix(name) == wanted
+def test_what_names_begin_with(name: str, expected: str) -> None:
+    assert name_prefix(name) == expected
 
 
 def test_a_pod_of_a_template() -> None:
-    one = owner()
-    one.spec.template.metadata = ObjectMeta(name="ignored", labels={"app": "web"}, finalizers=["a.b/c"])
-    made = pod_from(one.spec.template, one, labels={"x": "y"}, annotations={"k": "v"}, finalizers=["a.b/c", "d.e/f"])
-    meta = made.metadata
+    replica_set = owner()
+    replica_set.spec.template.metadata = ObjectMeta(name="ignored", labels={"app": "web"}, finalizers=["a.b/c"])
+    pod = pod_from(
+        replica_set.spec.template, replica_set, labels={"x": "y"}, annotations={"k": "v"}, finalizers=["a.b/c", "d.e/f"]
+    )
+    meta = pod.metadata
     assert (meta.name, meta.generateName, meta.namespace) == ("", "web-", "default")
     assert (meta.labels, meta.annotations) == ({"app": "web", "x": "y"}, {"k": "v"})
     assert meta.finalizers == ["a.b/c", "d.e/f"]
-    assert [found.uid for found in meta.ownerReferences] == ["owner-uid"]
-    named = pod_from(one.spec.template, one, name="web-0").metadata
+    assert [reference.uid for reference in meta.ownerReferences] == ["owner-uid"]
+    named = pod_from(replica_set.spec.template, replica_set, name="web-0").metadata
     assert (named.name, named.generateName) == ("web-0", "")
-    assert one.spec.template.metadata.labels == {"app": "web"}
+    assert replica_set.spec.template.metadata.labels == {"app": "web"}
 
 
-class Told:
+class RecordedPodControl:
     """A control whose events are sent, and what they say."""
 
     def __init__(self, c: Cluster) -> None:
@@ -56,24 +58,24 @@ class Told:
         self._clock = c.clock
         self.control = PodControl(client=c.client, events=self._recorder)
 
-    async def told(self) -> list[tuple[str, str, str]]:
+    async def events(self) -> list[tuple[str, str, str]]:
         sending = asyncio.ensure_future(self._recorder.run())
         await self._clock.settle()
         sending.cancel()
         events = (await self._client.of(Event).list_all()).items
-        return [(found.type, found.reason, found.message) for found in events]
+        return [(event.type, event.reason, event.message) for event in events]
 
 
 async def test_pods_are_made_and_deleted_with_events() -> None:
     async with pod_cluster() as c:
-        one, said = owner(uid="u"), Told(c)
-        made = await said.control.create(one.spec.template, "default", one)
-        name = made.metadata.name
+        replica_set, recording = owner(uid="u"), RecordedPodControl(c)
+        pod = await recording.control.create(replica_set.spec.template, "default", replica_set)
+        name = pod.metadata.name
         assert name.startswith("web-")
-        await said.control.delete(made, one)
+        await recording.control.delete(pod, replica_set)
         with pytest.raises(errors.NotFound):
-            await said.control.delete(made, one)
-        assert await said.told() == [
+            await recording.control.delete(pod, replica_set)
+        assert await recording.events() == [
             ("Normal", "SuccessfulCreate", f"Created pod: {name}"),
             ("Normal", "SuccessfulDelete", f"Deleted pod: {name}"),
         ]
@@ -82,14 +84,14 @@ async def test_pods_are_made_and_deleted_with_events() -> None:
 async def test_a_refusal_is_told() -> None:
     async with pod_cluster() as c:
         quota = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "0"}}}
-        made = await c.client.of(ResourceQuota).create(codec.from_value(quota, ResourceQuota))
-        made = copy_of(made)
-        made.status.hard, made.status.used = {"pods": "0"}, {"pods": "0"}
-        await c.client.of(ResourceQuota).update_status(made)
-        one, said = owner(uid="u"), Told(c)
+        quota_ = await c.client.of(ResourceQuota).create(codec.from_value(quota, ResourceQuota))
+        quota_ = copy_of(quota_)
+        quota_.status.hard, quota_.status.used = {"pods": "0"}, {"pods": "0"}
+        await c.client.of(ResourceQuota).update_status(quota_)
+        replica_set, recording = owner(uid="u"), RecordedPodControl(c)
         with pytest.raises(errors.Forbidden):
-            await said.control.create(one.spec.template, "default", one)
-        ((type, reason, message),) = await said.told()
+            await recording.control.create(replica_set.spec.template, "default", replica_set)
+        ((type, reason, message),) = await recording.events()
         assert (type, reason) == ("Warning", "FailedCreate")
         assert message.startswith('Error creating: pods "web-')
         assert message.endswith("is forbidden: exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0")
@@ -100,19 +102,19 @@ async def test_nothing_is_told_of_a_namespace_that_ends() -> None:
         namespaces = c.client.of(Namespace)
         await namespaces.create(Namespace(metadata=ObjectMeta(name="ends")))
         await namespaces.delete("ends")
-        one, said = owner(uid="u", namespace="ends"), Told(c)
+        replica_set, recording = owner(uid="u", namespace="ends"), RecordedPodControl(c)
         with pytest.raises(errors.Forbidden) as refusal:
-            await said.control.create(one.spec.template, "ends", one)
+            await recording.control.create(replica_set.spec.template, "ends", replica_set)
         assert is_namespace_terminating(refusal.value)
-        assert await said.told() == []
+        assert await recording.events() == []
 
 
 async def test_pods_without_labels_would_never_be_found_again() -> None:
     async with pod_cluster() as c:
-        one, said = owner(uid="u"), Told(c)
-        one.spec.template.metadata.labels = {}
+        replica_set, recording = owner(uid="u"), RecordedPodControl(c)
+        replica_set.spec.template.metadata.labels = {}
         with pytest.raises(errors.BadRequest, match="no labels"):
-            await said.control.create(one.spec.template, "default", one)
+            await recording.control.create(replica_set.spec.template, "default", replica_set)
 
 
 def run(count: int, first: int, failing: frozenset[int] = frozenset()) -> tuple[int, str, list[int]]:
@@ -139,7 +141,7 @@ def run(count: int, first: int, failing: frozenset[int] = frozenset()) -> tuple[
 
 
 @pytest.mark.parametrize(
-    ("count", "first", "failing", "wanted"),
+    ("count", "first", "failing", "expected"),
     [
         (0, 1, set(), (0, "", [])),
         (1, 1, set(), (1, "", [1])),
@@ -152,9 +154,9 @@ def run(count: int, first: int, failing: frozenset[int] = frozenset()) -> tuple[
     ],
 )
 def test_batches_double_until_one_fails(
-    count: int, first: int, failing: set[int], wanted: tuple[int, str, list[int]]
+    count: int, first: int, failing: set[int], expected: tuple[int, str, list[int]]
 ) -> None:
-    assert run(count, first, frozenset(failing)) == wanted
+    assert run(count, first, frozenset(failing)) == expected
 
 
 def test_all_at_once_tries_every_call() -> None:

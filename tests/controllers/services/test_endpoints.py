@@ -16,31 +16,31 @@ NAME = "endpoints-controller"
 
 
 def test_pods_with_the_same_ports_are_together_in_order() -> None:
-    wanted = service(ports=[{"name": "http", "port": 80, "targetPort": "web", "protocol": "TCP"}])
-    one, other = ([{"name": "web", "containerPort": port, "protocol": "TCP"}] for port in (8080, 9090))
+    service_ = service(ports=[{"name": "http", "port": 80, "targetPort": "web", "protocol": "TCP"}])
+    first, other = ([{"name": "web", "containerPort": port, "protocol": "TCP"}] for port in (8080, 9090))
     pods = [
-        pod("c", "10.1.0.3", ports=one),
-        pod("a", "10.1.0.1", ports=one),
-        pod("b", "10.1.0.2", ports=one, ready=False),
+        pod("c", "10.1.0.3", ports=first),
+        pod("a", "10.1.0.1", ports=first),
+        pod("b", "10.1.0.2", ports=first, ready=False),
         pod("d", "10.1.0.4", ports=other),
         pod("none", "10.1.0.5"),
-        pod("gone", "10.1.0.6", ports=one, gone=True),
+        pod("gone", "10.1.0.6", ports=first, gone=True),
     ]
-    found = [
+    subsets = [
         (
             [address.ip for address in subset.addresses],
             [address.ip for address in subset.notReadyAddresses],
             [port.port for port in subset.ports],
         )
-        for subset in subsets_of(wanted, pods)
+        for subset in subsets_of(service_, pods)
     ]
-    assert found == [(["10.1.0.1", "10.1.0.3"], ["10.1.0.2"], [8080]), (["10.1.0.4"], [], [9090])]
+    assert subsets == [(["10.1.0.1", "10.1.0.3"], ["10.1.0.2"], [8080]), (["10.1.0.4"], [], [9090])]
 
 
 def test_unready_addresses_are_published_where_asked_for() -> None:
     pods = [pod("a", "10.1.0.1", ready=False), pod("b", "10.1.0.2", gone=True)]
-    (found,) = subsets_of(service(publishNotReadyAddresses=True), pods)
-    assert [address.ip for address in found.addresses] == ["10.1.0.1", "10.1.0.2"]
+    (subset,) = subsets_of(service(publishNotReadyAddresses=True), pods)
+    assert [address.ip for address in subset.addresses] == ["10.1.0.1", "10.1.0.2"]
 
 
 @pytest.mark.parametrize(
@@ -58,19 +58,23 @@ def test_a_thousand_and_no_more(sizes: list[tuple[int, int]], kept: list[tuple[i
         return [EndpointAddress(ip=f"10.0.{index >> 8}.{index & 255}") for index in range(count)]
 
     subsets = [EndpointSubset(addresses=addresses(a), notReadyAddresses=addresses(b)) for a, b in sizes]
-    found = truncated(subsets)
-    counts = [(len(one.addresses), len(one.notReadyAddresses)) for one in found] if found is not None else None
+    truncated_subsets = truncated(subsets)
+    counts = (
+        [(len(subset.addresses), len(subset.notReadyAddresses)) for subset in truncated_subsets]
+        if truncated_subsets is not None
+        else None
+    )
     assert counts == kept
 
 
 def test_too_many_are_cut_and_said_so_once() -> None:
     pods = [pod(f"p{index}", f"10.1.{index >> 8}.{index & 255}") for index in range(1001)]
-    made = desired(service(), pods, None, "")
-    assert made is not None
-    assert made.metadata.annotations == {"endpoints.kubernetes.io/over-capacity": "truncated"}
-    assert len(made.subsets[0].addresses) == 1000
-    assert desired(service(), pods, made, "") is None
-    fewer = desired(service(), pods[:3], made, "2026-01-01T00:00:00Z")
+    endpoints = desired(service(), pods, None, "")
+    assert endpoints is not None
+    assert endpoints.metadata.annotations == {"endpoints.kubernetes.io/over-capacity": "truncated"}
+    assert len(endpoints.subsets[0].addresses) == 1000
+    assert desired(service(), pods, endpoints, "") is None
+    fewer = desired(service(), pods[:3], endpoints, "2026-01-01T00:00:00Z")
     assert fewer is not None
     assert fewer.metadata.annotations == {"endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:00Z"}
 
@@ -84,8 +88,8 @@ async def test_endpoints_follow_pods_and_services() -> None:
             await c.clock.settle()
             subsets = (await endpoints.get("web", "default")).subsets
             return (
-                [one.ip for subset in subsets for one in subset.addresses],
-                [one.ip for subset in subsets for one in subset.notReadyAddresses],
+                [entry.ip for subset in subsets for entry in subset.addresses],
+                [entry.ip for subset in subsets for entry in subset.notReadyAddresses],
             )
 
         await backends.account()
@@ -96,19 +100,21 @@ async def test_endpoints_follow_pods_and_services() -> None:
             await backends.start("a")
             await backends.start("b", ready=False)
             assert await ips() == (["10.244.0.2"], ["10.244.0.3"])
-            found = await endpoints.get("web", "default")
-            assert found.metadata.labels == {
+            stored = await endpoints.get("web", "default")
+            assert stored.metadata.labels == {
                 "team": "a",
                 "endpoints.kubernetes.io/managed-by": "endpoint-controller",
             }
-            address = found.subsets[0].addresses[0]
+            address = stored.subsets[0].addresses[0]
             assert (address.nodeName, address.targetRef and address.targetRef.name) == ("n", "a")
-            assert [(one.name, one.port, one.protocol) for one in found.subsets[0].ports] == [("http", 8080, "TCP")]
+            assert [(entry.name, entry.port, entry.protocol) for entry in stored.subsets[0].ports] == [
+                ("http", 8080, "TCP")
+            ]
             await c.clock.advance(7)
             await backends.set_ready("b", True)
             assert await ips() == (["10.244.0.2", "10.244.0.3"], [])
-            found = await endpoints.get("web", "default")
-            assert found.metadata.annotations == {
+            stored = await endpoints.get("web", "default")
+            assert stored.metadata.annotations == {
                 "endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:07Z"
             }
             await c.client.of(Pod).delete("a", "default", options=Delete(grace_period_s=0))
@@ -139,7 +145,7 @@ async def test_what_others_made_is_left_alone_and_what_is_left_over_goes_at_the_
         await endpoints.create(by_hand("left-over"))
         await endpoints.create(by_hand("lock", **{"control-plane.alpha.kubernetes.io/leader": "{}"}))
         async with c.running(NAME):
-            names = {one.metadata.name for one in (await endpoints.list()).items}
+            names = {item.metadata.name for item in (await endpoints.list()).items}
             assert names == {"kubernetes", "lock"}
             await endpoints.create(by_hand("mine"))
             await c.client.of(Service).create(
@@ -150,16 +156,16 @@ async def test_what_others_made_is_left_alone_and_what_is_left_over_goes_at_the_
             )
             await endpoints.create(by_hand("bare"))
             await c.clock.advance(60)
-            names = {one.metadata.name for one in (await endpoints.list()).items}
+            names = {item.metadata.name for item in (await endpoints.list()).items}
             assert names == {"kubernetes", "lock", "mine", "bare"}
 
 
 def test_headless() -> None:
-    made = desired(service(clusterIP="None", ports=[]), [pod("a", "10.1.0.1")], None, "")
-    assert made is not None
-    assert made.metadata == ObjectMeta(
+    endpoints = desired(service(clusterIP="None", ports=[]), [pod("a", "10.1.0.1")], None, "")
+    assert endpoints is not None
+    assert endpoints.metadata == ObjectMeta(
         name="web",
         namespace="default",
         labels={"service.kubernetes.io/headless": "", "endpoints.kubernetes.io/managed-by": "endpoint-controller"},
     )
-    assert [(len(one.addresses), one.ports) for one in made.subsets] == [(1, [])]
+    assert [(len(subset.addresses), subset.ports) for subset in endpoints.subsets] == [(1, [])]

@@ -20,9 +20,9 @@ NAME = "endpointslice-controller"
 NODE = codec.from_value(node_value("n", zone="z1"), Node)
 
 
-def only(service: Service, made: Pod, family: str = "IPv4") -> Endpoint | None:
-    found = desired_endpoints(service, [made], family, lambda name: NODE if name == "n" else None)
-    listed = [one for group in found.groups.values() for one in group.endpoints.values()]
+def only(service: Service, pod: Pod, family: str = "IPv4") -> Endpoint | None:
+    desired = desired_endpoints(service, [pod], family, lambda name: NODE if name == "n" else None)
+    listed = [endpoint for group in desired.groups.values() for endpoint in group.endpoints.values()]
     return listed[0] if listed else None
 
 
@@ -40,18 +40,21 @@ def only(service: Service, made: Pod, family: str = "IPv4") -> Endpoint | None:
     ],
 )
 def test_the_state_of_an_endpoint(about: dict[str, Any], publishes: bool, conditions: tuple[bool, ...] | None) -> None:
-    found = only(service(publishNotReadyAddresses=publishes), pod("a", "10.1.0.1", **about))
-    said = found.conditions if found is not None else None
-    assert (said and (said.ready, said.serving, said.terminating)) == conditions
+    endpoint = only(service(publishNotReadyAddresses=publishes), pod("a", "10.1.0.1", **about))
+    endpoint_conditions = endpoint.conditions if endpoint is not None else None
+    assert (
+        endpoint_conditions
+        and (endpoint_conditions.ready, endpoint_conditions.serving, endpoint_conditions.terminating)
+    ) == conditions
 
 
 def test_what_an_endpoint_says() -> None:
-    found = only(service(), pod("a", "10.1.0.1", "fd00::0:1", hostname="h", subdomain="web"))
-    assert found is not None
-    assert (found.addresses, found.hostname, found.nodeName, found.zone) == (["10.1.0.1"], "h", "n", "z1")
-    assert found.targetRef is not None
-    assert (found.targetRef.kind, found.targetRef.name, found.targetRef.uid) == ("Pod", "a", "uid-a")
-    assert found.hints is None
+    endpoint = only(service(), pod("a", "10.1.0.1", "fd00::0:1", hostname="h", subdomain="web"))
+    assert endpoint is not None
+    assert (endpoint.addresses, endpoint.hostname, endpoint.nodeName, endpoint.zone) == (["10.1.0.1"], "h", "n", "z1")
+    assert endpoint.targetRef is not None
+    assert (endpoint.targetRef.kind, endpoint.targetRef.name, endpoint.targetRef.uid) == ("Pod", "a", "uid-a")
+    assert endpoint.hints is None
     six = only(service(), pod("a", "10.1.0.1", "fd00::0:1", hostname="h", subdomain="other"), "IPv6")
     assert six is not None
     assert (six.addresses, six.hostname) == (["fd00::1"], None)
@@ -69,9 +72,9 @@ def test_what_an_endpoint_says() -> None:
     ],
 )
 def test_hints(distribution: str | None, hints: dict[str, Any] | None) -> None:
-    found = only(service(trafficDistribution=distribution), pod("a", "10.1.0.1"))
-    assert found is not None
-    assert (codec.to_value(found.hints) if found.hints else None) == hints
+    endpoint = only(service(trafficDistribution=distribution), pod("a", "10.1.0.1"))
+    assert endpoint is not None
+    assert (codec.to_value(endpoint.hints) if endpoint.hints else None) == hints
 
 
 def test_pods_on_nodes_that_are_not_there_wait() -> None:
@@ -80,19 +83,19 @@ def test_pods_on_nodes_that_are_not_there_wait() -> None:
     published = only(service(publishNotReadyAddresses=True), lost)
     assert published is not None
     assert published.zone is None
-    found = desired_endpoints(service(), [lost], "IPv4", lambda name: None)
-    assert found.missing_nodes == {"elsewhere"}
+    desired = desired_endpoints(service(), [lost], "IPv4", lambda name: None)
+    assert desired.missing_nodes == {"elsewhere"}
 
 
 def test_named_ports_differ_by_pod() -> None:
-    wanted = service(ports=[{"name": "http", "port": 80, "targetPort": "web", "protocol": "TCP"}])
+    service_ = service(ports=[{"name": "http", "port": 80, "targetPort": "web", "protocol": "TCP"}])
     pods = [
         pod("a", "10.1.0.1", ports=[{"name": "web", "containerPort": 8080, "protocol": "TCP"}]),
         pod("b", "10.1.0.2", ports=[{"name": "web", "containerPort": 9090, "protocol": "TCP"}]),
         pod("c", "10.1.0.3", ports=[{"name": "web", "containerPort": 9090, "protocol": "UDP"}]),
     ]
-    found = desired_endpoints(wanted, pods, "IPv4", lambda name: NODE)
-    assert {key: len(group.endpoints) for key, group in found.groups.items()} == {
+    desired = desired_endpoints(service_, pods, "IPv4", lambda name: NODE)
+    assert {key: len(group.endpoints) for key, group in desired.groups.items()} == {
         (("http", 8080, "TCP", ""),): 1,
         (("http", 9090, "TCP", ""),): 1,
         (): 1,
@@ -107,8 +110,12 @@ def endpoint(index: int, *, zone: str = "") -> Endpoint:
 
 
 def group(*indexes: int, zone: str = "") -> dict[Any, PortGroup]:
-    made = [endpoint(index, zone=zone) for index in indexes]
-    return {ports_key(PORTS): PortGroup(PORTS, {identity(one): one for one in made})} if made else {}
+    endpoints = [endpoint(index, zone=zone) for index in indexes]
+    return (
+        {ports_key(PORTS): PortGroup(PORTS, {identity(endpoint_): endpoint_ for endpoint_ in endpoints})}
+        if endpoints
+        else {}
+    )
 
 
 def existing(*slices: list[int], ports: list[EndpointPort] = PORTS) -> list[EndpointSlice]:
@@ -126,13 +133,13 @@ def existing(*slices: list[int], ports: list[EndpointPort] = PORTS) -> list[Endp
     ]
 
 
-def shape(made: Packing) -> tuple[int, list[int], list[int], int]:
-    changed = [len(one.endpoints) for one in made.changed]
-    return len(made.same), changed, [len(one.endpoints) for one in made.new], len(made.unneeded)
+def shape(packing: Packing) -> tuple[int, list[int], list[int], int]:
+    changed = [len(slice_.endpoints) for slice_ in packing.changed]
+    return len(packing.same), changed, [len(slice_.endpoints) for slice_ in packing.new], len(packing.unneeded)
 
 
 @pytest.mark.parametrize(
-    ("before", "wanted", "result"),
+    ("before", "expected", "result"),
     [
         ([], [], (0, [], [0], 0)),
         ([], [1, 2, 3], (0, [], [3], 0)),
@@ -149,15 +156,15 @@ def shape(made: Packing) -> tuple[int, list[int], list[int], int]:
         ([[1], [2]], [], (0, [0], [], 1)),
     ],
 )
-def test_as_few_changes_as_can_be(before: list[list[int]], wanted: list[int], result: tuple[Any, ...]) -> None:
-    assert shape(pack(existing(*before), group(*wanted), 4)) == result
+def test_as_few_changes_as_can_be(before: list[list[int]], expected: list[int], result: tuple[Any, ...]) -> None:
+    assert shape(pack(existing(*before), group(*expected), 4)) == result
 
 
 def test_another_port_takes_over_the_slice() -> None:
     old = existing([1, 2], ports=[EndpointPort(name="http", port=81, protocol="TCP")])
-    made = pack(old, group(1, 2), 4)
-    assert shape(made) == (0, [2], [], 0)
-    assert made.changed[0].ports == PORTS
+    packing = pack(old, group(1, 2), 4)
+    assert shape(packing) == (0, [2], [], 0)
+    assert packing.changed[0].ports == PORTS
 
 
 @settings(max_examples=200)
@@ -167,30 +174,30 @@ def test_another_port_takes_over_the_slice() -> None:
     st.sets(st.integers(0, 30)),
 )
 def test_every_endpoint_is_in_one_slice_and_no_slice_is_too_large(
-    before: list[list[int]], wanted: set[int], moved: set[int]
+    before: list[list[int]], expected: set[int], moved: set[int]
 ) -> None:
-    groups = group(*sorted(wanted - moved)) | {}
-    for one in sorted(wanted & moved):
-        made = endpoint(one, zone="z")
-        groups.setdefault(ports_key(PORTS), PortGroup(PORTS)).endpoints[identity(made)] = made
+    groups = group(*sorted(expected - moved)) | {}
+    for item in sorted(expected & moved):
+        endpoint_ = endpoint(item, zone="z")
+        groups.setdefault(ports_key(PORTS), PortGroup(PORTS)).endpoints[identity(endpoint_)] = endpoint_
     packed = pack(existing(*before), groups, 4)
-    contents = [one.endpoints or [] for one in packed.same]
-    contents += [one.endpoints for one in (*packed.changed, *packed.new)]
-    found = [identity(one) for content in contents for one in content]
-    assert sorted(found) == sorted(identity(endpoint(index)) for index in wanted)
+    contents = [item.endpoints or [] for item in packed.same]
+    contents += [item.endpoints for item in (*packed.changed, *packed.new)]
+    identities = [identity(item) for content in contents for item in content]
+    assert sorted(identities) == sorted(identity(endpoint(index)) for index in expected)
     assert contents, "there is always a slice"
     assert all(
         len(content.endpoints) <= max(4, len(content.existing.endpoints or ()) if content.existing else 0)
         for content in packed.changed
     )
-    assert all(len(one.endpoints) <= 4 for one in packed.new)
+    assert all(len(item.endpoints) <= 4 for item in packed.new)
     again = [
         codec.from_value(
             {
                 "metadata": {"name": f"s{at}"},
                 "addressType": "IPv4",
                 "ports": [codec.to_value(port) for port in PORTS] if content else [],
-                "endpoints": [codec.to_value(one) for one in content],
+                "endpoints": [codec.to_value(item) for item in content],
             },
             EndpointSlice,
         )
@@ -205,15 +212,15 @@ async def test_slices_follow_pods() -> None:
         await backends.account()
         await backends.add("n", zone="z1")
         async with c.running(NAME):
-            made = await backends.serve()
+            service = await backends.serve()
             (empty,) = await backends.slices()
             assert (empty.endpoints or [], empty.ports or []) == ([], [])
             await backends.start("a")
             await backends.start("b", ready=False)
             await backends.start("other", labels={"app": "db"})
             assert await backends.listed() == {"a": (True, True, False), "b": (False, False, False)}
-            (found,) = await backends.slices()
-            meta = found.metadata
+            (slice_,) = await backends.slices()
+            meta = slice_.metadata
             assert meta.name == empty.metadata.name, "the empty one was used"
             assert meta.name.startswith("web-")
             assert meta.labels == {
@@ -221,17 +228,17 @@ async def test_slices_follow_pods() -> None:
                 "kubernetes.io/service-name": "web",
                 "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
             }
-            assert [(one.kind, one.name, one.uid, one.controller) for one in meta.ownerReferences] == [
-                ("Service", "web", made.metadata.uid, True)
+            assert [(item.kind, item.name, item.uid, item.controller) for item in meta.ownerReferences] == [
+                ("Service", "web", service.metadata.uid, True)
             ]
-            assert found.addressType == "IPv4"
-            assert [(one.name, one.port, one.protocol) for one in found.ports or ()] == [("http", 8080, "TCP")]
-            assert {one.zone for one in found.endpoints or ()} == {"z1"}
+            assert slice_.addressType == "IPv4"
+            assert [(item.name, item.port, item.protocol) for item in slice_.ports or ()] == [("http", 8080, "TCP")]
+            assert {item.zone for item in slice_.endpoints or ()} == {"z1"}
             await c.clock.advance(7)
             await backends.set_ready("b", True)
             assert await backends.listed() == {"a": (True, True, False), "b": (True, True, False)}
-            (found,) = await backends.slices()
-            assert found.metadata.annotations == {
+            (slice_,) = await backends.slices()
+            assert slice_.metadata.annotations == {
                 "endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:07Z"
             }
             await c.client.of(Pod).delete("a", "default")
@@ -245,9 +252,9 @@ async def test_slices_follow_pods() -> None:
             await c.client.of(Service).patch("web", {"spec": {"selector": {"app": "db"}}}, "default")
             assert list(await backends.listed()) == ["other"]
             await c.client.of(Service).patch("web", {"metadata": {"labels": {"team": "b"}}}, "default")
-            (found,) = await backends.slices()
-            assert found.metadata.labels["team"] == "b"
-            await c.client.of(EndpointSlice).delete(found.metadata.name, "default")
+            (slice_,) = await backends.slices()
+            assert slice_.metadata.labels["team"] == "b"
+            await c.client.of(EndpointSlice).delete(slice_.metadata.name, "default")
             assert list(await backends.listed()) == ["other"], "it is made again"
         await second_run_writes_nothing(c, NAME)
 
@@ -261,12 +268,12 @@ async def test_many_pods_take_several_slices_and_nothing_is_made_twice() -> None
             await backends.serve()
             for index in range(35):
                 await backends.start(f"p{index}")
-            sizes = sorted(len(one.endpoints or ()) for one in await backends.slices())
+            sizes = sorted(len(slice_.endpoints or ()) for slice_ in await backends.slices())
             assert sum(sizes) == 35
             assert len(sizes) == 4
-            before = {one.metadata.name: one.metadata.resourceVersion for one in await backends.slices()}
+            before = {slice_.metadata.name: slice_.metadata.resourceVersion for slice_ in await backends.slices()}
             await c.client.of(Pod).delete("p3", "default", options=Delete(grace_period_s=0))
-            after = {one.metadata.name: one.metadata.resourceVersion for one in await backends.slices()}
+            after = {slice_.metadata.name: slice_.metadata.resourceVersion for slice_ in await backends.slices()}
             assert len(set(before.items()) - set(after.items())) == 1, "one slice changes"
             await backends.set_ready("p4", False)
             assert len(await backends.listed()) == 34
@@ -288,10 +295,10 @@ async def test_headless_without_ports_and_a_node_that_comes_late() -> None:
         await backends.start("a", node="late", hostname="a", subdomain="web")
         assert await backends.listed() == {}
         await backends.add("late", zone="z")
-        (found,) = await backends.slices()
-        assert [(one.hostname, one.zone) for one in found.endpoints or ()] == [("a", "z")]
-        assert found.metadata.labels["service.kubernetes.io/headless"] == ""
-        assert not found.ports
+        (slice_,) = await backends.slices()
+        assert [(endpoint.hostname, endpoint.zone) for endpoint in slice_.endpoints or ()] == [("a", "z")]
+        assert slice_.metadata.labels["service.kubernetes.io/headless"] == ""
+        assert not slice_.ports
 
 
 async def test_a_batch_period_gathers_changes() -> None:
@@ -316,7 +323,7 @@ async def test_a_change_by_somebody_else_is_undone() -> None:
         await backends.add("n")
         await backends.serve()
         await backends.start("a")
-        (found,) = await backends.slices()
+        (slice_,) = await backends.slices()
         slices = c.client.of(EndpointSlice)
-        await slices.patch(found.metadata.name, {"endpoints": []}, "default", type=PatchType.MERGE)
+        await slices.patch(slice_.metadata.name, {"endpoints": []}, "default", type=PatchType.MERGE)
         assert list(await backends.listed()) == ["a"]

@@ -30,28 +30,28 @@ AT_ONCE = Delete(grace_period_s=0)
 
 
 def csi_volume(name: str = "v", **spec: Any) -> PersistentVolume:
-    made = volume(name, **spec)
-    made.spec.hostPath = None
-    made.spec.csi = CSIPersistentVolumeSource(driver="csi.example.com", volumeHandle="h")
-    return made
+    volume_ = volume(name, **spec)
+    volume_.spec.hostPath = None
+    volume_.spec.csi = CSIPersistentVolumeSource(driver="csi.example.com", volumeHandle="h")
+    return volume_
 
 
 def node(name: str = "node", *, in_use: bool = False, is_ready: bool = True, taint: str = "") -> Node:
-    made = Node(metadata=ObjectMeta(name=name, annotations={attachments.MANAGED: "true"}))
-    made.status.conditions = [NodeCondition(type="Ready", status="True" if is_ready else "Unknown")]
-    made.status.volumesInUse = [UNIQUE] if in_use else []
-    made.spec.taints = [Taint(key=taint, effect="NoExecute")] if taint else []
-    return made
+    node_ = Node(metadata=ObjectMeta(name=name, annotations={attachments.MANAGED: "true"}))
+    node_.status.conditions = [NodeCondition(type="Ready", status="True" if is_ready else "Unknown")]
+    node_.status.volumesInUse = [UNIQUE] if in_use else []
+    node_.spec.taints = [Taint(key=taint, effect="NoExecute")] if taint else []
+    return node_
 
 
 def attached(name: str = "node") -> VolumeAttachment:
-    made = attachments.attachment(csi_volume(), name)
-    made.status.attached = True
-    return made
+    attachment = attachments.attachment(csi_volume(), name)
+    attachment.status.attached = True
+    return attachment
 
 
 @pytest.mark.parametrize(
-    ("found", "waited_s", "expected"),
+    ("node_", "waited_s", "expected"),
     [
         (node(), 0.0, True),
         (node(in_use=True), 9999.0, False),
@@ -60,25 +60,25 @@ def attached(name: str = "node") -> VolumeAttachment:
         (node(in_use=True, taint="node.kubernetes.io/out-of-service"), 0.0, True),
     ],
 )
-def test_when_a_volume_may_be_detached(found: Node, waited_s: float, expected: bool) -> None:
-    assert attachments.may_detach(found, UNIQUE, waited_s) is expected
+def test_when_a_volume_may_be_detached(node_: Node, waited_s: float, expected: bool) -> None:
+    assert attachments.may_detach(node_, UNIQUE, waited_s) is expected
 
 
 def test_plans() -> None:
     want = DesiredAttachment(csi_volume())
     assert attachments.plan(node(), {UNIQUE: want}, {}, {}).attach == [want]
     held = DesiredAttachment(csi_volume(), elsewhere=["other"])
-    found = attachments.plan(node(), {UNIQUE: held}, {}, {})
-    assert (found.attach, found.blocked, found.again_s) == ([], [held], 1.0)
+    planned = attachments.plan(node(), {UNIQUE: held}, {}, {})
+    assert (planned.attach, planned.blocked, planned.again_s) == ([], [held], 1.0)
     shared = DesiredAttachment(csi_volume(accessModes=["ReadWriteMany"]), elsewhere=["other"])
     assert attachments.plan(node(), {UNIQUE: shared}, {}, {}).attach == [shared]
     kept = attachments.plan(node(), {UNIQUE: want}, {UNIQUE: attached()}, {})
-    assert [one.name for one in kept.report] == [UNIQUE]
+    assert [attached_volume.name for attached_volume in kept.report] == [UNIQUE]
     gone = attachments.plan(node(), {}, {UNIQUE: attached()}, {})
     assert (len(gone.detach), gone.report) == (1, [])
     mounted = attachments.plan(node(in_use=True), {}, {UNIQUE: attached()}, {UNIQUE: 60.0})
     assert (mounted.detach, mounted.again_s) == ([], 300.0)
-    assert [one.name for one in mounted.report] == [UNIQUE]
+    assert [attached_volume.name for attached_volume in mounted.report] == [UNIQUE]
     assert len(attachments.plan(None, {}, {UNIQUE: attached()}, {}).detach) == 1
 
 
@@ -108,25 +108,29 @@ async def attachments_of(c: Cluster) -> list[VolumeAttachment]:
 
 
 async def events(c: Cluster) -> set[tuple[str, str, str]]:
-    return {(one.involvedObject.name, one.reason, one.message) for one in (await c.client.of(Event).list()).items}
+    return {
+        (event.involvedObject.name, event.reason, event.message) for event in (await c.client.of(Event).list()).items
+    }
 
 
 async def test_a_volume_is_attached_told_of_and_detached() -> None:
     async with cluster() as c:
         await prepare(c)
-        pods, nodes, made = c.client.of(Pod), c.client.of(Node), c.client.of(VolumeAttachment)
+        pods, nodes, volume_attachments = c.client.of(Pod), c.client.of(Node), c.client.of(VolumeAttachment)
         async with c.running(NAME, BINDER):
             await pods.create(pod_using("c"))
             await c.clock.settle()
-            (found,) = await attachments_of(c)
-            assert (found.spec.attacher, found.spec.nodeName) == ("csi.example.com", "node")
-            assert found.spec.source.persistentVolumeName == "v"
-            assert found.metadata.name.startswith("csi-")
+            (attachment,) = await attachments_of(c)
+            assert (attachment.spec.attacher, attachment.spec.nodeName) == ("csi.example.com", "node")
+            assert attachment.spec.source.persistentVolumeName == "v"
+            assert attachment.metadata.name.startswith("csi-")
             assert (await nodes.get("node")).status.volumesAttached == []
-            await made.patch(found.metadata.name, {"status": {"attached": True}}, subresource="status")
+            await volume_attachments.patch(
+                attachment.metadata.name, {"status": {"attached": True}}, subresource="status"
+            )
             await c.clock.settle()
-            (one,) = (await nodes.get("node")).status.volumesAttached
-            assert one.name == UNIQUE
+            (attached_volume,) = (await nodes.get("node")).status.volumesAttached
+            assert attached_volume.name == UNIQUE
             text = 'AttachVolume.Attach succeeded for volume "v" '
             assert ("p", "SuccessfulAttachVolume", text) in await events(c)
             await nodes.patch("node", {"status": {"volumesInUse": [UNIQUE]}}, subresource="status")
@@ -139,8 +143,8 @@ async def test_a_volume_is_attached_told_of_and_detached() -> None:
             assert len(await attachments_of(c)) == 1
             await nodes.patch("node", {"status": {"volumesInUse": None}}, subresource="status")
             await c.clock.advance(5)
-            (found,) = await attachments_of(c)
-            assert found.spec.nodeName == "other"
+            (attachment,) = await attachments_of(c)
+            assert attachment.spec.nodeName == "other"
             assert (await nodes.get("node")).status.volumesAttached == []
         await second_run_writes_nothing(c, NAME)
 
@@ -162,10 +166,10 @@ async def test_what_went_wrong_is_told_once() -> None:
         async with c.running(NAME, BINDER):
             await c.client.of(Pod).create(pod_using("c"))
             await c.clock.settle()
-            (found,) = await attachments_of(c)
+            (attachment,) = await attachments_of(c)
             error = {"status": {"attached": False, "attachError": {"message": "no luck"}}}
-            made = c.client.of(VolumeAttachment)
-            await made.patch(found.metadata.name, error, subresource="status")
+            volume_attachments = c.client.of(VolumeAttachment)
+            await volume_attachments.patch(attachment.metadata.name, error, subresource="status")
             await c.clock.settle()
             text = 'AttachVolume.Attach failed for volume "v" : no luck'
             assert ("p", "FailedAttachVolume", text) in await events(c)

@@ -46,8 +46,8 @@ async def the_volume(c: Cluster, name: str = "v") -> PersistentVolume:
 
 
 async def events(c: Cluster) -> set[tuple[str, str, str, str]]:
-    found = (await c.client.of(Event).list(Selection(namespace="default"))).items
-    return {(one.involvedObject.name, one.type, one.reason, one.message) for one in found}
+    listed = (await c.client.of(Event).list(Selection(namespace="default"))).items
+    return {(event.involvedObject.name, event.type, event.reason, event.message) for event in listed}
 
 
 async def test_a_claim_and_a_volume_find_each_other_in_either_order() -> None:
@@ -61,16 +61,16 @@ async def test_a_claim_and_a_volume_find_each_other_in_either_order() -> None:
             assert ("first", "Normal", "FailedBinding", text) in await events(c)
             await volumes.create(volume("v", "5Gi"))
             await c.clock.settle()
-            bound, found = await the_claim(c, "first"), await the_volume(c)
+            bound, volume_ = await the_claim(c, "first"), await the_volume(c)
             assert (bound.status.phase, bound.spec.volumeName) == ("Bound", "v")
             assert (bound.status.capacity, bound.status.accessModes) == ({"storage": "5Gi"}, ["ReadWriteOnce"])
             assert bound.metadata.annotations == {
                 "pv.kubernetes.io/bind-completed": "yes",
                 "pv.kubernetes.io/bound-by-controller": "yes",
             }
-            assert found.status.phase == "Bound"
-            assert found.metadata.annotations == {"pv.kubernetes.io/bound-by-controller": "yes"}
-            ref = found.spec.claimRef
+            assert volume_.status.phase == "Bound"
+            assert volume_.metadata.annotations == {"pv.kubernetes.io/bound-by-controller": "yes"}
+            ref = volume_.spec.claimRef
             assert ref is not None
             assert (ref.kind, ref.namespace, ref.name, ref.uid) == (
                 "PersistentVolumeClaim",
@@ -94,7 +94,7 @@ async def test_many_claims_share_volumes_one_each() -> None:
             await volumes.create(volume(f"v{at}"))
             await claims.create(claim(f"c{at}"))
         await c.clock.advance(10)
-        bound = {found.spec.volumeName for found in (await claims.list()).items if found.status.phase == "Bound"}
+        bound = {claim_.spec.volumeName for claim_ in (await claims.list()).items if claim_.status.phase == "Bound"}
         assert len(bound) == 30
 
 
@@ -112,20 +112,20 @@ async def test_names_given_beforehand_are_honoured_both_ways() -> None:
         await claims.create(claim("f", "2Gi", volumeName="small"))
         await claims.create(claim("g", volumeName="missing"))
         await c.clock.advance(1)
-        found = {name: await the_claim(c, name) for name in "cdefg"}
-        assert {name: one.status.phase for name, one in found.items()} == {
+        claims_ = {name: await the_claim(c, name) for name in "cdefg"}
+        assert {name: claim_.status.phase for name, claim_ in claims_.items()} == {
             "c": "Bound",
             "d": "Bound",
             "e": "Pending",
             "f": "Pending",
             "g": "Pending",
         }
-        assert found["c"].spec.volumeName == "meant"
-        assert "pv.kubernetes.io/bound-by-controller" not in found["d"].metadata.annotations
-        said = await events(c)
-        assert ("e", "Warning", "FailedBinding", 'volume "asked" already bound to a different claim.') in said
+        assert claims_["c"].spec.volumeName == "meant"
+        assert "pv.kubernetes.io/bound-by-controller" not in claims_["d"].metadata.annotations
+        recorded = await events(c)
+        assert ("e", "Warning", "FailedBinding", 'volume "asked" already bound to a different claim.') in recorded
         text = 'Cannot bind to requested volume "small": requested PV is too small'
-        assert ("f", "Warning", "VolumeMismatch", text) in said
+        assert ("f", "Warning", "VolumeMismatch", text) in recorded
 
 
 @pytest.mark.parametrize(("policy", "phase"), [("Retain", "Released"), ("Recycle", "Failed")])
@@ -153,17 +153,17 @@ async def test_what_becomes_of_a_volume_that_is_released(policy: str, phase: str
 async def test_a_directory_of_the_host_is_not_deleted() -> None:
     async with cluster() as c, c.running(*ALL):
         claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
-        made = volume(persistentVolumeReclaimPolicy="Delete")
-        assert made.spec.hostPath is not None
-        made.spec.hostPath.path = "/srv/data"
-        await volumes.create(made)
+        manifest = volume(persistentVolumeReclaimPolicy="Delete")
+        assert manifest.spec.hostPath is not None
+        manifest.spec.hostPath.path = "/srv/data"
+        await volumes.create(manifest)
         await claims.create(claim())
         await c.clock.settle()
         await claims.delete("c", "default")
         await c.clock.advance(1)
-        found = await the_volume(c)
+        volume_ = await the_volume(c)
         text = "host_path deleter only supports /tmp/.+ but received provided /srv/data"
-        assert (found.status.phase, found.status.message) == ("Failed", text)
+        assert (volume_.status.phase, volume_.status.message) == ("Failed", text)
         assert ("v", "Warning", "VolumeFailedDelete", text) in await events(c)
 
 
@@ -192,19 +192,19 @@ def test_volumes_are_made_used_and_removed(tmp_path: Path) -> None:
         async with cluster() as c, c.running(*ALL, config=config):
             claims = c.client.of(PersistentVolumeClaim)
             await c.client.of(StorageClass).create(storage_class("fast"))
-            made = await claims.create(claim("c", "3Gi", storageClassName="fast"))
+            claim_ = await claims.create(claim("c", "3Gi", storageClassName="fast"))
             await c.clock.settle()
             bound = await the_claim(c)
-            name = f"pvc-{made.metadata.uid}"
+            name = f"pvc-{claim_.metadata.uid}"
             assert (bound.status.phase, bound.spec.volumeName) == ("Bound", name)
             for note in ("volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner"):
                 assert bound.metadata.annotations[note] == LOCAL_PATH
-            found = await the_volume(c, name)
-            assert (found.spec.storageClassName, found.spec.capacity) == ("fast", {"storage": "3Gi"})
-            assert found.metadata.annotations["pv.kubernetes.io/provisioned-by"] == LOCAL_PATH
-            assert "kubernetes.io/pv-controller" in found.metadata.finalizers
-            assert found.spec.hostPath is not None
-            path = Path(found.spec.hostPath.path)
+            volume = await the_volume(c, name)
+            assert (volume.spec.storageClassName, volume.spec.capacity) == ("fast", {"storage": "3Gi"})
+            assert volume.metadata.annotations["pv.kubernetes.io/provisioned-by"] == LOCAL_PATH
+            assert "kubernetes.io/pv-controller" in volume.metadata.finalizers
+            assert volume.spec.hostPath is not None
+            path = Path(volume.spec.hostPath.path)
             assert path == tmp_path / f"{name}_default_c"
             text = f"Successfully provisioned volume {name} using {LOCAL_PATH}"
             assert ("c", "Normal", "ProvisioningSucceeded", text) in await events(c)
@@ -245,8 +245,10 @@ async def test_a_class_that_waits_gets_its_volume_where_the_pod_goes() -> None:
         assert affinity is not None
         assert affinity.required is not None
         terms = affinity.required.nodeSelectorTerms or []
-        found = [one for term in terms for one in term.matchExpressions]
-        assert [(one.key, one.values) for one in found] == [("kubernetes.io/hostname", ["host-1"])]
+        expressions = [expression for term in terms for expression in term.matchExpressions]
+        assert [(expression.key, expression.values) for expression in expressions] == [
+            ("kubernetes.io/hostname", ["host-1"])
+        ]
 
 
 async def test_others_make_volumes_too() -> None:
@@ -256,18 +258,18 @@ async def test_others_make_volumes_too() -> None:
             await c.client.of(StorageClass).create(storage_class("csi", "csi.example.com"))
             await claims.create(claim(storageClassName="csi"))
             await c.clock.settle()
-            found = await the_claim(c)
-            assert found.metadata.annotations["volume.kubernetes.io/storage-provisioner"] == "csi.example.com"
-            said = [one[3] for one in await events(c) if one[2] == "ExternalProvisioning"]
-            assert said == [
+            claim_ = await the_claim(c)
+            assert claim_.metadata.annotations["volume.kubernetes.io/storage-provisioner"] == "csi.example.com"
+            messages = [event[3] for event in await events(c) if event[2] == "ExternalProvisioning"]
+            assert messages == [
                 "Waiting for a volume to be created either by the external provisioner 'csi.example.com' or "
                 "manually by the system administrator. If volume creation is delayed, please verify that the "
                 "provisioner is running and correctly registered."
             ]
-            made = volume("outside", storageClassName="csi", persistentVolumeReclaimPolicy="Delete")
-            made.metadata.annotations["pv.kubernetes.io/provisioned-by"] = "csi.example.com"
-            made.spec.claimRef = ObjectReference(namespace="default", name="c", uid=found.metadata.uid)
-            await volumes.create(made)
+            manifest = volume("outside", storageClassName="csi", persistentVolumeReclaimPolicy="Delete")
+            manifest.metadata.annotations["pv.kubernetes.io/provisioned-by"] = "csi.example.com"
+            manifest.spec.claimRef = ObjectReference(namespace="default", name="c", uid=claim_.metadata.uid)
+            await volumes.create(manifest)
             await c.clock.settle()
             assert (await the_claim(c)).spec.volumeName == "outside"
             await claims.delete("c", "default")
@@ -283,11 +285,11 @@ async def test_classes_that_cannot_provision() -> None:
         await claims.create(claim("a", storageClassName="missing"))
         await claims.create(claim("b", storageClassName="none"))
         await c.clock.settle()
-        said = await events(c)
+        recorded = await events(c)
         text = 'storageclass.storage.k8s.io "missing" not found'
-        assert ("a", "Warning", "ProvisioningFailed", text) in said
+        assert ("a", "Warning", "ProvisioningFailed", text) in recorded
         text = "no volume plugin matched name: kubernetes.io/no-provisioner"
-        assert ("b", "Warning", "ProvisioningFailed", text) in said
+        assert ("b", "Warning", "ProvisioningFailed", text) in recorded
         await c.client.of(StorageClass).create(storage_class("missing"))
         await c.clock.settle()
         assert (await the_claim(c, "a")).status.phase == "Bound"
@@ -301,8 +303,8 @@ async def test_claims_without_a_class_get_the_default_when_there_is_one() -> Non
         await c.clock.settle()
         await c.client.of(StorageClass).create(storage_class("std", annotations=DEFAULT))
         await c.clock.settle()
-        found = await the_claim(c, "a")
-        assert (found.spec.storageClassName, found.status.phase) == ("std", "Bound")
+        claim_ = await the_claim(c, "a")
+        assert (claim_.spec.storageClassName, claim_.status.phase) == ("std", "Bound")
         assert (await the_claim(c, "b")).status.phase == "Pending"
 
 
@@ -310,12 +312,12 @@ async def test_a_volume_that_a_claim_left_for_another_is_to_be_had_again() -> No
     async with cluster() as c:
         claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
         desired_volumes = await claims.create(claim(volumeName="other", selector=LabelSelector(matchLabels={"x": "y"})))
-        made = volume()
-        made.metadata.annotations["pv.kubernetes.io/bound-by-controller"] = "yes"
+        manifest = volume()
+        manifest.metadata.annotations["pv.kubernetes.io/bound-by-controller"] = "yes"
         ref = ObjectReference(namespace="default", name="c", uid=desired_volumes.metadata.uid)
-        made.spec.claimRef = copy_of(ref)
-        await volumes.create(made)
+        manifest.spec.claimRef = copy_of(ref)
+        await volumes.create(manifest)
         async with c.running(NAME):
             await c.clock.settle()
-            found = await the_volume(c)
-            assert (found.spec.claimRef, found.status.phase) == (None, "Available")
+            volume_ = await the_volume(c)
+            assert (volume_.spec.claimRef, volume_.status.phase) == (None, "Available")

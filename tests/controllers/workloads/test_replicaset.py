@@ -44,20 +44,20 @@ async def scale(c: Cluster, replicas: int, name: str = "web") -> None:
     await c.client.of(ReplicaSet).patch(name, {"spec": {"replicas": replicas}}, "default")
 
 
-async def told(c: Cluster) -> list[tuple[str, str, str]]:
+async def recorded_events(c: Cluster) -> list[tuple[str, str, str]]:
     await c.clock.settle()
     events = (await c.client.of(Event).list_all()).items
-    return [(found.type, found.reason, found.message) for found in events if found.source.component == NAME]
+    return [(event.type, event.reason, event.message) for event in events if event.source.component == NAME]
 
 
 async def test_pods_are_made_counted_and_replaced() -> None:
     async with pod_cluster() as c, c.running(NAME):
-        one = await create(c, 3)
+        replica_set = await create(c, 3)
         pods = await pods_of(c)
         assert len(pods) == 3
         assert all(pod.metadata.name.startswith("web-") for pod in pods)
         references = [controller_of(pod) for pod in pods]
-        assert {found.uid for found in references if found} == {one.metadata.uid}
+        assert {reference.uid for reference in references if reference} == {replica_set.metadata.uid}
         status = (await get(c)).status
         assert (status.replicas, status.fullyLabeledReplicas, status.readyReplicas) == (3, 3, 0)
         assert (status.observedGeneration, status.terminatingReplicas) == (1, 0)
@@ -71,7 +71,7 @@ async def test_pods_are_made_counted_and_replaced() -> None:
         await play_out(c)
         status = (await get(c)).status
         assert (status.replicas, status.readyReplicas, status.terminatingReplicas) == (3, 3, 0)
-        created = [message for _, reason, message in await told(c) if reason == "SuccessfulCreate"]
+        created = [message for _, reason, message in await recorded_events(c) if reason == "SuccessfulCreate"]
         assert sorted(created)[:1] == [f"Created pod: {min(names_of([*pods, *await pods_of(c)]))}"]
         assert len(created) == 4
 
@@ -89,9 +89,9 @@ async def test_few_writes_bring_it_there() -> None:
     """Three pods come with two states of the status: made, and made and ready."""
 
     async with pod_cluster() as c, c.running(NAME):
-        made = await create(c, 3)
+        created = await create(c, 3)
         await pods_of(c)
-        assert int((await get(c)).metadata.resourceVersion) > int(made.metadata.resourceVersion)
+        assert int((await get(c)).metadata.resourceVersion) > int(created.metadata.resourceVersion)
         before = await c.revision()
         await play_out(c)
         writes = await c.revision() - before
@@ -110,7 +110,7 @@ async def test_scaling_down_takes_the_least_loss_first() -> None:
         assert waits.metadata.name not in names_of(await pods_of(c))
         await scale(c, 2)
         assert names_of(await active_of(c)) == names_of(ready)
-        assert ("Normal", "SuccessfulDelete", f"Deleted pod: {waits.metadata.name}") in await told(c)
+        assert ("Normal", "SuccessfulDelete", f"Deleted pod: {waits.metadata.name}") in await recorded_events(c)
         await scale(c, 0)
         assert await active_of(c) == []
         await play_out(c)
@@ -140,12 +140,12 @@ async def test_orphans_are_adopted_and_relabelled_pods_released() -> None:
             {"app": "web"},
         )
         await c.client.of(Pod).create(orphan)
-        one = await create(c, 2)
+        replica_set = await create(c, 2)
         assert len(await pods_of(c)) == 2
         adopted = await c.client.of(Pod).get("orphan", "default")
         reference = controller_of(adopted)
         assert reference is not None
-        assert reference.uid == one.metadata.uid
+        assert reference.uid == replica_set.metadata.uid
 
         await c.client.of(Pod).patch("orphan", {"metadata": {"labels": {"app": "x"}}}, "default")
         assert len(await pods_of(c)) == 3
@@ -156,11 +156,11 @@ async def test_orphans_are_adopted_and_relabelled_pods_released() -> None:
 
 async def test_a_set_that_is_being_deleted_makes_no_pods() -> None:
     async with pod_cluster() as c, c.running(NAME):
-        one = copy_of(await create(c, 1))
+        replica_set = copy_of(await create(c, 1))
         await c.clock.settle()
-        one = copy_of(await get(c))
-        one.metadata.finalizers = ["a.b/c"]
-        await c.client.of(ReplicaSet).update(one)
+        replica_set = copy_of(await get(c))
+        replica_set.metadata.finalizers = ["a.b/c"]
+        await c.client.of(ReplicaSet).update(replica_set)
         await c.client.of(ReplicaSet).delete("web", "default", options=Delete(propagation="Background"))
         (pod,) = await pods_of(c)
         await end(c, pod)
@@ -191,11 +191,11 @@ async def test_a_refusal_is_a_condition_until_it_is_over() -> None:
         pods = await pods_of(c)
         assert len(pods) == 2
         status = (await get(c)).status
-        (found,) = status.conditions
-        assert (found.type, found.status, found.reason) == ("ReplicaFailure", "True", "FailedCreate")
-        assert "exceeded quota: q, requested: pods=1" in found.message
+        (condition,) = status.conditions
+        assert (condition.type, condition.status, condition.reason) == ("ReplicaFailure", "True", "FailedCreate")
+        assert "exceeded quota: q, requested: pods=1" in condition.message
         assert status.replicas in (1, 2)
-        failures = [event for event in await told(c) if event[1] == "FailedCreate"]
+        failures = [event for event in await recorded_events(c) if event[1] == "FailedCreate"]
         assert failures[0][0] == "Warning"
         assert failures[0][2].startswith('Error creating: pods "web-')
 
@@ -228,31 +228,31 @@ async def test_a_change_of_the_template_touches_no_pod() -> None:
         pods = await pods_of(c)
         assert names_of(pods) == before
         await end(c, pods[0])
-        images = sorted(found.image for pod in await pods_of(c) for found in pod.spec.containers or ())
+        images = sorted(container.image for pod in await pods_of(c) for container in pod.spec.containers or ())
         assert images == ["i", "other"]
 
 
 @pytest.mark.parametrize(
-    ("active", "wanted", "creations", "deletions"),
+    ("active", "replicas", "creations", "deletions"),
     [(0, 0, 0, 0), (3, 3, 0, 0), (1, 3, 2, 0), (3, 1, 0, 2), (0, 2 * BURST, BURST, 0), (BURST + 9, 0, 0, BURST)],
 )
-def test_how_many_come_or_go(active: int, wanted: int, creations: int, deletions: int) -> None:
+def test_how_many_come_or_go(active: int, replicas: int, creations: int, deletions: int) -> None:
     pods = [pod(f"p{at}") for at in range(active)]
-    made = plan(pods, wanted, lambda: (), NOW)
-    assert (made.creations, len(made.deletions)) == (creations, deletions)
+    planned = plan(pods, replicas, lambda: (), NOW)
+    assert (planned.creations, len(planned.deletions)) == (creations, deletions)
 
 
 def test_the_least_loss_goes() -> None:
     pods = [pod("ready", node="n", ready_for_s=9), pod("waits", phase="Pending")]
-    assert [found.metadata.name for found in plan(pods, 1, lambda: (), NOW).deletions] == ["waits"]
+    assert [deleted.metadata.name for deleted in plan(pods, 1, lambda: (), NOW).deletions] == ["waits"]
 
 
-def made(**status: Any) -> ReplicaSet:
-    found = owner(generation=4)
-    found.spec.replicas, found.spec.minReadySeconds = 3, 5
+def replica_set_with_status(**status: Any) -> ReplicaSet:
+    replica_set = owner(generation=4)
+    replica_set.spec.replicas, replica_set.spec.minReadySeconds = 3, 5
     for name, value in status.items():
-        setattr(found.status, name, value)
-    return found
+        setattr(replica_set.status, name, value)
+    return replica_set
 
 
 PODS = [
@@ -265,9 +265,14 @@ PODS = [
 
 
 def test_the_counts() -> None:
-    found = status_of(REPLICA_SET, made(), PODS, 2, None, NOW)
-    assert (found.replicas, found.fullyLabeledReplicas, found.readyReplicas, found.availableReplicas) == (5, 4, 2, 1)
-    assert (found.terminatingReplicas, found.observedGeneration, found.conditions) == (2, 4, [])
+    status = status_of(REPLICA_SET, replica_set_with_status(), PODS, 2, None, NOW)
+    assert (status.replicas, status.fullyLabeledReplicas, status.readyReplicas, status.availableReplicas) == (
+        5,
+        4,
+        2,
+        1,
+    )
+    assert (status.terminatingReplicas, status.observedGeneration, status.conditions) == (2, 4, [])
     assert next_sync_s(PODS, 5, NOW) == 1
     assert next_sync_s(PODS, 0, NOW) is None
 
@@ -287,7 +292,7 @@ OTHER = ReplicaSetCondition(type="Other", status="True")
 
 
 @pytest.mark.parametrize(
-    ("present", "active", "failure", "wanted"),
+    ("present", "active", "failure", "expected"),
     [
         pytest.param([], [], None, [], id="well"),
         pytest.param([OTHER], [], "no", [("Other", ""), ("ReplicaFailure", "FailedCreate: no")], id="cannot create"),
@@ -299,8 +304,18 @@ OTHER = ReplicaSetCondition(type="Other", status="True")
     ],
 )
 def test_a_failure_is_a_condition(
-    present: list[ReplicaSetCondition], active: list[Pod], failure: str | None, wanted: list[tuple[str, str]]
+    present: list[ReplicaSetCondition], active: list[Pod], failure: str | None, expected: list[tuple[str, str]]
 ) -> None:
-    found = status_of(REPLICA_SET, made(conditions=present), active, 0, ValueError(failure) if failure else None, NOW)
-    told = [(each.type, f"{each.reason}: {each.message}" if each.reason else "") for each in found.conditions]
-    assert told == wanted
+    status = status_of(
+        REPLICA_SET,
+        replica_set_with_status(conditions=present),
+        active,
+        0,
+        ValueError(failure) if failure else None,
+        NOW,
+    )
+    summary = [
+        (condition.type, f"{condition.reason}: {condition.message}" if condition.reason else "")
+        for condition in status.conditions
+    ]
+    assert summary == expected

@@ -79,34 +79,40 @@ def all_of(sizes: Sizes) -> Iterator[Any]:
 async def amiss(client: Client) -> list[str]:
     """What is not as desired."""
     nodes = {node.metadata.name for node in (await client.of(Node).list()).items}
-    found = [_of_deployment(each) for each in (await client.of(Deployment).list(IN_DEFAULT)).items]
-    found += [_of_stateful_set(each) for each in (await client.of(StatefulSet).list(IN_DEFAULT)).items]
-    found += [_of_job(each) for each in (await client.of(Job).list(IN_DEFAULT)).items]
-    found += [_of_daemon_set(each, len(nodes)) for each in (await client.of(DaemonSet).list(IN_DEFAULT)).items]
-    found += [_of_pod(each, nodes) for each in (await client.of(Pod).list(IN_DEFAULT)).items]
-    return [each for each in found if each]
+    faults = [_of_deployment(workload) for workload in (await client.of(Deployment).list(IN_DEFAULT)).items]
+    faults += [_of_stateful_set(workload) for workload in (await client.of(StatefulSet).list(IN_DEFAULT)).items]
+    faults += [_of_job(workload) for workload in (await client.of(Job).list(IN_DEFAULT)).items]
+    faults += [_of_daemon_set(workload, len(nodes)) for workload in (await client.of(DaemonSet).list(IN_DEFAULT)).items]
+    faults += [_of_pod(workload, nodes) for workload in (await client.of(Pod).list(IN_DEFAULT)).items]
+    return [workload for workload in faults if workload]
 
 
-def _of_deployment(each: Deployment) -> str:
-    wanted, status = each.spec.replicas, each.status
+def _of_deployment(deployment: Deployment) -> str:
+    replicas, status = deployment.spec.replicas, deployment.status
     figures = (status.replicas, status.updatedReplicas, status.readyReplicas, status.availableReplicas)
-    return _unless(each, status.observedGeneration == each.metadata.generation and set(figures) == {wanted}, figures)
+    return _unless(
+        deployment, status.observedGeneration == deployment.metadata.generation and set(figures) == {replicas}, figures
+    )
 
 
-def _of_stateful_set(each: StatefulSet) -> str:
-    wanted, status = each.spec.replicas, each.status
+def _of_stateful_set(stateful_set: StatefulSet) -> str:
+    replicas, status = stateful_set.spec.replicas, stateful_set.status
     figures = (status.replicas, status.updatedReplicas, status.readyReplicas, status.availableReplicas)
-    return _unless(each, status.observedGeneration == each.metadata.generation and set(figures) == {wanted}, figures)
+    return _unless(
+        stateful_set,
+        status.observedGeneration == stateful_set.metadata.generation and set(figures) == {replicas},
+        figures,
+    )
 
 
-def _of_job(each: Job) -> str:
-    status = each.status
-    is_done = has_succeeded(each) and status.succeeded == each.spec.completions and not status.active
-    return _unless(each, is_done, (status.active, status.succeeded, status.failed))
+def _of_job(job: Job) -> str:
+    status = job.status
+    is_done = has_succeeded(job) and status.succeeded == job.spec.completions and not status.active
+    return _unless(job, is_done, (status.active, status.succeeded, status.failed))
 
 
-def _of_daemon_set(each: DaemonSet, nodes: int) -> str:
-    status = each.status
+def _of_daemon_set(daemon_set: DaemonSet, nodes: int) -> str:
+    status = daemon_set.status
     figures = (
         status.desiredNumberScheduled,
         status.currentNumberScheduled,
@@ -114,7 +120,7 @@ def _of_daemon_set(each: DaemonSet, nodes: int) -> str:
         status.numberAvailable,
     )
     is_well = set(figures) == {nodes} and status.numberMisscheduled == 0
-    return _unless(each, is_well and status.observedGeneration == each.metadata.generation, figures)
+    return _unless(daemon_set, is_well and status.observedGeneration == daemon_set.metadata.generation, figures)
 
 
 def _of_pod(pod: Pod, nodes: set[str]) -> str:
@@ -124,5 +130,5 @@ def _of_pod(pod: Pod, nodes: set[str]) -> str:
     return _unless(pod, is_well, (pod.status.phase, pod.spec.nodeName, pod.metadata.deletionTimestamp))
 
 
-def _unless(each: Any, is_well: bool, figures: tuple[Any, ...]) -> str:
-    return "" if is_well else f"{type(each).__name__} {each.metadata.name}: {figures}"
+def _unless(workload: Any, is_well: bool, figures: tuple[Any, ...]) -> str:
+    return "" if is_well else f"{type(workload).__name__} {workload.metadata.name}: {figures}"

@@ -23,76 +23,76 @@ _SAYS = "cat /data/first; env | grep ^DB_SERVICE_PORT; exec sleep 1000000"
 def test_pods_on_an_engine(runtime: str, tmp_path: Path) -> None:
     if why := missing(runtime):
         pytest.skip(why)
-    with site(runtime, tmp_path) as found:
-        found.up()
-        _run_pods(found)
-        _reach(found)
-        _look_in(found)
-        _ask_for_handlers(found)
-        before = _containers(found)
-        found.kill()
-        found.up()
-        found.kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s")
-        assert _containers(found) == before
-        assert found.kubectl("exec", "client", "--", "echo", "still here") == "still here\n"
-        found.sampan("down")
-        assert found.left() == []
+    with site(runtime, tmp_path) as cluster:
+        cluster.up()
+        _run_pods(cluster)
+        _reach(cluster)
+        _look_in(cluster)
+        _ask_for_handlers(cluster)
+        before = _containers(cluster)
+        cluster.kill()
+        cluster.up()
+        cluster.kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s")
+        assert _containers(cluster) == before
+        assert cluster.kubectl("exec", "client", "--", "echo", "still here") == "still here\n"
+        cluster.sampan("down")
+        assert cluster.left() == []
 
 
 def test_an_engine_of_cri_serves_one_node(tmp_path: Path) -> None:
     if why := missing("cri"):
         pytest.skip(why)
-    with site("cri", tmp_path) as found:
-        endpoint = f"unix://{found.engine.socket}"
-        told = found.sampan.fails("up", "--detach", "--nodes", "2", "--container-runtime-endpoint", endpoint)
-        assert "can serve only one node" in told
+    with site("cri", tmp_path) as cluster:
+        endpoint = f"unix://{cluster.engine.socket}"
+        output = cluster.sampan.fails("up", "--detach", "--nodes", "2", "--container-runtime-endpoint", endpoint)
+        assert "can serve only one node" in output
 
 
 @pytest.mark.parametrize("runtime", ["cri", "docker"])
 def test_what_a_killed_cluster_left_is_ended(runtime: str, tmp_path: Path) -> None:
     if why := missing(runtime):
         pytest.skip(why)
-    with site(runtime, tmp_path) as found:
-        found.up()
-        _apply(found, pod("left", HOST, ["sleep", "1000000"]))
-        found.kubectl("wait", "--for=condition=Ready", "pod/left", "--timeout=60s")
-        assert found.containers()
-        found.kill()
-        assert "node-0" in found.sampan("down")
-        assert found.left() == []
+    with site(runtime, tmp_path) as cluster:
+        cluster.up()
+        _apply(cluster, pod("left", HOST, ["sleep", "1000000"]))
+        cluster.kubectl("wait", "--for=condition=Ready", "pod/left", "--timeout=60s")
+        assert cluster.containers()
+        cluster.kill()
+        assert "node-0" in cluster.sampan("down")
+        assert cluster.left() == []
 
 
-def _apply(found: Site, *objects: dict[str, Any]) -> None:
-    found.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+def _apply(cluster: Site, *objects: dict[str, Any]) -> None:
+    cluster.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
 
 
-def _run_pods(found: Site) -> None:
+def _run_pods(cluster: Site) -> None:
     service = {"selector": {"app": "web"}, "ports": [{"port": 5432}]}
-    ports = {"ports": [{"containerPort": 80, "hostPort": found.host_port}]}
+    ports = {"ports": [{"containerPort": 80, "hostPort": cluster.host_port}]}
     data = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
     first = {"name": "first", "image": LOADED, "command": ["sh", "-c", "echo first > /data/first"], **data}
     volumes = [{"name": "data", "emptyDir": {}}]
     _apply(
-        found,
+        cluster,
         {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "db"}, "spec": service},
         pod("web", LOADED, ["sh", "-c", _SERVES], container=ports),
         pod("client", HOST, ["sh", "-c", _SAYS], container=data, initContainers=[first], volumes=volumes),
     )
-    found.kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s")
+    cluster.kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s")
 
 
-def _reach(found: Site) -> None:
+def _reach(cluster: Site) -> None:
     """The node and other pods reach a pod by its address, everybody by the node's port."""
-    address = found.kubectl.jsonpath("get", "pod", "web", "{.status.podIP}")
-    node = found.kubectl.jsonpath("get", "node", "node-0", "{.status.addresses[0].address}")
-    own = found.kubectl.jsonpath("get", "node", "node-0", "{.spec.podCIDR}")
+    address = cluster.kubectl.jsonpath("get", "pod", "web", "{.status.podIP}")
+    node = cluster.kubectl.jsonpath("get", "node", "node-0", "{.status.addresses[0].address}")
+    own = cluster.kubectl.jsonpath("get", "node", "node-0", "{.spec.podCIDR}")
     assert ip_address(address) in ip_network(own)
     asks = f"import urllib.request; print(urllib.request.urlopen('http://{address}/', timeout=10).read().decode())"
     for ask in (
         lambda: fetched(address),
-        lambda: fetched(f"{node}:{found.host_port}"),
-        lambda: fetched(f"127.0.0.1:{found.host_port}"),
-        lambda: found.kubectl("exec", "client", "-c", "main", "--", "python3", "-c", asks).strip(),
+        lambda: fetched(f"{node}:{cluster.host_port}"),
+        lambda: fetched(f"127.0.0.1:{cluster.host_port}"),
+        lambda: cluster.kubectl("exec", "client", "-c", "main", "--", "python3", "-c", asks).strip(),
     ):
         assert _heard(ask) == "hello"
 
@@ -109,8 +109,8 @@ def _heard(ask: Any) -> str:
             time.sleep(0.1)
 
 
-def _look_in(found: Site) -> None:
-    kubectl = found.kubectl
+def _look_in(cluster: Site) -> None:
+    kubectl = cluster.kubectl
     assert kubectl("logs", "client", "-c", "main").split() == ["first", "DB_SERVICE_PORT=5432"]
     assert kubectl("exec", "-i", "client", "-c", "main", "--", "cat", stdin="by stdin") == "by stdin"
     assert kubectl.run("exec", "client", "-c", "main", "--", "sh", "-c", "exit 7").returncode == 7
@@ -122,26 +122,26 @@ def _look_in(found: Site) -> None:
     assert "client" in kubectl("top", "pods", "--no-headers")
 
 
-def _ask_for_handlers(found: Site) -> None:
+def _ask_for_handlers(cluster: Site) -> None:
     """One that there is, and one that there is not."""
     runtime_class = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass"}
     _apply(
-        found,
+        cluster,
         {**runtime_class, "metadata": {"name": "known"}, "handler": "runc"},
         {**runtime_class, "metadata": {"name": "unknown"}, "handler": "nothing"},
         pod("by-class", LOADED, ["sleep", "1000000"], runtimeClassName="known"),
         pod("by-nothing", LOADED, ["sleep", "1000000"], runtimeClassName="unknown"),
     )
-    found.kubectl("wait", "--for=condition=Ready", "pod/by-class", "--timeout=60s")
-    _heard(lambda: _told_of_sandbox(found))
-    found.kubectl("delete", "pod", "by-nothing", "by-class")
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/by-class", "--timeout=60s")
+    _heard(lambda: _told_of_sandbox(cluster))
+    cluster.kubectl("delete", "pod", "by-nothing", "by-class")
 
 
-def _told_of_sandbox(found: Site) -> None:
-    told = found.kubectl("get", "events", "--field-selector", "involvedObject.name=by-nothing")
-    assert "FailedCreatePodSandBox" in told
-    assert 'no runtime for "nothing" is configured' in told
+def _told_of_sandbox(cluster: Site) -> None:
+    output = cluster.kubectl("get", "events", "--field-selector", "involvedObject.name=by-nothing")
+    assert "FailedCreatePodSandBox" in output
+    assert 'no runtime for "nothing" is configured' in output
 
 
-def _containers(found: Site) -> str:
-    return found.kubectl.jsonpath("get", "pods", "{.items[*].status.containerStatuses[*].containerID}")
+def _containers(cluster: Site) -> str:
+    return cluster.kubectl.jsonpath("get", "pods", "{.items[*].status.containerStatuses[*].containerID}")

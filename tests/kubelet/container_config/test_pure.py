@@ -113,8 +113,8 @@ def test_resources(resource: str, divisor: str, value: str) -> None:
         "limits": {"cpu": "1250m", "hugepages-2Mi": "4Mi"},
         "requests": {"cpu": "250m", "memory": "64Mi"},
     }
-    wanted = ResourceFieldSelector(resource=resource, divisor=divisor)
-    assert resource_value(container(resources=resources), wanted, AROUND.allocatable or {}) == value
+    selector = ResourceFieldSelector(resource=resource, divisor=divisor)
+    assert resource_value(container(resources=resources), selector, AROUND.allocatable or {}) == value
 
 
 def service(name: str, namespace: str = "ns", address: str = "10.96.0.7", **spec: Any) -> Service:
@@ -131,21 +131,21 @@ def test_service_variables() -> None:
         service("headless", address="None"),
         service("elsewhere", "other"),
     ]
-    found = service_variables(services, "ns", has_links=True)
-    assert found["MY_WEB_SERVICE_HOST"] == "10.96.0.7"
-    assert found["MY_WEB_SERVICE_PORT"] == found["MY_WEB_SERVICE_PORT_WEB_IN"] == "80"
-    assert found["MY_WEB_SERVICE_PORT_DNS"] == "53"
-    assert found["MY_WEB_PORT"] == found["MY_WEB_PORT_80_TCP"] == "tcp://10.96.0.7:80"
-    assert found["MY_WEB_PORT_53_UDP_PROTO"] == "udp"
-    assert found["MY_WEB_PORT_53_UDP_ADDR"] == "10.96.0.7"
-    assert not any(name.startswith(("HEADLESS", "ELSEWHERE")) for name in found)
+    variables = service_variables(services, "ns", has_links=True)
+    assert variables["MY_WEB_SERVICE_HOST"] == "10.96.0.7"
+    assert variables["MY_WEB_SERVICE_PORT"] == variables["MY_WEB_SERVICE_PORT_WEB_IN"] == "80"
+    assert variables["MY_WEB_SERVICE_PORT_DNS"] == "53"
+    assert variables["MY_WEB_PORT"] == variables["MY_WEB_PORT_80_TCP"] == "tcp://10.96.0.7:80"
+    assert variables["MY_WEB_PORT_53_UDP_PROTO"] == "udp"
+    assert variables["MY_WEB_PORT_53_UDP_ADDR"] == "10.96.0.7"
+    assert not any(name.startswith(("HEADLESS", "ELSEWHERE")) for name in variables)
     alone = service_variables(services, "ns", has_links=False)
     assert {name.split("_")[0] for name in alone} == {"KUBERNETES"}
     six = service_variables([service("six", address="fd::1")], "ns", has_links=True)
     assert six["SIX_PORT"] == "tcp://[fd::1]:80"
 
 
-def sources(**given: Any) -> VariableSources:
+def sources(**overrides: Any) -> VariableSources:
     maps = {"m": json.from_value({"data": {"k": "v", "only": "map"}}, ConfigMap)}
     secrets = {"s": json.from_value({"data": {"k": "c2VjcmV0"}}, Secret)}
     return VariableSources(
@@ -167,12 +167,12 @@ def test_variables() -> None:
             {"name": "EMPTY", "value": ""},
         ],
     )
-    found = container_variables(pod(), of, sources(), AROUND)
-    assert found == {
+    variables = container_variables(pod(), of, sources(), AROUND)
+    assert variables == {
         **{"k": "own", "only": "map", "S_k": "secret", "MADE": "own-secret-10.0.0.9-$(LATER)", "LATER": "x"},
         **{"POD": "p", "FROM_MAP": "v", "FROM_SECRET": "secret", "EMPTY": "", "SVC": "10.0.0.9"},
     }
-    assert list(found)[-1] == "SVC"
+    assert list(variables)[-1] == "SVC"
 
 
 def test_variables_that_double_each_other_do_not_fill_the_memory() -> None:
@@ -244,7 +244,7 @@ CLUSTER = DnsConfig(node=NODE, cluster_servers=["10.96.0.10"])
 
 
 @pytest.mark.parametrize(
-    ("spec", "config", "found"),
+    ("spec", "config", "expected"),
     [
         (
             {},
@@ -276,27 +276,27 @@ CLUSTER = DnsConfig(node=NODE, cluster_servers=["10.96.0.10"])
         ),
     ],
 )
-def test_dns(spec: dict[str, Any], config: DnsConfig, found: str) -> None:
-    made, warnings = pod_dns(pod(spec), config)
-    assert resolv_conf(made) == found
+def test_dns(spec: dict[str, Any], config: DnsConfig, expected: str) -> None:
+    dns_config, warnings = pod_dns(pod(spec), config)
+    assert resolv_conf(dns_config) == expected
     assert warnings == []
-    assert read_resolv_conf(found) == Dns(
-        servers=list(made.servers), searches=list(made.searches), options=list(made.options)
+    assert read_resolv_conf(expected) == Dns(
+        servers=list(dns_config.servers), searches=list(dns_config.searches), options=list(dns_config.options)
     )
 
 
 def test_dns_that_cannot_be_as_asked_for() -> None:
-    made, warnings = pod_dns(pod(), DnsConfig(node=NODE))
-    assert made == NODE
+    dns_config, warnings = pod_dns(pod(), DnsConfig(node=NODE))
+    assert dns_config == NODE
     assert "does not have ClusterDNS IP configured" in warnings[0]
     servers = [f"10.0.0.{at}" for at in range(5)]
-    made, warnings = pod_dns(pod({"dnsPolicy": "None", "dnsConfig": {"nameservers": servers}}), CLUSTER)
-    assert list(made.servers) == servers[:3]
+    dns_config, warnings = pod_dns(pod({"dnsPolicy": "None", "dnsConfig": {"nameservers": servers}}), CLUSTER)
+    assert list(dns_config.servers) == servers[:3]
     assert "Nameserver limits were exceeded" in warnings[0]
     searches = [f"{'x' * 60}.s{at}" for at in range(40)]
     spec = {"dnsPolicy": "None", "dnsConfig": {"nameservers": ["1.1.1.1"], "searches": searches}}
-    made, warnings = pod_dns(pod(spec), CLUSTER)
-    assert len(" ".join(made.searches)) <= 2048
+    dns_config, warnings = pod_dns(pod(spec), CLUSTER)
+    assert len(" ".join(dns_config.searches)) <= 2048
     assert "Search Line limits were exceeded" in warnings[0]
 
 
@@ -306,7 +306,7 @@ def test_resolv_conf_of_the_node() -> None:
 
 
 @pytest.mark.parametrize(
-    ("resources", "found"),
+    ("resources", "expected"),
     [
         ({}, (2, 0, 0, 1000)),
         ({"requests": {"cpu": "500m", "memory": "256Mi"}}, (512, 0, 0, 750)),
@@ -315,12 +315,17 @@ def test_resolv_conf_of_the_node() -> None:
         ({"requests": {"memory": "1Gi"}}, (2, 0, 0, 3)),
     ],
 )
-def test_limits(resources: dict[str, Any], found: tuple[int, int, int, int]) -> None:
+def test_limits(resources: dict[str, Any], expected: tuple[int, int, int, int]) -> None:
     if "limits" in resources:
         resources.setdefault("requests", dict(resources["limits"]))  # as the API server does
     of = pod({"containers": [{"name": "c", "image": "i", "resources": resources}]})
-    made = container_resources(of, (of.spec.containers or [])[0], node_memory=1 << 30)
-    assert (made.cpu_shares, made.cpu_quota, made.memory_bytes, made.oom_score_adjust) == found
+    resources_ = container_resources(of, (of.spec.containers or [])[0], node_memory=1 << 30)
+    assert (
+        resources_.cpu_shares,
+        resources_.cpu_quota,
+        resources_.memory_bytes,
+        resources_.oom_score_adjust,
+    ) == expected
 
 
 def secured(spec: dict[str, Any] | None = None, image_user: str = "", **own: Any) -> Any:
@@ -334,9 +339,9 @@ def test_security() -> None:
     assert (plain.user, plain.is_privileged, plain.seccomp.type) == (None, False, "Unconfined")
     assert "/proc/kcore" in plain.masked_paths
     whole = {"runAsUser": 7, "runAsGroup": 8, "fsGroup": 9, "supplementalGroups": [10, 9]}
-    found = secured({"securityContext": whole}, runAsUser=5, allowPrivilegeEscalation=False)
-    assert (found.user, found.group, found.supplemental_groups) == (5, 8, (9, 10))
-    assert found.may_not_gain_privileges
+    security = secured({"securityContext": whole}, runAsUser=5, allowPrivilegeEscalation=False)
+    assert (security.user, security.group, security.supplemental_groups) == (5, 8, (9, 10))
+    assert security.may_not_gain_privileges
     local = secured(seccompProfile={"type": "Localhost", "localhostProfile": "a/b.json"})
     assert local.seccomp.local == "/p/a/b.json"
     assert secured(procMount="Unmasked").masked_paths == ()
@@ -381,14 +386,14 @@ def test_a_local_seccomp_profile_is_within_its_directory(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "found"),
+    ("spec", "expected"),
     [
         ({}, ("pod", "pod", "container")),
         ({"hostNetwork": True, "hostIPC": True, "hostPID": True}, ("node", "node", "node")),
         ({"shareProcessNamespace": True}, ("pod", "pod", "pod")),
     ],
 )
-def test_namespaces(spec: dict[str, Any], found: tuple[str, str, str]) -> None:
-    made = security.namespaces(pod(spec))
-    assert (made.network, made.ipc, made.pid) == found
+def test_namespaces(spec: dict[str, Any], expected: tuple[str, str, str]) -> None:
+    namespaces = security.namespaces(pod(spec))
+    assert (namespaces.network, namespaces.ipc, namespaces.pid) == expected
     assert security.namespaces(pod(spec), "id").pid == "target"

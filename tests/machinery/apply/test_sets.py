@@ -15,28 +15,28 @@ ELEMENTS = ["f:a", "f:b", 'k:{"n":2}', 'k:{"n":10}', 'v:"x"', "i:1"]
 paths = st.frozensets(st.lists(st.sampled_from(ELEMENTS), min_size=1, max_size=4).map(tuple), max_size=12)
 
 
-def made(found: frozenset[Path]) -> Fields:
-    return sets.of(*sorted(found))
+def fields_of(paths: frozenset[Path]) -> Fields:
+    return sets.of(*sorted(paths))
 
 
 def members(fields: Fields) -> frozenset[Path]:
-    found = list(sets.paths(fields))
-    assert len(set(found)) == len(found)
-    return frozenset(found)
+    paths = list(sets.paths(fields))
+    assert len(set(paths)) == len(paths)
+    return frozenset(paths)
 
 
 @given(paths)
-def test_a_set_has_its_paths(found: frozenset[Path]) -> None:
-    fields = made(found)
-    assert members(fields) == found
-    assert all(sets.has(fields, path) for path in found)
+def test_a_set_has_its_paths(paths_: frozenset[Path]) -> None:
+    fields = fields_of(paths_)
+    assert members(fields) == paths_
+    assert all(sets.has(fields, path) for path in paths_)
     assert not sets.has(fields, ())
     assert not sets.has(fields, ("f:none",))
 
 
 @given(paths)
-def test_written_and_read_it_is_the_same(found: frozenset[Path]) -> None:
-    fields = made(found)
+def test_written_and_read_it_is_the_same(paths_: frozenset[Path]) -> None:
+    fields = fields_of(paths_)
     raw = sets.encode(fields)
     assert sets.decode(raw) == fields
     assert sets.encode(sets.decode(raw)) == raw
@@ -50,39 +50,39 @@ def _keys(fields: Any) -> Any:
 
 
 OPERATIONS: dict[str, tuple[Callable[[Fields, Fields], Fields], Callable[[Any, Any], Any]]] = {
-    "union": (sets.union, lambda one, other: one | other),
-    "difference": (sets.difference, lambda one, other: one - other),
-    "intersection": (sets.intersection, lambda one, other: one & other),
+    "union": (sets.union, lambda left, other: left | other),
+    "difference": (sets.difference, lambda left, other: left - other),
+    "intersection": (sets.intersection, lambda left, other: left & other),
     "recursive difference": (
         sets.recursive_difference,
-        lambda one, other: {path for path in one if not any(path[: len(gone)] == gone for gone in other)},
+        lambda left, other: {path for path in left if not any(path[: len(gone)] == gone for gone in other)},
     ),
 }
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-@given(one=paths, other=paths)
-def test_operations(name: str, one: frozenset[Path], other: frozenset[Path]) -> None:
+@given(first=paths, other=paths)
+def test_operations(name: str, first: frozenset[Path], other: frozenset[Path]) -> None:
     operate, model = OPERATIONS[name]
-    left, right = made(one), made(other)
+    left, right = fields_of(first), fields_of(other)
     before = sets.encode(left), sets.encode(right)
     result = operate(left, right)
-    assert members(result) == model(one, other)
+    assert members(result) == model(first, other)
     assert sets.decode(sets.encode(result)) == result, "in order, and without nodes that lead nowhere"
     assert (sets.encode(left), sets.encode(right)) == before
 
 
-@given(one=paths, other=paths)
-def test_nothing_new_gives_back_the_set_itself(one: frozenset[Path], other: frozenset[Path]) -> None:
-    left = made(one)
-    assert sets.union(left, made(one & other)) is left
-    assert sets.difference(left, made(other - one)) is left
+@given(first=paths, other=paths)
+def test_nothing_new_gives_back_the_set_itself(first: frozenset[Path], other: frozenset[Path]) -> None:
+    left = fields_of(first)
+    assert sets.union(left, fields_of(first & other)) is left
+    assert sets.difference(left, fields_of(other - first)) is left
 
 
 @given(paths)
-def test_leaves(found: frozenset[Path]) -> None:
-    leaves = {path for path in found if not any(other[: len(path)] == path and other != path for other in found)}
-    assert members(sets.leaves(made(found))) == leaves
+def test_leaves(paths_: frozenset[Path]) -> None:
+    leaves = {path for path in paths_ if not any(other[: len(path)] == path and other != path for other in paths_)}
+    assert members(sets.leaves(fields_of(paths_))) == leaves
 
 
 @pytest.mark.parametrize(

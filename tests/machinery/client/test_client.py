@@ -55,15 +55,15 @@ both = pytest.mark.parametrize("transport", TRANSPORTS)
 def test_create_get_update_delete(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
         maps = client.of(ConfigMap)
-        made = await maps.create(config_map("m", x="1"))
-        assert (made.metadata.name, made.data) == ("m", {"x": "1"})
-        assert made.metadata.uid
-        found = await maps.get("m", "a")
-        assert found == made
-        changed = await maps.update(ConfigMap(metadata=found.metadata, data={"x": "2"}))
-        assert changed.metadata.resourceVersion != made.metadata.resourceVersion
+        created = await maps.create(config_map("m", x="1"))
+        assert (created.metadata.name, created.data) == ("m", {"x": "1"})
+        assert created.metadata.uid
+        stored = await maps.get("m", "a")
+        assert stored == created
+        changed = await maps.update(ConfigMap(metadata=stored.metadata, data={"x": "2"}))
+        assert changed.metadata.resourceVersion != created.metadata.resourceVersion
         with pytest.raises(errors.Conflict):
-            await maps.update(ConfigMap(metadata=made.metadata, data={"x": "3"}))
+            await maps.update(ConfigMap(metadata=created.metadata, data={"x": "3"}))
         await maps.delete("m", "a")
         with pytest.raises(errors.NotFound) as caught:
             await maps.get("m", "a")
@@ -105,12 +105,14 @@ def test_patch(transport: str, type: PatchType, patch: Any) -> None:
 def test_status_goes_by_itself(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
         namespaces = client.of(Namespace)
-        made = await namespaces.create(Namespace(metadata=ObjectMeta(name="n")))
-        made.status.conditions = [NamespaceCondition(type="Seen", status="True")]
-        changed = await namespaces.update_status(made)
+        namespace = await namespaces.create(Namespace(metadata=ObjectMeta(name="n")))
+        namespace.status.conditions = [NamespaceCondition(type="Seen", status="True")]
+        changed = await namespaces.update_status(namespace)
         assert [condition.type for condition in changed.status.conditions] == ["Seen"]
-        made.metadata.resourceVersion, made.status.conditions = "", []
-        assert len((await namespaces.update(made)).status.conditions) == 1, "the object's own path keeps the status"
+        namespace.metadata.resourceVersion, namespace.status.conditions = "", []
+        assert len((await namespaces.update(namespace)).status.conditions) == 1, (
+            "the object's own path keeps the status"
+        )
 
     run(transport, body)
 
@@ -145,7 +147,7 @@ def test_lists_come_whole_or_in_pages(transport: str) -> None:
         for number in range(7):
             await maps.create(config_map(f"m{number}", "a" if number < 5 else "b"))
         whole = await maps.list()
-        assert [found.metadata.name for found in whole.items] == [f"m{number}" for number in range(7)]
+        assert [item.metadata.name for item in whole.items] == [f"m{number}" for number in range(7)]
         first = await maps.list(limit=3)
         assert (len(first.items), first.remaining) == (3, 4)
         assert first.continue_token
@@ -153,9 +155,9 @@ def test_lists_come_whole_or_in_pages(transport: str) -> None:
         assert list(paged.items) == list(whole.items)
         assert paged.resource_version == whole.resource_version
         inside = await maps.list(Selection(namespace="b"), resource_version="0")
-        assert [found.metadata.name for found in inside.items] == ["m5", "m6"]
-        one = await maps.list(Selection(fields="metadata.name=m3"))
-        assert [found.metadata.name for found in one.items] == ["m3"]
+        assert [item.metadata.name for item in inside.items] == ["m5", "m6"]
+        selected = await maps.list(Selection(fields="metadata.name=m3"))
+        assert [item.metadata.name for item in selected.items] == ["m3"]
 
     run(transport, body)
 
@@ -167,7 +169,7 @@ def test_delete_collection(transport: str) -> None:
         for name, namespace in (("x", "a"), ("y", "a"), ("x", "b")):
             await maps.create(config_map(name, namespace))
         await maps.delete_collection(Selection(namespace="a"))
-        assert [found.metadata.namespace for found in (await maps.list()).items] == ["b"]
+        assert [item.metadata.namespace for item in (await maps.list()).items] == ["b"]
 
     run(transport, body)
 
@@ -182,16 +184,16 @@ def test_watch(transport: str) -> None:
             while not seen[-1].ends_initial_events:
                 seen += await anext(events)
             assert [(event.type, event.key.name) for event in seen] == [(ADDED, "old"), (BOOKMARK, "")]
-            made = await maps.create(config_map("new", x="1"))
-            made = await maps.update(ConfigMap(metadata=made.metadata, data={"x": "2"}))
+            created = await maps.create(config_map("new", x="1"))
+            created = await maps.update(ConfigMap(metadata=created.metadata, data={"x": "2"}))
             await maps.delete("new", "a")
-            told: list[WatchEvent] = []
-            while len(told) < 3:
-                told += await anext(events)
-        assert [event.type for event in told] == [ADDED, MODIFIED, DELETED]
-        assert [event.object.data for event in told] == [{"x": "1"}, {"x": "2"}, {"x": "2"}]
-        assert told[1].resource_version == made.metadata.resourceVersion
-        versions = [int(event.resource_version) for event in told]
+            received: list[WatchEvent] = []
+            while len(received) < 3:
+                received += await anext(events)
+        assert [event.type for event in received] == [ADDED, MODIFIED, DELETED]
+        assert [event.object.data for event in received] == [{"x": "1"}, {"x": "2"}, {"x": "2"}]
+        assert received[1].resource_version == created.metadata.resourceVersion
+        versions = [int(event.resource_version) for event in received]
         assert versions == sorted(set(versions))
 
     run(transport, body)
@@ -259,13 +261,13 @@ def test_objects_without_a_type(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
         server.scheme.add(BOATS)
         boats = client.resource(BOATS)
-        made = await boats.create(boat("s", sails=2))
-        assert isinstance(made, Unstructured)
-        assert (made.kind, made.apiVersion, made.spec) == ("Boat", "example.com/v1", {"sails": 2})
+        created = await boats.create(boat("s", sails=2))
+        assert isinstance(created, Unstructured)
+        assert (created.kind, created.apiVersion, created.spec) == ("Boat", "example.com/v1", {"sails": 2})
         patched = await boats.patch("s", {"spec": {"sails": 3}}, "a", type=PatchType.MERGE)
         assert patched.spec == {"sails": 3}
-        (found,) = (await boats.list()).items
-        assert (found.kind, found.metadata.name, found.spec) == ("Boat", "s", {"sails": 3})
+        (listed,) = (await boats.list()).items
+        assert (listed.kind, listed.metadata.name, listed.spec) == ("Boat", "s", {"sails": 3})
         async with boats.watch(initial_events=True) as events:
             (first, *_) = await anext(events)
             assert first.object.spec == {"sails": 3}
@@ -280,14 +282,14 @@ def test_objects_without_a_type(transport: str) -> None:
 @both
 def test_warnings_are_told(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
-        told: list[str] = []
+        warnings: list[str] = []
         path, headers = "/api/v1/namespaces/a/configmaps", {"Content-Type": "application/json"}
         warned = Client(
-            transport=server.transport(transport), clock=server.clock, component="test", on_warning=told.append
+            transport=server.transport(transport), clock=server.clock, component="test", on_warning=warnings.append
         )
         raw = b'{"metadata":{"name":"m"},"no\\"such":1}'
         await warned.send(Request(method="POST", path=path, headers=headers, body=raw))
-        assert told == ['unknown field "no\\"such"']
+        assert warnings == ['unknown field "no\\"such"']
 
     run(transport, body)
 
@@ -340,14 +342,14 @@ def test_who_is_asking(transport: str) -> None:
 @both
 def test_discovery(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
-        found, failure = await Discovery(client).preferred()
+        resources, failure = await Discovery(client).preferred()
         assert failure == ""
-        rows = {(row.group, row.plural): row for row in found}
+        rows = {(row.group, row.plural): row for row in resources}
         assert rows["", "pods"].namespaced
         assert not rows["", "nodes"].namespaced
         assert rows["autoscaling", "horizontalpodautoscalers"].version == "v2"
         assert "deletecollection" in rows["apps", "deployments"].verbs
-        assert len(found) == len({(row.group, row.plural) for row in builtin_scheme()})
+        assert len(resources) == len({(row.group, row.plural) for row in builtin_scheme()})
 
     run(transport, body)
 

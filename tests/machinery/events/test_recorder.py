@@ -27,9 +27,9 @@ async def recording(server: Server, client: Client | None = None) -> AsyncIterat
         running.cancel()
 
 
-async def told(server: Server) -> Sequence[Event]:
-    found: Sequence[Event] = (await server.client().of(Event).list()).items
-    return found
+async def recorded_events(server: Server) -> Sequence[Event]:
+    events: Sequence[Event] = (await server.client().of(Event).list()).items
+    return events
 
 
 async def test_an_event_as_people_see_it() -> None:
@@ -37,14 +37,14 @@ async def test_an_event_as_people_see_it() -> None:
     async with serving(clock) as server, recording(server) as recorder:
         recorder.event(MAP, NORMAL, "Changed", "it changed", annotations={"x": "1"})
         await clock.settle()
-        (found,) = await told(server)
-    assert found.metadata.name.startswith("m.")
-    assert (found.metadata.namespace, found.metadata.annotations) == ("a", {"x": "1"})
-    assert (found.type, found.reason, found.message, found.count) == ("Normal", "Changed", "it changed", 1)
-    assert (found.source.component, found.source.host) == ("tester", "here")
-    assert (found.reportingComponent, found.reportingInstance) == ("tester", "here")
-    assert found.firstTimestamp == found.lastTimestamp == "2026-01-01T00:00:00Z"
-    ref = found.involvedObject
+        (event,) = await recorded_events(server)
+    assert event.metadata.name.startswith("m.")
+    assert (event.metadata.namespace, event.metadata.annotations) == ("a", {"x": "1"})
+    assert (event.type, event.reason, event.message, event.count) == ("Normal", "Changed", "it changed", 1)
+    assert (event.source.component, event.source.host) == ("tester", "here")
+    assert (event.reportingComponent, event.reportingInstance) == ("tester", "here")
+    assert event.firstTimestamp == event.lastTimestamp == "2026-01-01T00:00:00Z"
+    ref = event.involvedObject
     assert (ref.kind, ref.apiVersion, ref.namespace, ref.name, ref.uid) == ("ConfigMap", "v1", "a", "m", "u")
     assert ref.resourceVersion == "7"
 
@@ -54,8 +54,8 @@ async def test_said_for_another_host() -> None:
     async with serving(clock) as server, recording(server) as recorder:
         recorder.event(MAP, NORMAL, "Changed", "it changed", host="there")
         await clock.settle()
-        (found,) = await told(server)
-    assert (found.source.host, found.reportingInstance) == ("there", "there")
+        (event,) = await recorded_events(server)
+    assert (event.source.host, event.reportingInstance) == ("there", "there")
 
 
 async def test_the_same_again_is_counted() -> None:
@@ -64,13 +64,13 @@ async def test_the_same_again_is_counted() -> None:
         for _ in range(3):
             recorder.event(MAP, WARNING, "Failed", "it failed")
             await clock.advance(60)
-        (found,) = await told(server)
-        assert (found.count, found.firstTimestamp) == (3, "2026-01-01T00:00:00Z")
-        assert found.lastTimestamp == "2026-01-01T00:02:00Z"
-        await server.client().of(Event).delete(found.metadata.name, "a")
+        (event,) = await recorded_events(server)
+        assert (event.count, event.firstTimestamp) == (3, "2026-01-01T00:00:00Z")
+        assert event.lastTimestamp == "2026-01-01T00:02:00Z"
+        await server.client().of(Event).delete(event.metadata.name, "a")
         recorder.event(MAP, WARNING, "Failed", "it failed")
         await clock.settle()
-        (again,) = await told(server)
+        (again,) = await recorded_events(server)
         assert again.count == 4
 
 
@@ -79,8 +79,8 @@ async def test_what_lives_in_no_namespace_is_told_in_default() -> None:
     async with serving(clock) as server, recording(server) as recorder:
         recorder.event(Namespace(metadata=ObjectMeta(name="n")), NORMAL, "Seen", "there it is")
         await clock.settle()
-        (found,) = await told(server)
-    assert found.metadata.namespace == "default"
+        (event,) = await recorded_events(server)
+    assert event.metadata.namespace == "default"
 
 
 class Unreachable:
@@ -109,9 +109,9 @@ async def test_a_server_that_is_away_for_a_while() -> None:
         async with recording(server, client) as recorder:
             recorder.event(MAP, NORMAL, "Changed", "it changed")
             await clock.advance(29)
-            assert await told(server) == []
+            assert await recorded_events(server) == []
             await clock.advance(1)
-            assert len(await told(server)) == 1
+            assert len(await recorded_events(server)) == 1
 
 
 def test_nothing_that_goes_wrong_reaches_the_caller(caplog: pytest.LogCaptureFixture) -> None:
@@ -123,7 +123,7 @@ def test_nothing_that_goes_wrong_reaches_the_caller(caplog: pytest.LogCaptureFix
             recorder.event(faulty, NORMAL, "Odd", "nobody can store it")
             recorder.event(MAP, NORMAL, "Fine", "and on it goes")
             await clock.settle()
-            assert [found.reason for found in await told(server)] == ["Fine"]
+            assert [event.reason for event in await recorded_events(server)] == ["Fine"]
             for number in range(11_000):
                 recorder.event(MAP, NORMAL, "Flood", f"{number}")
             assert recorder.dropped == 1000
@@ -135,11 +135,11 @@ def test_nothing_that_goes_wrong_reaches_the_caller(caplog: pytest.LogCaptureFix
 
 async def test_two_recorders_may_speak_at_the_same_moment() -> None:
     clock = VirtualClock()
-    async with serving(clock) as server, recording(server) as one, recording(server) as other:
-        one.event(MAP, NORMAL, "First", "one")
+    async with serving(clock) as server, recording(server) as first, recording(server) as other:
+        first.event(MAP, NORMAL, "First", "one")
         other.event(MAP, NORMAL, "Second", "other")
         await clock.settle()
-        assert {found.reason for found in await told(server)} == {"First", "Second"}
+        assert {event.reason for event in await recorded_events(server)} == {"First", "Second"}
 
 
 class Counting:
@@ -177,7 +177,7 @@ async def test_a_burst_is_sent_by_several_at_a_time() -> None:
                 about = ConfigMap(metadata=ObjectMeta(name=f"m{number}", namespace="a", uid=f"u{number}"))
                 recorder.event(about, NORMAL, "Made", "it was made")
             await clock.settle()
-            assert len(await told(server)) == 2000
+            assert len(await recorded_events(server)) == 2000
         assert recorder.dropped == 0
         assert counting.most == 8
 
@@ -192,8 +192,8 @@ async def test_what_is_said_of_one_object_stays_in_order() -> None:
                 recorder.event(MAP, NORMAL, "Step", f"{number}")
                 recorder.event(MAP, NORMAL, "Again", "again")
             await clock.settle()
-            again = [found for found in await told(server) if found.reason == "Again"]
-        assert [found.count for found in again] == [5]
+            again = [event for event in await recorded_events(server) if event.reason == "Again"]
+        assert [event.count for event in again] == [5]
         assert [text for text in counting.messages if text.isdecimal()] == ["0", "1", "2", "3", "4"]
 
 
@@ -202,14 +202,14 @@ async def test_recorders_of_one_process_never_name_events_alike() -> None:
     async with serving(clock) as server:
         counting = Counting(server)
         client = Client(transport=counting, clock=clock, component="test")
-        async with recording(server, client) as one, recording(server, client) as other:
+        async with recording(server, client) as first, recording(server, client) as other:
             for number in range(20):
-                one.event(MAP, NORMAL, "One", f"{number}")
+                first.event(MAP, NORMAL, "One", f"{number}")
                 other.event(MAP, WARNING, "Other", f"{number}")
             await clock.settle()
-        assert len(counting.messages) == one_each(await told(server)), "none was refused and named anew"
+        assert len(counting.messages) == one_each(await recorded_events(server)), "none was refused and named anew"
 
 
 def one_each(events: Sequence[Event]) -> int:
     """The requests that these took: one to create each, one for each count more."""
-    return sum(found.count for found in events)
+    return sum(event.count for event in events)

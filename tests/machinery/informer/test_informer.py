@@ -38,7 +38,7 @@ def config_map(name: str, namespace: str = "a", labels: dict[str, str] | None = 
 class Log:
     """What a handler was told, checked for order: no state twice, none out of order, none of what is not there."""
 
-    told: list[tuple[str, str]] = field(default_factory=list)
+    notifications: list[tuple[str, str]] = field(default_factory=list)
     known: dict[NamespacedName, Any] = field(default_factory=dict)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     faults: list[str] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Log:
                 self.faults.append(f"{key}: changed into another")
             if int(old.metadata.resourceVersion) >= int(new.metadata.resourceVersion):
                 self.faults.append(f"{key}: went back in time")
-        self.told.append(("delete" if new is None else "add" if old is None else "update", key.name))
+        self.notifications.append(("delete" if new is None else "add" if old is None else "update", key.name))
         self.changed.set()
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -80,19 +80,19 @@ def test_what_is_there_then_what_changes(transport: str) -> None:
         await maps.create(config_map("old"))
         informer, log = InformerFactory(client=client), Log()
         async with informer as factory:
-            found = factory.of(ConfigMap)
-            found.subscribe(log)
-            await found.synced.wait()
-            assert log.told == [("add", "old")]
-            made = await maps.create(config_map("new"))
-            await maps.update(ConfigMap(metadata=made.metadata, data={"x": "1"}))
+            config_maps = factory.of(ConfigMap)
+            config_maps.subscribe(log)
+            await config_maps.synced.wait()
+            assert log.notifications == [("add", "old")]
+            created = await maps.create(config_map("new"))
+            await maps.update(ConfigMap(metadata=created.metadata, data={"x": "1"}))
             await maps.delete("new", "a")
-            await log.until(lambda: len(log.told) == 4)
-            assert log.told[1:] == [("add", "new"), ("update", "new"), ("delete", "new")]
-            assert [obj.metadata.name for obj in found.lister] == ["old"]
+            await log.until(lambda: len(log.notifications) == 4)
+            assert log.notifications[1:] == [("add", "new"), ("update", "new"), ("delete", "new")]
+            assert [obj.metadata.name for obj in config_maps.lister] == ["old"]
             late = Log()
-            found.subscribe(late)
-            assert late.told == [("add", "old")]
+            config_maps.subscribe(late)
+            assert late.notifications == [("add", "old")]
 
     run(body)
 
@@ -111,16 +111,16 @@ def test_a_forgotten_informer_stops() -> None:
     async def body(server: Server) -> None:
         client, log = server.client(), Log()
         async with InformerFactory(client=client) as factory:
-            found = factory.of(ConfigMap)
-            found.subscribe(log)
-            await found.synced.wait()
+            informer = factory.of(ConfigMap)
+            informer.subscribe(log)
+            await informer.synced.wait()
             factory.forget(builtin("configmaps"))
             factory.forget(builtin("secrets"))
             await client.of(ConfigMap).create(config_map("unseen"))
             other = factory.of(ConfigMap)
             await other.synced.wait()
-            assert other is not found
-            assert (len(other.lister), log.told) == (1, [])
+            assert other is not informer
+            assert (len(other.lister), log.notifications) == (1, [])
 
     run(body)
 
@@ -146,8 +146,8 @@ def test_loopback_informers_share_the_objects_themselves() -> None:
     async def body(server: Server) -> None:
         client = server.client()
         await client.of(ConfigMap).create(config_map("m"))
-        async with InformerFactory(client=client) as one, InformerFactory(client=client) as other:
-            first, second = one.of(ConfigMap), other.of(ConfigMap)
+        async with InformerFactory(client=client) as first_factory, InformerFactory(client=client) as other:
+            first, second = first_factory.of(ConfigMap), other.of(ConfigMap)
             await first.synced.wait()
             await second.synced.wait()
             assert first.lister.get("m", "a") is second.lister.get("m", "a")
@@ -161,16 +161,16 @@ def test_selected_objects_alone(transport: str) -> None:
         client, log = server.client(transport), Log()
         maps = client.of(ConfigMap)
         async with InformerFactory(client=client) as factory:
-            found = factory.of(ConfigMap, Selection(namespace="a", labels="take=it"))
-            found.subscribe(log)
-            await found.synced.wait()
+            informer = factory.of(ConfigMap, Selection(namespace="a", labels="take=it"))
+            informer.subscribe(log)
+            await informer.synced.wait()
             await maps.create(config_map("elsewhere", "b", {"take": "it"}))
             await maps.create(config_map("unmarked"))
-            made = await maps.create(config_map("marked", labels={"take": "it"}))
+            created = await maps.create(config_map("marked", labels={"take": "it"}))
             await maps.patch("marked", {"metadata": {"labels": {"take": "not"}}}, "a")
-            await log.until(lambda: len(log.told) == 2)
-            assert log.told == [("add", "marked"), ("delete", "marked")]
-            assert made.metadata.name == "marked"
+            await log.until(lambda: len(log.notifications) == 2)
+            assert log.notifications == [("add", "marked"), ("delete", "marked")]
+            assert created.metadata.name == "marked"
 
     run(body)
 
@@ -181,10 +181,10 @@ def test_metadata_alone(transport: str) -> None:
         client, log = server.client(transport), Log()
         await client.of(ConfigMap).create(config_map("m", x="1"))
         async with InformerFactory(client=client) as factory:
-            found = factory.informer(builtin("configmaps"), metadata_only=True)
-            found.subscribe(log)
-            await found.synced.wait()
-            assert isinstance(found.lister.get("m", "a"), PartialObjectMetadata)
+            informer = factory.informer(builtin("configmaps"), metadata_only=True)
+            informer.subscribe(log)
+            await informer.synced.wait()
+            assert isinstance(informer.lister.get("m", "a"), PartialObjectMetadata)
             await client.of(ConfigMap).delete("m", "a")
             await log.until(lambda: not log.known)
 
@@ -202,10 +202,10 @@ def test_indexes_and_listers() -> None:
         await maps.create(owned)
         await maps.create(config_map("free", "b", {"l": "2"}))
         async with InformerFactory(client=client) as factory:
-            found = factory.of(ConfigMap)
-            found.subscribe(log)
-            await found.synced.wait()
-            lister = found.lister
+            informer = factory.of(ConfigMap)
+            informer.subscribe(log)
+            await informer.synced.wait()
+            lister = informer.lister
             names = lambda objects: sorted(obj.metadata.name for obj in objects)  # noqa: E731
             assert names(lister.list("b")) == ["free"]
             assert names(lister.list(selector=labels.parse("l in (1,2)"))) == ["free", "owned"]
@@ -214,11 +214,11 @@ def test_indexes_and_listers() -> None:
             assert names(lister.find(by_controller, "u2")) == []
             assert names(lister.find(by_controller, "u1")) == ["owned"]
             await maps.patch("owned", {"metadata": {"ownerReferences": None}}, "a")
-            await log.until(lambda: len(log.told) == 3)
+            await log.until(lambda: len(log.notifications) == 3)
             assert names(lister.find(by_owner, "u2")) == []
             assert lister.values(by_owner) == []
             await maps.delete("free", "b")
-            await log.until(lambda: len(log.told) == 4)
+            await log.until(lambda: len(log.notifications) == 4)
             assert names(lister.list("b")) == []
             assert (len(lister), lister.keys()) == (1, [NamespacedName("a", "owned")])
 
@@ -229,11 +229,11 @@ def test_a_handler_that_fails_harms_nobody(caplog: pytest.LogCaptureFixture) -> 
     async def body(server: Server) -> None:
         client, log = server.client(), Log()
         async with InformerFactory(client=client) as factory:
-            found = factory.of(ConfigMap)
-            found.subscribe(_fail)
-            found.subscribe(log)
+            informer = factory.of(ConfigMap)
+            informer.subscribe(_fail)
+            informer.subscribe(log)
             await client.of(ConfigMap).create(config_map("m"))
-            await log.until(lambda: len(log.told) == 1)
+            await log.until(lambda: len(log.notifications) == 1)
 
     run(body)
     assert "an informer event handler failed" in caplog.text
@@ -264,7 +264,7 @@ def test_one_who_went_and_came_back_is_another() -> None:
         informer._reflector._version = ""
         async with _running(informer):
             await log.until(lambda: log.known[NamespacedName("a", "m")].metadata.uid != first)
-        assert log.told[-2:] == [("delete", "m"), ("add", "m")]
+        assert log.notifications[-2:] == [("delete", "m"), ("add", "m")]
 
     run(body)
 
@@ -294,22 +294,22 @@ def test_nothing_missed_repeated_or_out_of_order_in_a_storm(transport: str, stre
         watching = Client(transport=faulty, clock=server.clock, component="test")
         maps, log = server.client().of(ConfigMap), Log()
         async with InformerFactory(client=watching, config=HASTY) as factory:
-            found = factory.of(ConfigMap)
-            found.subscribe(log)
+            informer = factory.of(ConfigMap)
+            informer.subscribe(log)
             step = 0
             while step < 300 or faulty.cuts < 15 or faulty.expired < 2:
                 step += 1
                 await _write(maps, random, step)
                 if random.random() < 0.1:
                     await asyncio.sleep(0.001)
-            await found.synced.wait()
+            await informer.synced.wait()
             faulty.is_calm = True
             await maps.create(config_map("last"))
             await log.until(lambda: NamespacedName("a", "last") in log.known)
             server_has = {key_of(obj): obj for obj in (await maps.list()).items}
-            assert {key_of(obj): obj for obj in found.lister} == server_has
+            assert {key_of(obj): obj for obj in informer.lister} == server_has
             assert log.known == server_has
-            assert found.fills > 1
+            assert informer.fills > 1
 
     run(body)
 
@@ -327,15 +327,15 @@ def test_an_informer_that_was_too_slow_catches_up() -> None:
     async def body(server: Server) -> None:
         client, log = server.client(), Log()
         async with InformerFactory(client=client, config=HASTY) as factory:
-            found = factory.of(ConfigMap)
-            found.subscribe(log)
-            await found.synced.wait()
+            informer = factory.of(ConfigMap)
+            informer.subscribe(log)
+            await informer.synced.wait()
             cacher = server.registry.open_store(builtin("configmaps")).cacher
             (watcher,) = cacher._state.routes.watchers()
             watcher.end(TooSlow("too slow"))
             await client.of(ConfigMap).create(config_map("late"))
             await log.until(lambda: NamespacedName("a", "late") in log.known)
-            assert found.fills == 1, "it goes on where it was"
+            assert informer.fills == 1, "it goes on where it was"
 
     run(body)
 
@@ -361,10 +361,10 @@ def test_many_objects_arrive_whole(transport: str) -> None:
         for number in range(1200):
             await maker.of(ConfigMap).create(config_map(f"m{number:04}"))
         async with InformerFactory(client=server.client(transport)) as factory:
-            found = factory.of(ConfigMap)
-            found.subscribe(log)
-            await found.synced.wait()
-            assert len(found.lister) == len(log.told) == 1200
+            informer = factory.of(ConfigMap)
+            informer.subscribe(log)
+            await informer.synced.wait()
+            assert len(informer.lister) == len(log.notifications) == 1200
 
     run(body)
 
@@ -400,11 +400,11 @@ def test_a_resource_that_is_not_served_yet() -> None:
         namespaces = builtin("namespaces")
         server.scheme.remove(namespaces)
         async with InformerFactory(client=client, config=HASTY) as factory:
-            found = factory.of(Namespace)
-            found.subscribe(log)
+            informer = factory.of(Namespace)
+            informer.subscribe(log)
             await asyncio.sleep(0.01)
-            assert not found.synced.is_set()
+            assert not informer.synced.is_set()
             server.scheme.add(namespaces)
-            await found.synced.wait()
+            await informer.synced.wait()
 
     run(body)

@@ -112,20 +112,20 @@ async def backend(handler: Handler) -> AsyncIterator[int]:
 
 def run(test: Callable[[World], Awaitable[None]]) -> None:
     async def main() -> None:
-        async with world() as made:
-            await test(made)
+        async with world() as lab:
+            await test(lab)
 
     asyncio.run(main())
 
 
-async def routed(made: World, *ports: int) -> None:
-    await made.serve("web", *ports)
+async def routed(lab: World, *ports: int) -> None:
+    await lab.serve("web", *ports)
     item = ingress("web", {"web.example": [("/", "Prefix", "web")]})
-    await made.put(item)
-    await eventually(lambda: made.controller.table.route("web.example", "/") is not None)
-    route = made.controller.table.route("web.example", "/")
+    await lab.put(item)
+    await eventually(lambda: lab.controller.table.route("web.example", "/") is not None)
+    route = lab.controller.table.route("web.example", "/")
     assert route is not None
-    await eventually(lambda: len(made.controller.backends.candidates(route.backend, 9)) == len(ports))
+    await eventually(lambda: len(lab.controller.backends.candidates(route.backend, 9)) == len(ports))
 
 
 def test_headers_and_raw_paths() -> None:
@@ -135,13 +135,13 @@ def test_headers_and_raw_paths() -> None:
         seen.append(request)
         return web.Response(text="ok", status=302, headers={"Location": "http://x/", "X-A": "1", "Connection": "X-A"})
 
-    async def test(made: World) -> None:
+    async def test(lab: World) -> None:
         async with backend(handler) as number:
-            await routed(made, number)
+            await routed(lab, number)
             forged = (
                 "X-Forwarded-For: 9.9.9.9\r\nX_Forwarded_For: 9.9.9.9\r\nForwarded: for=9.9.9.9\r\nX-Real-IP: 9\r\n"
             )
-            code, body = await made.get("/a/../b%2fc//d?x=%20&y", headers=f"{forged}Te: trailers\r\nX-Kept: 1\r\n")
+            code, body = await lab.get("/a/../b%2fc//d?x=%20&y", headers=f"{forged}Te: trailers\r\nX-Kept: 1\r\n")
             assert (code, body) == (302, b"ok"), "a redirect is not followed"
         request = seen[0]
         assert request.raw_path == "/a/../b%2fc//d?x=%20&y"
@@ -159,26 +159,26 @@ def test_headers_and_raw_paths() -> None:
 
 
 def test_errors() -> None:
-    async def test(made: World) -> None:
+    async def test(lab: World) -> None:
         unused = bound_socket(NetworkNamespace(), ADDRESS, 0)
         number = unused.getsockname()[1]
         unused.close()
-        assert (await made.get())[0] == 404
-        await routed(made, number)
-        assert (await made.get())[0] == 502, "the endpoint refuses connections"
-        await made.client.of(EndpointSlice).delete(f"web-{number}", "default")
+        assert (await lab.get())[0] == 404
+        await routed(lab, number)
+        assert (await lab.get())[0] == 502, "the endpoint refuses connections"
+        await lab.client.of(EndpointSlice).delete(f"web-{number}", "default")
 
         async def is_unavailable() -> bool:
-            return (await made.get())[0] == 503
+            return (await lab.get())[0] == 503
 
         await eventually(is_unavailable)
-        assert (await made.get(host="other.example"))[0] == 404
-        assert (await made.get("http://other.example/"))[0] == 404, "the URL takes precedence over the Host header"
-        assert (await made.get("*"))[0] == 400
-        assert (await made.get(host="web.example/x"))[0] == 400
-        assert (await made.get(headers="Host: other\r\n"))[0] == 400
-        assert (await made.get("/" + "x" * 20_000))[0] == 400
-        assert (await made.get(headers="".join(f"X-{number}: 1\r\n" for number in range(200))))[0] == 400
+        assert (await lab.get(host="other.example"))[0] == 404
+        assert (await lab.get("http://other.example/"))[0] == 404, "the URL takes precedence over the Host header"
+        assert (await lab.get("*"))[0] == 400
+        assert (await lab.get(host="web.example/x"))[0] == 400
+        assert (await lab.get(headers="Host: other\r\n"))[0] == 400
+        assert (await lab.get("/" + "x" * 20_000))[0] == 400
+        assert (await lab.get(headers="".join(f"X-{number}: 1\r\n" for number in range(200))))[0] == 400
 
     run(test)
 
@@ -190,17 +190,17 @@ def test_endpoints_in_turn_and_one_that_refuses() -> None:
 
         return handler
 
-    async def test(made: World) -> None:
+    async def test(lab: World) -> None:
         unused = bound_socket(NetworkNamespace(), ADDRESS, 0)
         number = unused.getsockname()[1]
         unused.close()
         async with backend(named("a")) as first, backend(named("b")) as second:
-            await routed(made, first, second, number)
-            results = [(await made.get())[1] for _ in range(9)]
+            await routed(lab, first, second, number)
+            results = [(await lab.get())[1] for _ in range(9)]
             assert set(results) == {b"a", b"b"}
             async with aiohttp.ClientSession() as session:
                 for _ in range(3):
-                    url, headers = f"http://{ADDRESS}:{made.http_port}/", {"Host": "web.example"}
+                    url, headers = f"http://{ADDRESS}:{lab.http_port}/", {"Host": "web.example"}
                     async with session.post(url, data=b"body", headers=headers) as response:
                         assert await response.text() in ("abody", "bbody")
 
@@ -218,10 +218,10 @@ def test_bodies_are_streamed_in_both_directions() -> None:
             await response.write(piece.upper())
         return response
 
-    async def test(made: World) -> None:
+    async def test(lab: World) -> None:
         async with backend(handler) as number:
-            await routed(made, number)
-            reader, writer = await asyncio.open_connection(ADDRESS, made.http_port)
+            await routed(lab, number)
+            reader, writer = await asyncio.open_connection(ADDRESS, lab.http_port)
             writer.write(b"POST / HTTP/1.1\r\nHost: web.example\r\nTransfer-Encoding: chunked\r\n\r\n")
             for word in (b"one", b"two"):
                 writer.write(b"3\r\n" + word + b"\r\n")
@@ -244,10 +244,10 @@ def test_a_slow_client_stops_the_backend() -> None:
             await response.write(b"x" * 65536)
             sent += 65536
 
-    async def test(made: World) -> None:
+    async def test(lab: World) -> None:
         async with backend(handler) as number:
-            await routed(made, number)
-            _, writer = await asyncio.open_connection(ADDRESS, made.http_port, limit=1024)
+            await routed(lab, number)
+            _, writer = await asyncio.open_connection(ADDRESS, lab.http_port, limit=1024)
             writer.write(b"GET / HTTP/1.1\r\nHost: web.example\r\n\r\n")
             before = -1
             async with asyncio.timeout(20):
@@ -268,10 +268,10 @@ def test_websocket() -> None:
             await socket.send_str(message.data.upper())
         return socket
 
-    async def test(made: World) -> None:
+    async def test(lab: World) -> None:
         async with backend(handler) as number, aiohttp.ClientSession() as session:
-            await routed(made, number)
-            url, headers = f"ws://{ADDRESS}:{made.http_port}/chat", {"Host": "web.example"}
+            await routed(lab, number)
+            url, headers = f"ws://{ADDRESS}:{lab.http_port}/chat", {"Host": "web.example"}
             async with session.ws_connect(url, headers=headers, protocols=["chat"]) as socket:
                 assert socket.protocol == "chat"
                 for text in ("hello", "x" * 100_000):
@@ -286,9 +286,9 @@ def test_most_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     others = 1  # the listener of the other port waits for a connection too
     monkeypatch.setattr("sampan.network.ingress.node_server.MOST_CONNECTIONS", 3 + others)
 
-    async def test(made: World) -> None:
-        open_connections = [await asyncio.open_connection(ADDRESS, made.http_port) for _ in range(3)]
-        waiting = asyncio.create_task(made.get())
+    async def test(lab: World) -> None:
+        open_connections = [await asyncio.open_connection(ADDRESS, lab.http_port) for _ in range(3)]
+        waiting = asyncio.create_task(lab.get())
         await asyncio.sleep(0.3)
         assert not waiting.done()
         open_connections[0][1].close()
@@ -302,8 +302,8 @@ def test_most_connections(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_client_that_sends_no_request_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener_module, "_IDLE_S", 0.3)
 
-    async def test(made: World) -> None:
-        assert await made.raw(b"GET / HTTP/1.1\r\nHost: web.exa") == b""
+    async def test(lab: World) -> None:
+        assert await lab.raw(b"GET / HTTP/1.1\r\nHost: web.exa") == b""
 
     run(test)
 
@@ -314,10 +314,10 @@ def key_pair(name: str) -> KeyPair:
 
 
 def test_certificates() -> None:
-    async def certificate(made: World, name: str) -> bytes:
+    async def certificate(lab: World, name: str) -> bytes:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        _, writer = await asyncio.open_connection(ADDRESS, made.https_port, ssl=context, server_hostname=name)
+        _, writer = await asyncio.open_connection(ADDRESS, lab.https_port, ssl=context, server_hostname=name)
         result = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
         writer.close()
         assert isinstance(result, bytes)
@@ -326,46 +326,46 @@ def test_certificates() -> None:
     def der(pair: KeyPair) -> bytes:
         return ssl.PEM_cert_to_DER_cert(pair.certificate.decode())
 
-    async def test(made: World) -> None:
+    async def test(lab: World) -> None:
         first, second = key_pair("web.example"), key_pair("web.example")
-        default = await certificate(made, "web.example")
+        default = await certificate(lab, "web.example")
         item = ingress("web", {"web.example": [("/", "Prefix", "web")]}, secrets={"*.example": "tls"})
-        await made.put(item)
-        events = made.client.of(Event)
+        await lab.put(item)
+        events = lab.client.of(Event)
 
         async def is_reported() -> bool:
             return any(event.reason == "UnusableSecret" for event in (await events.list()).items)
 
         async def has_certificate(content: bytes) -> bool:
-            return await certificate(made, "web.example") == content
+            return await certificate(lab, "web.example") == content
 
         await eventually(is_reported)
         data = {"tls.crt": first.certificate, "tls.key": first.key}
         secret = Secret(metadata=ObjectMeta(name="tls", namespace="default"), type="kubernetes.io/tls", data=data)
-        await made.put(secret)
+        await lab.put(secret)
         await eventually(lambda: has_certificate(der(first)))
-        assert await certificate(made, "other.test") == default
-        changed = copy_of(await made.client.of(Secret).get("tls", "default"))
+        assert await certificate(lab, "other.test") == default
+        changed = copy_of(await lab.client.of(Secret).get("tls", "default"))
         changed.data = {"tls.crt": second.certificate, "tls.key": second.key}
-        await made.client.of(Secret).update(changed)
+        await lab.client.of(Secret).update(changed)
         await eventually(lambda: has_certificate(der(second)))
-        changed = copy_of(await made.client.of(Secret).get("tls", "default"))
+        changed = copy_of(await lab.client.of(Secret).get("tls", "default"))
         changed.data = {"tls.crt": second.certificate, "tls.key": first.key}
-        await made.client.of(Secret).update(changed)
+        await lab.client.of(Secret).update(changed)
         await eventually(lambda: has_certificate(default))
 
     run(test)
 
 
 def test_classes_and_status() -> None:
-    async def test(made: World) -> None:
-        classes = made.client.of(IngressClass)
+    async def test(lab: World) -> None:
+        classes = lab.client.of(IngressClass)
         created = await classes.get("sampan")
         assert created.spec.controller == CONTROLLER
         assert created.metadata.annotations == {"ingressclass.kubernetes.io/is-default-class": "true"}
-        await made.put(ingress("theirs", {"theirs.example": [("/", "Prefix", "web")]}, class_name="other"))
-        await made.put(ingress("ours", {"ours.example": [("/", "Prefix", "web")]}))
-        table = made.controller.table
+        await lab.put(ingress("theirs", {"theirs.example": [("/", "Prefix", "web")]}, class_name="other"))
+        await lab.put(ingress("ours", {"ours.example": [("/", "Prefix", "web")]}))
+        table = lab.controller.table
         await eventually(lambda: table.route("ours.example", "/") is not None)
         assert table.route("theirs.example", "/") is None
         await classes.create(IngressClass(metadata=ObjectMeta(name="other"), spec=created.spec))
@@ -374,14 +374,14 @@ def test_classes_and_status() -> None:
         await eventually(lambda: table.route("theirs.example", "/") is None)
 
         status = {"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}]}}
-        await made.client.of(Service).patch(SERVICE.name, {"status": status}, SERVICE.namespace, subresource="status")
+        await lab.client.of(Service).patch(SERVICE.name, {"status": status}, SERVICE.namespace, subresource="status")
 
         async def has_address() -> bool:
-            item = await made.client.of(Ingress).get("ours", "default")
+            item = await lab.client.of(Ingress).get("ours", "default")
             return [entry.ip for entry in item.status.loadBalancer.ingress] == ["192.0.2.7"]
 
         await eventually(has_address)
-        theirs = await made.client.of(Ingress).get("theirs", "default")
+        theirs = await lab.client.of(Ingress).get("theirs", "default")
         assert theirs.status.loadBalancer.ingress == []
 
     run(test)

@@ -20,8 +20,8 @@ from sampan.scheduler.simulation import Simulation
 MANDATORY = ["NodeUnschedulable", "TaintToleration"]
 
 
-def profile(**given: Any) -> Framework:
-    return Simulation(profile=profile_of(parse_policy(yaml.safe_dump(given)))).profile
+def profile(**policy: Any) -> Framework:
+    return Simulation(profile=profile_of(parse_policy(yaml.safe_dump(policy)))).profile
 
 
 def names(plugins: Any) -> list[str]:
@@ -29,7 +29,7 @@ def names(plugins: Any) -> list[str]:
 
 
 def test_the_sample_of_old() -> None:
-    made = profile(
+    framework = profile(
         kind="Policy",
         apiVersion="v1",
         predicates=[
@@ -50,7 +50,7 @@ def test_the_sample_of_old() -> None:
             {"name": "Ssd", "weight": 4, "argument": {"labelPreference": {"label": "ssd", "presence": True}}},
         ],
     )
-    assert names(made.points.at("filter")) == [
+    assert names(framework.points.at("filter")) == [
         *MANDATORY,
         "NodePorts",
         "NodeResourcesFit",
@@ -60,53 +60,53 @@ def test_the_sample_of_old() -> None:
         "RequireRegion",
         "SameRegion",
     ]
-    assert {plugin.name: made.weights[plugin.name] for plugin in made.points.at("score")} == {
+    assert {plugin.name: framework.weights[plugin.name] for plugin in framework.points.at("score")} == {
         "NodeResourcesFit": 1,
         "NodeResourcesBalancedAllocation": 1,
         "ServiceSpreadingPriority": 2,
         "RackSpread": 3,
         "Ssd": 4,
     }
-    assert names(made.points.at("bind")) == ["DefaultBinder"]
-    assert names(made.points.at("postFilter")) == ["DefaultPreemption"]
+    assert names(framework.points.at("bind")) == ["DefaultBinder"]
+    assert names(framework.points.at("postFilter")) == ["DefaultPreemption"]
 
 
 @pytest.mark.parametrize("name", PREDICATES)
 def test_every_predicate(name: str) -> None:
-    made = profile(predicates=[{"name": name}], priorities=[])
-    wanted = dict.fromkeys([*MANDATORY, *PREDICATES[name]])
-    assert names(made.points.at("filter")) == list(wanted)
-    assert not made.points.at("score")
+    framework = profile(predicates=[{"name": name}], priorities=[])
+    expected = dict.fromkeys([*MANDATORY, *PREDICATES[name]])
+    assert names(framework.points.at("filter")) == list(expected)
+    assert not framework.points.at("score")
 
 
 @pytest.mark.parametrize("name", PRIORITIES)
 def test_every_priority(name: str) -> None:
-    made = profile(predicates=[], priorities=[{"name": name, "weight": 7}])
+    framework = profile(predicates=[], priorities=[{"name": name, "weight": 7}])
     meaning = PRIORITIES[name]
-    wanted = [] if meaning is None else [name if meaning.args else meaning.plugin]
-    assert names(made.points.at("score")) == wanted
-    assert names(made.points.at("filter")) == MANDATORY
-    assert [made.weights[one] for one in wanted] == [7] * len(wanted)
+    expected = [] if meaning is None else [name if meaning.args else meaning.plugin]
+    assert names(framework.points.at("score")) == expected
+    assert names(framework.points.at("filter")) == MANDATORY
+    assert [framework.weights[plugin] for plugin in expected] == [7] * len(expected)
 
 
 def test_what_is_not_said_is_as_by_default() -> None:
-    made, usual = profile(), Simulation().profile
-    assert set(names(made.points.at("filter"))) == set(names(usual.points.at("filter")))
-    wanted = {name: usual.weights[name] for name in names(usual.points.at("score"))}
-    assert {name: made.weights[name] for name in names(made.points.at("score"))} == wanted
+    framework, usual = profile(), Simulation().profile
+    assert set(names(framework.points.at("filter"))) == set(names(usual.points.at("filter")))
+    expected = {name: usual.weights[name] for name in names(usual.points.at("score"))}
+    assert {name: framework.weights[name] for name in names(framework.points.at("score"))} == expected
 
 
 def test_least_and_most_requested_side_by_side() -> None:
-    made = profile(
+    framework = profile(
         priorities=[{"name": "LeastRequestedPriority", "weight": 1}, {"name": "MostRequestedPriority", "weight": 2}]
     )
-    assert names(made.points.at("score")) == ["NodeResourcesFit", "MostRequestedPriority"]
+    assert names(framework.points.at("score")) == ["NodeResourcesFit", "MostRequestedPriority"]
 
 
 def test_ratio_of_what_is_requested() -> None:
     argument = {"requestedToCapacityRatioArguments": {"shape": [{"utilization": 0, "score": 0}]}}
-    made = profile(priorities=[{"name": "RequestedToCapacityRatioPriority", "weight": 2, "argument": argument}])
-    assert names(made.points.at("score")) == ["RequestedToCapacityRatioPriority"]
+    framework = profile(priorities=[{"name": "RequestedToCapacityRatioPriority", "weight": 2, "argument": argument}])
+    assert names(framework.points.at("score")) == ["RequestedToCapacityRatioPriority"]
 
 
 def test_extenders_and_symmetric_weight() -> None:
@@ -116,9 +116,9 @@ def test_extenders_and_symmetric_weight() -> None:
             "hardPodAffinitySymmetricWeight": 10,
         }
     )
-    found = config_of(parse_policy(text))
-    assert [one.url_prefix for one in found.extenders] == ["http://127.0.0.1:1/x"]
-    assert found.profiles[0].args["InterPodAffinity"] == {"hardPodAffinityWeight": 10}
+    config = config_of(parse_policy(text))
+    assert [extender.url_prefix for extender in config.extenders] == ["http://127.0.0.1:1/x"]
+    assert config.profiles[0].args["InterPodAffinity"] == {"hardPodAffinityWeight": 10}
 
 
 def test_providers() -> None:
@@ -131,7 +131,7 @@ PREDICATE, PRIORITY = "predicates[0]", "priorities[0]"
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("policy", "message"),
     [
         ({"predicates": [{"name": "Nothing"}]}, f"{PREDICATE}.name: there is no predicate 'Nothing'"),
         ({"priorities": [{"name": "Nothing", "weight": 1}]}, f"{PRIORITY}.name: there is no priority 'Nothing'"),
@@ -155,10 +155,10 @@ PREDICATE, PRIORITY = "predicates[0]", "priorities[0]"
         ({"extenders": [{"urlPrefix": "x", "verb": "y"}]}, "extenders[0]: Object contains unknown field `verb`"),
     ],
 )
-def test_faults_name_the_field(given: dict[str, Any], told: str) -> None:
+def test_faults_name_the_field(policy: dict[str, Any], message: str) -> None:
     with pytest.raises(PolicyFileError) as caught:
-        config_of(parse_policy(yaml.safe_dump(given)))
-    assert told in str(caught.value)
+        config_of(parse_policy(yaml.safe_dump(policy)))
+    assert message in str(caught.value)
 
 
 def test_json_is_yaml_too() -> None:

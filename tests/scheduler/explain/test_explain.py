@@ -19,18 +19,18 @@ from tests.scheduler.running_scheduler import Running, running
 def test_verdicts_and_scores_are_those_of_decisions(situation: Situation) -> None:
     simulation = situation.simulation()
     profile, table = simulation.profile, simulation.table
-    found = inspect(profile, simulation.cycle(situation.pod))
+    inspection = inspect(profile, simulation.cycle(situation.pod))
     placed = situation.simulation().select_node(situation.pod)
-    assert (placed.diagnosis is None) == bool(len(found.rows))
+    assert (placed.diagnosis is None) == bool(len(inspection.rows))
     if placed.diagnosis is None:
-        best = found.rows[found.total == found.total.max()]
+        best = inspection.rows[inspection.total == inspection.total.max()]
         assert placed.row in best
     else:
-        assert np.array_equal(found.rows, [])
-    for name in found.codes:
-        wanted = refusals(situation.simulation(), name, situation.pod)
-        told = {node for node, row in table.rows.items() if found.codes[name][row]}
-        assert wanted.keys() <= told  # besides, nodes that a plug-in has narrowed away
+        assert np.array_equal(inspection.rows, [])
+    for name in inspection.codes:
+        expected = refusals(situation.simulation(), name, situation.pod)
+        rejected = {node for node, row in table.rows.items() if inspection.codes[name][row]}
+        assert expected.keys() <= rejected  # besides, nodes that a plug-in has narrowed away
 
 
 @few
@@ -42,7 +42,7 @@ def test_nothing_changes_by_asking(situation: Situation, data: st.DataObject) ->
     assert (simulation.table.requested == before).all()
 
 
-def told(cluster: Running, pod: Pod) -> Explanation:
+def explain_pod(cluster: Running, pod: Pod) -> Explanation:
     return explain_by_plugins(cluster.scheduler, pod, now=cluster.cluster.clock.now())[0]
 
 
@@ -52,17 +52,17 @@ async def test_a_pod_that_waits() -> None:
         await cluster.node("b", cpu="1", taints=[Taint(key="k", value="v", effect="NoSchedule")])
         pod = await cluster.create(cluster.pod("big", cpu="8"))
         await cluster.settle()
-        found = told(cluster, pod)
-        assert found.waiting is not None
-        assert (found.waiting.queue, found.waiting.plugins) == (
+        explanation = explain_pod(cluster, pod)
+        assert explanation.waiting is not None
+        assert (explanation.waiting.queue, explanation.waiting.plugins) == (
             "unschedulable",
             ["NodeResourcesFit", "TaintToleration"],
         )
-        assert found.decision is not None
-        assert found.decision.message.startswith(found.message.removesuffix("."))
-        by_name = {node.name: [one.plugin for one in node.refusals] for node in found.nodes}
+        assert explanation.decision is not None
+        assert explanation.decision.message.startswith(explanation.message.removesuffix("."))
+        by_name = {node.name: [refusal.plugin for refusal in node.refusals] for node in explanation.nodes}
         assert by_name == {"a": ["NodeResourcesFit"], "b": ["TaintToleration", "NodeResourcesFit"]}
-        assert (found.count, found.feasible, found.best) == (2, 0, "")
+        assert (explanation.count, explanation.feasible, explanation.best) == (2, 0, "")
 
 
 async def test_a_pod_that_is_somewhere() -> None:
@@ -74,13 +74,13 @@ async def test_a_pod_that_is_somewhere() -> None:
         pod = await cluster.get("p")
         assert pod is not None
         requested = cluster.scheduler.table.requested.copy()
-        found = told(cluster, pod)
-        assert (found.node, found.best, found.feasible) == ("a", "a", 2)
-        assert found.decision is not None
-        assert found.decision.node == "a"
-        own, other = found.nodes
+        explanation = explain_pod(cluster, pod)
+        assert (explanation.node, explanation.best, explanation.feasible) == ("a", "a", 2)
+        assert explanation.decision is not None
+        assert explanation.decision.node == "a"
+        own, other = explanation.nodes
         assert own.name == "a"
-        assert own.total == sum(one.score * one.weight for one in own.scores) > other.total
+        assert own.total == sum(score.score * score.weight for score in own.scores) > other.total
         assert (cluster.scheduler.table.requested == requested).all()
 
 
@@ -89,7 +89,7 @@ async def test_a_pod_of_another_scheduler() -> None:
         await cluster.node("a")
         other = cluster.pod("other")
         other.spec.schedulerName = "somebody"
-        assert not told(cluster, await cluster.create(other)).isFamiliar
+        assert not explain_pod(cluster, await cluster.create(other)).isFamiliar
 
 
 async def test_answers_over_http() -> None:
@@ -98,9 +98,9 @@ async def test_answers_over_http() -> None:
         await cluster.create(cluster.pod("p"))
         await cluster.settle()
         endpoint = ExplainEndpoint(lambda: cluster.scheduler, cluster.cluster.clock.now)
-        found = await endpoint.handle("GET", WHY, {"namespace": "default", "name": "p"}, b"")
-        assert found.code == 200
-        assert msgspec.json.decode(found.body, type=Explanation).node == "a"
+        response = await endpoint.handle("GET", WHY, {"namespace": "default", "name": "p"}, b"")
+        assert response.code == 200
+        assert msgspec.json.decode(response.body, type=Explanation).node == "a"
         assert (await endpoint.handle("GET", WHY, {"namespace": "default", "name": "gone"}, b"")).code == 404
         assert (await endpoint.handle("GET", WHY, {"limit": "many"}, b"")).code == 400
         assert (await endpoint.handle("POST", WHY, {}, b"[]")).code == 400

@@ -31,10 +31,10 @@ def config(extender: dict[str, Any]) -> SchedulerConfig:
 
 def play(scenario: Scenario, extender: dict[str, Any], **answers: Any) -> None:
     async def main() -> None:
-        async with serving(**answers) as server, running(config({"urlPrefix": server.url, **extender})) as found:
+        async with serving(**answers) as server, running(config({"urlPrefix": server.url, **extender})) as cluster:
             for name in ("a", "b", "c"):
-                await found.node(name)
-            await scenario(found, server)
+                await cluster.node(name)
+            await scenario(cluster, server)
 
     asyncio.run(main())
 
@@ -52,9 +52,9 @@ def only(*names: str) -> Any:
 
 
 def test_nodes_are_filtered() -> None:
-    async def scenario(found: Running, server: LittleExtender) -> None:
-        await found.create(found.pod("p"))
-        assert await found.where("p") == ["b"]
+    async def scenario(cluster: Running, server: LittleExtender) -> None:
+        await cluster.create(cluster.pod("p"))
+        assert await cluster.where("p") == ["b"]
         (body,) = server.bodies("filter")
         assert body["Pod"]["metadata"]["name"] == "p"
         assert [item["metadata"]["name"] for item in body["Nodes"]["items"]] == ["a", "b", "c"]
@@ -64,9 +64,9 @@ def test_nodes_are_filtered() -> None:
 
 
 def test_names_are_enough_for_one_that_knows_the_nodes() -> None:
-    async def scenario(found: Running, server: LittleExtender) -> None:
-        await found.create(found.pod("p"))
-        assert await found.where("p") == ["c"]
+    async def scenario(cluster: Running, server: LittleExtender) -> None:
+        await cluster.create(cluster.pod("p"))
+        assert await cluster.where("p") == ["c"]
         (body,) = server.bodies("filter")
         assert (body["Nodes"], body["NodeNames"]) == (None, ["a", "b", "c"])
 
@@ -74,10 +74,10 @@ def test_names_are_enough_for_one_that_knows_the_nodes() -> None:
 
 
 def test_what_it_says_of_nodes_is_in_the_event() -> None:
-    async def scenario(found: Running, server: LittleExtender) -> None:
-        await found.create(found.pod("p"))
-        assert await found.where("p") == [""]
-        (event,) = await found.events("FailedScheduling")
+    async def scenario(cluster: Running, server: LittleExtender) -> None:
+        await cluster.create(cluster.pod("p"))
+        assert await cluster.where("p") == [""]
+        (event,) = await cluster.events("FailedScheduling")
         assert event.note.startswith("0/3 nodes are available: 1 never, 2 not today.")
 
     def answer(body: dict[str, Any]) -> Any:
@@ -88,10 +88,10 @@ def test_what_it_says_of_nodes_is_in_the_event() -> None:
 
 
 def test_scores_are_added_with_their_weight() -> None:
-    async def scenario(found: Running, server: LittleExtender) -> None:
+    async def scenario(cluster: Running, server: LittleExtender) -> None:
         for name in ("p", "q", "r"):
-            await found.create(found.pod(name))
-        assert await found.where("p", "q", "r") == ["b", "b", "b"]
+            await cluster.create(cluster.pod(name))
+        assert await cluster.where("p", "q", "r") == ["b", "b", "b"]
 
     def scores(body: dict[str, Any]) -> Any:
         return [{"Host": name, "Score": 10 if name == "b" else 0} for name in body["NodeNames"]]
@@ -100,16 +100,16 @@ def test_scores_are_added_with_their_weight() -> None:
 
 
 def test_one_that_fails_fails_the_attempt_unless_it_may() -> None:
-    async def failing(found: Running, server: LittleExtender) -> None:
-        await found.create(found.pod("p"))
-        assert await found.where("p") == [""]
-        condition = await found.condition("p")
+    async def failing(cluster: Running, server: LittleExtender) -> None:
+        await cluster.create(cluster.pod("p"))
+        assert await cluster.where("p") == [""]
+        condition = await cluster.condition("p")
         assert condition.reason == "SchedulerError"
         assert condition.message == f"failed filter with extender at URL {server.url}/filter, code 500"
 
-    async def ignored(found: Running, server: LittleExtender) -> None:
-        await found.create(found.pod("p"))
-        assert await found.where("p") != [""]
+    async def ignored(cluster: Running, server: LittleExtender) -> None:
+        await cluster.create(cluster.pod("p"))
+        assert await cluster.where("p") != [""]
         assert server.bodies("filter")
 
     play(failing, {"filterVerb": "filter"}, filter=lambda body: 500)
@@ -117,85 +117,85 @@ def test_one_that_fails_fails_the_attempt_unless_it_may() -> None:
 
 
 def test_an_error_in_the_answer() -> None:
-    async def scenario(found: Running, server: LittleExtender) -> None:
-        await found.create(found.pod("p"))
-        await found.settle()
-        assert (await found.condition("p")).message == "out of coffee"
+    async def scenario(cluster: Running, server: LittleExtender) -> None:
+        await cluster.create(cluster.pod("p"))
+        await cluster.settle()
+        assert (await cluster.condition("p")).message == "out of coffee"
 
     play(scenario, {"filterVerb": "filter"}, filter=lambda body: {"Error": "out of coffee"})
 
 
 def test_only_pods_that_ask_for_its_resources_concern_it() -> None:
-    async def scenario(found: Running, server: LittleExtender) -> None:
-        await found.create(found.pod("plain"))
-        assert await found.where("plain") != [""]
+    async def scenario(cluster: Running, server: LittleExtender) -> None:
+        await cluster.create(cluster.pod("plain"))
+        assert await cluster.where("plain") != [""]
         assert server.asked == []
-        wanting = found.pod("wanting")
+        wanting = cluster.pod("wanting")
         assert wanting.spec.containers
         wanting.spec.containers[0].resources = ResourceRequirements(requests={GPU: "1"}, limits={GPU: "1"})
-        await found.create(wanting)
-        assert await found.where("wanting") == ["a"]  # although no node is known to have any
+        await cluster.create(wanting)
+        assert await cluster.where("wanting") == ["a"]  # although no node is known to have any
 
     resources = [{"name": GPU, "ignoredByScheduler": True}]
     play(scenario, {"filterVerb": "filter", "managedResources": resources}, filter=only("a"))
 
 
 def test_a_new_node_helps_a_pod_that_asks_for_what_only_it_knows() -> None:
-    async def scenario(found: Running, server: LittleExtender) -> None:
-        pod = found.pod("p")
+    async def scenario(cluster: Running, server: LittleExtender) -> None:
+        pod = cluster.pod("p")
         assert pod.spec.containers
         amounts = {"cpu": "5", GPU: "1"}
         pod.spec.containers[0].resources = ResourceRequirements(requests=amounts, limits={GPU: "1"})
-        await found.create(pod)
-        assert await found.where("p") == [""]
-        await found.node("large", cpu="8")
-        await found.cluster.clock.advance(20)
-        assert await found.where("p") == ["large"]
+        await cluster.create(pod)
+        assert await cluster.where("p") == [""]
+        await cluster.node("large", cpu="8")
+        await cluster.cluster.clock.advance(20)
+        assert await cluster.where("p") == ["large"]
 
     managed = [{"name": GPU, "ignoredByScheduler": True}]
     play(scenario, {"filterVerb": "filter", "managedResources": managed}, filter=only("large"))
 
 
 def test_it_may_bind() -> None:
-    async def scenario(found: Running, server: LittleExtender) -> None:
-        made = await found.create(found.pod("p"))
-        await found.settle()
+    async def scenario(cluster: Running, server: LittleExtender) -> None:
+        pod = await cluster.create(cluster.pod("p"))
+        await cluster.settle()
         (body,) = server.bodies("bind")
         node = body.pop("Node")
         assert node in ("a", "b", "c")
-        assert body == {"PodName": "p", "PodNamespace": "default", "PodUID": made.metadata.uid}
-        (event,) = await found.events("Scheduled")
+        assert body == {"PodName": "p", "PodNamespace": "default", "PodUID": pod.metadata.uid}
+        (event,) = await cluster.events("Scheduled")
         assert event.note == f"Successfully assigned default/p to {node}"
 
     play(scenario, {"bindVerb": "bind"}, bind=lambda body: {})
 
 
 def test_a_binding_that_it_refuses() -> None:
-    async def scenario(found: Running, server: LittleExtender) -> None:
-        await found.create(found.pod("p"))
-        await found.settle()
-        assert "no such luck" in (await found.condition("p")).message
-        assert all(not pods for pods in found.scheduler.table.pods)
+    async def scenario(cluster: Running, server: LittleExtender) -> None:
+        await cluster.create(cluster.pod("p"))
+        await cluster.settle()
+        assert "no such luck" in (await cluster.condition("p")).message
+        assert all(not pods for pods in cluster.scheduler.table.pods)
 
     play(scenario, {"bindVerb": "bind"}, bind=lambda body: {"Error": "no such luck"})
 
 
 def test_it_chooses_among_candidates_for_preemption() -> None:
-    async def scenario(found: Running, server: LittleExtender) -> None:
+    async def scenario(cluster: Running, server: LittleExtender) -> None:
         for number in range(3):
-            await found.create(found.pod(f"low-{number}", cpu="4"))
-        before = await found.where("low-0", "low-1", "low-2")
+            await cluster.create(cluster.pod(f"low-{number}", cpu="4"))
+        before = await cluster.where("low-0", "low-1", "low-2")
         assert sorted(before) == ["a", "b", "c"]
         high = PriorityClass(metadata=ObjectMeta(name="high"), value=10)
-        await found.cluster.client.of(PriorityClass).create(high)
-        pod = found.pod("high", cpu="4")
+        await cluster.cluster.client.of(PriorityClass).create(high)
+        pod = cluster.pod("high", cpu="4")
         pod.spec.priorityClassName = "high"
-        await found.create(pod)
-        after = await found.where("low-0", "low-1", "low-2")
+        await cluster.create(pod)
+        after = await cluster.where("low-0", "low-1", "low-2")
         assert [node for node, now in zip(before, after, strict=True) if now == "gone"] == ["c"]
         (body,) = server.bodies("preempt")
         assert set(body["NodeNameToMetaVictims"]) == {"a", "b", "c"}
-        assert all(len(one["Pods"]) == 1 for one in body["NodeNameToMetaVictims"].values())
+        assert all(len(victims["Pods"]) == 1 for victims in body["NodeNameToMetaVictims"].values())
 
     def answer(body: dict[str, Any]) -> Any:
         return {"NodeNameToMetaVictims": {"c": body["NodeNameToMetaVictims"]["c"]}}
@@ -204,17 +204,17 @@ def test_it_chooses_among_candidates_for_preemption() -> None:
 
 
 def test_one_that_fails_at_preemption_keeps_others_from_nothing_but_room() -> None:
-    async def scenario(found: Running, server: LittleExtender) -> None:
+    async def scenario(cluster: Running, server: LittleExtender) -> None:
         for number in range(3):
-            await found.create(found.pod(f"low-{number}", cpu="4"))
-        await found.settle()
+            await cluster.create(cluster.pod(f"low-{number}", cpu="4"))
+        await cluster.settle()
         high = PriorityClass(metadata=ObjectMeta(name="high"), value=10)
-        await found.cluster.client.of(PriorityClass).create(high)
-        pod = found.pod("high", cpu="4")
+        await cluster.cluster.client.of(PriorityClass).create(high)
+        pod = cluster.pod("high", cpu="4")
         pod.spec.priorityClassName = "high"
-        await found.create(pod)
-        assert await found.where("high") == [""]
-        condition = await found.condition("high")
+        await cluster.create(pod)
+        assert await cluster.where("high") == [""]
+        condition = await cluster.condition("high")
         assert (condition.reason, "Insufficient cpu" in condition.message) == ("Unschedulable", True)
         assert f"failed preempt with extender at URL {server.url}/preempt, code 500" in condition.message
 
@@ -222,40 +222,40 @@ def test_one_that_fails_at_preemption_keeps_others_from_nothing_but_room() -> No
 
 
 def test_names_of_one_that_was_asked_with_nodes_do_not_count() -> None:
-    async def scenario(found: Running, server: LittleExtender) -> None:
-        await found.create(found.pod("p"))
-        assert await found.where("p") == [""]
-        assert (await found.condition("p")).reason == "Unschedulable"
+    async def scenario(cluster: Running, server: LittleExtender) -> None:
+        await cluster.create(cluster.pod("p"))
+        assert await cluster.where("p") == [""]
+        assert (await cluster.condition("p")).reason == "Unschedulable"
 
     play(scenario, {"filterVerb": "filter"}, filter=lambda body: {"NodeNames": ["b"]})
 
 
 def test_a_pod_that_it_refused_is_tried_again_when_anything_happens() -> None:
-    async def scenario(found: Running, server: LittleExtender) -> None:
-        await found.create(found.pod("p"))
-        assert await found.where("p") == [""]
+    async def scenario(cluster: Running, server: LittleExtender) -> None:
+        await cluster.create(cluster.pod("p"))
+        assert await cluster.where("p") == [""]
         server.answers["filter"] = only("c")
-        await found.cluster.clock.advance(20)
-        assert await found.where("p") == [""]
-        await found.node("d")
-        await found.cluster.clock.advance(20)
-        assert await found.where("p") == ["c"]
+        await cluster.cluster.clock.advance(20)
+        assert await cluster.where("p") == [""]
+        await cluster.node("d")
+        await cluster.cluster.clock.advance(20)
+        assert await cluster.where("p") == ["c"]
 
     play(scenario, {"filterVerb": "filter"}, filter=only())
 
 
 def test_it_has_a_say_in_the_node_that_is_meant_for_a_pod() -> None:
-    async def scenario(found: Running, server: LittleExtender) -> None:
-        await found.create(found.pod("big", cpu="8"))
-        await found.settle()
-        pods = found.cluster.client.of(Pod)
+    async def scenario(cluster: Running, server: LittleExtender) -> None:
+        await cluster.create(cluster.pod("big", cpu="8"))
+        await cluster.settle()
+        pods = cluster.cluster.client.of(Pod)
         await pods.patch("big", {"status": {"nominatedNodeName": "a"}}, "default", subresource="status")
-        await found.node("b2", cpu="9")
+        await cluster.node("b2", cpu="9")
         there = {"cpu": "9", "memory": "8Gi", "pods": "10"}
-        nodes = found.cluster.client.of(Node)
+        nodes = cluster.cluster.client.of(Node)
         await nodes.patch("a", {"status": {"allocatable": there, "capacity": there}}, subresource="status")
-        await found.cluster.clock.advance(20)
-        assert await found.where("big") == ["b2"]
+        await cluster.cluster.clock.advance(20)
+        assert await cluster.where("big") == ["b2"]
         asked = [[item["metadata"]["name"] for item in body["Nodes"]["items"]] for body in server.bodies("filter")]
         assert ["a"] in asked
 
@@ -263,20 +263,20 @@ def test_it_has_a_say_in_the_node_that_is_meant_for_a_pod() -> None:
 
 
 def test_explanations_have_what_it_says() -> None:
-    async def scenario(found: Running, server: LittleExtender) -> None:
-        await found.settle()
-        told = await explain(found.scheduler, found.pod("p"), now=0.0)
-        by_name = {one.name: one for one in told.nodes}
-        assert (told.feasible, told.best, told.notes) == (2, "c", [])
+    async def scenario(cluster: Running, server: LittleExtender) -> None:
+        await cluster.settle()
+        explanation = await explain(cluster.scheduler, cluster.pod("p"), now=0.0)
+        by_name = {node.name: node for node in explanation.nodes}
+        assert (explanation.feasible, explanation.best, explanation.notes) == (2, "c", [])
         (verdict,) = by_name["a"].refusals
         assert (verdict.plugin, verdict.reasons, verdict.isFinal) == (server.url, ["not today"], False)
-        (score,) = [one for one in by_name["c"].scores if one.plugin == server.url]
+        (score,) = [node for node in by_name["c"].scores if node.plugin == server.url]
         assert (score.score, score.weight) == (70, 5)
         assert by_name["c"].total == by_name["b"].total + 70 * 5
         server.answers["filter"] = lambda body: 500
-        told = await explain(found.scheduler, found.pod("p"), now=0.0)
-        assert told.feasible == 3
-        assert told.notes == [
+        explanation = await explain(cluster.scheduler, cluster.pod("p"), now=0.0)
+        assert explanation.feasible == 3
+        assert explanation.notes == [
             f"extender {server.url} failed: failed filter with extender at URL {server.url}/filter, code 500"
         ]
 
@@ -289,7 +289,7 @@ def test_explanations_have_what_it_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("extender", "wanted"),
+    ("extender", "message"),
     [
         ({"tlsConfig": {"insecure": True, "caData": "eA=="}}, "root certificates file with the insecure flag is not"),
         ({"tlsConfig": {"certData": "eA=="}}, "a client certificate and its key must be given together"),
@@ -297,14 +297,14 @@ def test_explanations_have_what_it_says() -> None:
         ({"httpTimeout": "soon"}, "invalid duration"),
     ],
 )
-def test_settings_that_cannot_be_used_are_told_at_once(extender: dict[str, Any], wanted: str) -> None:
-    with pytest.raises(ConfigError, match=wanted):
+def test_settings_that_cannot_be_used_are_told_at_once(extender: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         config({"urlPrefix": "https://127.0.0.1:1", **extender})
 
 
 def test_no_time_means_the_usual_time() -> None:
-    (found,) = config({"urlPrefix": "http://127.0.0.1:1", "httpTimeout": "0s"}).extenders
-    assert found.timeout_s == 5
+    (extender,) = config({"urlPrefix": "http://127.0.0.1:1", "httpTimeout": "0s"}).extenders
+    assert extender.timeout_s == 5
 
 
 def test_the_name_in_the_certificate() -> None:
@@ -320,12 +320,12 @@ def test_the_name_in_the_certificate() -> None:
         tls = {"caData": authority, "serverName": name}
         async with (
             serving(context, filter=only("b")) as server,
-            running(config({"urlPrefix": server.url, "filterVerb": "filter", "tlsConfig": tls})) as found,
+            running(config({"urlPrefix": server.url, "filterVerb": "filter", "tlsConfig": tls})) as cluster,
         ):
             for node in ("a", "b"):
-                await found.node(node)
-            await found.create(found.pod("p"))
-            return (await found.where("p"))[0]
+                await cluster.node(node)
+            await cluster.create(cluster.pod("p"))
+            return (await cluster.where("p"))[0]
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "both.pem"
@@ -340,8 +340,8 @@ def test_tls(tmp_path: Path) -> None:
     """The server's certificate is checked by the CA that the configuration has; a wrong one is an error."""
     now = time.time()
     ca, other = (certificates.make_ca(name, now=now) for name in ("ca", "other"))
-    wanted = certificates.SigningRequest(common_name="x", addresses=("127.0.0.1",), is_server=True)
-    pair = certificates.issue(ca, wanted, now=now)
+    request = certificates.SigningRequest(common_name="x", addresses=("127.0.0.1",), is_server=True)
+    pair = certificates.issue(ca, request, now=now)
     file = tmp_path / "both.pem"
     file.write_bytes(pair.certificate + pair.key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -350,12 +350,12 @@ def test_tls(tmp_path: Path) -> None:
     async def placed(tls: dict[str, Any]) -> str:
         async with (
             serving(context, filter=only("b")) as server,
-            running(config({"urlPrefix": server.url, "filterVerb": "filter", **tls})) as found,
+            running(config({"urlPrefix": server.url, "filterVerb": "filter", **tls})) as cluster,
         ):
             for name in ("a", "b"):
-                await found.node(name)
-            await found.create(found.pod("p"))
-            return (await found.where("p"))[0]
+                await cluster.node(name)
+            await cluster.create(cluster.pod("p"))
+            return (await cluster.where("p"))[0]
 
     def trusting(authority: Any) -> dict[str, Any]:
         return {"enableHTTPS": True, "tlsConfig": {"caData": base64.b64encode(authority.certificate).decode()}}

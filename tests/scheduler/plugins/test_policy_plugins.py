@@ -24,10 +24,10 @@ def profile(plugin: str, **args: Any) -> ProfileConfig:
 
 
 def simulated(situation: Situation, services: list[Service], plugin: str, **args: Any) -> Simulation:
-    made = situation.simulation(profile(plugin, **args))
+    simulation = situation.simulation(profile(plugin, **args))
     for service in services:
-        made.handle.informers.of(Service)._put(key_of(service), service)
-    return made
+        simulation.handle.informers.of(Service)._put(key_of(service), service)
+    return simulation
 
 
 @st.composite
@@ -42,14 +42,14 @@ def services(draw: Any) -> list[Service]:
     ]
 
 
-def covering(found: list[Service], pod: Pod) -> list[dict[str, str]]:
+def covering(services: list[Service], pod: Pod) -> list[dict[str, str]]:
     """The selectors of the pod's services."""
     return [
-        one.spec.selector
-        for one in found
-        if one.metadata.namespace == pod.metadata.namespace
-        and one.spec.selector
-        and all(pod.metadata.labels.get(key) == value for key, value in one.spec.selector.items())
+        service.spec.selector
+        for service in services
+        if service.metadata.namespace == pod.metadata.namespace
+        and service.spec.selector
+        and all(pod.metadata.labels.get(key) == value for key, value in service.spec.selector.items())
     ]
 
 
@@ -68,22 +68,24 @@ def chosen(situation: Situation, selector: dict[str, str]) -> list[tuple[Pod, No
 
 @few
 @given(situations(most_pods=0), st.lists(st.sampled_from([*LABELS, "gone"]), unique=True), st.booleans())
-def test_labels_that_nodes_must_have_or_must_not(situation: Situation, wanted: list[str], presence: bool) -> None:
+def test_labels_that_nodes_must_have_or_must_not(situation: Situation, labels: list[str], presence: bool) -> None:
     refused = {
         node.metadata.name: (("node(s) didn't have the requested labels",), True)
         for node in situation.nodes
-        if any((label in node.metadata.labels) != presence for label in wanted)
+        if any((label in node.metadata.labels) != presence for label in labels)
     }
-    made = simulated(situation, [], "NodeLabel", labels=wanted, presence=presence)
-    assert refusals(made, NAME, situation.pod) == refused
+    simulation = simulated(situation, [], "NodeLabel", labels=labels, presence=presence)
+    assert refusals(simulation, NAME, situation.pod) == refused
 
 
 @few
 @given(situations(most_pods=0), st.sampled_from([*LABELS, "gone"]), st.booleans())
 def test_labels_that_speak_for_a_node(situation: Situation, label: str, presence: bool) -> None:
-    wanted = {node.metadata.name: 100 if (label in node.metadata.labels) == presence else 0 for node in situation.nodes}
-    made = simulated(situation, [], "NodeLabel", labels=[label], presence=presence)
-    assert scores(made, NAME, situation.pod, list(wanted)) == wanted
+    expected = {
+        node.metadata.name: 100 if (label in node.metadata.labels) == presence else 0 for node in situation.nodes
+    }
+    simulation = simulated(situation, [], "NodeLabel", labels=[label], presence=presence)
+    assert scores(simulation, NAME, situation.pod, list(expected)) == expected
 
 
 # -- pods of services ------------------------------------------------------------------------------------------------
@@ -91,36 +93,36 @@ def test_labels_that_speak_for_a_node(situation: Situation, label: str, presence
 
 @few
 @given(situations(), services(), labels)
-def test_pods_of_a_service_stay_together(situation: Situation, found: list[Service], own: dict[str, str]) -> None:
+def test_pods_of_a_service_stay_together(situation: Situation, services_: list[Service], own: dict[str, str]) -> None:
     pod = situation.pod
     pod.metadata.labels = own
-    wanted = {label: pod.spec.nodeSelector[label] for label in LABELS if label in pod.spec.nodeSelector}
-    if len(wanted) < len(LABELS) and covering(found, pod):
+    expected = {label: pod.spec.nodeSelector[label] for label in LABELS if label in pod.spec.nodeSelector}
+    if len(expected) < len(LABELS) and covering(services_, pod):
         others = chosen(situation, own)
         if others:
             there = others[0][1].metadata.labels
-            wanted = {label: there[label] for label in LABELS if label in there} | wanted
+            expected = {label: there[label] for label in LABELS if label in there} | expected
     refused = {
         node.metadata.name: (("node(s) didn't match service affinity",), False)
         for node in situation.nodes
-        if any(node.metadata.labels.get(label) != value for label, value in wanted.items())
+        if any(node.metadata.labels.get(label) != value for label, value in expected.items())
     }
-    made = simulated(situation, found, "ServiceAffinity", labels=LABELS)
-    assert refusals(made, NAME, pod) == refused
+    simulation = simulated(situation, services_, "ServiceAffinity", labels=LABELS)
+    assert refusals(simulation, NAME, pod) == refused
 
 
 @few
 @given(situations(), services(), labels)
 def test_pods_of_a_service_are_spread_over_a_label(
-    situation: Situation, found: list[Service], own: dict[str, str]
+    situation: Situation, services_: list[Service], own: dict[str, str]
 ) -> None:
     pod = situation.pod
     pod.metadata.labels = own
-    selectors = covering(found, pod)
+    selectors = covering(services_, pod)
     there = [
-        (one, node)
-        for one, node in (chosen(situation, selectors[0]) if selectors else [])
-        if one.metadata.deletionTimestamp is None
+        (pod_, node)
+        for pod_, node in (chosen(situation, selectors[0]) if selectors else [])
+        if pod_.metadata.deletionTimestamp is None
     ]
 
     def score(node: Node) -> int:
@@ -130,9 +132,9 @@ def test_pods_of_a_service_are_spread_over_a_label(
         near = sum(other.metadata.labels.get("disk") == value for _, other in there)
         return 100 * (len(there) - near) // len(there) if there else 100
 
-    wanted = {node.metadata.name: score(node) for node in situation.nodes}
-    made = simulated(situation, found, "ServiceAffinity", antiAffinityLabel="disk")
-    assert scores(made, NAME, pod, list(wanted)) == wanted
+    expected = {node.metadata.name: score(node) for node in situation.nodes}
+    simulation = simulated(situation, services_, "ServiceAffinity", antiAffinityLabel="disk")
+    assert scores(simulation, NAME, pod, list(expected)) == expected
 
 
 def test_a_service_affinity_needs_a_label() -> None:
@@ -146,18 +148,18 @@ def test_a_service_affinity_needs_a_label() -> None:
 @few
 @given(situations(), services(), labels, st.booleans(), st.data())
 def test_pods_of_a_service_are_spread(
-    situation: Situation, found: list[Service], own: dict[str, str], only: bool, data: st.DataObject
+    situation: Situation, services_: list[Service], own: dict[str, str], only: bool, data: st.DataObject
 ) -> None:
     pod = situation.pod
     pod.metadata.labels = own
     among = data.draw(st.lists(st.sampled_from(situation.nodes), min_size=1, unique_by=lambda node: node.metadata.name))
-    merged = {key: value for selector in covering(found, pod) for key, value in selector.items()}
-    made = simulated(situation, found, "SelectorSpread", servicesOnly=only)
-    told = scores(made, NAME, pod, [node.metadata.name for node in among])
+    merged = {key: value for selector in covering(services_, pod) for key, value in selector.items()}
+    simulation = simulated(situation, services_, "SelectorSpread", servicesOnly=only)
+    scores_ = scores(simulation, NAME, pod, [node.metadata.name for node in among])
     if not merged or pod.spec.topologySpreadConstraints:
-        assert told is None
+        assert scores_ is None
         return
-    alive = [(one, node) for one, node in chosen(situation, merged) if one.metadata.deletionTimestamp is None]
+    alive = [(pod_, node) for pod_, node in chosen(situation, merged) if pod_.metadata.deletionTimestamp is None]
     counts = {node.metadata.name: sum(other is node for _, other in alive) for node in among}
     zones: dict[str, int] = {}
     for node in among:
@@ -171,7 +173,7 @@ def test_pods_of_a_service_are_spread(
             return int(on_node)
         return int(on_node * (1 - 2 / 3) + 2 / 3 * emptiness(zones[zone], max(zones.values())))
 
-    assert told == {node.metadata.name: score(node) for node in among}
+    assert scores_ == {node.metadata.name: score(node) for node in among}
 
 
 def emptiness(count: int, most: int) -> float:

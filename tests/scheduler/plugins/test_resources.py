@@ -19,8 +19,8 @@ RESOURCES = [{"name": "cpu", "weight": 2}, {"name": "memory", "weight": 1}, {"na
 
 
 def amount(name: str, text: Any) -> int:
-    found = quantity.parse(text) if isinstance(text, str) else text
-    return 0 if found is None else found.milli_value() if name == "cpu" else found.value()
+    quantity_ = quantity.parse(text) if isinstance(text, str) else text
+    return 0 if quantity_ is None else quantity_.milli_value() if name == "cpu" else quantity_.value()
 
 
 def asked(pod: Pod, name: str, assumed: dict[str, str] | None = None) -> int:
@@ -34,7 +34,7 @@ def used(situation: Situation, node: Node, name: str, assumed: dict[str, str] | 
 @few
 @given(situations())
 def test_what_does_not_fit(situation: Situation) -> None:
-    pod, wanted = situation.pod, {}
+    pod, expected = situation.pod, {}
     names = effective_requests(pod.spec)
     for node in situation.nodes:
         there = {name: amount(name, text) for name, text in node.status.allocatable.items()}
@@ -46,14 +46,14 @@ def test_what_does_not_fit(situation: Situation) -> None:
                 reasons.append(f"Insufficient {name}")
                 is_final = is_final or need > there.get(name, 0)
         if reasons:
-            wanted[node.metadata.name] = (tuple(reasons), is_final)
-    assert refusals(situation.simulation(), "NodeResourcesFit", pod) == wanted
+            expected[node.metadata.name] = (tuple(reasons), is_final)
+    assert refusals(situation.simulation(), "NodeResourcesFit", pod) == expected
 
 
 ASSUMED = {"cpu": "100m", "memory": "200Mi"}
 
 
-def weighed(situation: Situation, node: Node, one: Any) -> Any:
+def weighed(situation: Situation, node: Node, strategy: Any) -> Any:
     total = weights = 0
     for name, weight in (("cpu", 2), ("memory", 1), (GPU, 3)):
         there = amount(name, node.status.allocatable.get(name))
@@ -61,7 +61,7 @@ def weighed(situation: Situation, node: Node, one: Any) -> Any:
         own = asked(situation.pod, name, assumed)
         if not there or (name == GPU and not own):
             continue
-        score = one(used(situation, node, name, assumed) + own, there)
+        score = strategy(used(situation, node, name, assumed) + own, there)
         if score is not None:
             total, weights = total + score * weight, weights + weight
     return total, weights
@@ -82,9 +82,9 @@ def shaped(requested: int, there: int) -> int | None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "one"), [("LeastAllocated", least), ("MostAllocated", most), ("RequestedToCapacityRatio", shaped)]
+    ("kind", "scorer"), [("LeastAllocated", least), ("MostAllocated", most), ("RequestedToCapacityRatio", shaped)]
 )
-def test_how_full_a_node_would_be(kind: str, one: Any) -> None:
+def test_how_full_a_node_would_be(kind: str, scorer: Any) -> None:
     strategy: dict[str, Any] = {"type": kind, "resources": RESOURCES}
     if kind == "RequestedToCapacityRatio":
         strategy["requestedToCapacityRatio"] = {"shape": SHAPE}
@@ -93,14 +93,14 @@ def test_how_full_a_node_would_be(kind: str, one: Any) -> None:
     @few
     @given(situations())
     def check(situation: Situation) -> None:
-        wanted = {}
+        expected = {}
         for node in situation.nodes:
-            total, weights = weighed(situation, node, one)
+            total, weights = weighed(situation, node, scorer)
             if kind == "RequestedToCapacityRatio":
-                wanted[node.metadata.name] = math.floor(total / weights + 0.5) if weights else 0
+                expected[node.metadata.name] = math.floor(total / weights + 0.5) if weights else 0
             else:
-                wanted[node.metadata.name] = total // weights if weights else 0
-        assert scores(situation.simulation(profile), "NodeResourcesFit", situation.pod, list(wanted)) == wanted
+                expected[node.metadata.name] = total // weights if weights else 0
+        assert scores(situation.simulation(profile), "NodeResourcesFit", situation.pod, list(expected)) == expected
 
     check()
 
@@ -116,12 +116,12 @@ def test_how_even_a_node_becomes(names: list[str]) -> None:
         if len(fractions) < 2:
             return 100
         mean = sum(fractions) / len(fractions)
-        return int((1 - math.sqrt(sum((one - mean) ** 2 for one in fractions) / len(fractions))) * 100)
+        return int((1 - math.sqrt(sum((fraction - mean) ** 2 for fraction in fractions) / len(fractions))) * 100)
 
     @few
     @given(situations())
     def check(situation: Situation) -> None:
-        pod, wanted = situation.pod, {}
+        pod, expected = situation.pod, {}
         for node in situation.nodes:
             after, before = [], []
             for name in names:
@@ -130,14 +130,14 @@ def test_how_even_a_node_becomes(names: list[str]) -> None:
                     taken = used(situation, node, name)
                     after.append(min(1.0, (taken + own) / there))
                     before.append(min(1.0, taken / there))
-            wanted[node.metadata.name] = 50 + (50 + evenness(after) - evenness(before)) // 2
-        found = scores(situation.simulation(profile), "NodeResourcesBalancedAllocation", pod, list(wanted))
+            expected[node.metadata.name] = 50 + (50 + evenness(after) - evenness(before)) // 2
+        actual = scores(situation.simulation(profile), "NodeResourcesBalancedAllocation", pod, list(expected))
         if not any(asked(pod, name) for name in names):
-            assert found is None
+            assert actual is None
         else:
-            assert found is not None
+            assert actual is not None
             # sums of floats in another order may round to another whole number
-            assert all(abs(found[node] - score) <= (len(names) > 2) for node, score in wanted.items())
+            assert all(abs(actual[node] - score) <= (len(names) > 2) for node, score in expected.items())
 
     check()
 
@@ -153,24 +153,24 @@ def test_ports(situation: Situation) -> None:
             if port.hostPort
         ]
 
-    def clash(one: Any, other: Any) -> bool:
-        return one[1:] == other[1:] and (one[0] == other[0] or "0.0.0.0" in (one[0], other[0]))
+    def clash(item: Any, other: Any) -> bool:
+        return item[1:] == other[1:] and (item[0] == other[0] or "0.0.0.0" in (item[0], other[0]))
 
-    wanted = {
+    expected = {
         node.metadata.name: (("node(s) didn't have free ports for the requested pod ports",), False)
         for node in situation.nodes
         if any(
             clash(mine, theirs) for mine in taken(situation.pod) for pod in situation.on(node) for theirs in taken(pod)
         )
     }
-    assert refusals(situation.simulation(), "NodePorts", situation.pod) == wanted
+    assert refusals(situation.simulation(), "NodePorts", situation.pod) == expected
 
 
 @few
 @given(situations(most_pods=0))
 def test_images(situation: Situation) -> None:
     pod = situation.pod
-    images = [one.image for one in (*pod.spec.initContainers, *(pod.spec.containers or ()))]
+    images = [container.image for container in (*pod.spec.initContainers, *(pod.spec.containers or ()))]
     full = [name if ":" in name.rpartition("/")[2] else f"{name}:latest" for name in images]
     size: dict[str, int] = {}
     having: dict[str, set[str]] = {}
@@ -179,7 +179,7 @@ def test_images(situation: Situation) -> None:
         for name, bytes_ in sizes.items():
             size.setdefault(name, bytes_)
             having.setdefault(name, set()).add(node.metadata.name)
-    wanted = {}
+    expected = {}
     for node in situation.nodes:
         total = sum(
             int(size[name] * (len(having[name]) / len(situation.nodes)))
@@ -187,13 +187,13 @@ def test_images(situation: Situation) -> None:
             if node.metadata.name in having.get(name, ())
         )
         least_, most_ = 23 * MIB, 1000 * MIB * len(images)
-        wanted[node.metadata.name] = 100 * (min(max(total, least_), most_) - least_) // (most_ - least_)
-    found = scores(situation.simulation(), "ImageLocality", pod, list(wanted))
-    assert found == (wanted if any(name in having for name in full) else None)
+        expected[node.metadata.name] = 100 * (min(max(total, least_), most_) - least_) // (most_ - least_)
+    actual = scores(situation.simulation(), "ImageLocality", pod, list(expected))
+    assert actual == (expected if any(name in having for name in full) else None)
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "message"),
     [
         ({"scoringStrategy": {"type": "Best"}}, 'Unsupported value: "Best"'),
         (
@@ -203,10 +203,10 @@ def test_images(situation: Situation) -> None:
         ({"scoringStrategie": {}}, "scoringStrategie"),
     ],
 )
-def test_arguments_that_make_no_sense(args: dict[str, Any], told: str) -> None:
+def test_arguments_that_make_no_sense(args: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError, match="NodeResourcesFit") as caught:
         Simulation(profile=ProfileConfig(args={"NodeResourcesFit": args}))
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_resources_that_are_ignored() -> None:
@@ -215,7 +215,7 @@ def test_resources_that_are_ignored() -> None:
     @few
     @given(situations())
     def check(situation: Situation) -> None:
-        found = refusals(situation.simulation(profile), "NodeResourcesFit", situation.pod)
-        assert all(f"Insufficient {GPU}" not in reasons for reasons, _ in found.values())
+        actual = refusals(situation.simulation(profile), "NodeResourcesFit", situation.pod)
+        assert all(f"Insufficient {GPU}" not in reasons for reasons, _ in actual.values())
 
     check()

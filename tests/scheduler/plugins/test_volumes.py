@@ -76,8 +76,10 @@ def tell(simulation: Simulation, *objects: Any) -> None:
 
 
 def zones(*values: str) -> VolumeNodeAffinity:
-    wanted = NodeSelectorRequirement(key=ZONE, operator="In", values=list(values))
-    return VolumeNodeAffinity(required=NodeSelector(nodeSelectorTerms=[NodeSelectorTerm(matchExpressions=[wanted])]))
+    requirement = NodeSelectorRequirement(key=ZONE, operator="In", values=list(values))
+    return VolumeNodeAffinity(
+        required=NodeSelector(nodeSelectorTerms=[NodeSelectorTerm(matchExpressions=[requirement])])
+    )
 
 
 affinities = st.sampled_from([None, zones("a"), zones("b"), zones("a", "b")])
@@ -140,9 +142,9 @@ capacities = st.builds(
     maximumVolumeSize=st.sampled_from([None, None, "3Gi"]),
 )
 topologies = st.sampled_from([[], [["a"]], [["b"], ["a"]]]).map(
-    lambda found: [
+    lambda objects: [
         TopologySelectorTerm(matchLabelExpressions=[TopologySelectorLabelRequirement(key=ZONE, values=values)])
-        for values in found
+        for values in objects
     ]
 )
 
@@ -162,20 +164,20 @@ class Storage:
         tell(simulation, *self.nodes, *self.attachments)
 
     def claim(self, name: str) -> PersistentVolumeClaim | None:
-        return next((one for one in self.claims if one.metadata.name == name), None)
+        return next((candidate for candidate in self.claims if candidate.metadata.name == name), None)
 
     def volume(self, name: str) -> PersistentVolume | None:
-        return next((one for one in self.volumes if one.metadata.name == name), None)
+        return next((candidate for candidate in self.volumes if candidate.metadata.name == name), None)
 
     def of_class(self, name: str | None) -> StorageClass:
-        return next(one for one in self.classes if one.metadata.name == name)
+        return next(storage_class for storage_class in self.classes if storage_class.metadata.name == name)
 
 
 @st.composite
 def storages(draw: Any) -> Storage:
     drivers = [CSIDriver(metadata=ObjectMeta(name=DRIVER), spec=CSIDriverSpec(storageCapacity=draw(st.booleans())))]
-    found = draw(st.lists(capacities, max_size=3))
-    for number, capacity in enumerate(found):
+    drawn_capacities = draw(st.lists(capacities, max_size=3))
+    for number, capacity in enumerate(drawn_capacities):
         capacity.metadata.name, capacity.metadata.namespace = f"k{number}", "x"
     return Storage(
         claims=[draw(claims(f"c{number}")) for number in range(3)],
@@ -189,7 +191,7 @@ def storages(draw: Any) -> Storage:
             )
             for name in CLASSES
         ],
-        capacities=found,
+        capacities=drawn_capacities,
         drivers=drivers,
         nodes=[
             CSINode(
@@ -285,7 +287,9 @@ def asked(claim: PersistentVolumeClaim) -> int:
 def smallest(storage: Storage, claim: PersistentVolumeClaim, labels: dict[str, str], taken: set[str]) -> Any:
     """The one that names the claim, or the smallest that suits on such a node."""
     best: PersistentVolume | None = None
-    listed = [one for one in storage.volumes if one.spec.storageClassName == claim.spec.storageClassName]
+    listed = [
+        candidate for candidate in storage.volumes if candidate.spec.storageClassName == claim.spec.storageClassName
+    ]
     for volume in listed:
         spec = volume.spec
         if volume.metadata.name in taken or (spec.claimRef is not None and not names_claim(volume, claim)):
@@ -310,20 +314,20 @@ def smallest(storage: Storage, claim: PersistentVolumeClaim, labels: dict[str, s
 def has_space(storage: Storage, claim: PersistentVolumeClaim, labels: dict[str, str]) -> bool:
     if not storage.drivers[0].spec.storageCapacity:
         return True
-    for one in storage.capacities:
-        limit = amount(one.maximumVolumeSize if one.maximumVolumeSize is not None else one.capacity)
-        if one.storageClassName == claim.spec.storageClassName and limit >= asked(claim):
-            wanted = one.nodeTopology.matchLabels if one.nodeTopology is not None else None
-            if wanted is not None and all(labels.get(key) == value for key, value in wanted.items()):
+    for capacity in storage.capacities:
+        limit = amount(capacity.maximumVolumeSize if capacity.maximumVolumeSize is not None else capacity.capacity)
+        if capacity.storageClassName == claim.spec.storageClassName and limit >= asked(claim):
+            topology = capacity.nodeTopology.matchLabels if capacity.nodeTopology is not None else None
+            if topology is not None and all(labels.get(key) == value for key, value in topology.items()):
                 return True
     return False
 
 
 def binding_reasons(storage: Storage, pod: Pod, name: str, labels: dict[str, str]) -> list[str]:
-    found = [storage.claim(volume.persistentVolumeClaim.claimName) for volume in pod.spec.volumes]  # type: ignore[union-attr]
-    own = [claim for claim in found if claim is not None]
+    claims = [storage.claim(volume.persistentVolumeClaim.claimName) for volume in pod.spec.volumes]  # type: ignore[union-attr]
+    own = [claim for claim in claims if claim is not None]
     near = known = volumes_found = space = True
-    for claim in (one for one in own if BOUND in one.metadata.annotations):
+    for claim in (claim_ for claim_ in own if BOUND in claim_.metadata.annotations):
         volume = storage.volume(claim.spec.volumeName)
         if volume is None:
             known = False
@@ -346,22 +350,22 @@ def binding_reasons(storage: Storage, pod: Pod, name: str, labels: dict[str, str
             else:
                 taken.add(volume.metadata.name)
         for claim in to_make:
-            one = storage.of_class(claim.spec.storageClassName)
-            terms = [term.matchLabelExpressions[0] for term in one.allowedTopologies]
+            claim_ = storage.of_class(claim.spec.storageClassName)
+            terms = [term.matchLabelExpressions[0] for term in claim_.allowedTopologies]
             is_allowed = not terms or any(labels.get(term.key) in (term.values or ()) for term in terms)
-            if one.provisioner == NO_PROVISIONER or not is_allowed:
+            if claim_.provisioner == NO_PROVISIONER or not is_allowed:
                 volumes_found = False
                 break
             if not has_space(storage, claim, labels):
                 space = False
                 break
-    told = [
+    reasons = [
         (near, "node(s) didn't match PersistentVolume's node affinity"),
         (volumes_found, "node(s) didn't find available persistent volumes to bind"),
         (space, "node(s) did not have enough free storage"),
         (known, "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"),
     ]
-    return [reason for is_well, reason in told if not is_well]
+    return [reason for is_well, reason in reasons if not is_well]
 
 
 def amiss(storage: Storage, pod: Pod) -> str:
@@ -382,23 +386,23 @@ def amiss(storage: Storage, pod: Pod) -> str:
 
 @many
 @given(stored())
-def test_volume_binding(found: tuple[Situation, Storage, Simulation]) -> None:
-    situation, storage, simulation = found
-    wanted: Refusals = {}
+def test_volume_binding(drawn: tuple[Situation, Storage, Simulation]) -> None:
+    situation, storage, simulation = drawn
+    expected: Refusals = {}
     whole = amiss(storage, situation.pod)
     for node in situation.nodes:
         reasons = (
             [whole] if whole else binding_reasons(storage, situation.pod, node.metadata.name, node.metadata.labels)
         )
         if reasons:
-            wanted[node.metadata.name] = (tuple(reasons), True)
-    assert refusals(simulation, "VolumeBinding", situation.pod) == wanted
+            expected[node.metadata.name] = (tuple(reasons), True)
+    assert refusals(simulation, "VolumeBinding", situation.pod) == expected
 
 
 @many
 @given(stored())
-def test_volume_zone(found: tuple[Situation, Storage, Simulation]) -> None:
-    situation, storage, simulation = found
+def test_volume_zone(drawn: tuple[Situation, Storage, Simulation]) -> None:
+    situation, storage, simulation = drawn
     whole, places = "", []
     for volume in situation.pod.spec.volumes:
         claim = storage.claim(volume.persistentVolumeClaim.claimName)  # type: ignore[union-attr]
@@ -408,16 +412,16 @@ def test_volume_zone(found: tuple[Situation, Storage, Simulation]) -> None:
                 whole = "PersistentVolume had no name"
                 break
             continue
-        one = storage.volume(claim.spec.volumeName)
-        if one is None:
+        volume_ = storage.volume(claim.spec.volumeName)
+        if volume_ is None:
             whole = f'persistentvolume "{claim.spec.volumeName}" not found'
             break
         places += [
-            (key, one.metadata.labels[key].split("__"))
+            (key, volume_.metadata.labels[key].split("__"))
             for key in (OLD_ZONE, ZONE, REGION)
-            if key in one.metadata.labels
+            if key in volume_.metadata.labels
         ]
-    wanted: Refusals = {}
+    expected: Refusals = {}
     for node in situation.nodes:
         labels = node.metadata.labels
         says = any(key in labels for key in (OLD_ZONE, ZONE, REGION))
@@ -425,10 +429,10 @@ def test_volume_zone(found: tuple[Situation, Storage, Simulation]) -> None:
             labels.get(key, labels.get(ZONE) if key == OLD_ZONE else None) not in values for key, values in places
         )
         if whole:
-            wanted[node.metadata.name] = ((whole,), True)
+            expected[node.metadata.name] = ((whole,), True)
         elif says and far:
-            wanted[node.metadata.name] = (("node(s) had no available volume zone",), True)
-    assert refusals(simulation, "VolumeZone", situation.pod) == wanted
+            expected[node.metadata.name] = (("node(s) had no available volume zone",), True)
+    assert refusals(simulation, "VolumeZone", situation.pod) == expected
 
 
 def handle_of(storage: Storage, name: str) -> str | None:
@@ -441,14 +445,14 @@ def handle_of(storage: Storage, name: str) -> str | None:
 
 
 def handles(storage: Storage, pod: Pod) -> set[str]:
-    found = {handle_of(storage, volume.persistentVolumeClaim.claimName) for volume in pod.spec.volumes}  # type: ignore[union-attr]
-    return {handle for handle in found if handle is not None}
+    handles_ = {handle_of(storage, volume.persistentVolumeClaim.claimName) for volume in pod.spec.volumes}  # type: ignore[union-attr]
+    return {handle for handle in handles_ if handle is not None}
 
 
 @many
 @given(stored(), st.data())
-def test_node_volume_limits(found: tuple[Situation, Storage, Simulation], data: st.DataObject) -> None:
-    situation, storage, simulation = found
+def test_node_volume_limits(drawn: tuple[Situation, Storage, Simulation], data: st.DataObject) -> None:
+    situation, storage, simulation = drawn
     refusals(simulation, "NodeVolumeLimits", situation.pod)
     one_goes: bool = data.draw(st.booleans())
     if situation.pods and one_goes:
@@ -458,29 +462,31 @@ def test_node_volume_limits(found: tuple[Situation, Storage, Simulation], data: 
     if storage.attachments and one_is_detached:
         detached = storage.attachments.pop()
         simulation.handle.informers.of(VolumeAttachment)._remove(key_of(detached))
-    wanted: Refusals = {}
+    expected: Refusals = {}
     for node in situation.nodes:
         name = node.metadata.name
-        limits = [one.spec.drivers[0].allocatable for one in storage.nodes if one.metadata.name == name]  # type: ignore[index]
+        limits = [
+            attachment.spec.drivers[0].allocatable for attachment in storage.nodes if attachment.metadata.name == name
+        ]  # type: ignore[index]
         if not limits or limits[0] is None or limits[0].count is None:
             continue
         there: set[str] = set().union(*(handles(storage, pod) for pod in situation.on(node)))
         more = handles(storage, situation.pod) - there
-        for one in storage.attachments:
-            volume = storage.volume(one.spec.source.persistentVolumeName or "")
-            if one.spec.nodeName == name and volume is not None and volume.spec.csi is not None:
+        for attachment in storage.attachments:
+            volume = storage.volume(attachment.spec.source.persistentVolumeName or "")
+            if attachment.spec.nodeName == name and volume is not None and volume.spec.csi is not None:
                 there.add(volume.spec.csi.volumeHandle)
         if more and len(there) + len(more) > limits[0].count:
-            wanted[name] = (("node(s) exceed max volume count",), False)
-    assert refusals(simulation, "NodeVolumeLimits", situation.pod) == wanted
+            expected[name] = (("node(s) exceed max volume count",), False)
+    assert refusals(simulation, "NodeVolumeLimits", situation.pod) == expected
 
 
 disks = st.one_of(
     st.builds(GCEPersistentDiskVolumeSource, pdName=st.sampled_from(["d", "e"]), readOnly=st.booleans()).map(
-        lambda one: Volume(name="disk", gcePersistentDisk=one)
+        lambda source: Volume(name="disk", gcePersistentDisk=source)
     ),
     st.builds(AWSElasticBlockStoreVolumeSource, volumeID=st.sampled_from(["d", "e"])).map(
-        lambda one: Volume(name="disk", awsElasticBlockStore=one)
+        lambda source: Volume(name="disk", awsElasticBlockStore=source)
     ),
     st.builds(
         ISCSIVolumeSource,
@@ -488,34 +494,34 @@ disks = st.one_of(
         targetPortal=st.just("t"),
         lun=st.just(0),
         readOnly=st.booleans(),
-    ).map(lambda one: Volume(name="disk", iscsi=one)),
+    ).map(lambda source: Volume(name="disk", iscsi=source)),
     st.builds(
         RBDVolumeSource,
         monitors=st.lists(st.sampled_from("mno"), min_size=1, max_size=2),
         image=st.sampled_from(["d", "e"]),
         readOnly=st.booleans(),
-    ).map(lambda one: Volume(name="disk", rbd=one)),
+    ).map(lambda source: Volume(name="disk", rbd=source)),
 )
 
 
-def same_disk(one: Volume, other: Volume) -> bool:
-    if one.gcePersistentDisk and other.gcePersistentDisk:
-        both_read = one.gcePersistentDisk.readOnly and other.gcePersistentDisk.readOnly
-        return one.gcePersistentDisk.pdName == other.gcePersistentDisk.pdName and not both_read
-    if one.awsElasticBlockStore and other.awsElasticBlockStore:
-        return one.awsElasticBlockStore.volumeID == other.awsElasticBlockStore.volumeID
-    if one.iscsi and other.iscsi:
-        return one.iscsi.iqn == other.iscsi.iqn and not (one.iscsi.readOnly and other.iscsi.readOnly)
-    if one.rbd and other.rbd:
-        near = bool(set(one.rbd.monitors or ()) & set(other.rbd.monitors or ()))
-        return near and one.rbd.image == other.rbd.image and not (one.rbd.readOnly and other.rbd.readOnly)
+def same_disk(first: Volume, other: Volume) -> bool:
+    if first.gcePersistentDisk and other.gcePersistentDisk:
+        both_read = first.gcePersistentDisk.readOnly and other.gcePersistentDisk.readOnly
+        return first.gcePersistentDisk.pdName == other.gcePersistentDisk.pdName and not both_read
+    if first.awsElasticBlockStore and other.awsElasticBlockStore:
+        return first.awsElasticBlockStore.volumeID == other.awsElasticBlockStore.volumeID
+    if first.iscsi and other.iscsi:
+        return first.iscsi.iqn == other.iscsi.iqn and not (first.iscsi.readOnly and other.iscsi.readOnly)
+    if first.rbd and other.rbd:
+        near = bool(set(first.rbd.monitors or ()) & set(other.rbd.monitors or ()))
+        return near and first.rbd.image == other.rbd.image and not (first.rbd.readOnly and other.rbd.readOnly)
     return False
 
 
 @many
 @given(stored(), st.data())
-def test_volume_restrictions(found: tuple[Situation, Storage, Simulation], data: st.DataObject) -> None:
-    situation, storage, _ = found
+def test_volume_restrictions(drawn: tuple[Situation, Storage, Simulation], data: st.DataObject) -> None:
+    situation, storage, _ = drawn
     for pod in (situation.pod, *situation.pods):
         pod.spec.volumes = [*pod.spec.volumes, *data.draw(st.lists(disks, max_size=1))]
     simulation = situation.simulation()
@@ -524,13 +530,13 @@ def test_volume_restrictions(found: tuple[Situation, Storage, Simulation], data:
     def alone(pod: Pod) -> set[str]:
         names = {volume.persistentVolumeClaim.claimName for volume in pod.spec.volumes if volume.persistentVolumeClaim}
         return {
-            one.metadata.name
-            for one in storage.claims
-            if one.metadata.name in names and "ReadWriteOncePod" in one.spec.accessModes
+            claim.metadata.name
+            for claim in storage.claims
+            if claim.metadata.name in names and "ReadWriteOncePod" in claim.spec.accessModes
         }
 
     is_taken = any(alone(situation.pod) & alone(pod) for pod, _ in situation.there)
-    wanted: Refusals = {}
+    expected: Refusals = {}
     for node in situation.nodes:
         clashing = any(
             same_disk(mine, theirs)
@@ -539,15 +545,15 @@ def test_volume_restrictions(found: tuple[Situation, Storage, Simulation], data:
             for theirs in pod.spec.volumes
         )
         if clashing:
-            wanted[node.metadata.name] = (("node(s) had no available disk",), False)
+            expected[node.metadata.name] = (("node(s) had no available disk",), False)
         elif is_taken:
             why = "PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
-            wanted[node.metadata.name] = ((f"node(s) unavailable due to {why}",), False)
-    assert refusals(simulation, "VolumeRestrictions", situation.pod) == wanted
+            expected[node.metadata.name] = ((f"node(s) unavailable due to {why}",), False)
+    assert refusals(simulation, "VolumeRestrictions", situation.pod) == expected
 
 
 @pytest.mark.parametrize(
-    ("claim", "told"),
+    ("claim", "reasons"),
     [
         pytest.param(
             None, 'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-data"', id="not yet"
@@ -556,7 +562,7 @@ def test_volume_restrictions(found: tuple[Situation, Storage, Simulation], data:
         pytest.param("uid-p", "pod has unbound immediate PersistentVolumeClaims", id="its own"),
     ],
 )
-def test_claims_of_ephemeral_volumes(claim: str | None, told: str) -> None:
+def test_claims_of_ephemeral_volumes(claim: str | None, reasons: str) -> None:
     simulation = Simulation()
     if claim is not None:
         owner = OwnerReference(apiVersion="v1", kind="Pod", name="p", uid=claim, controller=True)
@@ -566,7 +572,7 @@ def test_claims_of_ephemeral_volumes(claim: str | None, told: str) -> None:
     pod = Pod(metadata=ObjectMeta(name="p", namespace="x", uid="uid-p"), spec=spec)
     diagnosis = simulation.select_node(pod).diagnosis
     assert diagnosis is not None
-    assert diagnosis.pre_filter == told
+    assert diagnosis.pre_filter == reasons
 
 
 def test_a_claim_that_there_is_not() -> None:
@@ -599,5 +605,5 @@ def test_two_claims_do_not_share_a_volume() -> None:
         ),
     )
     assert refusals(simulation, "VolumeBinding", made_pod("p", "", using("one"))) == {}
-    told = ("node(s) didn't find available persistent volumes to bind",)
-    assert refusals(simulation, "VolumeBinding", made_pod("p", "", using("one", "two"))) == {"n": (told, True)}
+    reasons = ("node(s) didn't find available persistent volumes to bind",)
+    assert refusals(simulation, "VolumeBinding", made_pod("p", "", using("one", "two"))) == {"n": (reasons, True)}

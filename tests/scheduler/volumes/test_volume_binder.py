@@ -45,7 +45,8 @@ def claim(name: str, class_name: str, size: str = "1Gi") -> PersistentVolumeClai
 
 def pod(name: str, *claims: str, node: str = "") -> Pod:
     volumes = [
-        Volume(name=one, persistentVolumeClaim=PersistentVolumeClaimVolumeSource(claimName=one)) for one in claims
+        Volume(name=claim_name, persistentVolumeClaim=PersistentVolumeClaimVolumeSource(claimName=claim_name))
+        for claim_name in claims
     ]
     selector = {"kubernetes.io/hostname": node} if node else {}
     spec = PodSpec(containers=[Container(name="main", image="pause")], volumes=volumes, nodeSelector=selector)
@@ -56,28 +57,28 @@ def pod(name: str, *claims: str, node: str = "") -> Pod:
 async def whole(*nodes: str) -> AsyncIterator[Cluster]:
     """Scheduler, binder and nodes."""
     async with (
-        cluster() as made,
-        made.running("persistentvolume-binder-controller", "node-lifecycle-controller"),
-        made.nodes(*nodes),
-        made.scheduling(),
+        cluster() as cluster_,
+        cluster_.running("persistentvolume-binder-controller", "node-lifecycle-controller"),
+        cluster_.nodes(*nodes),
+        cluster_.scheduling(),
     ):
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
-        await made.client.of(ServiceAccount).create(account)
-        await made.clock.settle()
-        yield made
+        await cluster_.client.of(ServiceAccount).create(account)
+        await cluster_.clock.settle()
+        yield cluster_
 
 
 async def test_a_volume_is_made_where_its_first_consumer_goes() -> None:
-    async with whole("a", "b", "c") as made:
-        client = made.client
+    async with whole("a", "b", "c") as cluster:
+        client = cluster.client
         await client.of(StorageClass).create(storage_class("local", "sampan.local/path"))
         await client.of(PersistentVolumeClaim).create(claim("data", "local"))
-        await made.clock.settle()
+        await cluster.clock.settle()
         assert (await client.of(PersistentVolumeClaim).get("data", "default")).status.phase == "Pending"
         await client.of(Pod).create(pod("p", "data", node="b"))
-        await made.clock.advance(5)
-        found = await client.of(Pod).get("p", "default")
-        assert (found.spec.nodeName, found.status.phase) == ("b", "Running")
+        await cluster.clock.advance(5)
+        pod_ = await client.of(Pod).get("p", "default")
+        assert (pod_.spec.nodeName, pod_.status.phase) == ("b", "Running")
         bound = await client.of(PersistentVolumeClaim).get("data", "default")
         assert (bound.status.phase, bound.metadata.annotations[SELECTED]) == ("Bound", "b")
         volume = await client.of(PersistentVolume).get(bound.spec.volumeName)
@@ -88,17 +89,17 @@ async def test_a_volume_is_made_where_its_first_consumer_goes() -> None:
         assert required.nodeSelectorTerms[0].matchExpressions[0].values == ["b"]
         # a second pod has to go where the volume is
         await client.of(Pod).create(pod("q", "data"))
-        await made.clock.advance(5)
+        await cluster.clock.advance(5)
         assert (await client.of(Pod).get("q", "default")).spec.nodeName == "b"
         await client.of(Pod).create(pod("r", "data", node="c"))
-        await made.clock.advance(5)
+        await cluster.clock.advance(5)
         notes = [event.note for event in (await client.of(Event).list()).items if event.regarding.name == "r"]
         conflict = "1 node(s) didn't match PersistentVolume's node affinity"
         assert any(conflict in note for note in notes), notes
 
 
 def static(name: str, node: str, size: str) -> PersistentVolume:
-    wanted = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    requirement = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
     value = {
         "metadata": {"name": name},
         "spec": {
@@ -106,38 +107,38 @@ def static(name: str, node: str, size: str) -> PersistentVolume:
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": "disks",
             "local": {"path": f"/{name}"},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}},
         },
     }
     return json.read(json.encode(value), PersistentVolume)
 
 
 async def test_local_disks_are_bound_on_the_node_that_has_them() -> None:
-    async with whole("a", "b") as made:
-        client = made.client
+    async with whole("a", "b") as cluster:
+        client = cluster.client
         await client.of(StorageClass).create(storage_class("disks", "kubernetes.io/no-provisioner"))
         for name, node, size in (("small-a", "a", "1Gi"), ("large-a", "a", "9Gi"), ("small-b", "b", "1Gi")):
             await client.of(PersistentVolume).create(static(name, node, size))
         for name, size in (("one", "1Gi"), ("two", "2Gi"), ("three", "1Gi")):
             await client.of(PersistentVolumeClaim).create(claim(name, "disks", size))
         await client.of(Pod).create(pod("p", "one", "two"))
-        await made.clock.advance(5)
+        await cluster.clock.advance(5)
         await client.of(Pod).create(pod("q", "three"))
-        await made.clock.advance(5)
-        found = {one.metadata.name: one.spec.nodeName for one in (await client.of(Pod).list()).items}
-        assert found == {"p": "a", "q": "b"}
+        await cluster.clock.advance(5)
+        node_names = {pod_.metadata.name: pod_.spec.nodeName for pod_ in (await client.of(Pod).list()).items}
+        assert node_names == {"p": "a", "q": "b"}
         claims = {
-            one.metadata.name: one.spec.volumeName for one in (await client.of(PersistentVolumeClaim).list()).items
+            pod_.metadata.name: pod_.spec.volumeName for pod_ in (await client.of(PersistentVolumeClaim).list()).items
         }
         assert claims == {"one": "small-a", "two": "large-a", "three": "small-b"}
         await client.of(PersistentVolumeClaim).create(claim("four", "disks"))
         await client.of(Pod).create(pod("r", "four"))
-        await made.clock.advance(5)
+        await cluster.clock.advance(5)
         notes = [event.note for event in (await client.of(Event).list()).items if event.regarding.name == "r"]
-        told = "0/2 nodes are available: 2 node(s) didn't find available persistent volumes to bind."
-        assert any(note.startswith(told) for note in notes), notes
+        message = "0/2 nodes are available: 2 node(s) didn't find available persistent volumes to bind."
+        assert any(note.startswith(message) for note in notes), notes
         await client.of(PersistentVolume).create(static("more-b", "b", "1Gi"))
-        await made.clock.advance(20)
+        await cluster.clock.advance(20)
         assert (await client.of(Pod).get("r", "default")).spec.nodeName == "b"
 
 
@@ -158,8 +159,8 @@ async def test_a_volume_that_is_never_made() -> None:
     async with running(config) as waiting:
         await _made(waiting)
         client = waiting.cluster.client
-        found = await client.of(PersistentVolumeClaim).get("data", "default")
-        assert found.metadata.annotations[SELECTED] == "a"
+        claim = await client.of(PersistentVolumeClaim).get("data", "default")
+        assert claim.metadata.annotations[SELECTED] == "a"
         row = waiting.scheduler.table.rows["a"]
         assert waiting.scheduler.table.pods[row], "room is kept for it meanwhile"
         await waiting.cluster.clock.advance(31)
@@ -170,5 +171,5 @@ async def test_a_volume_that_is_never_made() -> None:
         await client.of(Node).patch("a", {"spec": {"unschedulable": True}})
         await client.of(PersistentVolumeClaim).patch("data", {"metadata": {"annotations": {SELECTED: None}}}, "default")
         await waiting.cluster.clock.advance(60)
-        found = await client.of(PersistentVolumeClaim).get("data", "default")
-        assert found.metadata.annotations[SELECTED] == "b"
+        claim = await client.of(PersistentVolumeClaim).get("data", "default")
+        assert claim.metadata.annotations[SELECTED] == "b"

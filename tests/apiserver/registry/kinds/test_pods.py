@@ -15,10 +15,10 @@ BUDGETS = "/apis/policy/v1/namespaces/ns/poddisruptionbudgets"
 
 def test_a_new_pod_is_pending_at_its_first_generation() -> None:
     async def work(cluster: Cluster) -> None:
-        made = await cluster.pod(spec={"schedulingGates": [{"name": "x.io/g"}]})
-        assert made["metadata"]["generation"] == 1
-        (condition,) = made["status"].pop("conditions")
-        assert made["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+        pod = await cluster.pod(spec={"schedulingGates": [{"name": "x.io/g"}]})
+        assert pod["metadata"]["generation"] == 1
+        (condition,) = pod["status"].pop("conditions")
+        assert pod["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
         assert (condition["type"], condition["reason"]) == ("PodScheduled", "SchedulingGated")
 
     in_cluster(work)
@@ -29,15 +29,15 @@ def test_label_keys_join_the_selectors_once() -> None:
 
     async def work(cluster: Cluster) -> None:
         affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-        made = await cluster.pod(spec={"affinity": affinity}, labels={"a": "1", "b": "2"})
-        (found,) = made["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-        wanted = [
+        pod = await cluster.pod(spec={"affinity": affinity}, labels={"a": "1", "b": "2"})
+        (stored_term,) = pod["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        expected = [
             {"key": "a", "operator": "In", "values": ["1"]},
             {"key": "b", "operator": "NotIn", "values": ["2"]},
         ]
-        assert found["labelSelector"] == {"matchExpressions": wanted}
-        again = await cluster.send("PUT", f"{PODS}/a", made)
-        assert again.json == made
+        assert stored_term["labelSelector"] == {"matchExpressions": expected}
+        again = await cluster.send("PUT", f"{PODS}/a", pod)
+        assert again.json == pod
 
     in_cluster(work)
 
@@ -57,12 +57,12 @@ def test_the_status_has_its_own_path() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.pod()
         change = {"status": {"phase": "Running"}, "spec": {"nodeName": "n"}, "metadata": {"labels": {"x": "y"}}}
-        found = (await cluster.patch(f"{PODS}/a/status", change)).json
-        assert found["status"]["phase"] == "Running"
-        assert "nodeName" not in found["spec"]
-        assert found["metadata"]["labels"] == {"x": "y"}
-        found = (await cluster.patch(f"{PODS}/a", {"status": {"phase": "Failed"}})).json
-        assert found["status"]["phase"] == "Running"
+        pod = (await cluster.patch(f"{PODS}/a/status", change)).json
+        assert pod["status"]["phase"] == "Running"
+        assert "nodeName" not in pod["spec"]
+        assert pod["metadata"]["labels"] == {"x": "y"}
+        pod = (await cluster.patch(f"{PODS}/a", {"status": {"phase": "Failed"}})).json
+        assert pod["status"]["phase"] == "Running"
 
     in_cluster(work)
 
@@ -71,14 +71,14 @@ def test_ephemeral_containers_and_resources_have_paths_too() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.pod(spec={"containers": [{**CONTAINER, "resources": {"requests": {"cpu": "1"}}}]})
         added = {"spec": {"ephemeralContainers": [{"name": "e", "image": "x"}], "nodeName": "n"}}
-        found = (await cluster.patch(f"{PODS}/a/ephemeralcontainers", added)).json
-        assert found["spec"]["ephemeralContainers"][0]["imagePullPolicy"] == "Always"
-        assert "nodeName" not in found["spec"]
+        pod = (await cluster.patch(f"{PODS}/a/ephemeralcontainers", added)).json
+        assert pod["spec"]["ephemeralContainers"][0]["imagePullPolicy"] == "Always"
+        assert "nodeName" not in pod["spec"]
         resized = {"spec": {"containers": [{**CONTAINER, "image": "no", "resources": {"requests": {"cpu": "2"}}}]}}
-        found = (await cluster.patch(f"{PODS}/a/resize", resized)).json
-        assert found["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "2"}}
-        assert found["spec"]["containers"][0]["image"] == "nginx:1"
-        assert found["metadata"]["generation"] == 3
+        pod = (await cluster.patch(f"{PODS}/a/resize", resized)).json
+        assert pod["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "2"}}
+        assert pod["spec"]["containers"][0]["image"] == "nginx:1"
+        assert pod["metadata"]["generation"] == 3
 
     in_cluster(work)
 
@@ -95,14 +95,14 @@ def test_a_binding_puts_a_pod_on_its_node(path: str) -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.pod(labels={"a": "b"})
         meta = {"name": "a", "annotations": {"c": "d"}, "labels": {"e": "f"}}
-        made = await cluster.make(path, binding(metadata=meta))
-        assert (made["status"], made["code"]) == ("Success", 201)
-        found = (await cluster.send("GET", f"{PODS}/a")).json
-        assert found["spec"]["nodeName"] == "n"
-        assert found["metadata"]["labels"] == {"a": "b", "e": "f"}
-        assert found["metadata"]["annotations"] == {"c": "d"}
-        assert found["metadata"]["generation"] == 1
-        assert [(c["type"], c["status"]) for c in found["status"]["conditions"]] == [("PodScheduled", "True")]
+        binding_status = await cluster.make(path, binding(metadata=meta))
+        assert (binding_status["status"], binding_status["code"]) == ("Success", 201)
+        pod = (await cluster.send("GET", f"{PODS}/a")).json
+        assert pod["spec"]["nodeName"] == "n"
+        assert pod["metadata"]["labels"] == {"a": "b", "e": "f"}
+        assert pod["metadata"]["annotations"] == {"c": "d"}
+        assert pod["metadata"]["generation"] == 1
+        assert [(c["type"], c["status"]) for c in pod["status"]["conditions"]] == [("PodScheduled", "True")]
         again = await cluster.send("POST", path, binding())
         assert again.code == 409
         assert again.json["message"].endswith('pods/binding "a": pod a is already assigned to node "n"')
@@ -171,9 +171,9 @@ async def running(cluster: Cluster, *, ready: bool = True) -> None:
 
 async def budget(cluster: Cluster, name: str = "b", policy: str | None = None, **status: Any) -> None:
     spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}, "unhealthyPodEvictionPolicy": policy}
-    made = await cluster.make(BUDGETS, {"metadata": {"name": name}, "spec": spec})
-    wanted = {"observedGeneration": made["metadata"].get("generation", 0), **status}
-    reply = await cluster.patch(f"{BUDGETS}/{name}/status", {"status": wanted})
+    created = await cluster.make(BUDGETS, {"metadata": {"name": name}, "spec": spec})
+    desired_status = {"observedGeneration": created["metadata"].get("generation", 0), **status}
+    reply = await cluster.patch(f"{BUDGETS}/{name}/status", {"status": desired_status})
     assert reply.code == 200, reply.body
 
 
@@ -185,9 +185,9 @@ def test_an_evicted_pod_says_why_it_goes() -> None:
     async def work(cluster: Cluster) -> None:
         await running(cluster)
         assert (await evict(cluster, gracePeriodSeconds=7))["code"] == 201
-        found = (await cluster.send("GET", f"{PODS}/a")).json
-        assert found["metadata"]["deletionGracePeriodSeconds"] == 7
-        condition = found["status"]["conditions"][-1]
+        pod = (await cluster.send("GET", f"{PODS}/a")).json
+        assert pod["metadata"]["deletionGracePeriodSeconds"] == 7
+        condition = pod["status"]["conditions"][-1]
         assert (condition["type"], condition["reason"]) == ("DisruptionTarget", "EvictionByEvictionAPI")
 
     in_cluster(work)
@@ -221,11 +221,11 @@ def test_a_spent_budget_forbids() -> None:
     async def work(cluster: Cluster) -> None:
         await running(cluster)
         await budget(cluster, disruptionsAllowed=0, currentHealthy=1, desiredHealthy=1)
-        found = await evict(cluster)
-        assert (found["code"], found["reason"]) == (429, "TooManyRequests")
-        assert found["message"] == "Cannot evict pod as it would violate the pod's disruption budget."
+        eviction = await evict(cluster)
+        assert (eviction["code"], eviction["reason"]) == (429, "TooManyRequests")
+        assert eviction["message"] == "Cannot evict pod as it would violate the pod's disruption budget."
         text = "The disruption budget b needs 1 healthy pods and has 1 currently"
-        assert found["details"]["causes"] == [{"reason": "DisruptionBudget", "message": text}]
+        assert eviction["details"]["causes"] == [{"reason": "DisruptionBudget", "message": text}]
         assert "deletionTimestamp" not in (await cluster.send("GET", f"{PODS}/a")).json["metadata"]
 
     in_cluster(work)
@@ -253,21 +253,21 @@ def test_two_budgets_are_one_too_many() -> None:
         await running(cluster)
         await budget(cluster, "b")
         await budget(cluster, "c")
-        found = await evict(cluster)
-        assert found["code"] == 500
-        assert found["message"].startswith("This pod has more than one PodDisruptionBudget")
+        eviction = await evict(cluster)
+        assert eviction["code"] == 500
+        assert eviction["message"].startswith("This pod has more than one PodDisruptionBudget")
 
     in_cluster(work)
 
 
 def test_a_pending_pod_needs_no_budget_and_its_uid_counts() -> None:
     async def work(cluster: Cluster) -> None:
-        made = await cluster.pod(labels={"app": "x"})
+        pod = await cluster.pod(labels={"app": "x"})
         await budget(cluster)
-        found = await evict(cluster, preconditions={"uid": "other"})
-        assert found["code"] == 409
-        assert "the UID in the precondition (other) does not match" in found["message"]
-        assert (await evict(cluster, preconditions={"uid": made["metadata"]["uid"]}))["code"] == 201
+        eviction = await evict(cluster, preconditions={"uid": "other"})
+        assert eviction["code"] == 409
+        assert "the UID in the precondition (other) does not match" in eviction["message"]
+        assert (await evict(cluster, preconditions={"uid": pod["metadata"]["uid"]}))["code"] == 201
         assert (await cluster.send("GET", f"{PODS}/a")).code == 404
 
     in_cluster(work)
@@ -336,7 +336,7 @@ def test_a_whole_row() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "status", "wanted"),
+    ("spec", "status", "expected"),
     [
         ({}, {"phase": "Failed", "reason": "Evicted"}, ("0/1", "Evicted", "0")),
         (
@@ -411,20 +411,22 @@ def test_a_whole_row() -> None:
         ),
     ],
 )
-def test_ready_status_and_restarts(spec: dict[str, Any], status: dict[str, Any], wanted: tuple[str, str, str]) -> None:
-    assert tuple(row(spec, status)[1:4]) == wanted
+def test_ready_status_and_restarts(
+    spec: dict[str, Any], status: dict[str, Any], expected: tuple[str, str, str]
+) -> None:
+    assert tuple(row(spec, status)[1:4]) == expected
 
 
 @pytest.mark.parametrize(
-    ("status", "wanted"),
+    ("status", "expected"),
     [
         ({"phase": "Running"}, "Terminating"),
         ({"phase": "Running", "reason": "NodeLost"}, "Unknown"),
         ({"phase": "Succeeded"}, "Succeeded"),
     ],
 )
-def test_a_pod_that_goes(status: dict[str, Any], wanted: str) -> None:
-    assert row({}, status, deletionTimestamp="2025-12-31T23:59:00Z")[2] == wanted
+def test_a_pod_that_goes(status: dict[str, Any], expected: str) -> None:
+    assert row({}, status, deletionTimestamp="2025-12-31T23:59:00Z")[2] == expected
 
 
 @pytest.mark.parametrize(
@@ -437,6 +439,6 @@ def test_rows_of_pods_that_are_done_say_so(phase: str, text: str) -> None:
         await cluster.patch(f"{PODS}/a/status", {"status": {"phase": phase}})
         accept = "application/json;as=Table;g=meta.k8s.io;v=v1"
         (row,) = (await cluster.asks.get(PODS, accept=accept)).json["rows"]
-        assert [found["message"] for found in row.get("conditions", [])] == ([text] if text else [])
+        assert [condition["message"] for condition in row.get("conditions", [])] == ([text] if text else [])
 
     in_cluster(work)

@@ -28,8 +28,8 @@ def with_server(work: Callable[[ApiServer], Awaitable[None]], ranges: ServiceRan
 
 async def addresses(server: ApiServer) -> set[str]:
     """The addresses that are taken."""
-    _, found = await server.ask("GET", "/apis/networking.k8s.io/v1/ipaddresses")
-    return {item["metadata"]["name"] for item in found["items"]}
+    _, response = await server.ask("GET", "/apis/networking.k8s.io/v1/ipaddresses")
+    return {item["metadata"]["name"] for item in response["items"]}
 
 
 async def node_ports(server: ApiServer) -> set[int]:
@@ -41,11 +41,11 @@ async def node_ports(server: ApiServer) -> set[int]:
 
 def test_an_address_is_taken_kept_and_given_back() -> None:
     async def work(server: ApiServer) -> None:
-        made = await server.make(SERVICES, service())
-        (address,) = made["spec"]["clusterIPs"]
+        created = await server.make(SERVICES, service())
+        (address,) = created["spec"]["clusterIPs"]
         assert await addresses(server) == {address}
         changed = await server.change(f"{SERVICES}/a", {"metadata": {"labels": {"x": "y"}}})
-        assert changed["spec"] == made["spec"]
+        assert changed["spec"] == created["spec"]
         code, gone = await server.ask("DELETE", f"{SERVICES}/a")
         assert (code, gone["kind"]) == (200, "Service")
         assert await addresses(server) == set()
@@ -56,9 +56,9 @@ def test_an_address_is_taken_kept_and_given_back() -> None:
 def test_the_object_of_an_address_says_whose_it_is() -> None:
     async def work(server: ApiServer) -> None:
         await server.make(SERVICES, service(clusterIP="10.96.0.9"))
-        _, found = await server.ask("GET", "/apis/networking.k8s.io/v1/ipaddresses/10.96.0.9")
-        assert found["spec"] == {"parentRef": {"resource": "services", "namespace": "ns", "name": "a"}}
-        assert found["metadata"]["labels"] == {
+        _, address = await server.ask("GET", "/apis/networking.k8s.io/v1/ipaddresses/10.96.0.9")
+        assert address["spec"] == {"parentRef": {"resource": "services", "namespace": "ns", "name": "a"}}
+        assert address["metadata"]["labels"] == {
             "ipaddress.kubernetes.io/ip-family": "IPv4",
             "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
         }
@@ -72,8 +72,8 @@ def test_a_write_that_comes_to_nothing_takes_nothing(target: str) -> None:
         faulty = service(ports=[{"port": 80, "protocol": "Odd"}], type="NodePort", clusterIP="10.96.0.9")
         assert (await server.ask("POST", target, faulty))[0] == 422
         good = service("good", type="LoadBalancer", externalTrafficPolicy="Local")
-        code, made = await server.ask("POST", target, good)
-        taken = {made["spec"]["clusterIP"]} if target == SERVICES else set()
+        code, created = await server.ask("POST", target, good)
+        taken = {created["spec"]["clusterIP"]} if target == SERVICES else set()
         assert code == 201
         assert await addresses(server) == taken
         assert len(await node_ports(server)) == 2 * len(taken)
@@ -83,10 +83,10 @@ def test_a_write_that_comes_to_nothing_takes_nothing(target: str) -> None:
 
 def test_a_name_that_is_taken_takes_nothing_more() -> None:
     async def work(server: ApiServer) -> None:
-        made = await server.make(SERVICES, service(type="NodePort"))
+        created = await server.make(SERVICES, service(type="NodePort"))
         assert (await server.ask("POST", SERVICES, service(type="NodePort")))[0] == 409
-        assert await addresses(server) == {made["spec"]["clusterIP"]}
-        assert await node_ports(server) == {made["spec"]["ports"][0]["nodePort"]}
+        assert await addresses(server) == {created["spec"]["clusterIP"]}
+        assert await node_ports(server) == {created["spec"]["ports"][0]["nodePort"]}
 
     with_server(work)
 
@@ -117,8 +117,8 @@ def test_another_network_may_be_added_and_one_that_is_not_ready_is_not_used() ->
     async def work(server: ApiServer) -> None:
         path, ready = "/apis/networking.k8s.io/v1/servicecidrs", {"type": "Ready", "reason": "R", "message": ""}
         await server.make(path, {"metadata": {"name": "more"}, "spec": {"cidrs": ["10.9.0.0/24"]}})
-        made = await server.make(SERVICES, service(clusterIP="10.9.0.7"))
-        assert made["spec"]["clusterIP"] == "10.9.0.7"
+        created = await server.make(SERVICES, service(clusterIP="10.9.0.7"))
+        assert created["spec"]["clusterIP"] == "10.9.0.7"
         condition = {**ready, "status": "False", "lastTransitionTime": "2024-01-01T00:00:00Z"}
         await server.change(f"{path}/more/status", {"status": {"conditions": [condition]}})
         assert await server.refused("POST", SERVICES, service("b", clusterIP="10.9.0.8"))
@@ -186,8 +186,8 @@ def test_families_and_addresses_that_do_not_fit(spec: dict[str, Any], fault: str
 
 def test_a_family_is_given_up_by_asking_for_a_single_stack_only() -> None:
     async def work(server: ApiServer) -> None:
-        made = (await server.make(SERVICES, service(ipFamilyPolicy="RequireDualStack")))["spec"]
-        fewer = {"spec": {"clusterIPs": made["clusterIPs"][:1], "ipFamilies": ["IPv4"]}}
+        created = (await server.make(SERVICES, service(ipFamilyPolicy="RequireDualStack")))["spec"]
+        fewer = {"spec": {"clusterIPs": created["clusterIPs"][:1], "ipFamilies": ["IPv4"]}}
         faults = await server.refused("PATCH", f"{SERVICES}/a", fewer)
         why = "spec.ipFamilyPolicy: Invalid value: \"RequireDualStack\": must be 'SingleStack' to release the secondary"
         assert faults == [f"{why} cluster IP", f"{why} IP family"]
@@ -200,9 +200,9 @@ def test_a_family_is_given_up_by_asking_for_a_single_stack_only() -> None:
 
 def test_node_ports_follow_the_type() -> None:
     async def work(server: ApiServer) -> None:
-        made = await server.make(SERVICES, service(type="NodePort"))
+        created = await server.make(SERVICES, service(type="NodePort"))
         (port,) = await node_ports(server)
-        assert made["spec"]["ports"][0]["nodePort"] == port
+        assert created["spec"]["ports"][0]["nodePort"] == port
         assert 30000 <= port <= 32767
         plain = await server.change(f"{SERVICES}/a", {"spec": {"type": "ClusterIP"}})
         assert "nodePort" not in plain["spec"]["ports"][0]
@@ -219,11 +219,11 @@ def test_node_ports_follow_the_type() -> None:
 def test_ports_of_one_number_share_a_node_port() -> None:
     async def work(server: ApiServer) -> None:
         ports = [{"name": "t", "port": 53}, {"name": "u", "port": 53, "protocol": "UDP"}, {"name": "o", "port": 54}]
-        made = await server.make(SERVICES, service(ports=ports, type="NodePort"))
-        tcp, udp, other = [port["nodePort"] for port in made["spec"]["ports"]]
+        created = await server.make(SERVICES, service(ports=ports, type="NodePort"))
+        tcp, udp, other = [port["nodePort"] for port in created["spec"]["ports"]]
         assert tcp == udp != other
         assert await node_ports(server) == {tcp, other}
-        fewer = {"spec": {"ports": [made["spec"]["ports"][1]]}}
+        fewer = {"spec": {"ports": [created["spec"]["ports"][1]]}}
         await server.change(f"{SERVICES}/a", fewer)
         assert await node_ports(server) == {udp}
 
@@ -232,11 +232,11 @@ def test_ports_of_one_number_share_a_node_port() -> None:
 
 def test_the_same_manifest_again_keeps_the_ports() -> None:
     async def work(server: ApiServer) -> None:
-        wanted = service(type="LoadBalancer", externalTrafficPolicy="Local")
-        made = await server.make(SERVICES, wanted)
-        code, again = await server.ask("PUT", f"{SERVICES}/a", wanted)
+        manifest = service(type="LoadBalancer", externalTrafficPolicy="Local")
+        created = await server.make(SERVICES, manifest)
+        code, again = await server.ask("PUT", f"{SERVICES}/a", manifest)
         assert code == 200
-        assert again == made
+        assert again == created
 
     with_server(work)
 
@@ -260,8 +260,8 @@ def test_a_refused_change_gives_back_what_it_took() -> None:
 def test_a_health_check_port_that_cannot_be_had() -> None:
     async def work(server: ApiServer) -> None:
         await server.make(SERVICES, service(type="NodePort", ports=[{"port": 80, "nodePort": 31000}]))
-        wanted = service("b", type="LoadBalancer", externalTrafficPolicy="Local", healthCheckNodePort=31000)
-        code, refused = await server.ask("POST", SERVICES, wanted)
+        manifest = service("b", type="LoadBalancer", externalTrafficPolicy="Local", healthCheckNodePort=31000)
+        code, refused = await server.ask("POST", SERVICES, manifest)
         why = "failed to allocate requested HealthCheck NodePort 31000: provided port is already allocated"
         assert (code, refused["message"]) == (500, f"Internal error occurred: {why}")
         assert await node_ports(server) == {31000}
@@ -289,22 +289,22 @@ async def test_two_servers_never_give_the_same() -> None:
     ranges = ServiceRanges.parse("10.96.0.0/26", (30000, 30039))
 
     async with several(2, ranges=ranges) as servers:
-        made = await asyncio.gather(
+        created = await asyncio.gather(
             *(servers[n % 2].make(SERVICES, service(f"s{n}", type="NodePort")) for n in range(40))
         )
-        assert len({found["spec"]["clusterIP"] for found in made}) == 40
-        assert len({found["spec"]["ports"][0]["nodePort"] for found in made}) == 40
+        assert len({service_["spec"]["clusterIP"] for service_ in created}) == 40
+        assert len({service_["spec"]["ports"][0]["nodePort"] for service_ in created}) == 40
         await asyncio.gather(*(servers[(n + 1) % 2].ask("DELETE", f"{SERVICES}/s{n}") for n in range(40)))
         assert await addresses(servers[0]) == set() == await node_ports(servers[1])
 
 
 async def test_two_servers_and_one_address() -> None:
     async with several(2) as servers:
-        wanted = [service(f"s{n}", clusterIP="10.96.0.9") for n in range(6)]
+        manifests = [service(f"s{n}", clusterIP="10.96.0.9") for n in range(6)]
         codes = [
             code
             for code, _ in await asyncio.gather(
-                *(servers[n % 2].ask("POST", SERVICES, value) for n, value in enumerate(wanted))
+                *(servers[n % 2].ask("POST", SERVICES, value) for n, value in enumerate(manifests))
             )
         ]
         assert sorted(codes) == [201, *[422] * 5]
@@ -325,9 +325,9 @@ def test_the_endpoints_go_with_the_service() -> None:
 
 def test_a_put_creates() -> None:
     async def work(server: ApiServer) -> None:
-        code, made = await server.ask("PUT", f"{SERVICES}/a", service())
+        code, created = await server.ask("PUT", f"{SERVICES}/a", service())
         assert code == 201
-        assert await addresses(server) == {made["spec"]["clusterIP"]}
+        assert await addresses(server) == {created["spec"]["clusterIP"]}
 
     with_server(work)
 

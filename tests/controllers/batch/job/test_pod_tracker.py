@@ -20,23 +20,23 @@ def copied(status: JobStatus) -> JobStatus:
 class Round:
     """A sync that may end before its last write, and whose releases may fail."""
 
-    def __init__(self, made: Job, pods: list[Pod]) -> None:
-        self.job, self.pods = made, pods
+    def __init__(self, job: Job, pods: list[Pod]) -> None:
+        self.job, self.pods = job, pods
 
     def play(self, *, writes: int, released: list[bool]) -> None:
-        held = [each for each in self.pods if each.metadata.finalizers]
-        found = view(self.job, *self.pods)
+        held = [pod for pod in self.pods if pod.metadata.finalizers]
+        view_ = view(self.job, *self.pods)
         status = copied(self.job.status)
-        uids = {each.metadata.uid for each in held}
+        uids = {pod.metadata.uid for pod in held}
         settle(status, uids)
-        taken = take(found, None, status)
+        taken = take(view_, None, status)
         if writes == 0:
             return
         self.job.status = copied(status)
-        gone = {each.metadata.uid for each, is_gone in zip(taken.release, released, strict=False) if is_gone}
-        for each in self.pods:
-            if each.metadata.uid in gone:
-                each.metadata.finalizers = []
+        gone = {pod.metadata.uid for pod, is_gone in zip(taken.release, released, strict=False) if is_gone}
+        for own_pod in self.pods:
+            if own_pod.metadata.uid in gone:
+                own_pod.metadata.finalizers = []
         settle(status, uids - gone)
         if writes > 1:
             self.job.status = status
@@ -54,38 +54,38 @@ def test_each_pod_is_counted_once(phases: list[str], played: list[tuple[int, lis
     status = game.job.status
     assert (status.succeeded, status.failed) == (phases.count("Succeeded"), phases.count("Failed"))
     assert is_settled(status)
-    assert [bool(each.metadata.finalizers) for each in pods] == [phase == "Running" for phase in phases]
+    assert [bool(pod_.metadata.finalizers) for pod_ in pods] == [phase == "Running" for phase in phases]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), PHASES), min_size=1, max_size=8), rounds)
-def test_each_index_succeeds_once(found: list[tuple[int, str]], played: list[tuple[int, list[bool]]]) -> None:
-    pods = [pod(f"p{number}", phase, index=index) for number, (index, phase) in enumerate(found)]
+def test_each_index_succeeds_once(finished_pods: list[tuple[int, str]], played: list[tuple[int, list[bool]]]) -> None:
+    pods = [pod(f"p{number}", phase, index=index) for number, (index, phase) in enumerate(finished_pods)]
     game = Round(indexed(4), pods)
     for writes, released in [*played, (2, [True] * 8), (2, [True] * 8)]:
         game.play(writes=writes, released=released)
     status = game.job.status
-    assert status.succeeded == len({index for index, phase in found if phase == "Succeeded"})
-    assert status.failed == sum(phase == "Failed" for _, phase in found)
+    assert status.succeeded == len({index for index, phase in finished_pods if phase == "Succeeded"})
+    assert status.failed == sum(phase == "Failed" for _, phase in finished_pods)
 
 
 def test_when_a_job_fails_its_running_pods_have_failed_too() -> None:
-    made = job()
-    taken = take(view(made, pod("a")), condition(FAILURE_TARGET, "r", "m", NOW), made.status)
-    assert [each.metadata.name for each in taken.release] == ["a"]
-    assert uncounted_of(made.status).failed == ["a"]
+    job_ = job()
+    taken = take(view(job_, pod("a")), condition(FAILURE_TARGET, "r", "m", NOW), job_.status)
+    assert [pod_.metadata.name for pod_ in taken.release] == ["a"]
+    assert uncounted_of(job_.status).failed == ["a"]
 
 
 def test_not_all_at_once() -> None:
-    made = job()
+    job_ = job()
     pods = [pod(f"p{number}", "Succeeded") for number in range(MOST_UNCOUNTED + 5)]
-    taken = take(view(made, *pods), None, made.status)
+    taken = take(view(job_, *pods), None, job_.status)
     assert taken.is_full
     assert len(taken.release) == MOST_UNCOUNTED
 
 
 def test_a_failed_pod_stays_until_its_index_has_another() -> None:
-    made = indexed(2, backoffLimitPerIndex=3)
-    taken = take(view(made, pod("a", "Failed", index=0)), None, made.status)
+    job = indexed(2, backoffLimitPerIndex=3)
+    taken = take(view(job, pod("a", "Failed", index=0)), None, job.status)
     assert taken.release == []
-    taken = take(view(made, pod("a", "Failed", index=0), pod("b", index=0)), None, made.status)
-    assert [each.metadata.name for each in taken.release] == ["a"]
+    taken = take(view(job, pod("a", "Failed", index=0), pod("b", index=0)), None, job.status)
+    assert [pod_.metadata.name for pod_ in taken.release] == ["a"]

@@ -18,9 +18,9 @@ from tests.controllers.ownership.objects import NOW
 from tests.controllers.workloads.deployment.objects import deployment, replica_set
 
 
-def told(status: DeploymentStatus, type: str) -> tuple[str, str, str] | None:
-    found = find_condition(status.conditions, type)
-    return (found.status, found.reason, found.message) if found else None
+def condition_of(status: DeploymentStatus, type: str) -> tuple[str, str, str] | None:
+    condition = find_condition(status.conditions, type)
+    return (condition.status, condition.reason, condition.message) if condition else None
 
 
 def progressing(reason: str, *, status: str = "True", age_s: float = 10) -> dict[str, Any]:
@@ -37,13 +37,13 @@ def progressing(reason: str, *, status: str = "True", age_s: float = 10) -> dict
 
 def test_the_counts() -> None:
     old = [replica_set("a", 2, available=1, pods=3), replica_set("b", 0, terminatingReplicas=2)]
-    found = calculate_status(
+    status = calculate_status(
         deployment(4, generation=7, status={"collisionCount": 2}), ReplicaSets(replica_set("n", 3), old), NOW
     )
-    assert (found.replicas, found.updatedReplicas, found.readyReplicas) == (6, 3, 4)
-    assert (found.availableReplicas, found.unavailableReplicas, found.terminatingReplicas) == (4, 1, 2)
-    assert (found.observedGeneration, found.collisionCount) == (7, 2)
-    assert told(found, "Available") == (
+    assert (status.replicas, status.updatedReplicas, status.readyReplicas) == (6, 3, 4)
+    assert (status.availableReplicas, status.unavailableReplicas, status.terminatingReplicas) == (4, 1, 2)
+    assert (status.observedGeneration, status.collisionCount) == (7, 2)
+    assert condition_of(status, "Available") == (
         "True",
         "MinimumReplicasAvailable",
         "Deployment has minimum availability.",
@@ -60,8 +60,8 @@ def test_one_set_that_does_not_count_terminating_pods_hides_the_sum() -> None:
 
 @pytest.mark.parametrize(("available", "expected"), [(3, "True"), (2, "False")])
 def test_enough_are_available(available: int, expected: str) -> None:
-    found = calculate_status(deployment(4), ReplicaSets(replica_set("n", 4, available=available), []), NOW)
-    assert told(found, "Available") == (
+    status = calculate_status(deployment(4), ReplicaSets(replica_set("n", 4, available=available), []), NOW)
+    assert condition_of(status, "Available") == (
         expected,
         "MinimumReplicasAvailable" if expected == "True" else "MinimumReplicasUnavailable",
         "Deployment has minimum availability."
@@ -70,8 +70,8 @@ def test_enough_are_available(available: int, expected: str) -> None:
     )
 
 
-def judged(found: Deployment, new: Any, *old: Any) -> tuple[str, str, str] | None:
-    return told(rollout_status(found, ReplicaSets(new, old), NOW), "Progressing")
+def judged(deployment: Deployment, new: Any, *old: Any) -> tuple[str, str, str] | None:
+    return condition_of(rollout_status(deployment, ReplicaSets(new, old), NOW), "Progressing")
 
 
 def test_complete() -> None:
@@ -85,9 +85,9 @@ def test_complete() -> None:
 
 def test_progress_renews_the_time_of_the_update_alone() -> None:
     status = {"conditions": [progressing("ReplicaSetUpdated", age_s=100)]}
-    found = rollout_status(deployment(2, status=status), ReplicaSets(replica_set("n", 2, available=1), []), NOW)
-    assert told(found, "Progressing") == ("True", "ReplicaSetUpdated", 'ReplicaSet "web-n" is progressing.')
-    condition = find_condition(found.conditions, "Progressing")
+    status_ = rollout_status(deployment(2, status=status), ReplicaSets(replica_set("n", 2, available=1), []), NOW)
+    assert condition_of(status_, "Progressing") == ("True", "ReplicaSetUpdated", 'ReplicaSet "web-n" is progressing.')
+    condition = find_condition(status_.conditions, "Progressing")
     assert condition is not None
     assert condition.lastUpdateTime == times.format_time(NOW)
     assert condition.lastTransitionTime == times.format_time(NOW - 100)
@@ -108,8 +108,8 @@ COUNTS = {"replicas": 2, "updatedReplicas": 2, "readyReplicas": 1, "availableRep
     ],
 )
 def test_no_progress(reason: str, age_s: float, expected: str) -> None:
-    found = deployment(2, status={**COUNTS, "conditions": [progressing(reason, age_s=age_s)]})
-    judgement = judged(found, replica_set("n", 2, available=1))
+    deployment_ = deployment(2, status={**COUNTS, "conditions": [progressing(reason, age_s=age_s)]})
+    judgement = judged(deployment_, replica_set("n", 2, available=1))
     assert judgement is not None
     assert judgement[1] == expected
     if expected == "ProgressDeadlineExceeded" != reason:
@@ -118,8 +118,8 @@ def test_no_progress(reason: str, age_s: float, expected: str) -> None:
 
 def test_a_late_update_that_ends_is_complete() -> None:
     late = progressing("ProgressDeadlineExceeded", status="False")
-    found = deployment(2, status={**COUNTS, "conditions": [late]})
-    assert judged(found, replica_set("n", 2)) == (
+    deployment_ = deployment(2, status={**COUNTS, "conditions": [late]})
+    assert judged(deployment_, replica_set("n", 2)) == (
         "True",
         "NewReplicaSetAvailable",
         'ReplicaSet "web-n" has successfully progressed.',
@@ -134,10 +134,12 @@ def test_without_a_deadline_nothing_is_judged() -> None:
 def test_a_set_that_cannot_make_pods_is_told_of() -> None:
     failure = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "no"}
     new, old = replica_set("n", 2, conditions=[failure]), replica_set("o", 1, conditions=[{**failure, "message": "x"}])
-    found = rollout_status(deployment(2), ReplicaSets(new, [old]), NOW)
-    assert told(found, "ReplicaFailure") == ("True", "FailedCreate", "no")
+    status = rollout_status(deployment(2), ReplicaSets(new, [old]), NOW)
+    assert condition_of(status, "ReplicaFailure") == ("True", "FailedCreate", "no")
     told_before = deployment(2, status={"conditions": [failure]})
-    assert told(rollout_status(told_before, ReplicaSets(replica_set("n", 2), []), NOW), "ReplicaFailure") is None
+    assert (
+        condition_of(rollout_status(told_before, ReplicaSets(replica_set("n", 2), []), NOW), "ReplicaFailure") is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -160,16 +162,16 @@ def test_pausing_stops_the_watch(
     paused: bool, before: str | None, deadline: int | None, expected: tuple[str, str, str] | None
 ) -> None:
     status = {"conditions": [progressing(before, status="Unknown")]} if before else {}
-    found = deployment(2, paused=paused, deadline=deadline, status=status)
-    after = DeploymentStatus(conditions=paused_or_resumed(found, NOW))
-    assert told(after, "Progressing") == expected
+    deployment_ = deployment(2, paused=paused, deadline=deadline, status=status)
+    after = DeploymentStatus(conditions=paused_or_resumed(deployment_, NOW))
+    assert condition_of(after, "Progressing") == expected
 
 
 def test_when_to_look_again() -> None:
     status = {**COUNTS, "conditions": [progressing("ReplicaSetUpdated", age_s=100)]}
-    found = deployment(2, status=status)
-    assert next_check_s(found, found.status, NOW) == 501
-    assert next_check_s(found, found.status, NOW + 1000) == 1
+    deployment_ = deployment(2, status=status)
+    assert next_check_s(deployment_, deployment_.status, NOW) == 501
+    assert next_check_s(deployment_, deployment_.status, NOW + 1000) == 1
     done = deployment(1, status={"conditions": [progressing("NewReplicaSetAvailable")], "observedGeneration": 1})
     done.status.replicas = done.status.updatedReplicas = done.status.availableReplicas = 1
     assert next_check_s(done, done.status, NOW) is None

@@ -24,15 +24,15 @@ REVISION = "deployment.kubernetes.io/revision"
 
 
 async def set_image(c: Replicated, name: str, image: str, **annotations: Any) -> None:
-    told = {f"hollow.sampan.dev/{key}": value for key, value in annotations.items()}
-    pods = {"metadata": {"annotations": told}, "spec": {"containers": [{"name": "c", "image": image}]}}
+    behaviour = {f"hollow.sampan.dev/{key}": value for key, value in annotations.items()}
+    pods = {"metadata": {"annotations": behaviour}, "spec": {"containers": [{"name": "c", "image": image}]}}
     await c.of(Deployment).patch(name, {"spec": {"template": pods}}, "default")
 
 
-def is_complete(found: Deployment) -> bool:
-    status, count = found.status, found.spec.replicas
+def is_complete(deployment: Deployment) -> bool:
+    status, count = deployment.status, deployment.spec.replicas
     counts = {status.replicas, status.updatedReplicas, status.availableReplicas}
-    return counts == {count} and status.observedGeneration >= found.metadata.generation
+    return counts == {count} and status.observedGeneration >= deployment.metadata.generation
 
 
 def test_scale() -> None:
@@ -52,8 +52,8 @@ def test_scale() -> None:
         patch = {"spec": {"replicas": 4}}
         await deployments.patch("test-new-deployment", patch, "default", type=PatchType.MERGE, subresource="scale")
         await c.clock.advance(2)
-        found = await c.get(Deployment, "test-new-deployment")
-        assert (found.spec.replicas, is_complete(found)) == (4, True)
+        deployment_ = await c.get(Deployment, "test-new-deployment")
+        assert (deployment_.spec.replicas, is_complete(deployment_)) == (4, True)
 
     play(scenario)
 
@@ -65,16 +65,16 @@ def test_recreate() -> None:
         pods = template({"name": "sample-pod-3"}, OTHER_IMAGE, stop="5s")
         pods["spec"]["terminationGracePeriodSeconds"] = 30
         await c.create(deployment("test-recreate-deployment", 1, pods, strategy={"type": "Recreate"}))
-        found = await c.get(Deployment, "test-recreate-deployment")
-        assert (found.metadata.annotations[REVISION], is_complete(found)) == ("1", True)
+        deployment_ = await c.get(Deployment, "test-recreate-deployment")
+        assert (deployment_.metadata.annotations[REVISION], is_complete(deployment_)) == ("1", True)
         await set_image(c, "test-recreate-deployment", IMAGE)
         for _ in range(20):
-            running = {each.image for pod in await c.pods() for each in pod.spec.containers or ()}
+            running = {container.image for pod in await c.pods() for container in pod.spec.containers or ()}
             assert len(running) <= 1
             await c.clock.advance(1)
         assert running == {IMAGE}
-        found = await c.get(Deployment, "test-recreate-deployment")
-        assert (found.metadata.annotations[REVISION], is_complete(found)) == ("2", True)
+        deployment_ = await c.get(Deployment, "test-recreate-deployment")
+        assert (deployment_.metadata.annotations[REVISION], is_complete(deployment_)) == ("2", True)
 
     play(scenario)
 
@@ -88,13 +88,13 @@ def test_rolling_update() -> None:
         annotations = {REVISION: "3546343826724305832"}
         await c.create(replica_set("test-rolling-update-controller", 1, old, annotations=annotations))
         await c.create(deployment("test-rolling-update-deployment", 1, template(labels)), 10)
-        found = await c.get(Deployment, "test-rolling-update-deployment")
-        assert found.metadata.annotations[REVISION] == "3546343826724305833"
-        assert is_complete(found)
+        deployment_ = await c.get(Deployment, "test-rolling-update-deployment")
+        assert deployment_.metadata.annotations[REVISION] == "3546343826724305833"
+        assert is_complete(deployment_)
         sets = await c.sets()
         assert len(sets) == 2
         adopted = sets["test-rolling-update-controller"]
-        assert [each.uid for each in adopted.metadata.ownerReferences] == [found.metadata.uid]
+        assert [reference.uid for reference in adopted.metadata.ownerReferences] == [deployment_.metadata.uid]
         assert adopted.spec.replicas == 0
         assert [pod.metadata.labels for pod in await c.pods("pod=httpd")] == []
 
@@ -123,8 +123,8 @@ def test_proportional_scaling() -> None:
 
     async def scenario(c: Replicated) -> None:
         update = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 3, "maxUnavailable": 2}}
-        made = deployment("webserver-deployment", 10, template({"name": "httpd"}), strategy=update)
-        await c.create(made)
+        manifest = deployment("webserver-deployment", 10, template({"name": "httpd"}), strategy=update)
+        await c.create(manifest)
         (first,) = (await c.sets()).values()
         assert first.status.availableReplicas == 10
 
@@ -149,17 +149,17 @@ def test_rollover() -> None:
         await c.create(replica_set("test-rollover-controller", 1, template({**labels, "pod": "httpd"})))
         update = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
         stuck = template(labels, "redis:nonexistent", **{"pull-error": "no such image"})
-        made = deployment("test-rollover-deployment", 1, stuck, strategy=update, minReadySeconds=10)
-        await c.create(made)
-        found = await c.get(Deployment, "test-rollover-deployment")
-        assert found.metadata.annotations[REVISION] == "1"
-        assert found.status.updatedReplicas == 1
+        manifest = deployment("test-rollover-deployment", 1, stuck, strategy=update, minReadySeconds=10)
+        await c.create(manifest)
+        deployment_ = await c.get(Deployment, "test-rollover-deployment")
+        assert deployment_.metadata.annotations[REVISION] == "1"
+        assert deployment_.status.updatedReplicas == 1
         assert sorted((rs.spec.replicas, rs.status.replicas) for rs in (await c.sets()).values()) == [(1, 1), (1, 1)]
 
         await set_image(c, "test-rollover-deployment", IMAGE, **{"pull-error": None})
         await c.clock.advance(30)
-        found = await c.get(Deployment, "test-rollover-deployment")
-        assert (found.metadata.annotations[REVISION], is_complete(found)) == ("2", True)
+        deployment_ = await c.get(Deployment, "test-rollover-deployment")
+        assert (deployment_.metadata.annotations[REVISION], is_complete(deployment_)) == ("2", True)
         sets = await c.sets()
         assert sets["test-rollover-controller"].status.replicas == 0
         assert sorted(rs.spec.replicas or 0 for rs in sets.values()) == [0, 0, 1]
@@ -180,26 +180,28 @@ def test_lifecycle() -> None:
         patch = {"metadata": {"labels": {"test-deployment": "patched"}}, "spec": {"replicas": 1, "template": pods}}
         await deployments.patch("test-deployment", patch, "default")
         await c.clock.advance(2)
-        found = await c.get(Deployment, "test-deployment")
-        assert found.metadata.labels["test-deployment"] == "patched"
-        assert (found.status.readyReplicas, is_complete(found)) == (1, True)
+        deployment_ = await c.get(Deployment, "test-deployment")
+        assert deployment_.metadata.labels["test-deployment"] == "patched"
+        assert (deployment_.status.readyReplicas, is_complete(deployment_)) == (1, True)
         listed = (await deployments.list(Selection(labels="test-deployment-static=true"))).items
-        assert [each.metadata.name for each in listed] == ["test-deployment"]
+        assert [deployment_item.metadata.name for deployment_item in listed] == ["test-deployment"]
 
-        updated = copy_of(found)
+        updated = copy_of(deployment_)
         updated.spec.replicas = 2
         updated.metadata.labels["test-deployment"] = "updated"
         updated.spec.template.spec.containers[0].image = IMAGE
         await deployments.update(updated)
         await c.clock.advance(2)
-        found = await c.get(Deployment, "test-deployment")
-        assert (found.status.readyReplicas, is_complete(found)) == (2, True)
+        deployment_ = await c.get(Deployment, "test-deployment")
+        assert (deployment_.status.readyReplicas, is_complete(deployment_)) == (2, True)
 
         status = {"status": {"readyReplicas": 0, "availableReplicas": 0}}
-        told = await deployments.patch("test-deployment", status, "default", type=PatchType.MERGE, subresource="status")
-        assert told.status.readyReplicas == 0
-        found = await c.get(Deployment, "test-deployment")
-        assert found.status.readyReplicas == 2
+        patched = await deployments.patch(
+            "test-deployment", status, "default", type=PatchType.MERGE, subresource="status"
+        )
+        assert patched.status.readyReplicas == 0
+        deployment_ = await c.get(Deployment, "test-deployment")
+        assert deployment_.status.readyReplicas == 2
         chosen = Selection(namespace="default", labels="test-deployment-static=true")
         await deployments.delete_collection(chosen, options=Delete(propagation="Background"))
         await c.clock.advance(2)
@@ -217,8 +219,10 @@ def test_status_endpoints() -> None:
         deployments = c.of(Deployment)
         await c.create(deployment("test-deployment", 1, template({"e2e": "testing"})))
         changed = copy_of(await c.get(Deployment, "test-deployment"))
-        told = DeploymentCondition(type="StatusUpdate", status="True", reason="E2E", message="Set from e2e test")
-        changed.status.conditions.append(told)
+        new_condition = DeploymentCondition(
+            type="StatusUpdate", status="True", reason="E2E", message="Set from e2e test"
+        )
+        changed.status.conditions.append(new_condition)
         assert condition(await deployments.update_status(changed), "StatusUpdate").reason == "E2E"
         assert condition(await c.get(Deployment, "test-deployment"), "StatusUpdate").message == "Set from e2e test"
         patch = {"status": {"conditions": [{"type": "StatusPatched", "status": "True"}]}}

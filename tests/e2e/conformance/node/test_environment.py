@@ -29,8 +29,8 @@ def variables(**sources: Any) -> list[dict[str, Any]]:
 
 async def printed(node: RealNode, env: list[dict[str, Any]], **container: Any) -> dict[str, str]:
     """The variables that a container is begun with, also those that a shell does not pass on."""
-    said = await node.output("tr '\\0' '\\n' < /proc/1/environ", container={"env": env, **container})
-    return dict(line.partition("=")[::2] for line in said.splitlines())
+    output = await node.output("tr '\\0' '\\n' < /proc/1/environ", container={"env": env, **container})
+    return dict(line.partition("=")[::2] for line in output.splitlines())
 
 
 # -- config maps -----------------------------------------------------------------------------------------------------
@@ -40,8 +40,8 @@ async def printed(node: RealNode, env: list[dict[str, Any]], **container: Any) -
 async def test_config_map_in_a_variable(node: RealNode) -> None:
     """[sig-node] ConfigMap should be consumable via environment variable [NodeConformance] [Conformance]"""
     await node.config_map("m", data={"data-1": "value-1"})
-    found = await printed(node, variables(CONFIG_DATA_1={"configMapKeyRef": {"name": "m", "key": "data-1"}}))
-    assert found["CONFIG_DATA_1"] == "value-1"
+    environment = await printed(node, variables(CONFIG_DATA_1={"configMapKeyRef": {"name": "m", "key": "data-1"}}))
+    assert environment["CONFIG_DATA_1"] == "value-1"
 
 
 @together
@@ -49,8 +49,8 @@ async def test_config_map_as_environment(node: RealNode) -> None:
     """[sig-node] ConfigMap should be consumable via the environment [NodeConformance] [Conformance]"""
     await node.config_map("m", data={"data_1": "value-1", "data_2": "value-2"})
     sources = [{"configMapRef": {"name": "m"}}, {"prefix": "p_", "configMapRef": {"name": "m"}}]
-    found = await printed(node, [], envFrom=sources)
-    assert {name: value for name, value in found.items() if "data" in name} == {
+    environment = await printed(node, [], envFrom=sources)
+    assert {name: value for name, value in environment.items() if "data" in name} == {
         "data_1": "value-1",
         "data_2": "value-2",
         "p_data_1": "value-1",
@@ -63,8 +63,10 @@ async def test_config_map_with_prefixes(node: RealNode) -> None:
     """[sig-node] ConfigMap should be consumable as environment variable names with various prefixes [Conformance]"""
     await node.config_map("m", data={"data_1": "value-1"})
     prefixes = ("p_", "#_", "1-", "$_", "-")
-    found = await printed(node, [], envFrom=[{"prefix": each, "configMapRef": {"name": "m"}} for each in prefixes])
-    assert {name for name in found if name.endswith("data_1")} == {f"{each}data_1" for each in prefixes}
+    environment = await printed(
+        node, [], envFrom=[{"prefix": prefix, "configMapRef": {"name": "m"}} for prefix in prefixes]
+    )
+    assert {name for name in environment if name.endswith("data_1")} == {f"{prefix}data_1" for prefix in prefixes}
 
 
 @together
@@ -79,8 +81,8 @@ async def test_config_map_is_updated(node: RealNode) -> None:
     """[sig-node] ConfigMap should update ConfigMap successfully [NodeConformance] [Conformance]"""
     await node.config_map("m", data={})
     await node.change(ConfigMap, "m", data={"data": "value"})
-    found = await node.client.of(ConfigMap).get("m", node.namespace)
-    assert found.data == {"data": "value"}
+    config_map = await node.client.of(ConfigMap).get("m", node.namespace)
+    assert config_map.data == {"data": "value"}
 
 
 # -- secrets ---------------------------------------------------------------------------------------------------------
@@ -90,8 +92,8 @@ async def test_config_map_is_updated(node: RealNode) -> None:
 async def test_secret_in_a_variable(node: RealNode) -> None:
     """[sig-node] Secrets should be consumable from pods in env vars [NodeConformance] [Conformance]"""
     await node.secret("s", stringData={"data-1": "value-1"})
-    found = await printed(node, variables(SECRET_DATA={"secretKeyRef": {"name": "s", "key": "data-1"}}))
-    assert found["SECRET_DATA"] == "value-1"
+    environment = await printed(node, variables(SECRET_DATA={"secretKeyRef": {"name": "s", "key": "data-1"}}))
+    assert environment["SECRET_DATA"] == "value-1"
 
 
 @together
@@ -99,8 +101,8 @@ async def test_secret_as_environment(node: RealNode) -> None:
     """[sig-node] Secrets should be consumable via the environment [NodeConformance] [Conformance]"""
     await node.secret("s", stringData={"data_1": "value-1"})
     sources = [{"secretRef": {"name": "s"}}, {"prefix": "p_", "secretRef": {"name": "s"}}]
-    found = await printed(node, [], envFrom=sources)
-    assert (found["data_1"], found["p_data_1"]) == ("value-1", "value-1")
+    environment = await printed(node, [], envFrom=sources)
+    assert (environment["data_1"], environment["p_data_1"]) == ("value-1", "value-1")
 
 
 @together
@@ -109,8 +111,10 @@ async def test_secret_with_prefixes(node: RealNode) -> None:
     [Conformance]"""
     await node.secret("s", stringData={"data_1": "value-1"})
     prefixes = ("p_", "#_", "1-", "$_", "-")
-    found = await printed(node, [], envFrom=[{"prefix": each, "secretRef": {"name": "s"}} for each in prefixes])
-    assert {name for name in found if name.endswith("data_1")} == {f"{each}data_1" for each in prefixes}
+    environment = await printed(
+        node, [], envFrom=[{"prefix": prefix, "secretRef": {"name": "s"}} for prefix in prefixes]
+    )
+    assert {name for name in environment if name.endswith("data_1")} == {f"{prefix}data_1" for prefix in prefixes}
 
 
 @together
@@ -129,9 +133,9 @@ async def test_secret_is_patched(node: RealNode) -> None:
     labels = {"testsecret": node.namespace}
     patch = {"metadata": {"labels": labels}, "data": {"key": base64.b64encode(b"value1").decode()}}
     await secrets.patch("s", patch, node.namespace)
-    found = await secrets.get("s", node.namespace)
-    assert (found.metadata.labels, found.data) == (labels, {"key": b"value1"})
-    assert [one.metadata.name for one in (await secrets.list(mine)).items] == ["s"]
+    secret_ = await secrets.get("s", node.namespace)
+    assert (secret_.metadata.labels, secret_.data) == (labels, {"key": b"value1"})
+    assert [secret.metadata.name for secret in (await secrets.list(mine)).items] == ["s"]
     await secrets.delete_collection(replace(mine, namespace=node.namespace))
     assert (await secrets.list(mine)).items == []
 
@@ -144,9 +148,9 @@ async def test_name_namespace_and_address(node: RealNode) -> None:
     """[sig-node] Downward API should provide pod name, namespace and IP address as env vars [NodeConformance]
     [Conformance]"""
     env = variables(N=field("metadata.name"), S=field("metadata.namespace"), IP=field("status.podIP"))
-    found = await printed(node, env)
-    assert (found["N"], found["S"]) == ("p", node.namespace)
-    assert found["IP"].count(".") == 3
+    environment = await printed(node, env)
+    assert (environment["N"], environment["S"]) == ("p", node.namespace)
+    assert environment["IP"].count(".") == 3
 
 
 @together
@@ -159,8 +163,8 @@ async def test_address_of_the_host(node: RealNode) -> None:
 @together
 async def test_addresses_of_the_host(node: RealNode) -> None:
     """[sig-node] Downward API should provide hostIPs as an env var [NodeConformance] [Conformance]"""
-    found = (await node.client.of(Node).get(NODE)).status.addresses
-    hosts = ",".join(each.address for each in found if each.type == "InternalIP")
+    addresses = (await node.client.of(Node).get(NODE)).status.addresses
+    hosts = ",".join(address.address for address in addresses if address.type == "InternalIP")
     assert (await printed(node, variables(HOSTS=field("status.hostIPs"))))["HOSTS"] == hosts
 
 
@@ -179,8 +183,8 @@ async def test_requests_and_limits(node: RealNode) -> None:
     words = ("requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
     env = variables(**{word.replace(".", "_"): {"resourceFieldRef": {"resource": word}} for word in words})
     amounts = {"requests": {"cpu": "250m", "memory": "32Mi"}, "limits": {"cpu": "1250m", "memory": "64Mi"}}
-    found = await printed(node, env, resources=amounts)
-    assert [found[word.replace(".", "_")] for word in words] == ["1", str(32 << 20), "2", str(64 << 20)]
+    environment = await printed(node, env, resources=amounts)
+    assert [environment[word.replace(".", "_")] for word in words] == ["1", str(32 << 20), "2", str(64 << 20)]
 
 
 @together
@@ -189,10 +193,10 @@ async def test_limits_of_the_node(node: RealNode) -> None:
     [Conformance]"""
     words = ("limits.cpu", "limits.memory")
     env = variables(**{word.replace(".", "_"): {"resourceFieldRef": {"resource": word}} for word in words})
-    found = await printed(node, env)
+    environment = await printed(node, env)
     room = (await node.client.of(Node).get(NODE)).status.allocatable
-    assert int(found["limits_cpu"]) == math.ceil(parse(room["cpu"]).milli_value() / 1000)
-    assert int(found["limits_memory"]) == parse(room["memory"]).value()
+    assert int(environment["limits_cpu"]) == math.ceil(parse(room["cpu"]).milli_value() / 1000)
+    assert int(environment["limits_memory"]) == parse(room["memory"]).value()
 
 
 # -- expansion -------------------------------------------------------------------------------------------------------
@@ -202,8 +206,8 @@ async def test_limits_of_the_node(node: RealNode) -> None:
 async def test_composed_variables(node: RealNode) -> None:
     """[sig-node] Variable Expansion should allow composing env vars into new env vars [NodeConformance]
     [Conformance]"""
-    found = await printed(node, variables(FOO="foo-value", BAR="bar-value", FOOBAR="$(FOO);;$(BAR)"))
-    assert found["FOOBAR"] == "foo-value;;bar-value"
+    environment = await printed(node, variables(FOO="foo-value", BAR="bar-value", FOOBAR="$(FOO);;$(BAR)"))
+    assert environment["FOOBAR"] == "foo-value;;bar-value"
 
 
 @together
@@ -211,8 +215,8 @@ async def test_variables_in_a_command(node: RealNode) -> None:
     """[sig-node] Variable Expansion should allow substituting values in a container's command [NodeConformance]
     [Conformance]"""
     command = ["sh", "-c", 'TEST_VAR=wrong; echo "$(TEST_VAR)" > /dev/termination-log']
-    said = await node.output("", container={"env": variables(TEST_VAR="test-value"), "command": command})
-    assert said == "test-value"
+    output = await node.output("", container={"env": variables(TEST_VAR="test-value"), "command": command})
+    assert output == "test-value"
 
 
 @together
@@ -236,27 +240,27 @@ async def test_variables_in_a_sub_path(node: RealNode) -> None:
     """[sig-node] Variable Expansion should allow substituting values in a volume subpath [Conformance]"""
     script = "touch /logs/file; cd /all; find . -type f"
     env = variables(POD_NAME=field("metadata.name"))
-    said = await node.output(script, VOLUME, mounts=mounted_at("$(POD_NAME)"), container={"env": env})
-    assert said == "./p/file"
+    output = await node.output(script, VOLUME, mounts=mounted_at("$(POD_NAME)"), container={"env": env})
+    assert output == "./p/file"
 
 
 @together
 async def test_writing_in_a_sub_path(node: RealNode) -> None:
     """[sig-node] Variable Expansion should succeed in writing subpaths in container [Conformance]"""
     env = variables(POD_NAME=field("metadata.annotations['mysubpath']"))
-    said = await node.output(
+    output = await node.output(
         "touch /logs/test.log; ls /all/mypath/foo",
         VOLUME,
         mounts=mounted_at("$(POD_NAME)"),
         container={"env": env},
         metadata={"annotations": {"mysubpath": "mypath/foo"}},
     )
-    assert said == "test.log"
+    assert output == "test.log"
 
 
 async def refused(node: RealNode, env: list[dict[str, Any]], **options: Any) -> str:
     name = await node.start("true", VOLUME, mounts=mounted_at("$(POD_NAME)"), container={"env": env}, **options)
-    pod = await node.when(name, lambda pod: any(each.state.waiting for each in pod.status.containerStatuses))
+    pod = await node.when(name, lambda pod: any(status.state.waiting for status in pod.status.containerStatuses))
     pod = await node.when(name, lambda pod: _reason(pod) == "CreateContainerConfigError")
     waiting = pod.status.containerStatuses[0].state.waiting
     assert waiting is not None
@@ -264,7 +268,7 @@ async def refused(node: RealNode, env: list[dict[str, Any]], **options: Any) -> 
 
 
 def _reason(pod: Any) -> str:
-    return next((each.state.waiting.reason for each in pod.status.containerStatuses if each.state.waiting), "")
+    return next((status.state.waiting.reason for status in pod.status.containerStatuses if status.state.waiting), "")
 
 
 @together
@@ -302,10 +306,10 @@ async def test_variables_for_services(node: RealNode) -> None:
         "metadata": {"name": "fooservice", "namespace": node.namespace},
         "spec": {"ports": [{"port": 8765, "targetPort": 8080}], "selector": {"name": "srv"}},
     }
-    made = await node.client.of(Service).create(json.from_value(value, Service))
-    found = await printed(node, [])
-    address = made.spec.clusterIP
-    assert {name: value for name, value in found.items() if name.startswith("FOOSERVICE_")} == {
+    service = await node.client.of(Service).create(json.from_value(value, Service))
+    environment = await printed(node, [])
+    address = service.spec.clusterIP
+    assert {name: value for name, value in environment.items() if name.startswith("FOOSERVICE_")} == {
         "FOOSERVICE_SERVICE_HOST": address,
         "FOOSERVICE_SERVICE_PORT": "8765",
         "FOOSERVICE_PORT": f"tcp://{address}:8765",

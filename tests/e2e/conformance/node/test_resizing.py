@@ -27,34 +27,34 @@ def guaranteed(cpu: str, memory: str) -> Amounts:
 
 def burstable(**amounts: str) -> Amounts:
     """cpu_request, cpu_limit, memory_request, memory_limit."""
-    found: Amounts = {}
+    resources: Amounts = {}
     for name, text in amounts.items():
         resource, _, kind = name.partition("_")
-        found.setdefault(f"{kind}s", {})[resource] = text
-    return found
+        resources.setdefault(f"{kind}s", {})[resource] = text
+    return resources
 
 
-async def resize(node: RealNode, **wanted: Amounts) -> Pod:
+async def resize(node: RealNode, **resources: Amounts) -> Pod:
     """Until the pod has it: the pod then."""
-    patch = {"spec": {"containers": [{"name": name, "resources": amounts} for name, amounts in wanted.items()]}}
+    patch = {"spec": {"containers": [{"name": name, "resources": amounts} for name, amounts in resources.items()]}}
     await node.client.of(Pod).patch("p", patch, node.namespace, subresource="resize")
-    return await resized(node, **wanted)
+    return await resized(node, **resources)
 
 
-async def resized(node: RealNode, **wanted: Amounts) -> Pod:
-    pod = await node.when("p", lambda pod: is_done(pod, wanted))
+async def resized(node: RealNode, **resources: Amounts) -> Pod:
+    pod = await node.when("p", lambda pod: is_done(pod, resources))
     assert restarts(pod) == 0
-    limits = {name: _parsed(amounts.get("limits", {})) for name, amounts in wanted.items()}
+    limits = {name: _parsed(amounts.get("limits", {})) for name, amounts in resources.items()}
     assert await asyncio.to_thread(kept, pod, limits) == {
-        name: (max(each["cpu"] * 100, 1000) if "cpu" in each else -1, each.get("memory", -1000) // 1000)
-        for name, each in limits.items()
+        name: (max(amount["cpu"] * 100, 1000) if "cpu" in amount else -1, amount.get("memory", -1000) // 1000)
+        for name, amount in limits.items()
     }
     return pod
 
 
 def kept(pod: Pod, names: Iterable[str]) -> dict[str, tuple[int, int]]:
     """What the kernel holds each container to: microseconds of each 100 ms and bytes; -1: as much as it likes."""
-    ids = {each.name: each.containerID.partition("//")[2] for each in pod.status.containerStatuses}
+    ids = {status.name: status.containerID.partition("//")[2] for status in pod.status.containerStatuses}
     return {name: (_quota(ids[name]), _memory(ids[name])) for name in names}
 
 
@@ -63,30 +63,30 @@ def _quota(id: str) -> int:
 
 
 def _memory(id: str) -> int:
-    found = _number(id, "memory.max") if IS_UNIFIED else _number(id, "memory.limit_in_bytes", "memory")
-    return -1 if found > 1 << 60 else found
+    limit = _number(id, "memory.max") if IS_UNIFIED else _number(id, "memory.limit_in_bytes", "memory")
+    return -1 if limit > 1 << 60 else limit
 
 
 def _number(id: str, file: str, controller: str = "") -> int:
     """The first in a file of the container's group."""
-    found = (Path(at) for at, _, _ in os.walk(GROUPS / controller))  # other tests' groups may go meanwhile
-    (folder,) = (each for each in found if each.name == id)
+    directories = (Path(at) for at, _, _ in os.walk(GROUPS / controller))  # other tests' groups may go meanwhile
+    (folder,) = (directory for directory in directories if directory.name == id)
     text = (folder / file).read_text().split()[0]
     return -1 if text == "max" else int(text)
 
 
-def is_done(pod: Pod, wanted: dict[str, Amounts]) -> bool:
-    found = {each.name: each.resources for each in pod.status.containerStatuses}
-    is_quiet = all(not each.type.startswith("PodResize") for each in pod.status.conditions)
-    return is_quiet and all(_same(found[name], amounts) for name, amounts in wanted.items())
+def is_done(pod: Pod, expected: dict[str, Amounts]) -> bool:
+    resources = {status.name: status.resources for status in pod.status.containerStatuses}
+    is_quiet = all(not status.type.startswith("PodResize") for status in pod.status.conditions)
+    return is_quiet and all(_same(resources[name], amounts) for name, amounts in expected.items())
 
 
-def _same(found: ResourceRequirements | None, wanted: Amounts) -> bool:
-    asked = json.from_value(wanted, ResourceRequirements)
+def _same(actual: ResourceRequirements | None, expected: Amounts) -> bool:
+    asked = json.from_value(expected, ResourceRequirements)
     return (
-        found is not None
-        and _parsed(found.limits) == _parsed(asked.limits)
-        and _parsed(found.requests) == _parsed(asked.requests)
+        actual is not None
+        and _parsed(actual.limits) == _parsed(asked.limits)
+        and _parsed(actual.requests) == _parsed(asked.requests)
     )
 
 
@@ -95,7 +95,7 @@ def _parsed(amounts: dict[str, str]) -> dict[str, Any]:
 
 
 async def start(node: RealNode, **amounts: Amounts) -> None:
-    await run(node, *(container(name, resources=each) for name, each in amounts.items()))
+    await run(node, *(container(name, resources=resources) for name, resources in amounts.items()))
     await ready(node)
 
 
@@ -178,8 +178,8 @@ async def test_by_replacing(node: RealNode) -> None:
     changed.spec.containers[0].resources = json.from_value(guaranteed("150m", "150Mi"), ResourceRequirements)
     await node.client.of(Pod).update(changed, subresource="resize")
     pod = await resized(node, c1=guaranteed("150m", "150Mi"))
-    found = await node.client.of(Pod).get_subresource("resize", "p", node.namespace)
-    assert (found.metadata.uid, found.spec, found.status.containerStatuses) == (
+    resized_pod = await node.client.of(Pod).get_subresource("resize", "p", node.namespace)
+    assert (resized_pod.metadata.uid, resized_pod.spec, resized_pod.status.containerStatuses) == (
         pod.metadata.uid,
         pod.spec,
         pod.status.containerStatuses,
@@ -192,10 +192,10 @@ async def test_a_container_that_wants_to_be_restarted(node: RealNode) -> None:
     policy = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
     await run(node, container(resources=guaranteed("100m", "100Mi"), resizePolicy=policy))
     await ready(node)
-    wanted = {"c": guaranteed("100m", "150Mi")}
-    patch = {"spec": {"containers": [{"name": "c", "resources": wanted["c"]}]}}
+    amounts = {"c": guaranteed("100m", "150Mi")}
+    patch = {"spec": {"containers": [{"name": "c", "resources": amounts["c"]}]}}
     await node.client.of(Pod).patch("p", patch, node.namespace, subresource="resize")
-    await node.when("p", lambda pod: restarts(pod) == 1 and is_done(pod, wanted))
+    await node.when("p", lambda pod: restarts(pod) == 1 and is_done(pod, amounts))
 
 
 def test_amounts_are_compared_by_value() -> None:
