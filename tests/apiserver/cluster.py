@@ -8,7 +8,7 @@ import msgspec
 
 from sampan.apiserver.admission.configuration import Configurations
 from sampan.apiserver.admission.plugins import default_plugins
-from tests.apiserver.asking import Asking, Reply, asking, run
+from tests.apiserver.in_process_server import Asking, Reply, asking, run
 from tests.apiserver.pods import pod_value
 
 NAMESPACE = "/api/v1/namespaces/ns"

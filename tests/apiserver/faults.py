@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tests.apiserver.asking import Reply
 from tests.apiserver.cluster import Cluster, in_cluster
+from tests.apiserver.in_process_server import Reply
 
 
 def told(reply: Reply) -> list[str]:

@@ -12,7 +12,7 @@ from sampan.api.resource import Resource
 from sampan.api.scheme import builtin_scheme
 from sampan.api.types.meta_v1 import ManagedFieldsEntry
 from sampan.apiserver.admission.contract import AdmissionAttributes, Operation, mutating
-from tests.apiserver.asking import Asking, Reply, asking, run
+from tests.apiserver.in_process_server import Asking, Reply, asking, run
 from tests.apiserver.registry.subjects import GADGETS
 
 NAMESPACE = "/api/v1/namespaces/default"

@@ -11,7 +11,7 @@ from sampan.apiserver.server import ApiServer
 from sampan.machinery.clock import RealClock
 from sampan.storage.cacher.errors import TooLargeVersion
 from sampan.storage.memory import MemoryBackend
-from tests.apiserver.asking import Asking, Reply, asking, run
+from tests.apiserver.in_process_server import Asking, Reply, asking, run
 
 NS = "/api/v1/namespaces/default"
 MAP, POD, DEPLOYMENT = f"{NS}/configmaps/c", f"{NS}/pods/p", "/apis/apps/v1/namespaces/default/deployments/d"

@@ -10,7 +10,7 @@ from aiohttp import web
 from sampan.apiserver.review_webhook import RemoteReviewer, RetryPolicy, ReviewFailed
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.lru_cache import LruCache
-from tests.apiserver.authn.outside import outside
+from tests.apiserver.authn.https_service import outside
 
 REVIEW = {"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "spec": {}}
 GOOD = {**REVIEW, "status": {"authenticated": True}}

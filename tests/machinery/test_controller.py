@@ -17,7 +17,7 @@ from sampan.machinery.controller import ControllerRunner, RunnerConfig, Watch
 from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import key_of
-from tests.serving import Server, serving
+from tests.api_server import Server, serving
 
 
 def owner_name(obj: Any) -> Iterable[Hashable]:

@@ -12,7 +12,7 @@ from sampan.machinery import errors
 from sampan.machinery.client import Client, Request, Response
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.leader_election import ElectionConfig, LeaderElector, LeadershipLost, Observed, claim, released
-from tests.serving import Server, serving
+from tests.api_server import Server, serving
 
 CONFIG = ElectionConfig(name="it", identity="me")
 START = 1_767_225_600.0

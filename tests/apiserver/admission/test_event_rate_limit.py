@@ -6,8 +6,8 @@ from sampan.apiserver.admission.configuration import ConfigurationError
 from sampan.apiserver.admission.contract import validating
 from sampan.apiserver.admission.event_rate_limit import Bucket, EventRateLimit, Limit
 from sampan.machinery.clock import VirtualClock
-from tests.apiserver.asking import asking, run
 from tests.apiserver.cluster import Cluster
+from tests.apiserver.in_process_server import asking, run
 
 
 def test_a_bucket_fills_with_time() -> None:

@@ -9,8 +9,8 @@ from aiohttp import web
 from sampan.apiserver.admission.configuration import ConfigurationError
 from sampan.apiserver.admission.image_policy_webhook import FAILED_OPEN, ImagePolicyWebhook
 from sampan.apiserver.admission.plugins import default_plugins
-from tests.apiserver.asking import asking, run
 from tests.apiserver.cluster import NAMESPACE, Cluster
+from tests.apiserver.in_process_server import asking, run
 from tests.apiserver.pods import container
 
 

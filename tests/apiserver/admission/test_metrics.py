@@ -10,7 +10,7 @@ from sampan.machinery.cel.errors import CompileError, CostLimitExceeded, Evaluat
 from sampan.machinery.metrics import Metrics
 from tests.apiserver.admission.policies.test_policies import policies
 from tests.apiserver.admission.webhooks.test_webhooks import deny, webhooks
-from tests.apiserver.asking import run
+from tests.apiserver.in_process_server import run
 
 VALIDATING, MUTATING = "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"
 

@@ -10,8 +10,8 @@ from sampan.apiserver.admission.owner_references_permission_enforcement import n
 from sampan.apiserver.admission.plugins import default_plugins
 from sampan.apiserver.admission.pod_node_selector import ANNOTATION, labels_of
 from sampan.apiserver.admission.pod_toleration_restriction import ALLOWED, DEFAULTS
-from tests.apiserver.asking import asking, run
 from tests.apiserver.cluster import NAMESPACE, PODS, Cluster
+from tests.apiserver.in_process_server import asking, run
 from tests.apiserver.pods import container
 
 

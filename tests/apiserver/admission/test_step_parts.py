@@ -5,7 +5,7 @@ from typing import Any
 
 from sampan.machinery.step_parts import collect_parts, parse_parts
 from tests.apiserver.admission.webhooks.test_webhooks import deny, webhooks
-from tests.apiserver.asking import run
+from tests.apiserver.in_process_server import run
 
 
 def test_calls_of_webhooks_are_parts_even_if_they_reject(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from sampan.cli.flags.api_server import server_config
 from sampan.cluster.pki import CA, SERVER
 from sampan.machinery.clock import RealClock
 from sampan.storage.memory import MemoryBackend
-from tests.apiserver.authn.outside import Outside, outside
+from tests.apiserver.authn.https_service import Outside, outside
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 WHOAMI = "/apis/authentication.k8s.io/v1/selfsubjectreviews"

@@ -10,7 +10,7 @@ from sampan.apiserver.authz import PrivilegedGroupAuthorizer, UnionAuthorizer
 from sampan.apiserver.authz.rbac import RbacAuthorizer
 from sampan.apiserver.request.call import Call, Query, UserInfo
 from sampan.machinery import errors
-from tests.apiserver.authz.building import binding, index_of, role, rule
+from tests.apiserver.authz.rbac_objects import binding, index_of, role, rule
 
 ANN = UserInfo("ann", groups=("system:authenticated",))
 ADMIN = UserInfo("admin", groups=("system:masters",))

@@ -13,7 +13,7 @@ from sampan.apiserver.authn.token_webhook import TokenWebhook, TokenWebhookSetti
 from sampan.apiserver.request.call import UserInfo
 from sampan.apiserver.review_webhook import RetryPolicy
 from sampan.machinery.clock import VirtualClock
-from tests.apiserver.authn.outside import Outside, outside
+from tests.apiserver.authn.https_service import Outside, outside
 
 ANN = {"username": "ann", "uid": "7", "groups": ["team"], "extra": {"colour": ["red"]}}
 ANN_USER = UserInfo("ann", "7", ("team", "system:authenticated"), {"colour": ("red",)})

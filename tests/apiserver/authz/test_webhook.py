@@ -17,8 +17,8 @@ from sampan.apiserver.review_webhook import RetryPolicy
 from sampan.machinery import errors
 from sampan.machinery.client.access import Access
 from sampan.machinery.clock import VirtualClock
-from tests.apiserver.authn.outside import Outside, outside
-from tests.apiserver.authz.building import ANN, asked, asked_path
+from tests.apiserver.authn.https_service import Outside, outside
+from tests.apiserver.authz.rbac_objects import ANN, asked, asked_path
 
 QUICK = RetryPolicy(timeout_s=60, attempts=2, pause_s=0.001)
 

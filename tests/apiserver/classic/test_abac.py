@@ -7,7 +7,7 @@ import pytest
 from sampan.apiserver.authz import Attributes, AuthzDecision
 from sampan.apiserver.classic.abac import AbacAuthorizer, AbacPolicyError, read_policies
 from sampan.apiserver.request.call import UserInfo
-from tests.apiserver.authz.building import ANN, asked, asked_path
+from tests.apiserver.authz.rbac_objects import ANN, asked, asked_path
 
 NEW = '{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{%s}}'
 ANONYMOUS = UserInfo("system:anonymous", groups=("system:unauthenticated",))

@@ -11,7 +11,7 @@ from sampan.apiserver.server import ApiServer
 from sampan.machinery.clock import VirtualClock
 from sampan.storage.memory import MemoryBackend
 from tests.apiserver.authn.oidc.test_authenticator import HEAD, JWT
-from tests.apiserver.authz.building import asked
+from tests.apiserver.authz.rbac_objects import asked
 
 AUTHZ = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers: [{type: %s, name: a}]\n"
 TOKEN = "e30.eyJpc3MiOiJodHRwczovL2kifQ.eA"

@@ -9,8 +9,7 @@ import pytest
 from sampan.apiserver.customresources import CustomResourceMetrics, DefinitionController
 from sampan.machinery.metrics import Metrics
 from sampan.testing import Cluster
-from tests.apiserver.asking import Asking, asking
-from tests.apiserver.customresources.serving import (
+from tests.apiserver.customresources.custom_resource_server import (
     BOXES,
     DEFINITIONS,
     GROUP,
@@ -23,6 +22,7 @@ from tests.apiserver.customresources.serving import (
     version,
 )
 from tests.apiserver.http.wire import Wire
+from tests.apiserver.in_process_server import Asking, asking
 
 NAME = f"boxes.{GROUP}"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sampan.testing import Cluster
-from tests.apiserver.customresources.serving import (
+from tests.apiserver.customresources.custom_resource_server import (
     APPLY,
     BOXES,
     DEFINITIONS,

@@ -14,7 +14,7 @@ import pytest
 from sampan.apiserver.http.acceptor import Acceptor
 from sampan.apiserver.http.connection_limits import ConnectionSlot, HttpLimits, connection_limiter, peer_of
 from sampan.machinery.certificates import SigningRequest, issue, make_ca
-from tests.apiserver.http.site import Site, site
+from tests.apiserver.http.http_server import Site, site
 from tests.apiserver.http.wire import HEAD, Wire, request
 from tests.eventually import eventually
 

@@ -2,7 +2,7 @@ import asyncio
 
 from sampan.apiserver.http.pump import Pump
 from tests.eventually import eventually
-from tests.storage.cacher.world import virtual
+from tests.storage.cacher.cacher_store import virtual
 
 
 class Scene:

@@ -12,7 +12,7 @@ from sampan.apiserver.config.config_reload import reloading_certificates
 from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
 from sampan.apiserver.proxy.kubelets import KubeletAccess
 from sampan.cluster.pki import ADMIN, CA, KUBELET_CLIENT, SERVER, Pki
-from tests.apiserver.http.site import Site, site
+from tests.apiserver.http.http_server import Site, site
 
 PODS = "/api/v1/namespaces/default/pods"
 

@@ -12,7 +12,7 @@ import pytest
 from sampan.api.codec import protobuf
 from sampan.storage.cacher import WatchLimits
 from sampan.storage.cacher.errors import VersionExpired
-from tests.apiserver.http.site import Site, site
+from tests.apiserver.http.http_server import Site, site
 from tests.apiserver.http.wire import Wire
 from tests.eventually import eventually
 

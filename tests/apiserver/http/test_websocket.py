@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from sampan.storage.cacher.errors import VersionExpired
-from tests.apiserver.http.site import Site, site
+from tests.apiserver.http.http_server import Site, site
 from tests.eventually import eventually
 
 Test = Callable[[Site, aiohttp.ClientSession], Awaitable[None]]

@@ -11,7 +11,7 @@ import yaml
 from sampan.api.codec import protobuf
 from sampan.api.schema import Schema
 from sampan.api.scheme import builtin_scheme
-from tests.apiserver.asking import Reply, asking, run
+from tests.apiserver.in_process_server import Reply, asking, run
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 SCENARIOS = ("discovery-core", "discovery-groups", "discovery-resources", "discovery-aggregated")

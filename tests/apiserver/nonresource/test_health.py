@@ -5,7 +5,7 @@ import pytest
 from sampan.apiserver.nonresource.health import HealthCheck, HealthHandler
 from sampan.apiserver.request.call import Call, Query
 from sampan.apiserver.response.responses import RawResponse
-from tests.apiserver.asking import asking, run
+from tests.apiserver.in_process_server import asking, run
 
 
 async def _fails() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from sampan.apiserver import descriptions
-from tests.apiserver.asking import run
-from tests.serving import Server, serving
+from tests.api_server import Server, serving
+from tests.apiserver.in_process_server import run
 
 Kubectl = Callable[..., Awaitable[str]]
 

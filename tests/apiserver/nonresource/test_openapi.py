@@ -11,7 +11,7 @@ import pytest
 from sampan.api.schema import from_openapi
 from sampan.api.scheme import builtin_scheme
 from sampan.apiserver import descriptions
-from tests.apiserver.asking import Asking, asking, run
+from tests.apiserver.in_process_server import Asking, asking, run
 
 PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 

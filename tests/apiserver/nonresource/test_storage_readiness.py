@@ -9,7 +9,7 @@ from sampan.apiserver.nonresource.health import StorageReadiness
 from sampan.machinery.clock import RealClock
 from sampan.storage.backend import StorePage
 from sampan.storage.memory import MemoryBackend
-from tests.serving import serving
+from tests.api_server import serving
 
 POD = b"""{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"default"}}"""
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from sampan.api.codec import protobuf
-from tests.apiserver.asking import asking, run
+from tests.apiserver.in_process_server import asking, run
 
 CRD_SPEC: dict[str, Any] = {
     "group": "example.com",

@@ -21,7 +21,7 @@ from sampan.apiserver.admission.plugins import default_plugins
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.manager import ControllerManager
 from sampan.machinery.token_signer import TokenSigner
-from tests.serving import Server, serving
+from tests.api_server import Server, serving
 
 SCENARIOS: dict[str, Collection[int]] = {
     "configmaps-basic": (),

@@ -18,7 +18,7 @@ from sampan.machinery.clock import RealClock  # noqa: E402
 from sampan.storage.backend import Backend  # noqa: E402
 from sampan.storage.sqlite import SqliteBackend  # noqa: E402
 from sampan.testing.registry_conformance import CHECKS, CONCURRENCY, Api, Check, run  # noqa: E402
-from tests.apiserver.registry.lagging import LaggingBackend, lagging  # noqa: E402
+from tests.apiserver.registry.lagging_backend import LaggingBackend, lagging  # noqa: E402
 from tests.apiserver.registry.subjects import InTurn, config_maps, gadgets, memory, pipelines  # noqa: E402
 
 

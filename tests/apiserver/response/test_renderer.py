@@ -11,7 +11,7 @@ import yaml
 from sampan.api.codec import protobuf
 from sampan.apiserver.response.renderer import gzipped, wants_gzip
 from sampan.machinery import errors
-from tests.apiserver.asking import Asking, asking, run
+from tests.apiserver.in_process_server import Asking, asking, run
 
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 CONFIGMAPS = "/api/v1/namespaces/a/configmaps"

@@ -8,7 +8,7 @@ import pytest
 from sampan.api.codec import protobuf
 from sampan.apiserver.response.watch_frames import UnsupportedOutputFormat
 from sampan.machinery import errors
-from tests.apiserver.asking import Asking, asking, run
+from tests.apiserver.in_process_server import Asking, asking, run
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/a/roles"
 WATCH = f"{ROLES}?watch=1&resourceVersion=0"

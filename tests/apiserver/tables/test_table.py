@@ -12,7 +12,7 @@ from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME, definitions
-from tests.apiserver.asking import Asking, asking, run
+from tests.apiserver.in_process_server import Asking, asking, run
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 CONFIGMAPS = "/api/v1/namespaces/a/configmaps"

@@ -12,7 +12,7 @@ from sampan.api.types.apps_v1 import Deployment, ReplicaSet, StatefulSet
 from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscaler
 from sampan.api.types.core_v1 import Event, Pod
 from sampan.machinery.client import Selection
-from tests.controllers.autoscaling.figures import Figures, pod
+from tests.controllers.autoscaling.pod_metrics import Figures, pod
 from tests.controllers.cluster import CONFIG, Cluster
 from tests.controllers.ownership.pod_cluster import pod_cluster
 

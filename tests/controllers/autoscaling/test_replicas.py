@@ -18,7 +18,7 @@ from sampan.controllers.autoscaling.replicas import (
     by_value,
     by_value_per_pod,
 )
-from tests.controllers.autoscaling.figures import NOW, pod
+from tests.controllers.autoscaling.pod_metrics import NOW, pod
 
 
 def situation(pods: Sequence[Pod], current: int | None = None, *, tolerance: float = 0.1) -> Situation:

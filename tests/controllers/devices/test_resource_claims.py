@@ -9,7 +9,7 @@ from sampan.api.types.resource_v1 import ResourceClaim, ResourceClaimTemplate
 from sampan.machinery import errors
 from sampan.machinery.client import Delete
 from tests.controllers.cluster import names_of, second_run_writes_nothing
-from tests.controllers.devices.claims import Stage, claim, claiming, template
+from tests.controllers.devices.resource_claims import Stage, claim, claiming, template
 from tests.controllers.ownership.pod_cluster import pod_cluster
 
 CONTROLLER = "resourceclaim-controller"

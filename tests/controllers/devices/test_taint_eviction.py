@@ -9,7 +9,7 @@ from sampan.api.types.core_v1 import Event, Pod
 from sampan.api.types.resource_v1 import Device, DeviceRequestAllocationResult, ResourceSlice
 from sampan.controllers.devices.taint_eviction import device_of, leaves_at
 from tests.controllers.cluster import Cluster
-from tests.controllers.devices.claims import ALLOCATION, Stage, claim, claiming
+from tests.controllers.devices.resource_claims import ALLOCATION, Stage, claim, claiming
 from tests.controllers.ownership.pod_cluster import pod_cluster
 
 CONTROLLER = "device-taint-eviction-controller"

@@ -12,7 +12,7 @@ from sampan.machinery.client import ADDED, DELETED, Client, Selection
 from sampan.machinery.client.codecs import ObjectCodec
 from sampan.machinery.client.transport import Events, Request, Response, Transport, WatchEvent
 from tests.controllers.cluster import CONFIG, Cluster
-from tests.controllers.workloads.stage import NAMESPACE
+from tests.controllers.workloads.hand_driven_pods import NAMESPACE
 
 
 class Lag:

@@ -22,7 +22,7 @@ from sampan.machinery.copies import copy_of
 from tests.controllers.cluster import Cluster, names_of, second_run_writes_nothing
 from tests.controllers.ownership.objects import NOW, owner, pod
 from tests.controllers.ownership.pod_cluster import pod_cluster
-from tests.controllers.workloads.acting import active_of, bind, end, play_out, pods_of, run, set_state
+from tests.controllers.workloads.scheduler_and_kubelet import active_of, bind, end, play_out, pods_of, run, set_state
 
 NAME = ReplicaSetController.name
 

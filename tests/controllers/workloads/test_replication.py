@@ -6,7 +6,7 @@ from sampan.api.types.core_v1 import Event, Pod, ReplicationController
 from sampan.controllers.workloads.replicaset import ReplicationControllerController
 from tests.controllers.cluster import Cluster, names_of, second_run_writes_nothing
 from tests.controllers.ownership.pod_cluster import pod_cluster
-from tests.controllers.workloads.acting import active_of, play_out, pods_of
+from tests.controllers.workloads.scheduler_and_kubelet import active_of, play_out, pods_of
 
 NAME = ReplicationControllerController.name
 

@@ -11,8 +11,8 @@ from sampan.machinery.client import ADDED, DELETED, PatchType
 from tests.controllers.cluster import Cluster
 from tests.controllers.ownership.pod_cluster import pod_cluster
 from tests.controllers.workloads.daemonset.objects import daemon_set, node
+from tests.controllers.workloads.hand_driven_pods import NAMESPACE, Stage
 from tests.controllers.workloads.lag import Lag, diary, lagging
-from tests.controllers.workloads.stage import NAMESPACE, Stage
 from tests.controllers.workloads.statefulset.objects import stateful_set
 
 SEEDS = range(12)

@@ -10,9 +10,9 @@ from sampan.api.types.core_v1 import Pod
 from sampan.machinery.client import ADDED, DELETED
 from tests.controllers.cluster import Cluster
 from tests.controllers.ownership.pod_cluster import pod_cluster
-from tests.controllers.workloads.acting import end, run
 from tests.controllers.workloads.deployment.rollouts import create, get, reason, set_image, sizes
 from tests.controllers.workloads.lag import Lag, diary, lagging
+from tests.controllers.workloads.scheduler_and_kubelet import end, run
 
 SEEDS = range(8)
 SURGE = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from tests.e2e.chaos.component_cluster import Scene, scene
 from tests.e2e.chaos.history import Rules
-from tests.e2e.chaos.scene import Scene, scene
 from tests.e2e.chaos.workloads import Sizes, amiss
 
 FULL = Sizes(deployments=50, stateful_sets=20, jobs=20, daemon_sets=20, nodes=30)

@@ -9,7 +9,11 @@ FAST_SELECTION: dict[str, set[str]] = {
     "cli/test_kubectl.py": {"test_diff", "test_dry_run", "test_label"},
     "network/test_endpoint_slices.py": {"test_mirroring", "test_slices_for_pods_that_match_a_service"},
     "network/test_pods.py": {"test_same_port_of_the_host", "test_own_name_servers"},
-    "node/test_changes.py": {"test_a_deadline_set_later", "test_generation_and_graceful_deletion", "test_lifecycle"},
+    "node/test_pod_updates.py": {
+        "test_a_deadline_set_later",
+        "test_generation_and_graceful_deletion",
+        "test_lifecycle",
+    },
     "node/test_classes.py": {"test_class_on_a_node", "test_ephemeral_container_sees_its_target"},
     "node/test_environment.py": {
         "test_config_map_as_environment",
@@ -19,15 +23,15 @@ FAST_SELECTION: dict[str, set[str]] = {
         "test_writing_in_a_sub_path",
     },
     "node/test_images.py": {"test_defaults_of_the_image", "test_volume_of_an_image"},
-    "node/test_lives.py": {
+    "node/test_container_lifecycle.py": {
         "test_command_after_the_start",
         "test_init_container_that_fails",
         "test_init_containers_of_a_pod_that_goes_on",
         "test_message_from_the_log",
         "test_request_before_the_end",
     },
-    "node/test_looking_in.py": {"test_commands_over_websockets", "test_logs_over_websockets"},
-    "node/test_probing.py": {"test_command_that_fails", "test_grpc_that_serves", "test_never_ready"},
+    "node/test_logs_exec_proxy.py": {"test_commands_over_websockets", "test_logs_over_websockets"},
+    "node/test_probes.py": {"test_command_that_fails", "test_grpc_that_serves", "test_never_ready"},
     "node/test_resizing.py": {"test_a_container_that_wants_to_be_restarted", "test_net_decrease", "test_net_increase"},
     "node/test_security.py": {
         "test_host_aliases",

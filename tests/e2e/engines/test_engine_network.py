@@ -21,7 +21,7 @@ import pytest
 
 from sampan.machinery.network_namespace import enter_network, in_network
 from sampan.network.nft import run_nft
-from tests.e2e.engines.site import HOST, Site, fetched, pod, site
+from tests.e2e.engines.engine_cluster import HOST, Site, fetched, pod, site
 from tests.network.pods.lab import NODE_IP, Lab, needs_network
 
 pytestmark = needs_network

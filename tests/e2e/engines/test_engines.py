@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.engines.site import HOST, LOADED, Site, fetched, missing, pod, site
+from tests.e2e.engines.engine_cluster import HOST, LOADED, Site, fetched, missing, pod, site
 from tests.ports import free_port
 
 _PATIENCE_S = 60.0

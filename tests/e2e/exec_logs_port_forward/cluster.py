@@ -37,7 +37,7 @@ from sampan.machinery.client import Client
 from sampan.machinery.clock import RealClock
 from sampan.machinery.delegation import Delegation
 from sampan.storage.memory import MemoryBackend
-from tests.kubelet.server.plain import PlainNode, plain_node
+from tests.kubelet.server.process_node import PlainNode, plain_node
 
 TOKEN, WEAK_TOKEN = "admin-token", "weak-token"
 _USERS = {

@@ -12,7 +12,7 @@ from sampan.machinery.client import PatchType
 from sampan.runtimes import kernel
 from sampan.testing import Cluster
 from tests.e2e.conformance.storage.real_node import NODE, why_not
-from tests.e2e.volumes.scene import Scene, said
+from tests.e2e.volumes.real_node_cluster import Scene, said
 from tests.e2e.volumes.storage_vendor import ZONE, Vendor
 from tests.eventually import eventually
 from tests.kubelet.volumes.csi_driver import NAME, DirectoryDriver

@@ -13,7 +13,7 @@ from sampan.api.types.core_v1 import Node, Pod
 from sampan.api.types.resource_v1 import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from sampan.testing import Cluster
 from tests.e2e.conformance.storage.real_node import NODE, why_not
-from tests.e2e.volumes.scene import Scene, said
+from tests.e2e.volumes.real_node_cluster import Scene, said
 from tests.kubelet.devices.device_plugin import BOAT, BoatPlugin
 from tests.kubelet.devices.dra_driver import NAME, BoatDriver
 

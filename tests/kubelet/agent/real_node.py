@@ -13,7 +13,7 @@ from sampan.kubelet.agent.kubelet import Kubelet, build_kubelet
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock, RealClock
 from sampan.machinery.flight_recorder import FlightRecorder
-from tests.e2e.chaos.line import Line, LineTransport
+from tests.e2e.chaos.interruptible_transport import Line, LineTransport
 
 NAME = "lonely"
 

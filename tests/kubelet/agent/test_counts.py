@@ -7,7 +7,7 @@ from sampan.api.types.core_v1 import ContainerStatus, Pod
 from sampan.kubelet.agent.kubelet import Kubelet
 from sampan.kubelet.config import KubeletConfig
 from sampan.testing import Cluster
-from tests.e2e.chaos.line import Line
+from tests.e2e.chaos.interruptible_transport import Line
 from tests.eventually import eventually
 from tests.kubelet.agent.real_node import NAME, manifest, real_node
 

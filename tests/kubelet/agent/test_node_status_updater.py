@@ -15,7 +15,7 @@ from sampan.machinery.client.codecs import ObjectCodec
 from sampan.machinery.client.transport import Events, Request, Response
 from sampan.runtimes.contract import RuntimeStatus
 from sampan.testing import Cluster
-from tests.e2e.chaos.line import Line
+from tests.e2e.chaos.interruptible_transport import Line
 from tests.eventually import eventually
 from tests.kubelet.agent.real_node import NAME, real_node
 

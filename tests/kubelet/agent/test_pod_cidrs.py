@@ -8,7 +8,7 @@ from sampan.api.types.core_v1 import Node
 from sampan.kubelet.agent.node_status_updater import read_pod_cidrs
 from sampan.machinery.client import Client
 from sampan.testing import Cluster
-from tests.e2e.chaos.line import Line
+from tests.e2e.chaos.interruptible_transport import Line
 from tests.kubelet.agent.real_node import NAME, real_node
 
 OWN = "10.222.3.0/24"

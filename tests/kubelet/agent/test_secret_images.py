@@ -13,7 +13,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.kubelet.agent.kubelet import Kubelet
 from sampan.machinery.client import Client
 from sampan.testing import Cluster
-from tests.e2e.chaos.line import Line
+from tests.e2e.chaos.interruptible_transport import Line
 from tests.eventually import eventually
 from tests.kubelet.agent.real_node import NAME, phase, real_node
 from tests.runtimes.engines import busybox_image

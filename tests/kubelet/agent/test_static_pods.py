@@ -10,7 +10,7 @@ import pytest
 from sampan.api.types.core_v1 import Pod
 from sampan.machinery.client import Client, Delete, Selection
 from sampan.testing import Cluster
-from tests.kubelet.agent.test_killed import NODE, agent
+from tests.kubelet.agent.test_kubelet_crash import NODE, agent
 
 MANIFEST = """
 apiVersion: v1

@@ -7,7 +7,7 @@ from sampan.kubelet.logs.lines import LogOptions
 from sampan.kubelet.logs.reader import read
 from sampan.kubelet.logs.rotation import LogRotator, RotationPolicy
 from sampan.machinery.clock import RealClock
-from tests.kubelet.server.plain import a_pod, plain_node
+from tests.kubelet.server.process_node import a_pod, plain_node
 
 _WRITER = "i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); [ $((i % 300)) = 0 ] && sleep 0.1; done"
 

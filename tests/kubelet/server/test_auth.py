@@ -24,7 +24,7 @@ from sampan.machinery import errors
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.delegation import Delegation
 from sampan.testing.keys import KEYS
-from tests.kubelet.server.plain import plain_node, serving
+from tests.kubelet.server.process_node import plain_node, serving
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from sampan.machinery.multiplex.handshake import SPDY
 from sampan.machinery.multiplex.spdy import SpdyConnection
 from sampan.machinery.multiplex.websocket import WebSocket
 from sampan.machinery.multiplex.wire import StreamWire
-from tests.kubelet.server.plain import PlainNode, a_pod, plain_node, serving
+from tests.kubelet.server.process_node import PlainNode, a_pod, plain_node, serving
 from tests.machinery.multiplex.pairs import echo_server
 
 Test = Callable[[PlainNode, str, aiohttp.ClientSession], Awaitable[None]]

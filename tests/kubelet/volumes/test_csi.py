@@ -16,7 +16,7 @@ from sampan.machinery.clock import VirtualClock
 from sampan.runtimes.contract import RuntimeFailure
 from tests.eventually import eventually
 from tests.kubelet.volumes.csi_driver import MOUNT_GROUP, NAME, DirectoryDriver
-from tests.kubelet.volumes.scene import Scene, needs_root, play
+from tests.kubelet.volumes.volume_manager_node import Scene, needs_root, play
 
 pytestmark = needs_root
 UNIQUE = f"kubernetes.io/csi/{NAME}^handle"

@@ -13,8 +13,8 @@ from sampan.machinery.client import PatchType
 from sampan.machinery.copies import copy_of
 from tests.eventually import eventually
 from tests.kubelet.volumes.csi_driver import GrowingDriver
-from tests.kubelet.volumes.scene import Scene, needs_root, play
 from tests.kubelet.volumes.test_csi import CLAIM, driver_object, volume
+from tests.kubelet.volumes.volume_manager_node import Scene, needs_root, play
 
 LARGE = 4 << 20
 PENDING = {"storage": "NodeResizePending"}

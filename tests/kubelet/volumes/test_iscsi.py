@@ -16,7 +16,7 @@ from sampan.kubelet.volumes.plugins import iscsi
 from sampan.kubelet.volumes.volume_host import Layout, VolumeHost
 from sampan.runtimes import kernel
 from tests.eventually import eventually
-from tests.kubelet.volumes.scene import Scene, needs_root, play
+from tests.kubelet.volumes.volume_manager_node import Scene, needs_root, play
 
 pytestmark = needs_root
 IQN = "iqn.2001-04.com.example:storage"

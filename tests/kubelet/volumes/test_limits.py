@@ -12,8 +12,8 @@ from sampan.machinery.client import PatchType
 from sampan.machinery.clock import VirtualClock
 from tests.eventually import eventually
 from tests.kubelet.volumes.csi_driver import NAME, DirectoryDriver
-from tests.kubelet.volumes.scene import Scene, needs_root, play
 from tests.kubelet.volumes.test_csi import CLAIM, driver_object, volume
+from tests.kubelet.volumes.volume_manager_node import Scene, needs_root, play
 
 pytestmark = needs_root
 

@@ -21,7 +21,7 @@ from sampan.machinery.clock import VirtualClock
 from sampan.machinery.copies import copy_of
 from sampan.runtimes.contract import RuntimeFailure
 from tests.eventually import eventually
-from tests.kubelet.volumes.scene import Scene, needs_root, play
+from tests.kubelet.volumes.volume_manager_node import Scene, needs_root, play
 
 
 async def failure_of(manager: VolumeManager, pod: Pod) -> str:

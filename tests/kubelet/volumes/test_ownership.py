@@ -6,7 +6,7 @@ import pytest
 
 from sampan.kubelet.volumes.ownership import ON_ROOT_MISMATCH, give_to_group
 from sampan.runtimes.safe_paths import remove_tree
-from tests.kubelet.volumes.scene import needs_root
+from tests.kubelet.volumes.volume_manager_node import needs_root
 
 
 def files(directory: Path) -> Path:

@@ -13,7 +13,7 @@ from sampan.kubelet.volumes.mounter import run_program
 from sampan.machinery.client import PatchType
 from sampan.machinery.copies import copy_of
 from sampan.runtimes import kernel
-from tests.kubelet.volumes.scene import Scene, needs_root, play
+from tests.kubelet.volumes.volume_manager_node import Scene, needs_root, play
 
 _CAP_SYS_RESOURCE = 24
 CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}

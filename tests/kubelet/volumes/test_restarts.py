@@ -11,8 +11,8 @@ from sampan.api.types.core_v1 import ConfigMap, Pod, Secret
 from sampan.kubelet.volumes import VolumeManager
 from sampan.runtimes import kernel
 from tests.kubelet.volumes.csi_driver import NAME, DirectoryDriver
-from tests.kubelet.volumes.scene import Scene, needs_root, play
 from tests.kubelet.volumes.test_csi import driver_object, volume
+from tests.kubelet.volumes.volume_manager_node import Scene, needs_root, play
 
 VOLUMES = [
     {"name": "disk", "emptyDir": {}},

@@ -8,7 +8,7 @@ import pytest
 from sampan.kubelet.volumes import subpaths
 from sampan.kubelet.volumes.mounter import Mounter
 from sampan.kubelet.volumes.subpaths import UnsafeSubpath
-from tests.kubelet.volumes.scene import needs_root
+from tests.kubelet.volumes.volume_manager_node import needs_root
 
 PLAIN = Mounter(can_mount=False)
 

@@ -31,7 +31,7 @@ from sampan.machinery.client import (
     resource_of,
 )
 from sampan.machinery.client.discovery import Discovery
-from tests.serving import TRANSPORTS, Server, serving
+from tests.api_server import TRANSPORTS, Server, serving
 
 Body = Callable[[Server, Client], Awaitable[None]]
 

@@ -13,7 +13,7 @@ from sampan.machinery.client import Client, ConnectionFailed, Events, Request, R
 from sampan.machinery.client.codecs import ObjectCodec
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
-from tests.serving import Server, serving
+from tests.api_server import Server, serving
 
 MAP = ConfigMap(metadata=ObjectMeta(name="m", namespace="a", uid="u", resourceVersion="7"))
 

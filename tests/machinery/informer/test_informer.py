@@ -23,8 +23,8 @@ from sampan.machinery.informer import (
 )
 from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.storage.cacher import TooSlow
+from tests.api_server import TRANSPORTS, Server, serving
 from tests.machinery.informer.faults import FaultyTransport
-from tests.serving import TRANSPORTS, Server, serving
 
 both = pytest.mark.parametrize("transport", TRANSPORTS)
 HASTY = ReflectorConfig(retry_s=(0.001, 0.005))

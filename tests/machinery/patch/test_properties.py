@@ -12,7 +12,7 @@ from sampan.api.schema import Schema, copy_value
 from sampan.machinery import patch as p
 from sampan.machinery.patch.errors import same
 
-from .shapes import ANYTHING, PATCHES, shaped, without_strategies
+from .schema_strategies import ANYTHING, PATCHES, shaped, without_strategies
 
 Object = dict[str, Any]
 

@@ -20,8 +20,8 @@ from sampan.network.dns.announcement import (
     announced_slices,
 )
 from sampan.network.dns.publication import published_dns
+from tests.api_server import serving
 from tests.eventually import eventually
-from tests.serving import serving
 
 
 def node(name: str = "b", **annotations: str) -> Node:

@@ -16,8 +16,8 @@ from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
 from sampan.network.dns.publication import dns_addresses, dns_service, ensure_dns_service, published_dns
 from sampan.network.server_publication import PublishedServer, ServerPublication, server_slices
+from tests.api_server import Server, serving
 from tests.eventually import eventually
-from tests.serving import Server, serving
 
 NAME, NAMESPACE = "kube-dns", "kube-system"
 

@@ -26,10 +26,10 @@ from sampan.network.http_port import bound_socket
 from sampan.network.ingress import listener as listener_module
 from sampan.network.ingress.controller import IngressController
 from sampan.network.ingress.publication import CONTROLLER, SERVICE, IngressConfig, ensure_ingress_objects
+from tests.api_server import serving
 from tests.eventually import eventually
 from tests.network.ingress.objects import ingress
 from tests.network.proxy.objects import endpoint, endpoint_slice, port, service
-from tests.serving import serving
 
 ADDRESS = own_addresses()[0]
 """The API server accepts no loopback addresses of endpoints."""

@@ -23,10 +23,10 @@ from sampan.machinery.network_namespace import NetworkNamespace, in_network
 from sampan.network.nft import run_nft
 from sampan.network.pods import BridgeConfig, BridgeNetwork
 from sampan.network.policy import NetworkPolicyAgent, PolicyConfig
+from tests.api_server import serving
 from tests.network.pods.conftest import lab
 from tests.network.pods.lab import Lab, needs_network
 from tests.network.policy import objects
-from tests.serving import serving
 
 __all__ = ["lab"]
 pytestmark = needs_network

@@ -5,7 +5,7 @@ import pytest
 from sampan.storage.backend import Unavailable
 from sampan.storage.cacher import SharedRevision, TooLargeVersion
 from sampan.storage.cacher.freshness import Freshness
-from tests.storage.cacher.world import virtual
+from tests.storage.cacher.cacher_store import virtual
 
 
 class Store:

@@ -23,7 +23,7 @@ from sampan.storage.cacher import (
     VersionExpired,
 )
 from sampan.storage.memory import MemoryBackend
-from tests.storage.cacher.world import NODES, PODS, Labels, labelled, names, pod, pods, running, virtual, where
+from tests.storage.cacher.cacher_store import NODES, PODS, Labels, labelled, names, pod, pods, running, virtual, where
 
 
 @virtual

@@ -31,7 +31,7 @@ from sampan.storage.cacher import (
     validate_options,
 )
 from sampan.storage.memory import MemoryBackend
-from tests.storage.cacher.world import VirtualTimeLoop, running
+from tests.storage.cacher.cacher_store import VirtualTimeLoop, running
 
 SECRETS = Shape(prefix="/registry/secrets/", kind="Secret", api_version="v1", plural="secrets")
 SCENARIOS = ["lists-paging", "lists-versions", "watch-history", "watch-labels", "watch-stream-list"]

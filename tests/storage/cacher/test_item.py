@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sampan.storage.cacher.errors import Undecipherable
 from sampan.storage.cacher.item import ItemMaker, respliced, splice
-from tests.storage.cacher.world import PODS
+from tests.storage.cacher.cacher_store import PODS
 
 HEAD = b'{"kind":"Pod","apiVersion":"v1",'
 

@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sampan.storage.cacher.keys import KeySpace, SortedKeys
-from tests.storage.cacher.world import NODES, PODS
+from tests.storage.cacher.cacher_store import NODES, PODS
 
 # Namespaces whose order by name is not their order by key.
 namespaces = st.sampled_from(["a", "a-b", "ab", "a.b", "b"])

@@ -19,7 +19,7 @@ from sampan.storage.cacher import (
     VersionExpired,
     Watcher,
 )
-from tests.storage.cacher.world import (
+from tests.storage.cacher.cacher_store import (
     PODS,
     Labels,
     VirtualTimeLoop,

@@ -18,7 +18,7 @@ from sampan.storage.cacher import (
 )
 from sampan.storage.memory import MemoryBackend
 from sampan.storage.watch_hub import LocalWatch
-from tests.storage.cacher.world import PODS, names, pod, ready, running, seen, virtual
+from tests.storage.cacher.cacher_store import PODS, names, pod, ready, running, seen, virtual
 
 
 class HeldWatch(LocalWatch):

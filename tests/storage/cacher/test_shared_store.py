@@ -13,7 +13,7 @@ from sampan.storage.backend import Backend, StoreConflict
 from sampan.storage.cacher import ADDED, DELETED, Cacher, ListQuery, ListResult, VersionExpired, WatchQuery
 from sampan.storage.memory import MemoryBackend
 from sampan.storage.sqlite import SqliteBackend
-from tests.storage.cacher.world import PODS, labelled, pod, running, where
+from tests.storage.cacher.cacher_store import PODS, labelled, pod, running, where
 from tests.storage.etcd_server import NO_ETCD, Member, find, one_member
 
 Open = Callable[[], AbstractAsyncContextManager[list[Backend]]]

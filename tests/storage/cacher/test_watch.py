@@ -26,7 +26,7 @@ from sampan.storage.cacher import (
     WatchQuery,
 )
 from sampan.storage.memory import MemoryBackend
-from tests.storage.cacher.world import Labels, labelled, obj, pod, pods, ready, running, seen, virtual, where
+from tests.storage.cacher.cacher_store import Labels, labelled, obj, pod, pods, ready, running, seen, virtual, where
 
 
 @virtual

@@ -4,7 +4,7 @@ import gc
 
 from sampan.storage.cacher import CacherConfig, WatchBudget, Watcher, WatchLimits
 from sampan.storage.cacher.watch_budget import WatchCharge
-from tests.storage.cacher.world import pods, ready, virtual
+from tests.storage.cacher.cacher_store import pods, ready, virtual
 
 LARGE = "x" * 10_000
 

@@ -8,8 +8,8 @@ import pytest
 
 from sampan.apiserver.admission.plugins import default_plugins
 from sampan.machinery.metrics import Metrics
-from tests.apiserver.asking import Reply, asking, run
 from tests.apiserver.cluster import NAMESPACE, Cluster
+from tests.apiserver.in_process_server import Reply, asking, run
 
 CONFIGMAPS = f"{NAMESPACE}/configmaps"
 _RULES = [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]

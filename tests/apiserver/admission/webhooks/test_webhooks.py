@@ -12,8 +12,8 @@ from sampan.apiserver.admission.plugins import default_plugins
 from sampan.apiserver.proxy.kubelets import KubeletAccess, Kubelets
 from sampan.apiserver.webhooks.client import WebhookClients
 from sampan.machinery.metrics import Metrics
-from tests.apiserver.asking import asking, run
 from tests.apiserver.cluster import NAMESPACE, Cluster
+from tests.apiserver.in_process_server import asking, run
 from tests.apiserver.webhook_server import Respond, WebhookServer, json_patch, webhook_server
 
 CONFIGMAPS = f"{NAMESPACE}/configmaps"

@@ -22,7 +22,7 @@ from sampan.apiserver.config.config_reload import INTERVAL_S, ReloadingFile
 from sampan.apiserver.request.call import UserInfo
 from sampan.machinery.cel.cost_budget import UNLIMITED_COST
 from sampan.machinery.clock import VirtualClock
-from tests.apiserver.authn.outside import Outside, outside
+from tests.apiserver.authn.https_service import Outside, outside
 
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 OTHER = rsa.generate_private_key(public_exponent=65537, key_size=2048)

@@ -11,8 +11,8 @@ from sampan.apiserver.authn.authenticator import TokenError
 from sampan.apiserver.authn.oidc import OidcTokens
 from sampan.apiserver.authn.oidc.distributed_claims import source_of
 from sampan.machinery.clock import VirtualClock
+from tests.apiserver.authn.https_service import outside
 from tests.apiserver.authn.oidc.test_authenticator import Issuer, issuer_of
-from tests.apiserver.authn.outside import outside
 
 NAMES = {"groups": "there", "other": "x"}
 

@@ -8,8 +8,8 @@ import pytest
 from sampan.apiserver.authz import Attributes, AuthzDecision, AuthzResult
 from sampan.apiserver.authz.node import NodeAuthorizer, NodeGraph
 from sampan.apiserver.request.call import UserInfo
-from tests.apiserver.asking import Asking, asking, run
-from tests.apiserver.authz.building import asked
+from tests.apiserver.authz.rbac_objects import asked
+from tests.apiserver.in_process_server import Asking, asking, run
 
 NODE = UserInfo("system:node:n1", groups=("system:nodes", "system:authenticated"))
 OTHER = UserInfo("system:node:n2", groups=("system:nodes", "system:authenticated"))

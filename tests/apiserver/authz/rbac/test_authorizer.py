@@ -8,7 +8,7 @@ from sampan.api.types.rbac_v1 import PolicyRule
 from sampan.apiserver.authz import Attributes, AuthzDecision
 from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
 from sampan.apiserver.request.call import UserInfo
-from tests.apiserver.authz.building import ANN, asked, asked_path, binding, index_of, role, rule
+from tests.apiserver.authz.rbac_objects import ANN, asked, asked_path, binding, index_of, role, rule
 
 
 def is_allowed(index: RbacIndex, question: Attributes) -> bool:

@@ -8,7 +8,7 @@ from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
 from sampan.apiserver.authz.rbac.bootstrap_policy import AUTO_UPDATE, default_objects, plan_changes
 from sampan.apiserver.request.call import UserInfo
 from sampan.machinery.copies import copy_of
-from tests.apiserver.authz.building import asked, asked_path, index_of, rule
+from tests.apiserver.authz.rbac_objects import asked, asked_path, index_of, rule
 
 USUAL = tuple(default_objects())
 

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from sampan.apiserver.authz import AuthzDecision
 from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex, RbacIndexUpdater
 from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects, plan_changes, reconcile
-from tests.apiserver.asking import Asking, asking, run
-from tests.apiserver.authz.building import asked
+from tests.apiserver.authz.rbac_objects import asked
+from tests.apiserver.in_process_server import Asking, asking, run
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sampan.api import limits
 from sampan.api.types.rbac_v1 import PolicyRule
 from sampan.apiserver.authz.rbac import policy_rules
-from tests.apiserver.authz.building import rule
+from tests.apiserver.authz.rbac_objects import rule
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from sampan.apiserver.registry.allocation import AllocationRepair
 from sampan.apiserver.registry.strategy import Context
 from sampan.machinery.clock import VirtualClock
 from sampan.storage.memory import MemoryBackend
-from tests.apiserver.registry.several import ADMIN, NAMESPACE, ApiServer, one
+from tests.apiserver.registry.shared_store_servers import ADMIN, NAMESPACE, ApiServer, one
 
 SERVICE = {"metadata": {"name": "a"}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}}
 IP_ADDRESSES = "/apis/networking.k8s.io/v1/ipaddresses"

@@ -20,7 +20,7 @@ from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.clock import VirtualClock
 from sampan.storage.memory import MemoryBackend
-from tests.apiserver.authz.building import binding, index_of, role, rule
+from tests.apiserver.authz.rbac_objects import binding, index_of, role, rule
 
 GROUP, A, B = "resource.k8s.io", "a.example.com", "b.example.com"
 NODE_NAME = "authentication.kubernetes.io/node-name"

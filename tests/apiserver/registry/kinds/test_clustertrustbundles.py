@@ -18,9 +18,9 @@ from sampan.machinery.certificates import SigningRequest, issue, make_ca
 from sampan.machinery.client.transport import Request as AskedFor
 from sampan.machinery.clock import VirtualClock
 from sampan.storage.memory import MemoryBackend
-from tests.apiserver.asking import asking, run
 from tests.apiserver.cluster import Cluster
 from tests.apiserver.faults import told
+from tests.apiserver.in_process_server import asking, run
 from tests.eventually import eventually
 
 PATH = "/apis/certificates.k8s.io/v1beta1/clustertrustbundles"

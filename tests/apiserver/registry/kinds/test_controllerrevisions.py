@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from sampan.api.codec import protobuf
-from tests.apiserver.asking import Asking, asking, run
+from tests.apiserver.in_process_server import Asking, asking, run
 
 PATH = "/apis/apps/v1/namespaces/default/controllerrevisions"
 PROTOBUF = "application/vnd.kubernetes.protobuf"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sampan.machinery.clock import VirtualClock
-from tests.apiserver.registry.several import NAMESPACE, ApiServer, one
+from tests.apiserver.registry.shared_store_servers import NAMESPACE, ApiServer, one
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/ns/endpointslices"

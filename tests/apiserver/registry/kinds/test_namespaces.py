@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from tests.apiserver.registry.several import ApiServer, one
+from tests.apiserver.registry.shared_store_servers import ApiServer, one
 
 NAMESPACES = "/api/v1/namespaces"
 NAME_LABEL = "kubernetes.io/metadata.name"

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.token_signer import TokenSigner
-from tests.apiserver.registry.several import NAMESPACE, ApiServer, one
+from tests.apiserver.registry.shared_store_servers import NAMESPACE, ApiServer, one
 
 ACCOUNTS = f"{NAMESPACE}/serviceaccounts"
 ISSUER = "https://issuer.example.com"

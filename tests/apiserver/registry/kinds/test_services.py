@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sampan.apiserver.registry.allocation import ServiceRanges
-from tests.apiserver.registry.several import NAMESPACE, ApiServer, one, several
+from tests.apiserver.registry.shared_store_servers import NAMESPACE, ApiServer, one, several
 
 SERVICES = f"{NAMESPACE}/services"
 DUAL = ServiceRanges.parse("10.96.0.0/24,fd00::/120")

@@ -5,7 +5,7 @@ from typing import Any
 
 from sampan.api.types.batch_v1 import CronJob, Job
 from sampan.machinery.client import Delete
-from tests.controllers.batch.cronjob.crons import START, cron
+from tests.controllers.batch.cronjob.cron_jobs import START, cron
 from tests.controllers.batch.job_cluster import IN_DEFAULT, JOB, JobCluster, job_cluster
 from tests.controllers.cluster import names_of, second_run_writes_nothing
 from tests.controllers.ownership.pod_cluster import pod_cluster

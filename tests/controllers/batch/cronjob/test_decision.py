@@ -6,7 +6,7 @@ import pytest
 
 from sampan.api.times import format_time
 from sampan.controllers.batch.cronjob.decision import SCHEDULED, decide, job_for, jobs_over_history_limits, zone_of
-from tests.controllers.batch.cronjob.crons import START, cron, ended
+from tests.controllers.batch.cronjob.cron_jobs import START, cron, ended
 
 RUNNING = [{"name": "tick-1", "namespace": "default", "uid": "x"}]
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sampan.api.times import format_time, parse_time
 from sampan.controllers.batch.cronjob.decision import next_of
 from sampan.controllers.batch.cronjob.due import InvalidSchedule, Missed, due, wait_s
-from tests.controllers.batch.cronjob.crons import START, cron
+from tests.controllers.batch.cronjob.cron_jobs import START, cron
 
 HOUR = 3600.0
 

@@ -17,7 +17,7 @@ from sampan.machinery.copies import copy_of
 from tests.controllers.cluster import Cluster, second_run_writes_nothing
 from tests.controllers.ownership.pod_cluster import pod_cluster
 from tests.controllers.workloads.daemonset.objects import LABELS, daemon_set, node
-from tests.controllers.workloads.stage import NAMESPACE, Stage
+from tests.controllers.workloads.hand_driven_pods import NAMESPACE, Stage
 
 
 @dataclass(slots=True)

@@ -10,9 +10,9 @@ from sampan.machinery.client.options import Delete
 from sampan.machinery.copies import copy_of
 from tests.controllers.cluster import Cluster, second_run_writes_nothing
 from tests.controllers.ownership.pod_cluster import pod_cluster
-from tests.controllers.workloads.acting import active_of, end, play, play_out, pods_of, run
 from tests.controllers.workloads.deployment.objects import LABELS, template
 from tests.controllers.workloads.deployment.rollouts import create, get, patch, reason, set_image, sets, sizes
+from tests.controllers.workloads.scheduler_and_kubelet import active_of, end, play, play_out, pods_of, run
 
 NAMES = ("deployment-controller", "replicaset-controller")
 

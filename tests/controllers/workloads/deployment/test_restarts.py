@@ -12,7 +12,7 @@ from sampan.api.types.core_v1 import Pod
 from sampan.testing import builders
 from tests.controllers.cluster import Cluster, second_run_writes_nothing
 from tests.controllers.ownership.pod_cluster import pod_cluster
-from tests.controllers.workloads.acting import end, play_out, run
+from tests.controllers.workloads.scheduler_and_kubelet import end, play_out, run
 
 NAMES = ("deployment-controller", "replicaset-controller")
 COUNT, REPLICAS, ROUNDS = 5, 3, 12

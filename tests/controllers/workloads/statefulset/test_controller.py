@@ -13,9 +13,9 @@ from sampan.machinery.client import PatchType
 from sampan.machinery.copies import copy_of
 from tests.controllers.cluster import second_run_writes_nothing
 from tests.controllers.ownership.pod_cluster import pod_cluster
-from tests.controllers.workloads.stage import NAMESPACE, Stage
+from tests.controllers.workloads.hand_driven_pods import NAMESPACE, Stage
 from tests.controllers.workloads.statefulset.objects import LABELS, stateful_set
-from tests.controllers.workloads.statefulset.scene import Scene
+from tests.controllers.workloads.statefulset.statefulset_cluster import Scene
 
 
 def played(play: Callable[[Scene], Awaitable[None]]) -> None:

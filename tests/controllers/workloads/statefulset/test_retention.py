@@ -12,9 +12,9 @@ from sampan.controllers.workloads.statefulset.volume_claims import has_right_own
 from sampan.machinery.client import PatchType
 from tests.controllers.ownership.objects import reference
 from tests.controllers.ownership.pod_cluster import pod_cluster
-from tests.controllers.workloads.stage import NAMESPACE, Stage
+from tests.controllers.workloads.hand_driven_pods import NAMESPACE, Stage
 from tests.controllers.workloads.statefulset.objects import member, stateful_set
-from tests.controllers.workloads.statefulset.scene import Scene
+from tests.controllers.workloads.statefulset.statefulset_cluster import Scene
 
 OTHERS = ("garbage-collector-controller", "persistentvolumeclaim-protection-controller")
 

@@ -9,7 +9,7 @@ from sampan.api.types.apps_v1 import Deployment
 from sampan.api.types.core_v1 import Pod, ReplicationController
 from sampan.machinery.client import Delete
 from sampan.machinery.errors import NotFound
-from tests.e2e.conformance.apps.replicated import (
+from tests.e2e.conformance.apps.replica_cluster import (
     Replicated,
     deployment,
     is_running,

@@ -8,7 +8,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.client import PatchType, Selection
 from sampan.machinery.copies import copy_of
 from sampan.machinery.errors import NotFound
-from tests.e2e.conformance.apps.replicated import Replicated, play, template
+from tests.e2e.conformance.apps.replica_cluster import Replicated, play, template
 
 NAME = "nsdeletetest"
 HERE = Selection(namespace=NAME)

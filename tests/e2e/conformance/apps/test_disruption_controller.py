@@ -11,7 +11,7 @@ from sampan.api.types.policy_v1 import Eviction, PodDisruptionBudget
 from sampan.machinery.client import PatchType, Selection
 from sampan.machinery.copies import copy_of
 from sampan.machinery.errors import NotFound, TooManyRequests
-from tests.e2e.conformance.apps.replicated import Replicated, play, template
+from tests.e2e.conformance.apps.replica_cluster import Replicated, play, template
 
 LABELS = {"foo": "bar"}
 

@@ -8,7 +8,7 @@ from sampan.api.types.core_v1 import Pod
 from sampan.machinery import errors
 from sampan.machinery.client import Delete, PatchType, Selection
 from sampan.machinery.copies import copy_of
-from tests.e2e.conformance.apps.replicated import (
+from tests.e2e.conformance.apps.replica_cluster import (
     IMAGE,
     OTHER_IMAGE,
     Replicated,

@@ -5,7 +5,7 @@ from sampan.api.types.autoscaling_v1 import Scale
 from sampan.api.types.core_v1 import Pod, ReplicationController, ResourceQuota
 from sampan.machinery.client import ADDED, DELETED, Delete, PatchType, Selection
 from sampan.machinery.copies import copy_of
-from tests.e2e.conformance.apps.replicated import (
+from tests.e2e.conformance.apps.replica_cluster import (
     Replicated,
     condition,
     is_running,

@@ -2,7 +2,7 @@
 
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Node, Pod
-from tests.e2e.conformance.apps.replicated import Replicated, condition, is_running, play
+from tests.e2e.conformance.apps.replica_cluster import Replicated, condition, is_running, play
 
 
 def test_two_nodes() -> None:

@@ -5,7 +5,7 @@ from sampan.api.types.core_v1 import Endpoints, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.machinery.client import PatchType
 from tests.e2e.conformance.api import Api
-from tests.e2e.conformance.network.scene import NAMESPACE, Scene, play
+from tests.e2e.conformance.network.service_cluster import NAMESPACE, Scene, play
 from tests.e2e.conformance.operations import supports_everything
 
 

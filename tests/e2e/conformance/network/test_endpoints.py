@@ -5,7 +5,7 @@ import asyncio
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Endpoints, Service
 from sampan.machinery.client import DELETED, PatchType, Selection
-from tests.e2e.conformance.network.scene import NAMESPACE, Scene, play
+from tests.e2e.conformance.network.service_cluster import NAMESPACE, Scene, play
 
 
 def test_the_lifecycle_of_an_endpoint() -> None:

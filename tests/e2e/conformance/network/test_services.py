@@ -4,7 +4,7 @@ each a test whose first line is its name. What is said of traffic is the proxy's
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Service
 from sampan.machinery.client import Selection
-from tests.e2e.conformance.network.scene import NAMESPACE, Scene, play
+from tests.e2e.conformance.network.service_cluster import NAMESPACE, Scene, play
 
 
 def test_a_basic_endpoint_from_pods() -> None:

@@ -9,7 +9,7 @@ from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.node_v1 import RuntimeClass
 from sampan.machinery.errors import Forbidden
-from tests.e2e.conformance.apps.replicated import Replicated, condition, play
+from tests.e2e.conformance.apps.replica_cluster import Replicated, condition, play
 from tests.e2e.conformance.node.pods import container, ready, run
 from tests.e2e.conformance.storage.real_node import IMAGE, RealNode, together
 

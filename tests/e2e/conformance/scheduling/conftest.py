@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sampan.testing import Cluster
-from tests.e2e.conformance.scheduling.scene import NODES, Scene
+from tests.e2e.conformance.scheduling.scheduling_cluster import NODES, Scene
 from tests.e2e.kubectl.command import Kubectl, find
 
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.e2e.conformance.scheduling.scene import Scene
+from tests.e2e.conformance.scheduling.scheduling_cluster import Scene
 from tests.eventually import wait_until
 
 

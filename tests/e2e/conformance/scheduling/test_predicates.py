@@ -1,6 +1,6 @@
 """The conformance descriptions of sig-scheduling for nodes that will not do; a test's first line is its name."""
 
-from tests.e2e.conformance.scheduling.scene import CPUS, NODES, Scene, pod
+from tests.e2e.conformance.scheduling.scheduling_cluster import CPUS, NODES, Scene, pod
 
 
 def test_requests_beyond_a_nodes_capacity(scene: Scene) -> None:

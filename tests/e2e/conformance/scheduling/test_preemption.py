@@ -4,7 +4,7 @@ import json
 from functools import partial
 from typing import Any
 
-from tests.e2e.conformance.scheduling.scene import CPUS, NODES, Scene, pod, pod_spec
+from tests.e2e.conformance.scheduling.scheduling_cluster import CPUS, NODES, Scene, pod, pod_spec
 from tests.eventually import wait_until
 
 MOST = CPUS * 0.7

@@ -19,7 +19,7 @@ from sampan.runtimes import kernel
 from sampan.runtimes.images import ImageStore
 from sampan.runtimes.images.archives import load
 from sampan.testing import Cluster
-from tests.e2e.chaos.line import Line
+from tests.e2e.chaos.interruptible_transport import Line
 from tests.eventually import eventually
 from tests.kubelet.agent.real_node import NAME, phase, real_node
 from tests.runtimes.images.builders import MadeImage, docker_archive

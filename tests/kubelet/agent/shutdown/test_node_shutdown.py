@@ -14,7 +14,7 @@ from sampan.kubelet.agent.kubelet import Kubelet
 from sampan.kubelet.agent.shutdown.node_shutdown import group_of, groups_of
 from sampan.machinery.client import Client
 from sampan.testing import Cluster
-from tests.e2e.chaos.line import Line
+from tests.e2e.chaos.interruptible_transport import Line
 from tests.eventually import eventually
 from tests.kubelet.agent.real_node import NAME, manifest, phase, real_node
 from tests.kubelet.agent.shutdown.logind_service import LogindService, logind_service

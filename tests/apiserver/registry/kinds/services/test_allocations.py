@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sampan.apiserver.registry.allocation import ServiceRanges
-from tests.apiserver.registry.several import NAMESPACE, ApiServer, several
+from tests.apiserver.registry.shared_store_servers import NAMESPACE, ApiServer, several
 
 SERVICES = f"{NAMESPACE}/services"
 RANGES = ServiceRanges.parse("10.96.0.0/27,fd00::/123", (30000, 30011))

@@ -18,7 +18,7 @@ from sampan.apiserver.response.renderer import Renderer
 from sampan.apiserver.response.responses import StreamedResponse, WatchResponse
 from sampan.machinery import errors
 from sampan.machinery.clock import VirtualClock
-from tests.serving import ADMIN, Server, serving
+from tests.api_server import ADMIN, Server, serving
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from sampan.api.types.apps_v1 import ControllerRevision, StatefulSet
 from sampan.api.types.core_v1 import PersistentVolumeClaim
 from sampan.machinery.client import PatchType
 from tests.controllers.cluster import Cluster
-from tests.controllers.workloads.stage import NAMESPACE, Stage
+from tests.controllers.workloads.hand_driven_pods import NAMESPACE, Stage
 from tests.controllers.workloads.statefulset.objects import stateful_set
 
 

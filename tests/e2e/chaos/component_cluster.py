@@ -23,7 +23,7 @@ from sampan.machinery.clock import VirtualClock
 from sampan.storage.memory import MemoryBackend
 from tests.controllers.cluster import Cluster
 from tests.e2e.chaos.history import History
-from tests.e2e.chaos.line import Line, LineTransport
+from tests.e2e.chaos.interruptible_transport import Line, LineTransport
 from tests.e2e.chaos.workloads import IN_DEFAULT, NAMESPACE, Sizes, all_of
 
 CONFIG = ServerConfig(secure_port=0, advertise_address="192.0.2.1")

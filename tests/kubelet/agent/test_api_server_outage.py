@@ -11,7 +11,7 @@ from sampan.cli.component_port import tls_of
 from sampan.kubelet.server.ports import PortsConfig, serve_kubelet
 from sampan.machinery.client import Delete
 from sampan.testing import Cluster
-from tests.e2e.chaos.line import Line
+from tests.e2e.chaos.interruptible_transport import Line
 from tests.eventually import eventually
 from tests.kubelet.agent.real_node import NAME, manifest, phase, real_node
 from tests.ports import free_port

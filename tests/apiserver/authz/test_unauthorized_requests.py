@@ -10,8 +10,8 @@ from sampan.apiserver.authn.user_names import service_account_user
 from sampan.apiserver.authz import attributes_of
 from sampan.apiserver.request.call import Call, Query, UserInfo
 from sampan.machinery import errors
-from tests.apiserver.asking import Asking, asking, run
-from tests.serving import usual_authorizers
+from tests.api_server import usual_authorizers
+from tests.apiserver.in_process_server import Asking, asking, run
 
 ANONYMOUS = UserInfo("system:anonymous", groups=("system:unauthenticated",))
 UNBOUND = UserInfo("ann", groups=("system:authenticated",))

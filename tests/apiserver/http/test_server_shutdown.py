@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.apiserver.http.site import site
+from tests.apiserver.http.http_server import site
 from tests.apiserver.http.wire import Wire, request
 from tests.eventually import eventually
 

@@ -24,8 +24,8 @@ from sampan.apiserver.response.responses import ApiResponse, RawResponse
 from sampan.cluster.pki import CA, SERVER, Pki
 from sampan.machinery.client import Client
 from sampan.testing.keys import KEYS
+from tests.api_server import ADMIN, Server, serving, usual_authorizers
 from tests.apiserver.http.wire import Wire
-from tests.serving import ADMIN, Server, serving, usual_authorizers
 
 USERS = {
     "admin-token": UserInfo("admin", "1", (MASTERS, AUTHENTICATED)),

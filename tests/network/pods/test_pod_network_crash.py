@@ -14,8 +14,8 @@ from sampan.machinery.network_namespace import in_network
 from sampan.network.pods import BridgeConfig, BridgeNetwork
 from sampan.network.pods.names import is_link_of
 from sampan.network.pods.nft import run_nft
-from tests.network.pods.churn import CIDRS
 from tests.network.pods.lab import NODE_IP, OUTSIDE_IP, Lab, listening, needs_network, source_seen
+from tests.network.pods.pod_churn import CIDRS
 
 pytestmark = needs_network
 
@@ -34,7 +34,7 @@ def test_killed_again_and_again(lab: Lab, repository: Path) -> None:
 
 
 def _churn(repository: Path, directory: Path, seed: int, spaces: list[Path]) -> None:
-    argv: list[str | Path] = [sys.executable, "-m", "tests.network.pods.churn", directory, str(seed), *spaces]
+    argv: list[str | Path] = [sys.executable, "-m", "tests.network.pods.pod_churn", directory, str(seed), *spaces]
     with subprocess.Popen(argv, cwd=repository, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"begun\n"
