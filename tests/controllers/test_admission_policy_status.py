@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Any
 
@@ -22,6 +21,7 @@ from sampan.controllers.admission_policy_status import builtin_schema, expressio
 from sampan.machinery.cel.schemas import declared_type
 from sampan.machinery.client.openapi import schemas_of_document
 from tests.controllers.cluster import cluster
+from tests.eventually import eventually
 
 
 def spec(*expressions: str, resources: tuple[str, ...] = ("deployments",)) -> ValidatingAdmissionPolicySpec:
@@ -88,8 +88,12 @@ async def test_expressions_are_checked_with_the_schema_of_a_custom_resource() ->
             "object.spec.replicas > 1",
         )
         await policies.create(policy)
-        while (status := (await policies.get("p")).status).typeChecking is None:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)  # types are checked in a thread
+
+        async def is_checked() -> bool:
+            return (await policies.get("p")).status.typeChecking is not None
+
+        await eventually(is_checked)  # types are checked in a thread
+        status = (await policies.get("p")).status
         warnings = {row.fieldRef: row.warning for row in status.typeChecking.expressionWarnings}
         assert sorted(warnings) == [f"spec.validations[{index}].expression" for index in (1, 2, 3)]
         assert (

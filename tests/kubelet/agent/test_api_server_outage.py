@@ -26,12 +26,14 @@ async def pods_told(port: int) -> list[str]:
 
 
 async def listens(port: int) -> None:
-    while True:
+    async def is_served() -> bool:
         try:
             await pods_told(port)
-            return
         except OSError:
-            await asyncio.sleep(0.02)
+            return False
+        return True
+
+    await eventually(is_served)
 
 
 def directory_with(tmp_path: Path, name: str) -> Path:

@@ -22,6 +22,7 @@ from sampan.network.pods import BridgeConfig, BridgeNetwork, bridge_for
 from sampan.runtimes import kernel
 from sampan.runtimes.monitor.client import MonitorClient
 from sampan.testing import Cluster
+from tests.eventually import eventually
 
 GROUP = f"/sampan-test-{os.getpid()}"
 NODE = "victim"
@@ -92,22 +93,24 @@ async def running(client: Client) -> dict[str, tuple[str, int]]:
 
 
 async def settled(client: Client, names: set[str]) -> dict[str, tuple[str, int]]:
-    """Until just these pods are there, and run."""
-    async with asyncio.timeout(60):
-        while True:
-            items = (await client.of(Pod).list(Selection(namespace="default"))).items
-            found = await running(client)
-            if {each.metadata.name for each in items} == names == set(found):
-                return found
-            await asyncio.sleep(0.1)
+    """Wait until exactly these pods exist, and all of them run."""
+    containers: dict[str, tuple[str, int]] = {}
+
+    async def are_running() -> bool:
+        items = (await client.of(Pod).list(Selection(namespace="default"))).items
+        containers.clear()
+        containers.update(await running(client))
+        return {item.metadata.name for item in items} == names == set(containers)
+
+    await eventually(are_running)
+    return containers
 
 
 async def registered(client: Client) -> None:
-    async with asyncio.timeout(60):
-        while True:
-            if NODE in [each.metadata.name for each in (await client.of(Node).list()).items]:
-                return
-            await asyncio.sleep(0.05)
+    async def is_registered() -> bool:
+        return NODE in [node.metadata.name for node in (await client.of(Node).list()).items]
+
+    await eventually(is_registered)
 
 
 async def rounds(cluster: Cluster, agent: Agent, count: int) -> None:

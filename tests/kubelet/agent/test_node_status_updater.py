@@ -1,6 +1,5 @@
 """What a real node asks of its API server and tells it, and how often."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -66,13 +65,12 @@ async def test_a_runtime_that_cannot_be_asked_is_told_of(tmp_path: Path, monkeyp
     async def broken() -> RuntimeStatus:
         raise ZeroDivisionError("oh")
 
-    async def ready(cluster: Cluster, wanted: tuple[str, str]) -> None:
-        async with asyncio.timeout(60):
-            while True:
-                conditions = (await cluster.client.of(Node).get(NAME)).status.conditions
-                if [(each.status, each.message) for each in conditions if each.type == "Ready"] == [wanted]:
-                    return
-                await asyncio.sleep(0.05)
+    async def ready(cluster: Cluster, expected: tuple[str, str]) -> None:
+        async def holds() -> bool:
+            conditions = (await cluster.client.of(Node).get(NAME)).status.conditions
+            return [(row.status, row.message) for row in conditions if row.type == "Ready"] == [expected]
+
+        await eventually(holds)
 
     line = Line()
     async with Cluster(components=("apiserver",)) as cluster:

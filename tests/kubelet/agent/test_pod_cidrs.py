@@ -9,18 +9,22 @@ from sampan.kubelet.agent.node_status_updater import read_pod_cidrs
 from sampan.machinery.client import Client
 from sampan.testing import Cluster
 from tests.e2e.chaos.interruptible_transport import Line
+from tests.eventually import eventually
 from tests.kubelet.agent.real_node import NAME, real_node
 
 OWN = "10.222.3.0/24"
 
 
 async def ready(client: Client) -> Node:
-    async with asyncio.timeout(60):
-        while True:
-            node: Node = await client.of(Node).get(NAME)
-            if [each.status for each in node.status.conditions if each.type == "Ready"] == ["True"]:
-                return node
-            await asyncio.sleep(0.05)
+    """Wait until the node is ready, and return it."""
+    nodes: list[Node] = []
+
+    async def is_ready() -> bool:
+        nodes[:] = [await client.of(Node).get(NAME)]
+        return [row.status for row in nodes[0].status.conditions if row.type == "Ready"] == ["True"]
+
+    await eventually(is_ready)
+    return nodes[0]
 
 
 def played(tmp_path: Path, given: str = "", **config: Any) -> Node:

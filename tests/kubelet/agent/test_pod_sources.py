@@ -15,6 +15,7 @@ from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.pod_sources import StaticPodSources
 from sampan.machinery.clock import VirtualClock
+from tests.eventually import eventually
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {{name: {}}}\nspec: {{containers: [{{name: c, image: i}}]}}\n"
 
@@ -33,10 +34,7 @@ class Told:
 
     async def after(self, clock: VirtualClock, seconds: float, times: int) -> dict[str, list[str]]:
         """Once the clock has gone on, and so often something was told: files and sockets take real time."""
-        async with asyncio.timeout(60):
-            while self.times < times:
-                await clock.advance(seconds)
-                await asyncio.sleep(0.01)
+        await eventually(lambda: self.times >= times, step=lambda: clock.advance(seconds))
         return self.pods
 
 
@@ -132,10 +130,8 @@ class Site:
 
     async def asked_again(self, clock: VirtualClock) -> None:
         before = self.asked
-        async with asyncio.timeout(60):
-            while self.asked < before + 2:  # the first of these may have been under way
-                await clock.advance(20)
-                await asyncio.sleep(0.01)
+        # The first of these two requests may have been under way.
+        await eventually(lambda: self.asked >= before + 2, step=lambda: clock.advance(20))
 
 
 def test_a_url(caplog: pytest.LogCaptureFixture) -> None:

@@ -55,11 +55,14 @@ async def scenario(cluster: Cluster, kubelet: Kubelet) -> None:
     assert ("read image pull secrets", "key") in found
     order = [(action, outcome.split()[0]) for action, outcome in found if action in container]
     assert order == [(step, name) for name in ("first", "c") for step in container]
-    reason, told = "FailedToRetrieveImagePullSecret", dict[str, str]()
-    while reason not in told:  # events are told by and by
-        await asyncio.sleep(0.02)
-        told = {each.reason: each.message for each in (await client.of(Event).list()).items}
-    assert told[reason] == (
+    reason, messages = "FailedToRetrieveImagePullSecret", dict[str, str]()
+
+    async def is_recorded() -> bool:
+        messages.update({event.reason: event.message for event in (await client.of(Event).list()).items})
+        return reason in messages
+
+    await eventually(is_recorded)
+    assert messages[reason] == (
         "Unable to retrieve some image pull secrets (none); attempting to pull the image may not succeed."
     )
 

@@ -13,6 +13,7 @@ from sampan.kubelet.agent.eviction.rules import Observation
 from sampan.kubelet.agent.garbage_collection import ImageGarbageCollector
 from sampan.machinery.clock import VirtualClock
 from sampan.runtimes.contract import ImageInfo, RuntimeFailure
+from tests.eventually import eventually
 
 CONFIG = AgentConfig(name="n", root=Path("/"), logs=Path("/"), eviction_hard={"nodefs.available": "10%"})
 
@@ -83,9 +84,7 @@ def test_it_is_looked_again_whatever_happened(caplog: pytest.LogCaptureFixture) 
         )
         async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             running = group.create_task(eviction.run())
-            while looks.count("room") < 2:
-                await clock.advance(CONFIG.eviction_period_s)
-                await asyncio.sleep(0.01)  # threads take real time
+            await eventually(lambda: looks.count("room") >= 2, step=lambda: clock.advance(CONFIG.eviction_period_s))
             assert eviction.types == ["DiskPressure"]
             running.cancel()
 

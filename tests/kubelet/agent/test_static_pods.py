@@ -10,6 +10,7 @@ import pytest
 from sampan.api.types.core_v1 import Pod
 from sampan.machinery.client import Client, Delete, Selection
 from sampan.testing import Cluster
+from tests.eventually import eventually
 from tests.kubelet.agent.test_kubelet_crash import NODE, agent
 
 MANIFEST = """
@@ -27,14 +28,16 @@ pytestmark = pytest.mark.skipif(
 
 
 async def when(client: Client, uids_before: tuple[str, ...] = ()) -> Pod:
-    """Until the mirror shows that the pod runs; another than those."""
-    async with asyncio.timeout(60):
-        while True:
-            for each in (await client.of(Pod).list(Selection(namespace="default"))).items:
-                found: Pod = each
-                if found.metadata.uid not in uids_before and found.status.phase == "Running":
-                    return found
-            await asyncio.sleep(0.1)
+    """Wait for a running mirror pod whose UID is not in `uids_before`, and return it."""
+    running: list[Pod] = []
+
+    async def is_running() -> bool:
+        pods = (await client.of(Pod).list(Selection(namespace="default"))).items
+        running[:] = [pod for pod in pods if pod.metadata.uid not in uids_before and pod.status.phase == "Running"]
+        return bool(running)
+
+    await eventually(is_running)
+    return running[0]
 
 
 async def scenario(cluster: Cluster, manifest: Path) -> None:
@@ -47,11 +50,11 @@ async def scenario(cluster: Cluster, manifest: Path) -> None:
     again = await when(client, (first.metadata.uid,))
     assert again.status.containerStatuses[0].containerID == first.status.containerStatuses[0].containerID
     await asyncio.to_thread(manifest.unlink)
-    async with asyncio.timeout(60):
-        while True:
-            if not (await client.of(Pod).list(Selection(namespace="default"))).items:
-                return
-            await asyncio.sleep(0.1)
+
+    async def is_gone() -> bool:
+        return not (await client.of(Pod).list(Selection(namespace="default"))).items
+
+    await eventually(is_gone)
 
 
 def test_a_pod_of_a_folder_has_a_mirror_that_comes_back(tmp_path: Path) -> None:

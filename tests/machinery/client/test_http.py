@@ -15,6 +15,7 @@ from sampan.machinery.client import Client, ConnectionFailed, RetryConfig
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.clock import VirtualClock
+from tests.eventually import eventually
 from tests.machinery.client.certificates import make
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -127,9 +128,7 @@ async def test_nobody_there() -> None:
         pass
     async with HttpTransport(Access(server=url)) as transport, asyncio.TaskGroup() as group:
         asking = group.create_task(_failure_of(client_of(transport, clock)))
-        while not asking.done():
-            await asyncio.sleep(0.001)
-            await clock.advance(1)
+        await eventually(asking.done, step=lambda: clock.advance(1))
         assert not asking.result().may_have_happened
         assert "Connect call failed" in str(asking.result())
 
@@ -165,9 +164,7 @@ async def test_a_connection_lost_before_the_answer(method: str) -> None:
             return
         async with asyncio.TaskGroup() as group:
             getting = group.create_task(maps.get("m", "a"))
-            while not getting.done():
-                await asyncio.sleep(0.001)
-                await clock.advance(1)
+            await eventually(getting.done, step=lambda: clock.advance(1))
         assert getting.result().metadata.name == "m"
         assert asked == ["GET", "GET"]
 

@@ -272,7 +272,7 @@ def test_too_many_questions_under_way_are_refused() -> None:
             asyncio.TaskGroup() as group,
         ):
             tasks = [group.create_task(resolve(forwarder, f"n{number}.example")) for number in range(3)]
-            await asyncio.sleep(0.05)
+            await eventually(lambda: len(upstream.queries) == 3)
             assert answers(await resolve(forwarder, "more.example")) == ["REFUSED"]
             assert forwarder.counts.rejected == 1
             for task in tasks:

@@ -75,23 +75,26 @@ async def ended(kubelet: Kubelet, name: str) -> Any:
     return found.status
 
 
-async def condition(client: Client, wanted: str) -> None:
-    async with asyncio.timeout(60):
-        while True:
-            node = await client.of(Node).get(NAME)
-            if [each.status for each in node.status.conditions if each.type == "DiskPressure"] == [wanted]:
-                return
-            await asyncio.sleep(0.1)
+async def condition(client: Client, expected: str) -> None:
+    """Wait until the condition DiskPressure of the node has that status."""
+
+    async def holds() -> bool:
+        node = await client.of(Node).get(NAME)
+        return [row.status for row in node.status.conditions if row.type == "DiskPressure"] == [expected]
+
+    await eventually(holds)
 
 
 async def events(client: Client, last: str) -> dict[str, str]:
-    """Messages by reason, once that one is among them."""
-    async with asyncio.timeout(60):
-        while True:
-            told = {each.reason: each.message for each in (await client.of(Event).list()).items}
-            if last in told:
-                return told
-            await asyncio.sleep(0.1)
+    """Return the messages of events by reason, once there is an event with the reason `last`."""
+    messages: dict[str, str] = {}
+
+    async def is_complete() -> bool:
+        messages.update({event.reason: event.message for event in (await client.of(Event).list()).items})
+        return last in messages
+
+    await eventually(is_complete)
+    return messages
 
 
 async def limits(client: Client, kubelet: Kubelet) -> None:
@@ -179,9 +182,11 @@ def test_images_that_nobody_uses_go_when_their_disk_fills_up(folder: Path) -> No
             image_min_age_s=0.0,
         ) as kubelet:
             await kubelet.started.wait()
-            async with asyncio.timeout(60):
-                while await kubelet.runtime.image("large:1") is not None:  # noqa: ASYNC110 - nobody tells
-                    await asyncio.sleep(0.05)
+
+            async def is_removed() -> bool:
+                return await kubelet.runtime.image("large:1") is None
+
+            await eventually(is_removed)
             await eventually(lambda: pulled.read(large.id) is None)  # what is known of it goes with it
 
     asyncio.run(main())

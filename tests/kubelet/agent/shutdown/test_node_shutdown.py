@@ -1,6 +1,5 @@
 """The machine goes down: pods end in their order, and everybody is told."""
 
-import asyncio
 import shutil
 from pathlib import Path
 from typing import Any
@@ -46,13 +45,16 @@ def pod(name: str, priority: str = "") -> Pod:
 
 
 async def ready(client: Client, status: str) -> str:
-    async with asyncio.timeout(60):
-        while True:
-            node = await client.of(Node).get(NAME)
-            (found,) = [each for each in node.status.conditions if each.type == "Ready"]
-            if found.status == status:
-                return found.message
-            await asyncio.sleep(0.05)
+    """Wait until the condition Ready has that status, and return its message."""
+    messages: list[str] = []
+
+    async def holds() -> bool:
+        node = await client.of(Node).get(NAME)
+        messages[:] = [row.message for row in node.status.conditions if (row.type, row.status) == ("Ready", status)]
+        return bool(messages)
+
+    await eventually(holds)
+    return messages[0]
 
 
 def ended_at(kubelet: Kubelet, name: str) -> str:
@@ -91,12 +93,13 @@ async def scenario(client: Client, kubelet: Kubelet, machine: LogindService) -> 
 
 
 async def told(client: Client) -> None:
-    wanted = {f"Shutdown manager detected shutdown {what}" for what in ("event", "cancellation")}
-    async with asyncio.timeout(60):
-        while True:
-            if {each.message for each in (await client.of(Event).list()).items if each.reason == "Shutdown"} == wanted:
-                return
-            await asyncio.sleep(0.05)
+    expected = {f"Shutdown manager detected shutdown {what}" for what in ("event", "cancellation")}
+
+    async def are_recorded() -> bool:
+        events = (await client.of(Event).list()).items
+        return {event.message for event in events if event.reason == "Shutdown"} == expected
+
+    await eventually(are_recorded)
 
 
 @pytest.mark.skipif(shutil.which("dbus-daemon") is None, reason="needs dbus-daemon")
