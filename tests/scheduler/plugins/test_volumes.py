@@ -465,9 +465,8 @@ def test_node_volume_limits(drawn: tuple[Situation, Storage, Simulation], data: 
     expected: Refusals = {}
     for node in situation.nodes:
         name = node.metadata.name
-        limits = [
-            attachment.spec.drivers[0].allocatable for attachment in storage.nodes if attachment.metadata.name == name
-        ]  # type: ignore[index]
+        own_nodes = [csi_node for csi_node in storage.nodes if csi_node.metadata.name == name]
+        limits = [csi_node.spec.drivers[0].allocatable for csi_node in own_nodes]  # type: ignore[index]
         if not limits or limits[0] is None or limits[0].count is None:
             continue
         there: set[str] = set().union(*(handles(storage, pod) for pod in situation.on(node)))
