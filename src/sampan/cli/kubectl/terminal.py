@@ -16,14 +16,14 @@ def is_terminal() -> bool:
 
 @contextmanager
 def raw() -> Iterator[None]:
-    """Switch the terminal to raw mode for the duration of the block."""
+    """Switch the terminal to raw mode for the duration of the block. What has been typed before is kept."""
     import termios
     import tty
 
     file = sys.stdin.fileno()
     before = termios.tcgetattr(file)
     try:
-        tty.setraw(file)
+        tty.setraw(file, termios.TCSANOW)
         yield
     finally:
         termios.tcsetattr(file, termios.TCSADRAIN, before)

@@ -28,6 +28,18 @@ _COLLECTIONS = (
     ("pods", "/api/v1", "pods", "PodList"),
 )
 
+_MAPS = (
+    "labels",
+    "annotations",
+    "matchLabels",
+    "nodeSelector",
+    "selector",
+    "capacity",
+    "allocatable",
+    "limits",
+    "requests",
+)
+
 
 @click.command("dump", cls=KubectlCommand)
 @click.argument("words", nargs=-1)
@@ -63,8 +75,20 @@ def _printed(printer: Printer, value: dict[str, Any]) -> bytes:
     buffer = io.StringIO()
     title = {key: value.get(key) for key in ("kind", "apiVersion", "metadata")}
     with contextlib.redirect_stdout(buffer):
-        printer.print({**title, "items": value.get("items") or None})
+        printer.print(_with_sorted_maps({**title, "items": value.get("items") or None}))
     return buffer.getvalue().encode()
+
+
+def _with_sorted_maps(value: Any) -> Any:
+    """Sort the keys of maps, such as labels, as Go does; the fields of objects keep the order of the server."""
+    if isinstance(value, list):
+        return [_with_sorted_maps(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: dict(sorted(part.items())) if key in _MAPS and isinstance(part, dict) else _with_sorted_maps(part)
+        for key, part in value.items()
+    }
 
 
 def _logs(factory: Factory, pod: dict[str, Any]) -> bytes:
