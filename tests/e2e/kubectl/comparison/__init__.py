@@ -23,7 +23,7 @@ _PATTERNS = [
     (re.compile(r"\t\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [+-]\d{4}"), "\tTIME"),
     (re.compile(r"kubectl-edit-\w+"), "kubectl-edit-FILE"),
     (re.compile(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}"), "TIME"),
-    (re.compile(r'(resourceVersion"?: ?"|Resource Version: +)\d+'), r"\1VERSION"),
+    (re.compile(r'(resourceVersion"?: ?"?|Resource Version: +)\d+'), r"\1VERSION"),
     (re.compile(r"(hollow://|sha256:)[0-9a-f]{64}"), r"\1DIGEST"),
     (re.compile(r"(?<=\.)1[0-9a-f]{15}\b"), "EVENT"),
     (re.compile(r"\bnode-\d\b"), "NODE"),

@@ -201,7 +201,7 @@ apiVersion: v1
 kind: Pod
 metadata: {name: one, labels: {app: web, example.com/part: a}, annotations: {text: "a <b> & c"}}
 spec:
-  nodeName: nowhere
+  schedulerName: nobody
   terminationGracePeriodSeconds: 5
   containers:
   - {name: main, image: "nginx:1", ports: [{containerPort: 80}, {containerPort: 81}], stdin: true}
