@@ -94,6 +94,7 @@ async def test_expressions_are_checked_with_the_schema_of_a_custom_resource() ->
 
         await eventually(is_checked)  # types are checked in a thread
         status = (await policies.get("p")).status
+        assert status.typeChecking is not None
         warnings = {row.fieldRef: row.warning for row in status.typeChecking.expressionWarnings}
         assert sorted(warnings) == [f"spec.validations[{index}].expression" for index in (1, 2, 3)]
         assert (

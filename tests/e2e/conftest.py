@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.machine import calibration
 from sampan.cli.server_process import COLLECTED_AFTER
 from sampan.machinery import loop_watchdog
 from tests.e2e.kubectl.command import Kubectl, find
@@ -21,8 +22,15 @@ class _Stalls(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         message = record.getMessage()
-        if "importlib._bootstrap" not in message:  # modules are loaded once
+        if "importlib._bootstrap" not in message and not _is_caused_by_others(record.args):  # modules are loaded once
             self.messages.append(message)
+
+
+def _is_caused_by_others(stalls: object) -> bool:
+    """Whether the work of a stall is short enough on a machine that is not busy with other work: on a busy one it takes
+    more CPU time, as cores and caches are shared."""
+    stall = stalls[0] if isinstance(stalls, tuple) and stalls else None
+    return isinstance(stall, loop_watchdog.Stall) and stall.cpu_s < loop_watchdog.STALL_S * calibration(tries=1)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -16,66 +16,66 @@ class Pick(NamedTuple):
     claim: int
     request: str
     parent: str
-    request: Any
+    wanted: Any
     device: Device
 
 
 def number(text: str) -> Fraction:
-    quantity = parse(text)
-    return Fraction(quantity.mantissa) * Fraction(10) ** quantity.scale
+    found = parse(text)
+    return Fraction(found.mantissa) * Fraction(10) ** found.scale
 
 
 def alternatives(claim: int, request: Any) -> Iterator[tuple[str, str, Any]]:
     if request.exactly is not None:
         yield request.name, request.name, request.exactly
-    for subrequest in request.firstAvailable:
-        yield f"{request.name}/{subrequest.name}", request.name, subrequest
+    for one in request.firstAvailable:
+        yield f"{request.name}/{one.name}", request.name, one
 
 
-def is_meant(request: Any, device: Device) -> bool:
+def is_meant(wanted: Any, device: Device) -> bool:
     """Selectors of these tests name a model."""
-    return all(f'"{device.attributes["model"].string}"' in selector.cel.expression for selector in request.selectors)
+    return all(f'"{device.attributes["model"].string}"' in one.cel.expression for one in wanted.selectors)
 
 
-def part(request: Any, device: Device, name: str) -> Fraction | None:
+def part(wanted: Any, device: Device, name: str) -> Fraction | None:
     """What of a capacity is taken; None if it cannot be."""
     capacity = device.capacity[name]
     policy, whole = capacity.requestPolicy, number(capacity.value)
-    asked = request.capacity.requests.get(name) if request.capacity is not None else None
+    asked = wanted.capacity.requests.get(name) if wanted.capacity is not None else None
     if policy is None:
         return number(asked) if asked is not None else whole
     if asked is None:
         return number(policy.default or "0")
     if policy.validValues:
-        return next((number(value) for value in policy.validValues if number(asked) <= number(value)), None)
+        return next((number(one) for one in policy.validValues if number(asked) <= number(one)), None)
     if policy.validRange is None:
         return number(asked)
     least, most = number(policy.validRange.min or "0"), number(policy.validRange.max or capacity.value)
-    amount = max(number(asked), least)
+    found = max(number(asked), least)
     if policy.validRange.step is not None:
         step = number(policy.validRange.step)
-        amount = least + -((least - amount) // step) * step
-    return amount if amount <= most else None
+        found = least + -((least - found) // step) * step
+    return found if found <= most else None
 
 
 def options(claim: int, request: Any, devices: Sequence[Device], used: dict[str, list[dict[str, Fraction]]]) -> Any:
-    for name, parent, request_ in alternatives(claim, request):
-        meant = [device for device in devices if is_meant(request_, device)]
-        if request_.allocationMode == "All":
-            every = [device for device in meant if has_room(request_, device, used.get(device.name, []))]
+    for name, parent, wanted in alternatives(claim, request):
+        meant = [one for one in devices if is_meant(wanted, one)]
+        if wanted.allocationMode == "All":
+            every = [one for one in meant if has_room(wanted, one, used.get(one.name, []))]
             if every:
-                yield [Pick(claim, name, parent, request_, device) for device in every]
+                yield [Pick(claim, name, parent, wanted, one) for one in every]
         else:
-            for chosen in combinations(meant, request_.count or 1):
-                yield [Pick(claim, name, parent, request_, device) for device in chosen]
+            for chosen in combinations(meant, wanted.count or 1):
+                yield [Pick(claim, name, parent, wanted, one) for one in chosen]
 
 
-def has_room(request: Any, device: Device, others: Sequence[dict[str, Fraction]]) -> bool:
-    if request.capacity is not None and any(name not in device.capacity for name in request.capacity.requests):
+def has_room(wanted: Any, device: Device, others: Sequence[dict[str, Fraction]]) -> bool:
+    if wanted.capacity is not None and any(name not in device.capacity for name in wanted.capacity.requests):
         return False
     for name, capacity in device.capacity.items():
-        own = part(request, device, name)
-        if own is None or own + sum(share.get(name, Fraction(0)) for share in others) > number(capacity.value):
+        own = part(wanted, device, name)
+        if own is None or own + sum(one.get(name, Fraction(0)) for one in others) > number(capacity.value):
             return False
     return True
 
@@ -91,25 +91,25 @@ def is_right(
     held: list[tuple[str, int]] = []
     shares = {name: list(parts) for name, parts in used.items()}
     for pick in picks:
-        name, is_admin = pick.device.name, bool(getattr(pick.request, "adminAccess", None))
+        name, is_admin = pick.device.name, bool(getattr(pick.wanted, "adminAccess", None))
         if is_admin and (name, pick.claim) in held:
             return False
         if not is_admin and (name in taken or any(name == other for other, _ in held)):
             return False
-        if not has_room(pick.request, pick.device, shares.get(name, [])):
+        if not has_room(pick.wanted, pick.device, shares.get(name, [])):
             return False
-        if pick.device.taints and not pick.request.tolerations:
+        if pick.device.taints and not pick.wanted.tolerations:
             return False
         if pick.device.allowMultipleAllocations:
-            parts = {key: part(pick.request, pick.device, key) or Fraction(0) for key in pick.device.capacity}
+            parts = {key: part(pick.wanted, pick.device, key) or Fraction(0) for key in pick.device.capacity}
             shares.setdefault(name, []).append(parts)
         else:
             held.append((name, pick.claim))
-    busy = {pick.device.name for pick in picks if not getattr(pick.request, "adminAccess", None)}
+    busy = {pick.device.name for pick in picks if not getattr(pick.wanted, "adminAccess", None)}
     busy |= set(taken) | set(used)
     left = dict(counters)
-    for device in devices:
-        for use in device.consumesCounters if device.name in busy else ():
+    for one in devices:
+        for use in one.consumesCounters if one.name in busy else ():
             for key, amount in use.counters.items():
                 left[key] -= number(amount.value)
     return min(left.values(), default=Fraction(0)) >= 0 and all(
@@ -120,15 +120,11 @@ def is_right(
 def are_constrained(picks: Sequence[Pick], claim: ResourceClaim) -> bool:
     if len(picks) > MOST:
         return False
-    for constraint in claim.spec.devices.constraints:
-        name = (constraint.matchAttribute or constraint.distinctAttribute or "").removeprefix(f"{DRIVER}/")
-        about = [
-            pick
-            for pick in picks
-            if not constraint.requests or {pick.request, pick.parent}.intersection(constraint.requests)
-        ]
+    for one in claim.spec.devices.constraints:
+        name = (one.matchAttribute or one.distinctAttribute or "").removeprefix(f"{DRIVER}/")
+        about = [pick for pick in picks if not one.requests or {pick.request, pick.parent}.intersection(one.requests)]
         values = [pick.device.attributes[name].int if name in pick.device.attributes else None for pick in about]
-        if None in values or (values and len(set(values)) != (1 if constraint.matchAttribute else len(values))):
+        if None in values or (values and len(set(values)) != (1 if one.matchAttribute else len(values))):
             return False
     return True
 

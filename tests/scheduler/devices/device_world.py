@@ -172,7 +172,7 @@ class World:
     def allocated(self, *claims: ResourceClaim, node: str = "n") -> list[AllocationResult] | str:
         return self.outcome_of(self.answers(*claims), claims, node)
 
-    def allocate(self, *claims: ResourceClaim, node: str = "n") -> Any:
+    def given(self, *claims: ResourceClaim, node: str = "n") -> Any:
         """By claim, the devices by request; or why there are none."""
         allocations = self.allocated(*claims, node=node)
         if isinstance(allocations, str):

@@ -73,14 +73,14 @@ def card(amount: str, count: int = 2) -> ResourceSlice:
 
 @st.composite
 def devices(draw: Any, at: int) -> Device:
-    device_ = device(f"d{at}", draw(st.sampled_from("ab")), draw(st.sampled_from([None, 1, 2])))
+    made = device(f"d{at}", draw(st.sampled_from("ab")), draw(st.sampled_from([None, 1, 2])))
     if draw(st.booleans()):
-        device_.capacity = memory(draw(st.sampled_from(["3", "4"])), draw(st.sampled_from(POLICIES)))
-        device_.allowMultipleAllocations = draw(st.sampled_from([None, True]))
+        made.capacity = memory(draw(st.sampled_from(["3", "4"])), draw(st.sampled_from(POLICIES)))
+        made.allowMultipleAllocations = draw(st.sampled_from([None, True]))
     if draw(st.booleans()):
-        device_.consumesCounters = of_card(draw(st.sampled_from(["1", "2"])))
-    device_.taints = draw(st.sampled_from([[], [], [TAINT]]))
-    return device_
+        made.consumesCounters = of_card(draw(st.sampled_from(["1", "2"])))
+    made.taints = draw(st.sampled_from([[], [], [TAINT]]))
+    return made
 
 
 wanted = st.fixed_dictionaries(
@@ -134,64 +134,64 @@ def test_against_brute_force(data: Any) -> None:
     wanting = [data.draw(claims(at)) for at in range(data.draw(st.integers(1, 2)))]
     world = World([slice_of(there, count=2), card("3")])
     taken, used = [], {}
-    for item in there:
+    for one in there:
         if data.draw(st.sampled_from([False, False, True])):
-            if item.allowMultipleAllocations:
-                world.put(having(result(item.name, shareID="s", consumedCapacity={"memory": "1"}), name=item.name))
-                used[item.name] = [{"memory": Fraction(1)}]
+            if one.allowMultipleAllocations:
+                world.put(having(result(one.name, shareID="s", consumedCapacity={"memory": "1"}), name=one.name))
+                used[one.name] = [{"memory": Fraction(1)}]
             else:
-                world.put(having(result(item.name), name=item.name))
-                taken.append(item.name)
-    outcome = world.allocate(*wanting)
+                world.put(having(result(one.name), name=one.name))
+                taken.append(one.name)
+    found = world.given(*wanting)
     expected = first_right(wanting, there, taken, used, {"memory": Fraction(3)})
-    if isinstance(outcome, str) and "a claim constraint would not be satisfied" in outcome:
+    if isinstance(found, str) and "a claim constraint would not be satisfied" in found:
         return  # a claim for all devices that cannot be had together: other alternatives are not tried
-    assert (None if isinstance(outcome, str) else outcome) == expected
+    assert (None if isinstance(found, str) else found) == expected
 
 
 def test_two_claims_share_what_there_is() -> None:
     world = World([slice_of([device("d0", "a"), device("d1", "b")])])
     picky = claim(exactly("r", selectors=model("a")))
-    assert world.allocate(claim(exactly("r")), picky) == [[("r", "d1")], [("r", "d0")]], "a step back is taken"
-    assert world.allocate(claim(exactly("r", 2)), picky) == TOO_FEW
+    assert world.given(claim(exactly("r")), picky) == [[("r", "d1")], [("r", "d0")]], "a step back is taken"
+    assert world.given(claim(exactly("r", 2)), picky) == TOO_FEW
 
 
 def test_nothing_is_given_twice() -> None:
     world = World([slice_of([device(f"d{at}") for at in range(4)])])
     for first, second in product(range(1, 4), repeat=2):
-        got = world.allocate(claim(exactly("r", first)), claim(exactly("r", second)))
+        got = world.given(claim(exactly("r", first)), claim(exactly("r", second)))
         assert (got != TOO_FEW) == (first + second <= 4)
 
 
 class TestAll:
     def test_every_device_or_none(self) -> None:
         world = World([slice_of([device("d0"), device("d1")])])
-        assert world.allocate(claim(every("r"))) == [[("r", "d0"), ("r", "d1")]]
+        assert world.given(claim(every("r"))) == [[("r", "d0"), ("r", "d1")]]
         world.put(having(result("d1")))
-        assert world.allocate(claim(every("r"))) == TOO_FEW
+        assert world.given(claim(every("r"))) == TOO_FEW
 
     def test_a_pool_that_is_not_all_there(self) -> None:
-        message = (
+        told = (
             "claim x/c, request r: asks for all devices, but resource pool gpu.example.com/p is currently being updated"
         )
-        assert World([slice_of([device("d0")], count=2)]).allocate(claim(every("r"))) == message
+        assert World([slice_of([device("d0")], count=2)]).given(claim(every("r"))) == told
 
     def test_an_invalid_pool(self) -> None:
         twice = slice_of([device("d0"), device("d0")])
-        message = "claim x/c, request r: asks for all devices, but resource pool gpu.example.com/p is currently invalid"
-        assert World([twice]).allocate(claim(every("r"))) == message
-        assert World([twice]).allocate(claim(exactly("r"))) == "invalid resource pools were encountered"
+        told = "claim x/c, request r: asks for all devices, but resource pool gpu.example.com/p is currently invalid"
+        assert World([twice]).given(claim(every("r"))) == told
+        assert World([twice]).given(claim(exactly("r"))) == "invalid resource pools were encountered"
 
     def test_devices_that_do_not_go_together(self) -> None:
         world = World([slice_of([device("d0", link=1), device("d1", link=2)])])
-        message = "cannot add device gpu.example.com/p/d1 because a claim constraint would not be satisfied"
+        told = "cannot add device gpu.example.com/p/d1 because a claim constraint would not be satisfied"
         same = [DeviceConstraint(matchAttribute=LINK)]
-        assert world.allocate(claim(every("r"), constraints=same)) == f"claim x/c, request r: {message}"
+        assert world.given(claim(every("r"), constraints=same)) == f"claim x/c, request r: {told}"
 
     def test_more_than_a_claim_may_have(self) -> None:
         world = World([slice_of([device(f"d{at}") for at in range(33)])])
-        message = "claim x/c: number of requested devices 33 exceeds the claim limit of 32"
-        assert world.allocate(claim(every("r"))) == message
+        told = "claim x/c: number of requested devices 33 exceeds the claim limit of 32"
+        assert world.given(claim(every("r"))) == told
 
 
 class TestAdmins:
@@ -199,45 +199,45 @@ class TestAdmins:
         world = World([slice_of([device("d0"), device("d1")])])
         world.put(having(result("d0"), result("d1")))
         admin = claim(exactly("r", 2, adminAccess=True))
-        assert world.allocate(admin) == [[("r", "d0"), ("r", "d1")]]
-        allocations = world.allocated(admin)
-        assert not isinstance(allocations, str)
-        assert [device_result.adminAccess for device_result in allocations[0].devices.results] == [True, True]
+        assert world.given(admin) == [[("r", "d0"), ("r", "d1")]]
+        found = world.allocated(admin)
+        assert not isinstance(found, str)
+        assert [one.adminAccess for one in found[0].devices.results] == [True, True]
 
     def test_what_they_have_is_not_taken(self) -> None:
         world = World([slice_of([device("d0")])])
         world.put(having(result("d0", adminAccess=True)))
-        assert world.allocate(claim(exactly("r"))) == [[("r", "d0")]]
+        assert world.given(claim(exactly("r"))) == [[("r", "d0")]]
 
     def test_not_the_same_device_twice_in_a_claim(self) -> None:
         world = World([slice_of([device("d0")])])
         own, admin = exactly("r"), exactly("a", adminAccess=True)
-        assert world.allocate(claim(own, admin)) == TOO_FEW
-        assert world.allocate(claim(own), claim(admin)) == [[("r", "d0")], [("a", "d0")]]
+        assert world.given(claim(own, admin)) == TOO_FEW
+        assert world.given(claim(own), claim(admin)) == [[("r", "d0")], [("a", "d0")]]
 
     def test_taints_are_theirs_to_tolerate(self) -> None:
         world = World([slice_of([device("d0", taints=[TAINT])])])
-        assert world.allocate(claim(exactly("a", adminAccess=True))) == TOO_FEW
+        assert world.given(claim(exactly("a", adminAccess=True))) == TOO_FEW
 
 
 def test_alternatives_in_their_order() -> None:
     request = either("r", sub("many", 3), sub("few", 1))
     world = World([slice_of([device(f"d{at}") for at in range(3)])])
-    assert world.allocate(claim(request)) == [[("r/many", f"d{at}") for at in range(3)]]
+    assert world.given(claim(request)) == [[("r/many", f"d{at}") for at in range(3)]]
     world.put(having(result("d0")))
-    assert world.allocate(claim(request)) == [[("r/few", "d1")]]
+    assert world.given(claim(request)) == [[("r/few", "d1")]]
 
 
 def test_as_many_as_a_claim_may_have() -> None:
     world = World([slice_of([device(f"d{at}") for at in range(40)])])
     wide = claim(exactly("first", 20), either("r", sub("many", 20), sub("few", 2)))
-    assert world.allocate(wide)[0][-1] == ("r/few", "d21")
+    assert world.given(wide)[0][-1] == ("r/few", "d21")
 
 
 def test_taints() -> None:
     def has(taint: DeviceTaint, *tolerations: DeviceToleration) -> bool:
         world = World([slice_of([device("d", taints=[taint])])])
-        return bool(world.allocate(claim(exactly("r", tolerations=list(tolerations)))) == [[("r", "d")]])
+        return bool(world.given(claim(exactly("r", tolerations=list(tolerations)))) == [[("r", "d")]])
 
     assert not has(TAINT)
     assert has(DeviceTaint(key="k", effect="None"))
@@ -255,10 +255,10 @@ class TestCounters:
     def test_devices_that_share_them(self) -> None:
         parts = [self.part("whole", "40Gi"), self.part("half-0", "20Gi"), self.part("half-1", "20Gi")]
         world = World([slice_of(parts, count=2), card("40Gi")])
-        assert world.allocate(claim(exactly("r", 2))) == [[("r", "half-0"), ("r", "half-1")]]
-        assert world.allocate(claim(exactly("r", 3))) == TOO_FEW
+        assert world.given(claim(exactly("r", 2))) == [[("r", "half-0"), ("r", "half-1")]]
+        assert world.given(claim(exactly("r", 3))) == TOO_FEW
         world.put(having(result("half-0")))
-        assert world.allocate(claim(exactly("r"))) == [[("r", "half-1")]]
+        assert world.given(claim(exactly("r"))) == [[("r", "half-1")]]
 
     def test_of_devices_of_other_nodes(self) -> None:
         slices = [
@@ -267,44 +267,42 @@ class TestCounters:
             card("1", count=3),
         ]
         world = World(slices)
-        assert world.allocate(claim(exactly("r"))) == [[("r", "here")]]
+        assert world.given(claim(exactly("r"))) == [[("r", "here")]]
         world.put(having(result("there")))
-        assert world.allocate(claim(exactly("r"))) == TOO_FEW
+        assert world.given(claim(exactly("r"))) == TOO_FEW
 
     def test_a_device_that_is_shared_takes_them_once(self) -> None:
         parts = [self.part("d0", "1", allowMultipleAllocations=True), self.part("d1", "1")]
         world = World([slice_of(parts, count=2), card("1")])
-        assert world.allocate(claim(exactly("r")), claim(exactly("r"))) == [[("r", "d0")]] * 2
+        assert world.given(claim(exactly("r")), claim(exactly("r"))) == [[("r", "d0")]] * 2
         world.put(having(result("d0", shareID="s")))
-        assert world.allocate(claim(exactly("r"))) == [[("r", "d0")]]
-        assert world.allocate(claim(exactly("r", 2))) == TOO_FEW
+        assert world.given(claim(exactly("r"))) == [[("r", "d0")]]
+        assert world.given(claim(exactly("r", 2))) == TOO_FEW
 
     def test_sets_that_nobody_told_of(self) -> None:
         world = World([slice_of([self.part("d0", "1")])])
-        assert world.allocate(claim(exactly("r"))) == "invalid resource pools were encountered"
+        assert world.given(claim(exactly("r"))) == "invalid resource pools were encountered"
 
     def test_what_is_not_taken_after_all_is_given_back(self) -> None:
         """Of devices that others of the claim do not go with."""
         parts = [self.part("d0", "1", link=1), self.part("d1", "1", link=2), self.part("d2", "1", link=2)]
         world = World([slice_of(parts, count=2), card("2")])
         same = [DeviceConstraint(matchAttribute=LINK)]
-        assert world.allocate(claim(exactly("r", 2), constraints=same)) == [[("r", "d1"), ("r", "d2")]]
+        assert world.given(claim(exactly("r", 2), constraints=same)) == [[("r", "d1"), ("r", "d2")]]
 
 
 class TestCapacity:
     def amounts(self, world: World, *asked: str | None) -> Any:
         """What each claim gets of the memory of a device."""
         wanting = [
-            claim(
-                exactly("r", capacity=CapacityRequirements(requests={"memory": item}) if item else None), name=f"c{at}"
-            )
-            for at, item in enumerate(asked)
+            claim(exactly("r", capacity=CapacityRequirements(requests={"memory": one}) if one else None), name=f"c{at}")
+            for at, one in enumerate(asked)
         ]
-        allocations = world.allocated(*wanting)
-        if isinstance(allocations, str):
-            return allocations
-        results = [item.devices.results[0] for item in allocations]
-        return [(item.device, item.consumedCapacity.get("memory")) for item in results]
+        found = world.allocated(*wanting)
+        if isinstance(found, str):
+            return found
+        results = [one.devices.results[0] for one in found]
+        return [(one.device, one.consumedCapacity.get("memory")) for one in results]
 
     def world(self, amount: str, policy: CapacityRequestPolicy | None) -> World:
         return World([slice_of([device("d", allowMultipleAllocations=True, capacity=memory(amount, policy))])])
@@ -319,9 +317,9 @@ class TestCapacity:
 
     def test_every_part_has_an_id(self) -> None:
         world = self.world("10Gi", CapacityRequestPolicy(default="1Gi"))
-        allocations = world.allocated(claim(exactly("r"), exactly("s")))
-        assert not isinstance(allocations, str)
-        ids = [result.shareID for result in allocations[0].devices.results]
+        found = world.allocated(claim(exactly("r"), exactly("s")))
+        assert not isinstance(found, str)
+        ids = [one.shareID for one in found[0].devices.results]
         assert len(set(ids)) == 2
         assert None not in ids
 
@@ -366,23 +364,23 @@ class TestCapacity:
         amount = CapacityRequirements(requests={"memory": "1Gi"})
         wanting = [exactly("r", capacity=amount), exactly("s", capacity=amount)]
         world = World([slice_of(shared)])
-        assert world.allocate(claim(*wanting)) == [[("r", "d0"), ("s", "d0")]]
-        assert world.allocate(claim(*wanting, constraints=apart)) == [[("r", "d0"), ("s", "d1")]]
+        assert world.given(claim(*wanting)) == [[("r", "d0"), ("s", "d0")]]
+        assert world.given(claim(*wanting, constraints=apart)) == [[("r", "d0"), ("s", "d1")]]
 
 
 class TestSelectors:
     def test_that_fail(self) -> None:
         world = World([slice_of([device("d0"), device("d1", link=1)])])
         picky = claim(exactly("r", selectors=cel(f'device.attributes["{DRIVER}"].link == 1')))
-        outcome_of = world.allocate(picky)
+        outcome_of = world.given(picky)
         assert outcome_of.startswith("claim x/c: selector #0: CEL runtime error: ")
         assert "link" in outcome_of
         world.put(having(result("d0")))
-        assert world.allocate(picky) == [[("r", "d1")]], "nobody asks about what is taken"
+        assert world.given(picky) == [[("r", "d1")]], "nobody asks about what is taken"
 
     def test_that_are_none(self) -> None:
         world = World([slice_of([device("d0")])])
-        assert world.allocate(claim(exactly("r", selectors=cel("this is none")))).startswith(
+        assert world.given(claim(exactly("r", selectors=cel("this is none")))).startswith(
             "claim x/c: selector #0: CEL compile error: "
         )
 
@@ -391,21 +389,21 @@ class TestSelectors:
         """The server refuses such a selector, but one that an older version stored is still evaluated."""
         attack = '"aaaaaaaaaa"' + '.replace("a", "aaaaaaaaaa")' * count + '.contains("b")'
         world = World([slice_of([device("d0")])])
-        assert world.allocate(claim(exactly("r", selectors=cel(attack)))) == (
+        assert world.given(claim(exactly("r", selectors=cel(attack)))) == (
             "claim x/c: selector #0: CEL runtime error: operation cancelled: actual cost limit exceeded"
         )
 
 
 def test_where_the_devices_can_be_used() -> None:
     def zone(value: str) -> NodeSelector:
-        requirement = NodeSelectorRequirement(key="zone", operator="In", values=[value])
-        return NodeSelector(nodeSelectorTerms=[NodeSelectorTerm(matchExpressions=[requirement])])
+        wanted = NodeSelectorRequirement(key="zone", operator="In", values=[value])
+        return NodeSelector(nodeSelectorTerms=[NodeSelectorTerm(matchExpressions=[wanted])])
 
     def where(*slices: ResourceSlice) -> Any:
         node = Node(metadata=ObjectMeta(name="n", labels={"zone": "a"}))
-        allocations = World(slices, nodes=[node]).allocated(claim(exactly("r", len(slices))))
-        assert not isinstance(allocations, str), allocations
-        return allocations[0].nodeSelector
+        found = World(slices, nodes=[node]).allocated(claim(exactly("r", len(slices))))
+        assert not isinstance(found, str), found
+        return found[0].nodeSelector
 
     wide = slice_of([device("d")], node=None, nodeSelector=zone("a"), pool="wide")
     wider = slice_of([device("d")], node=None, nodeSelector=zone("a"), pool="wider")
@@ -421,18 +419,18 @@ def test_where_the_devices_can_be_used() -> None:
 def test_devices_that_have_to_be_made_ready_come_last() -> None:
     late = slice_of([device("d", bindingConditions=["ready"], bindingFailureConditions=["failed"])], pool="a")
     world = World([late, slice_of([device("e")], pool="b")])
-    assert world.allocate(claim(exactly("r"))) == [[("r", "e")]]
-    allocations = world.allocated(claim(exactly("r", 2)))
-    assert not isinstance(allocations, str)
-    assert [result.bindingConditions for result in allocations[0].devices.results] == [[], ["ready"]]
-    assert [result.bindingFailureConditions for result in allocations[0].devices.results] == [[], ["failed"]]
+    assert world.given(claim(exactly("r"))) == [[("r", "e")]]
+    found = world.allocated(claim(exactly("r", 2)))
+    assert not isinstance(found, str)
+    assert [one.bindingConditions for one in found[0].devices.results] == [[], ["ready"]]
+    assert [one.bindingFailureConditions for one in found[0].devices.results] == [[], ["failed"]]
 
 
 def test_a_search_ends() -> None:
     """However many ways there are to be tried: seven different ones of six sorts."""
     apart = [DeviceConstraint(distinctAttribute=LINK)]
     there = [slice_of([device(f"d{at}", link=at % 6) for at in range(24)])]
-    assert World(there, most_steps=2000).allocate(claim(exactly("r", 7), constraints=apart)) == (
+    assert World(there, most_steps=2000).given(claim(exactly("r", 7), constraints=apart)) == (
         "timed out trying to allocate devices"
     )
-    assert World(there, most_steps=0).allocate(claim(exactly("r", 7), constraints=apart)) == TOO_FEW
+    assert World(there, most_steps=0).given(claim(exactly("r", 7), constraints=apart)) == TOO_FEW

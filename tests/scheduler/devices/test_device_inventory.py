@@ -90,9 +90,9 @@ def test_what_is_kept_is_what_would_be_found_now(data: Any, steps: list[tuple[st
 def test_the_newest_state_of_a_pool_on_its_node() -> None:
     old, new = slice_of([device("old")], generation=1), slice_of([device("new")], generation=2)
     world = World([old, new], nodes=[node("n"), node("other")])
-    assert world.allocate(claim(exactly("r"))) == [[("r", "new")]]
-    assert world.allocate(claim(exactly("r")), node="other") == "cannot allocate all claims"
-    assert World([slice_of([device("d")], count=2)]).allocate(claim(exactly("r"))) == "cannot allocate all claims"
+    assert world.given(claim(exactly("r"))) == [[("r", "new")]]
+    assert world.given(claim(exactly("r")), node="other") == "cannot allocate all claims"
+    assert World([slice_of([device("d")], count=2)]).given(claim(exactly("r"))) == "cannot allocate all claims"
 
 
 def test_nodes_that_see_the_same_share_a_number() -> None:

@@ -184,12 +184,19 @@ export function updatedCatalog(before: ResourceCatalog | undefined, resources: r
   return before && isSame ? before : new ResourceCatalog(kept);
 }
 
+let lastRequest = 0;
+const applied = new Map<string, number>();
+
+/** Reads the kinds of a cluster again. An answer that arrives after that of a later request is dropped. */
 export async function rediscover(clusterName: string): Promise<void> {
   const state = discovery(clusterName);
+  const request = ++lastRequest;
   const client = cluster(clusterName);
   const headers = { Accept: AGGREGATED };
   try {
     const documents = await Promise.all(["/api", "/apis"].map((path) => client.k8s<{ items?: DiscoveryGroup[] }>(path, { headers })));
+    if (request < (applied.get(clusterName) ?? 0)) return;
+    applied.set(clusterName, request);
     const resources = readDiscovery(documents.flatMap((document) => document.items ?? []));
     state.value = { catalog: updatedCatalog(state.peek().catalog, resources), error: null };
   } catch (error) {

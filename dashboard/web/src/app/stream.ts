@@ -200,21 +200,16 @@ export function useLiveObject(clusterName: string, listPath: string, name: strin
   return { object: objects.objects ? (object ?? null) : undefined, error: objects.error };
 }
 
-/** Calls back when objects of a list come, change or go, with no more than their table rows read; not for the first list. */
+/** Calls back once the list is known, and when its objects come, change or go, with no more than their table rows read. */
 export function useChanges(clusterName: string, path: string | null, onChange: () => void): void {
   const latest = useRef(onChange);
   latest.current = onChange;
   useEffect(() => {
     if (!path) return undefined;
-    let isFirst = true;
     let timer = 0;
     const unsubscribe = stream(clusterName).subscribe({ path, table: true, limit: 500 }, {
       onMessage(message) {
-        if (message.type === "snapshot" && isFirst) {
-          isFirst = false;
-          return;
-        }
-        if (message.more !== undefined) return; // A further page of the first list.
+        if (message.more) return; // Further pages of the first list follow.
         window.clearTimeout(timer);
         timer = window.setTimeout(() => latest.current(), CHANGES_SETTLE_MS);
       },

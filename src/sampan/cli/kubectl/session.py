@@ -231,10 +231,10 @@ class Session:
             self._connection = None
             url = quoted(f"{self._url.scheme}://{self._url.netloc}{target}")
             name = self._access.tls_server_name
-            failure = connection_failure(error, f"{method.capitalize()} {url}", self._url, server_name=name)
-            if self._access.server == DEFAULT_SERVER and not any(path.exists() for path in default_paths()):
-                failure.message += _NO_CLUSTER
-            raise failure from None
+            is_alone = self._access.server == DEFAULT_SERVER and not any(path.exists() for path in default_paths())
+            hint = _NO_CLUSTER if is_alone else ""
+            request = f"{method.capitalize()} {url}"
+            raise connection_failure(error, request, self._url, server_name=name, hint=hint) from None
         except ValueError as error:  # a token or name that is not valid in a header
             raise KubectlError(f"cannot send the request to {self._access.server}: {error}") from None
         self._warn(response)
@@ -345,14 +345,16 @@ def _failure(code: int, body: bytes) -> errors.ApiError:
         return errors.generic(code, body.decode("utf-8", "replace"), is_unexpected=True)
 
 
-def connection_failure(error: Exception, request: str, url: SplitResult, *, server_name: str = "") -> ConnectionFailure:
+def connection_failure(
+    error: Exception, request: str, url: SplitResult, *, server_name: str = "", hint: str = ""
+) -> ConnectionFailure:
     """Return the error of a request that got no response; `request` is its method and its quoted URL, `server_name`
-    the name that the server's certificate must have if it is not that of the URL."""
+    the name that the server's certificate must have if it is not that of the URL. `hint` ends the message."""
     reason = _reason(error, url, server_name)
     message = f"Unable to connect to the server: {reason}"
     if isinstance(error, ConnectionRefusedError):
         message = f"The connection to the server {url.netloc} was refused - did you specify the right host or port?"
-    return ConnectionFailure(message, request=request, server=f"{url.scheme}://{url.netloc}", reason=reason)
+    return ConnectionFailure(message + hint, request=request, server=f"{url.scheme}://{url.netloc}", reason=reason)
 
 
 def _reason(error: Exception, url: SplitResult, server_name: str) -> str:
