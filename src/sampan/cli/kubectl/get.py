@@ -211,8 +211,11 @@ def _sorted(infos: list[ResourceInfo], path: str) -> list[ResourceInfo]:
 
     tables = [info for info in infos if info.value.get("kind") == "Table"]
     for info in tables:
+        rows = info.value.get("rows") or []
+        if len(rows) < 2:  # a single row is printed whatever the path is
+            continue
         try:
-            info.value["rows"] = sort_by_field(info.value.get("rows") or [], path, lambda row: row.get("object"))
+            info.value["rows"] = sort_by_field(rows, path, lambda row: row.get("object"))
         except KubectlError:
             # kubectl ignores errors of its printers for tables, and prints no rows.
             info.value["rows"] = []

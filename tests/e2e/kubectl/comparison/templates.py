@@ -173,7 +173,6 @@ _COLUMNS = [
     "A:.nosuch",
     "A:.metadata.labels",
     "A:.spec.containers[0].ports[0].containerPort",
-    "A:..name",
     'A:.spec.containers[?(@.name=="side")].image',
     "A",
     "A:",

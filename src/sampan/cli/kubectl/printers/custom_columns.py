@@ -27,16 +27,18 @@ class CustomColumnsPrinter:
     _widths: list[int] = field(default_factory=list)
 
     def print(self, value: dict[str, Any]) -> None:
+        rows, failure = [list(self.headers)] if self.has_headers and self._is_list != is_list(value) else [], ""
+        self._is_list = is_list(value)
         try:
             templates = [JsonPathTemplate(path) for path in self.paths]
-            rows = [list(self.headers)] if self.has_headers and self._is_list != is_list(value) else []
-            self._is_list = is_list(value)
             items = value["items"] if self._is_list else [value]
-            rows += [[_cell(template, item) for template in templates] for item in items]
+            rows.extend([_cell(template, item) for template in templates] for item in items)
         except JsonPathError as error:
-            raise KubectlError(str(error)) from None
+            failure = str(error)
         for line in table_lines(rows, self._widths):
             click.echo(line)
+        if failure:
+            raise KubectlError(failure)
 
 
 def columns_from_text(text: str, *, has_headers: bool) -> CustomColumnsPrinter:

@@ -59,7 +59,7 @@ class TemplateToken:
             return "EOF"
         if self.type is TokenType.ERROR:
             return self.text
-        if self.type is TokenType.KEYWORD:
+        if self.type in (TokenType.KEYWORD, TokenType.DOT):
             return f"<{self.text}>"
         return f"{quote(self.text[:10])}..." if len(self.text.encode()) > 10 else quote(self.text)
 
