@@ -23,9 +23,9 @@ const t = catalog({
   legend: ["Choose an object to see what is connected with it; choose it again to open it. A dashed line leads to an endpoint that is not ready.", "选择对象查看其关联，再次选择可打开它。虚线表示未就绪的端点。"],
 });
 
-const WIDTH = 162;
+const WIDTH = 212;
 const HEIGHT = 44;
-const COLUMN = 204;
+const COLUMN = 254;
 const ROW = 58;
 const ROUTES: Readonly<Record<NodeKind, string>> = {
   Ingress: "networking.k8s.io~v1~ingresses", Service: "~v1~services", EndpointSlice: "discovery.k8s.io~v1~endpointslices", Pod: "~v1~pods", NetworkPolicy: "networking.k8s.io~v1~networkpolicies",
