@@ -182,11 +182,29 @@ class Page:
     # -- the page ----------------------------------------------------------------------------------------------------
 
     def open(self, url: str) -> None:
-        """Open a page; again if an interface of the machine came or went, which makes the browser give up."""
+        """Open a page and wait until it is loaded. Load it again if an interface of the machine came or went, which
+        makes the browser give up on the page or on one of its scripts."""
         end = time.monotonic() + TIMEOUT_S
-        while (error := self.send("Page.navigate", url=url).get("errorText")) is not None:
-            if error != _INTERRUPTED or time.monotonic() > end:
+        while time.monotonic() < end:
+            interrupted = self._interrupted_requests()
+            error = self.send("Page.navigate", url=url).get("errorText")
+            if error is None:
+                self._wait_until_loaded(end)
+                if self._interrupted_requests() == interrupted:
+                    return
+            elif error != _INTERRUPTED:
                 raise BrowserError(f"{url}: {error}")
+            time.sleep(_POLL_S)
+        raise BrowserError(f"{url}: {_INTERRUPTED}")
+
+    def _interrupted_requests(self) -> int:
+        return sum(failure["errorText"] == _INTERRUPTED for failure in self.events("Network.loadingFailed"))
+
+    def _wait_until_loaded(self, end: float) -> None:
+        while time.monotonic() < end:
+            with contextlib.suppress(BrowserError):  # a page that is being loaded has no context
+                if self.evaluate("document.readyState") == "complete":
+                    return
             time.sleep(_POLL_S)
 
     def evaluate(self, script: str) -> Any:
