@@ -175,7 +175,7 @@ async def test_requests_of_the_page_are_forbidden(cluster: Cluster, account: str
             ("GET", f"/api/v1/namespaces/{OTHER}/pods/{SECRET}/exec?command=sh", None),
             ("GET", "/debug/flightrecorder", None),
             ("GET", "/debug/controllers", None),
-            ("GET", "/debug/store", None),
+            ("GET", "/debug/store-status", None),
             ("GET", "/debug/scheduler/decisions", None),
             ("GET", "/metrics", None),
             ("POST", maps, {"metadata": {"name": "new"}}),

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from sampan.apiserver.server import ListenError
@@ -44,7 +45,8 @@ def serve(
 
 
 def run_loop(work: Coroutine[Any, Any, None]) -> None:
-    faulthandler.enable()  # a crash in a C library leaves the Python stack in the log
+    with suppress(OSError):  # standard error may not be a file
+        faulthandler.enable()  # a crash in a C library leaves the Python stack in the log
     gc.set_threshold(*COLLECTED_AFTER)
     raise_descriptor_limit()
     try:

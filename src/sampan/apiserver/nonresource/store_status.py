@@ -1,4 +1,4 @@
-"""/debug/store: which store the API server uses, how large it is, and which resources it has most of."""
+"""/debug/store-status: which store the API server uses, how large it is, and which resources it has most of."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sampan.storage.backend import StorageError
 if TYPE_CHECKING:
     from sampan.apiserver.registry.registry import Registry
 
-PATH = "/debug/store"
+PATH = "/debug/store-status"
 _LARGEST = 5
 
 

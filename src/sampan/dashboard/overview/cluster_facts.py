@@ -10,7 +10,7 @@ from sampan.diagnosis.cluster_reader import Object
 from sampan.machinery import errors
 from sampan.machinery.client.transport import ConnectionFailed
 
-_STORE = "/debug/store"
+_STORE = "/debug/store-status"
 _SERVICE_CIDRS = "/apis/networking.k8s.io/v1/servicecidrs"
 _DNS = "/api/v1/namespaces/kube-system/services/kube-dns"
 _STORE_FIELDS = ("kind", "sizeBytes", "objects", "objectBytes", "watchers", "revision", "writeFailure", "largest")

@@ -113,8 +113,9 @@ class Kubeconfig:
         return (section, name) in self._entries
 
     def access(self, cluster: str, user: str) -> Access:
-        """Return the server of a cluster entry with the credentials of a user entry; an empty user has none."""
-        entry = self.entry("users", "user", user) if user else {}
+        """Return the server of a cluster entry with the credentials of a user entry; an empty user has only those of
+        `override`."""
+        entry = self.entry("users", "user", user) if user else self._entries.get(("users", ""), _NO_ENTRY)
         return _access(self, self.entry("clusters", "cluster", cluster), entry)
 
     def entry(self, section: str, inner: str, name: str) -> Entry:
