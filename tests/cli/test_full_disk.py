@@ -61,6 +61,12 @@ def _fill(disk: Path) -> None:
             filler.write(bytes(4096))
 
 
+def _wait_until_started(process: "subprocess.Popen[str]") -> None:
+    """Wait until the command has written all its files and printed what to type next, which comes after /readyz."""
+    assert process.stdout is not None
+    assert any(line.startswith("  try ") for line in process.stdout)
+
+
 def _answers(url: str) -> None:
     """Until the server answers, ready or not."""
     while True:
@@ -73,7 +79,7 @@ def _answers(url: str) -> None:
 
 def test_on_a_full_disk_objects_can_be_deleted_and_nothing_is_lost(sampan: Sampan, small_disk: Path) -> None:
     with _cluster(sampan, small_disk, free_port()) as (url, process):
-        wait_until_ready(url)
+        _wait_until_started(process)
         made, refused = set(), 0
         _fill(small_disk)
         for number in range(2000):
