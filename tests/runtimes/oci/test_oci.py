@@ -317,12 +317,13 @@ def test_stats_and_new_limits(tmp_path: Path) -> None:
         await n.exec("sh", "-c", "until test -s /file; do sleep 0.01; done")
 
         async def has_cpu_rate() -> bool:
-            return (await n.runtime.stats(POD))[0].cpu_cores > 0
+            return all(usage.cpu_cores > 0 for usage in await n.runtime.stats(POD))
 
         await eventually(has_cpu_rate)
-        (found,) = await n.runtime.stats(POD)
-        assert found.memory_bytes > 0
-        assert (found.disk_bytes or 0) >= 3 << 20
+        usages = {usage.name: usage for usage in await n.runtime.stats(POD)}
+        assert set(usages) == {"", "c"}, "the pod as a whole, for its network, and the container"
+        assert usages["c"].memory_bytes > 0
+        assert (usages["c"].disk_bytes or 0) >= 3 << 20
         await n.runtime.update_resources(POD, "c", Resources(cpu_shares=512, cpu_quota=50_000, memory_bytes=64 << 20))
 
     play(tmp_path, work)
