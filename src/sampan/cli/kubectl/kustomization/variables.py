@@ -16,7 +16,7 @@ import click
 from sampan.cli.kubectl.errors import KubectlError
 from sampan.cli.kubectl.kustomization.resource import FieldSpec, KustomizeResource, holders
 
-_REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
+_REFERENCE = re.compile(r"\$(?:\$|\(([^()$]*)\))")
 _INDEX = re.compile(r"\[(\d+)\]$", re.ASCII)
 _PART = re.compile(r"(?:\\.|[^.\\])+")
 _POD_FIELDS = tuple(
