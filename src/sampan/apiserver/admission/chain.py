@@ -35,10 +35,10 @@ class AdmissionChain:
         plugins = self._mutating_by_key.get(key)
         if plugins is None:
             plugins = self._mutating_by_key[key] = [p for p in self._mutating if _handles(p, attributes)]
-        await _call_all(plugins, _admit, attributes)
+        await _call_all(plugins, _admit, attributes, key)
         if attributes.reinvocation.is_required:
             attributes.reinvocation.is_repeated = True
-            await _call_all(plugins, _admit, attributes)
+            await _call_all(plugins, _admit, attributes, key)
 
     async def validate(self, attributes: AdmissionAttributes) -> None:
         """Run validating admission: the plug-ins may reject the request."""
@@ -46,14 +46,17 @@ class AdmissionChain:
         plugins = self._validating_by_key.get(key)
         if plugins is None:
             plugins = self._validating_by_key[key] = [p for p in self._validating if _handles(p, attributes)]
-        await _call_all(plugins, _validate, attributes)
+        await _call_all(plugins, _validate, attributes, key)
 
 
 async def _call_all(
-    plugins: Sequence[P], call: Callable[[P, AdmissionAttributes], Awaitable[None]], attributes: AdmissionAttributes
+    plugins: Sequence[P],
+    call: Callable[[P, AdmissionAttributes], Awaitable[None]],
+    attributes: AdmissionAttributes,
+    key: _Key,
 ) -> None:
     """Call the plug-ins in their order. Those that admit a pod are parts of its creation, if somebody collects them."""
-    parts = current_parts() if _key(attributes) == _POD_CREATION else None
+    parts = current_parts() if key == _POD_CREATION else None
     for plugin in plugins:
         if parts is None:
             await call(plugin, attributes)

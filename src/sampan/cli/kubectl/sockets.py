@@ -26,7 +26,7 @@ from sampan.machinery.multiplex.wire import StreamWire, Wire, close_writer
 
 _PIECE = 32 << 10
 _COMMAND_VARIABLE, _PORT_VARIABLE = "KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "KUBECTL_PORT_FORWARD_WEBSOCKETS"
-"""Environment variables with which kubectl, too, is told to use SPDY only."""
+"""The environment variables of kubectl that turn WebSockets off, so that only SPDY is used."""
 
 Query = Sequence[tuple[str, str]]
 Upgrade = Callable[..., Awaitable[tuple[StreamWire, str]]]
