@@ -49,7 +49,7 @@ PATCH_SHIFTED_ITEMS: Final = 100_000_000
 """How many items the operations of one JSON patch may shift by inserting and removing before them. 10,000 operations at
 the start of a list of a million items would move ten billion."""
 
-PATCH_REPEATED_ITEMS: Final = 200_000
+PATCH_REPEATED_ITEMS: Final = 50_000
 """How many fields and items a strategic merge patch may process again because it names the same list item twice. Each
 repetition merges the whole item, so the cost of a patch could be quadratic in its size."""
 
