@@ -29,6 +29,8 @@ class PseudoTerminal:
     def __enter__(self) -> PseudoTerminal:
         self._pid, self._file = pty.fork()
         if self._pid == 0:
+            # Other threads may be starting programs; an inherited end of their pipes would keep them waiting.
+            os.closerange(3, os.sysconf("SC_OPEN_MAX"))
             os.execvpe(self._words[0], self._words, self._environment)
         self.resize(*self._size)
         return self

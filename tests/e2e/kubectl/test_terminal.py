@@ -33,6 +33,11 @@ def kubectl(cluster: Cluster, *words: str) -> Iterator[PseudoTerminal]:
         yield terminal
 
 
+def wait_for_size(size: str) -> str:
+    """Return a shell command that waits until the terminal has a size: sizes and input reach it on separate ways."""
+    return f"until [ \"$(stty size)\" = '{size}' ]; do sleep 0.1; done"
+
+
 def pods(cluster: Cluster) -> list[str]:
     with kubectl(cluster, "get", "pods", "-o", "name") as terminal:
         terminal.wait()
@@ -42,12 +47,11 @@ def pods(cluster: Cluster) -> list[str]:
 def test_run_with_a_terminal(cluster: Cluster) -> None:
     with kubectl(cluster, "run", "shell", "-it", "--rm", *SHELL) as terminal:
         terminal.wait_for("try pressing enter")
-        terminal.type("\ntty; stty size; echo one-$((1+1))\n")
+        terminal.type(f"\ntty; {wait_for_size('24 80')}; echo one-$((1+1))\n")
         terminal.wait_for("/dev/pts/")
-        terminal.wait_for("24 80")
         terminal.wait_for("one-2")
         terminal.resize(40, 100)
-        terminal.type("until [ \"$(stty size)\" = '40 100' ]; do sleep 0.1; done; echo two-$((1+2))\n")
+        terminal.type(f"{wait_for_size('40 100')}; echo two-$((1+2))\n")
         terminal.wait_for("two-3")
         terminal.type("exit 7\n")
         assert terminal.wait() == 7
@@ -79,7 +83,6 @@ def test_exec_with_a_terminal(cluster: Cluster) -> None:
         assert terminal.wait() == 0
     with kubectl(cluster, "exec", "-it", "server", "--", "sh") as terminal:
         terminal.wait_for("# ")
-        terminal.type("stty size; exit 3\n")
-        terminal.wait_for("24 80")
+        terminal.type(f"{wait_for_size('24 80')}; exit 3\n")
         assert terminal.wait() == 3
     assert "command terminated with exit code 3" in terminal.output
