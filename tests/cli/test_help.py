@@ -27,6 +27,7 @@ def test_every_command_explains_itself(words: tuple[str, ...]) -> None:
     else:
         assert lines[0].startswith(f"Usage: {' '.join(['cli', *words])}")
         assert lines[2].strip(), "there is no word of what it does"
+        assert not [line for line in lines if re.search(r"\w-$", line)], "a word is broken at a hyphen"
     assert max(map(len, lines)) <= 80
     assert '""' not in done.stdout
 

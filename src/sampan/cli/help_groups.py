@@ -1,14 +1,36 @@
-"""Help texts whose options are in named groups, the most important ones first."""
+"""The layout of help texts: options in named groups, the most important ones first, and flags in one piece."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
 
 OptionGroup = tuple[str, Sequence[str]]
 """A title and the names of parameters, in the order in which they are shown."""
+
+
+_UNBREAKABLE_HYPHEN = "\N{NON-BREAKING HYPHEN}"
+_HYPHEN_IN_WORD = re.compile(r"(?<=\S)-(?=\S)|-(?=-)")
+
+
+class HelpFormatter(click.HelpFormatter):
+    """Wraps lines between words only. Click also breaks words at hyphens, which cuts flags in two."""
+
+    def write_text(self, text: str) -> None:
+        super().write_text(_unbreakable(text))
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        super().write_dl([(name, _unbreakable(text)) for name, text in rows], col_max, col_spacing)
+
+    def getvalue(self) -> str:
+        return super().getvalue().replace(_UNBREAKABLE_HYPHEN, "-")
+
+
+def _unbreakable(text: str) -> str:
+    return _HYPHEN_IN_WORD.sub(_UNBREAKABLE_HYPHEN, text)
 
 
 class GroupedCommand(click.Command):

@@ -98,6 +98,7 @@ class _WithFlagsFile(click.Command):
 @click.option(
     "--network-plugin",
     type=click.Choice(["", "cni", "kubenet"]),
+    metavar="[cni|kubenet]",
     default="",
     help=(
         "What sets up the network of pods of a CRI runtime: its CNI configuration (cni) or Sampan, from the "

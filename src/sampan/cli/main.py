@@ -12,6 +12,7 @@ import click
 
 from sampan import __version__
 from sampan.cli.failures import guarded
+from sampan.cli.help_groups import HelpFormatter
 
 COMMANDS = {
     "up": ("sampan.cli.up", "Start a cluster."),
@@ -58,6 +59,9 @@ _GROUPS = (
     ("This machine", ("doctor", "service", "envtest", "completion", "docs", "help")),
     ("Single components, with the flags of the real ones", _COMPONENTS),
 )
+
+
+click.Context.formatter_class = HelpFormatter
 
 
 class LazyGroup(click.Group):
