@@ -247,7 +247,8 @@ class Page:
     # -- a person ----------------------------------------------------------------------------------------------------
 
     def click(self, selector: str, text: str = "") -> None:
-        """Click the first visible element that the selector and the text match, as a mouse does."""
+        """Click the first visible element that the selector and the text match, as a mouse does. Wait until it keeps
+        its place and nothing covers it: a part of the page that arrives meanwhile moves it away."""
         script = f"""(() => {{
             const matches = [...document.querySelectorAll({json.dumps(selector)})].filter((element) =>
                 element.innerText.includes({json.dumps(text)}) && element.getClientRects().length > 0);
@@ -255,9 +256,16 @@ class Page:
             if (!element) return null;
             element.scrollIntoView({{block: "center", inline: "center"}});
             const box = element.getBoundingClientRect();
-            return [box.x + box.width / 2, box.y + box.height / 2];
+            const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+            const before = globalThis.placeToClick;
+            globalThis.placeToClick = {{element, x, y}};
+            const top = document.elementFromPoint(x, y);
+            const covered = !top || !(element.contains(top) || top.contains(element));
+            const moved = before?.element !== element || before.x !== x || before.y !== y;
+            return covered || moved ? null : [x, y];
         }})()"""
         x, y = self.wait_for(script)
+        self.evaluate("delete globalThis.placeToClick")
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
