@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from sampan.api import runtime_config
-from sampan.api.paths import ResourcePath, parse
 from sampan.api.resource import GroupVersionKind, Resource
 from sampan.api.schema import ANY
-from sampan.api.scheme import Scheme, builtin_scheme, type_for
+from sampan.api.scheme import ResourcePath, Scheme, builtin_scheme, parse_path, type_for
 from sampan.api.types import apps_v1, core_v1, meta_v1, resource_v1beta1
 
 SCHEME = builtin_scheme()
@@ -52,12 +51,12 @@ NAMESPACE = {"plural": "namespaces", "namespace": "a", "name": "a"}
     ],
 )
 def test_paths(path: str, parts: dict[str, Any]) -> None:
-    assert parse(path) == ResourcePath(**({"group": "", "version": "v1"} | parts))
+    assert parse_path(path) == ResourcePath(**({"group": "", "version": "v1"} | parts))
 
 
 @pytest.mark.parametrize("path", ["/", "", "/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1", "/healthz", "//"])
 def test_other_paths(path: str) -> None:
-    assert parse(path) is None
+    assert parse_path(path) is None
     assert SCHEME.resolve(path) is None
 
 

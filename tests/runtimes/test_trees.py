@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sampan.kubelet.volumes.usage import disk_usage
-from sampan.runtimes.oci.rootfs import written_bytes
+from sampan.runtimes.images.mounts import written_bytes
 from sampan.runtimes.safe_paths import remove_tree, walk_tree
 
 _DEPTH = 1500

@@ -10,7 +10,7 @@ from sampan.cluster.node_network import remove_host_policies
 from sampan.cluster.node_proxies import remove_abandoned_rules
 from sampan.cluster.node_runtime import RuntimeConfig, RuntimeRecord, recorded_runtime, runtime_maker
 from sampan.kubelet.agent.housekeeping import remove_directory
-from sampan.kubelet.cgroups.hierarchy import Hierarchy
+from sampan.kubelet.cgroups import Hierarchy
 from sampan.machinery.clock import RealClock
 from sampan.machinery.network_namespace import NetworkNamespace, is_network
 from sampan.network.nodes import cluster_mark, namespace_file

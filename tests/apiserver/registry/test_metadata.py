@@ -123,3 +123,12 @@ def test_names_that_no_key_can_hold(name: str) -> None:
 def test_other_names_in_paths_are_left_to_the_store() -> None:
     for name in ("a", "A b", "...", "ü"):
         metadata.check_name_in_path(name)
+
+
+@pytest.mark.parametrize(("text", "is_refused"), [("", False), ("0", False), ("00", False), ("x", False), ("5", True)])
+def test_versions_of_new_objects(text: str, is_refused: bool) -> None:
+    if not is_refused:
+        metadata.refuse_version_of_new(text)
+        return
+    with pytest.raises(errors.ApiError, match="resourceVersion should not be set on objects to be created"):
+        metadata.refuse_version_of_new(text)

@@ -43,15 +43,6 @@ def test_what_is_no_number_fails_without_a_reason(text: str, why: str) -> None:
     assert told.value.message.endswith(why)
 
 
-@pytest.mark.parametrize(("text", "is_refused"), [("", False), ("0", False), ("00", False), ("x", False), ("5", True)])
-def test_versions_of_new_objects(text: str, is_refused: bool) -> None:
-    if not is_refused:
-        preconditions.refuse_version_of_new(text)
-        return
-    with pytest.raises(errors.ApiError, match="resourceVersion should not be set on objects to be created"):
-        preconditions.refuse_version_of_new(text)
-
-
 @pytest.mark.parametrize(
     ("version", "may_be_missing", "refusal"),
     [

@@ -15,7 +15,7 @@ import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.kubelet.cgroups.hierarchy import Hierarchy
+from sampan.kubelet.cgroups import Hierarchy
 from sampan.machinery.client import Client, Delete, Selection
 from sampan.machinery.clock import RealClock
 from sampan.network.pods import BridgeConfig, BridgeNetwork, bridge_for

@@ -12,9 +12,17 @@ from sampan.api import limits
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import ConfigMap, HostAlias, ResourceFieldSelector, Secret, Service
 from sampan.kubelet.container_config import security
-from sampan.kubelet.container_config.dns import DnsConfig, pod_dns, read_resolv_conf
 from sampan.kubelet.container_config.downward import DownwardApiContext, FieldUnknown, field_value, resource_value
-from sampan.kubelet.container_config.hosts import HostName, host_name, hosts_file, kernel_name, node_hosts_file
+from sampan.kubelet.container_config.network_files import (
+    DnsConfig,
+    HostName,
+    host_name,
+    hosts_file,
+    kernel_name,
+    node_hosts_file,
+    pod_dns,
+    read_resolv_conf,
+)
 from sampan.kubelet.container_config.resources import container_resources
 from sampan.kubelet.container_config.variables import (
     ContainerConfigError,

@@ -19,13 +19,12 @@ from sampan.machinery.clock import RealClock
 from sampan.runtimes import kernel
 from sampan.runtimes.config import Mount, Security
 from sampan.runtimes.contract import RuntimeFailure
-from sampan.runtimes.images import ImageStore
+from sampan.runtimes.images import ImageStore, mounts
 from sampan.runtimes.images.host import host_root
 from sampan.runtimes.images.layers import LayerStore
 from sampan.runtimes.images.mounts import unmount_all
 from sampan.runtimes.images.pull import Puller
 from sampan.runtimes.network import NoNetwork
-from sampan.runtimes.oci import rootfs
 from sampan.runtimes.oci.binary import find_programs
 from sampan.runtimes.oci.runtime import OciRuntime
 from tests.runtimes import engines, registry
@@ -319,7 +318,7 @@ def test_where_owners_cannot_be_hidden_private_files_are_left_out(
     (machine / "usr/local/lib/secret").chmod(0o600)
     monkeypatch.setattr(kernel, "bind_without_owners", refuse)
     container = tmp_path / "container"
-    root = rootfs.mount_host(host_root(tmp_path / "host", machine), container)
+    root = mounts.mount_host(host_root(tmp_path / "host", machine), container)
     try:
         assert sorted(os.listdir(root / "usr/local/lib")) == ["open", "private"]
         assert os.listdir(root / "usr/local/lib/private") == []

@@ -13,8 +13,9 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from sampan.api import fields, names, paths
+from sampan.api import fields, names
 from sampan.api.go_compat import gotext
+from sampan.api.scheme import ResourcePath, parse_path
 from sampan.api.types.rbac_v1 import PolicyRule
 from sampan.apiserver.request.call import MASTERS, Call, UserInfo
 from sampan.machinery import errors
@@ -66,7 +67,7 @@ def attributes_of(call: Call, verb: str = "") -> Attributes:
 def _unserved(call: Call) -> Attributes:
     """Return the attributes of a request for a non-resource path or a resource that is not served. It is authorized
     before a 404 is returned."""
-    path = paths.parse(call.path)
+    path = parse_path(call.path)
     if path is None:
         return Attributes(call.user, call.verb, call.path, is_resource=False)
     verb = _verb(call, path)
@@ -90,7 +91,7 @@ def _unserved(call: Call) -> Attributes:
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
-def _verb(call: Call, path: paths.ResourcePath) -> str:
+def _verb(call: Call, path: ResourcePath) -> str:
     verb = "watch" if path.watch else _VERBS.get(call.method, "")
     if path.name:
         return verb

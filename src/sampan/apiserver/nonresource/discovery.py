@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from sampan.api import discovery, paths
+from sampan.api import discovery
 from sampan.api.codec import json as json_codec
-from sampan.api.scheme import Scheme
+from sampan.api.scheme import Scheme, parse_path
 from sampan.api.types.apiregistration_v1 import APIService
 from sampan.api.types.meta_v1 import APIResource
 from sampan.apiserver.aggregation.discovery_documents import version_discovery
@@ -95,7 +95,7 @@ class DiscoveryHandler:
 
     def _custom_not_found(self, call: Call) -> ApiResponse:
         """Return the response for a path of a custom group: an unknown subresource is reported like an object."""
-        path = paths.parse(call.path)
+        path = parse_path(call.path)
         resource = self._scheme.resource(path.group, path.version, path.plural) if path is not None else None
         if path is not None and resource is not None and path.subresource:
             raise errors.not_found(resource.plural, path.name, group=resource.group)

@@ -54,6 +54,12 @@ def validate_object_meta(
     return field_errors
 
 
+def refuse_version_of_new(text: str) -> None:
+    """Raise an error if a new object has a resource version. Anything but a number is ignored."""
+    if text and text.isascii() and text.isdigit() and text.strip("0"):
+        raise errors.unexpected("resourceVersion should not be set on objects to be created")
+
+
 def validate_object_meta_update(
     meta: ObjectMeta, old: ObjectMeta, *, needs_qualified_finalizers: bool = True
 ) -> list[FieldError]:

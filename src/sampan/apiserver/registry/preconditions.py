@@ -22,12 +22,6 @@ def version_number(text: str) -> int:
     return number
 
 
-def refuse_version_of_new(text: str) -> None:
-    """Raise an error if a new object has a resource version. Anything but a number is ignored."""
-    if text and text.isascii() and text.isdigit() and text.strip("0"):
-        raise errors.unexpected("resourceVersion should not be set on objects to be created")
-
-
 def check_version(resource: Resource, obj: Any, revision: int, *, may_be_missing: bool) -> None:
     """Raise Conflict if the resource version in an updated object is outdated, Invalid if a required one is missing."""
     expected = version_number(obj.metadata.resourceVersion)

@@ -154,7 +154,7 @@ class Store:
             if (entry := (await self.backend.get(key))[0]) is not None:
                 raise StoreConflict(key, entry)
             return WriteResult(obj, self.codec.encode(obj), created=True)
-        preconditions.refuse_version_of_new(meta.resourceVersion)
+        metadata.refuse_version_of_new(meta.resourceVersion)
         meta.resourceVersion = ""
         raw = await ctx.compute(self.codec.encode, obj)
         _check_size(raw)

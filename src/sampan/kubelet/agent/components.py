@@ -31,7 +31,7 @@ from sampan.kubelet.agent.shutdown.node_shutdown import NodeShutdownManager
 from sampan.kubelet.agent.static_pods import MirrorPods, StaticPodManager
 from sampan.kubelet.agent.termination_messages import TerminationMessages
 from sampan.kubelet.container_config.builder import ContainerConfigBuilder, NodeSettings
-from sampan.kubelet.container_config.dns import DnsConfig, read_resolv_conf
+from sampan.kubelet.container_config.network_files import DnsConfig, read_resolv_conf
 from sampan.kubelet.devices import DeviceManager
 from sampan.kubelet.devices.dra import DraManager
 from sampan.kubelet.devices.dra.manager import TYPE as DYNAMIC

@@ -17,7 +17,7 @@ from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.agent.components import Components, build_components
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.services import build_services
-from sampan.kubelet.cgroups.pod_cgroups import VERSION_1
+from sampan.kubelet.cgroups import VERSION_1
 from sampan.kubelet.records import PodQueue, PodRecord, Records
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client

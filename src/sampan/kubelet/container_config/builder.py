@@ -11,10 +11,9 @@ import msgspec
 
 from sampan.api.semantics.pods import as_container, init_and_main_containers
 from sampan.api.types.core_v1 import ConfigMap, Container, EphemeralContainer, FileKeySelector, Pod, Secret, Service
-from sampan.kubelet.container_config import dns, hosts, resources, security
-from sampan.kubelet.container_config.dns import DnsConfig
+from sampan.kubelet.container_config import network_files, resources, security
 from sampan.kubelet.container_config.downward import DownwardApiContext
-from sampan.kubelet.container_config.hosts import HostName, host_name, kernel_name
+from sampan.kubelet.container_config.network_files import DnsConfig, HostName, host_name, kernel_name
 from sampan.kubelet.container_config.variables import (
     ContainerConfigError,
     VariableSources,
@@ -96,7 +95,7 @@ class ContainerConfigBuilder:
         self._cgroup_parent, self._handler, self._warn = cgroup_parent, handler, warn
 
     async def sandbox(self, pod: Pod, attempt: int) -> SandboxConfig:
-        pod_dns, warnings = dns.pod_dns(pod, self._config.dns)
+        pod_dns, warnings = network_files.pod_dns(pod, self._config.dns)
         for error in warnings:
             self._warn(pod, "MissingClusterDNS" if "ClusterDNS" in error else "DNSConfigForming", error)
         if pod.spec.hostUsers is False:
@@ -236,9 +235,9 @@ class ContainerConfigBuilder:
     def _hosts_file(self, pod: Pod, pod_ips: Sequence[str]) -> Path:
         aliases = pod.spec.hostAliases
         if pod.spec.hostNetwork:
-            text = hosts.node_hosts_file(_text(self._config.node_hosts), aliases)
+            text = network_files.node_hosts_file(_text(self._config.node_hosts), aliases)
         else:
-            text = hosts.hosts_file(pod_ips, self._host_name(pod), aliases)
+            text = network_files.hosts_file(pod_ips, self._host_name(pod), aliases)
         path = self.pod_directory(pod) / "etc-hosts"
         path.parent.mkdir(parents=True, exist_ok=True)
         if not _has_content(path, text.encode()):

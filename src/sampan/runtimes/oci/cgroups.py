@@ -10,7 +10,7 @@ from pathlib import Path
 from sampan.machinery.clock import Clock
 from sampan.runtimes.contract import Usage
 from sampan.runtimes.cpu_rates import CpuRates
-from sampan.runtimes.oci import cgroups, rootfs
+from sampan.runtimes.images.mounts import written_bytes
 from sampan.runtimes.records import ContainerRecord
 
 _ROOT = Path("/sys/fs/cgroup")
@@ -119,8 +119,8 @@ class OciUsage:
         """Return the usage of a container. `directory` is the directory of the container. The call blocks, so run it in
         a thread.
         """
-        used = cgroups.usage(record.cgroup)
-        size, inodes = rootfs.written_bytes(directory)
+        used = usage(record.cgroup)
+        size, inodes = written_bytes(directory)
         return Usage(
             name=record.name,
             cpu_cores=self._rates.rate(record.id, used.cpu_s, self._clock.monotonic()),

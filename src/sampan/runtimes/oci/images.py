@@ -14,10 +14,9 @@ from sampan.runtimes.contract import ImageInfo, Pulled, RuntimeFailure
 from sampan.runtimes.images import BadReference, Image, ImageStore, ImageUnknown, host, parse_reference
 from sampan.runtimes.images.credentials import Keyring
 from sampan.runtimes.images.manifests import BadImage, RunConfig
-from sampan.runtimes.images.mounts import mount_image_volumes, mount_layers
+from sampan.runtimes.images.mounts import mount_host, mount_image_volumes, mount_layers
 from sampan.runtimes.images.pull import Puller, PullFailed
 from sampan.runtimes.images.supply import ImageSupply
-from sampan.runtimes.oci import rootfs
 from sampan.runtimes.records import ContainerRecord
 
 _UNPACKED_AT_A_TIME = 2
@@ -82,7 +81,7 @@ class OciImages:
         """Mount the image's root file system, and return the image's run configuration and the mount point. The call
         blocks, so run it in a thread."""
         if host.is_host(config.image):
-            return host.CONFIG.run, rootfs.mount_host(self._supply.host(), directory)
+            return host.CONFIG.run, mount_host(self._supply.host(), directory)
         try:
             image = self._store.get(config.image_ref or config.image)
         except ImageUnknown:

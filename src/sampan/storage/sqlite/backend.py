@@ -23,9 +23,8 @@ from sampan.storage.backend import (
     StoreWatch,
 )
 from sampan.storage.expiry import Expiry
-from sampan.storage.sqlite.batch import Outcome
 from sampan.storage.sqlite.commits import GroupCommit, Worker
-from sampan.storage.sqlite.log import Log
+from sampan.storage.sqlite.log import Log, Outcome
 from sampan.storage.sqlite.owner import FileOwner
 from sampan.storage.sqlite.reader import Readers
 from sampan.storage.sqlite.schema import FIRST_REVISION, Driver, StandardDriver

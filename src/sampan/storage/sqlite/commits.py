@@ -19,8 +19,7 @@ from sampan.storage.backend import (
     StoreEvent,
     Unavailable,
 )
-from sampan.storage.sqlite.batch import Outcome
-from sampan.storage.sqlite.log import Log
+from sampan.storage.sqlite.log import Log, Outcome
 
 T = TypeVar("T")
 Done = Callable[[Any, BaseException | None], None]

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sampan.kubelet.cgroups import PodCgroups
-from sampan.kubelet.cgroups.hierarchy import Hierarchy
+from sampan.kubelet.cgroups import Hierarchy, PodCgroups
 from sampan.runtimes import kernel
-from tests.kubelet.cgroups.test_pod_cgroups import pod
+from tests.kubelet.test_cgroups import pod
 
 TOP = f"/sampan-test-{os.getpid()}"
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount cgroup2")

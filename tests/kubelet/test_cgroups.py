@@ -7,9 +7,7 @@ import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod
-from sampan.kubelet.cgroups import PodCgroups
-from sampan.kubelet.cgroups.hierarchy import Hierarchy
-from sampan.kubelet.cgroups.pod_cgroups import cgroup_of, pod_limits, wider
+from sampan.kubelet.cgroups import Hierarchy, PodCgroups, cgroup_of, pod_limits, wider
 from sampan.runtimes.config import Resources
 
 
