@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import shlex
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -13,7 +15,7 @@ from click.testing import CliRunner
 
 from sampan.cli.kubectl import COMMANDS, command
 from sampan.cli.kubectl.command import KubectlCommand, KubectlGroup
-from sampan.cli.kubectl.help_text.examples import HELP
+from sampan.cli.kubectl.help_text import examples
 from sampan.cli.main import cli
 
 WIDTH = 80
@@ -32,6 +34,10 @@ def commands(group: KubectlGroup, path: tuple[str, ...] = ()) -> Iterator[tuple[
 ALL = {" ".join(path): inner for path, inner in commands(command)}
 
 
+TABLES = [import_module(f"{examples.__name__}.{row.name}").HELP for row in pkgutil.iter_modules(examples.__path__)]
+HELP: dict[str, tuple[str, str]] = {path: texts for table in TABLES for path, texts in table.items()}
+
+
 def help_of(path: str) -> str:
     outcome = CliRunner().invoke(cli, ["kubectl", *path.split(), "--help"], prog_name="sampan", env={"PATH": ""})
     assert outcome.exit_code == 0, outcome.output
@@ -39,7 +45,8 @@ def help_of(path: str) -> str:
 
 
 def test_every_command_has_a_usage() -> None:
-    assert set(HELP) == {"", *ALL}
+    assert sorted(path for table in TABLES for path in table) == sorted(["", *ALL])
+    assert {path: examples.usage_and_examples(path) for path in HELP} == HELP
 
 
 @pytest.mark.parametrize("path", sorted(HELP))

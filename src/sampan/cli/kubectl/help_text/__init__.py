@@ -1,7 +1,7 @@
 """The help of commands, in the order of kubectl: description, examples, commands, options, usage
 (`pkg/util/templates`).
 
-The table of `examples` is imported only when help is printed.
+The texts of `examples` are imported only when help is printed.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _LEFT_COLUMN = 32
 
 def help_text(ctx: click.Context, command: click.Command) -> str:
     """Return the help of a command, in lines of at most 80 columns unless a word is longer."""
-    from sampan.cli.kubectl.help_text.examples import HELP
+    from sampan.cli.kubectl.help_text.examples import usage_and_examples
 
     path = command_path(ctx).removeprefix("kubectl").strip()
-    usage, examples = HELP.get(path, ("[flags] [options]", ""))
+    usage, examples = usage_and_examples(path)
     formatter = click.HelpFormatter(width=min(ctx.terminal_width or _WIDTH, _WIDTH))
     _write_description(formatter, command)
     if examples:
