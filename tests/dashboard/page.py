@@ -87,6 +87,21 @@ class Stream:
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self.socket = socket
 
+    def pause(self) -> None:
+        """Read nothing any more, as a page that hangs."""
+        self._transport.pause_reading()
+
+    def abort(self) -> None:
+        """Close the connection at once: a handshake of a stream that is paused would not end."""
+        self._transport.abort()
+
+    @property
+    def _transport(self) -> asyncio.Transport:
+        connection = self.socket._response.connection
+        assert connection is not None
+        assert isinstance(connection.transport, asyncio.Transport)
+        return connection.transport
+
     async def send(self, **message: Any) -> None:
         await self.socket.send_json(message)
 

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import aiohttp
 import pytest
 from yarl import URL
 
+from sampan.dashboard.loopback_server import loopback_dashboard
 from sampan.dashboard.views.completion import cursor_context
+from sampan.machinery.client import kubeconfig
+from sampan.machinery.clock import RealClock
 from sampan.testing import Cluster
 from tests.dashboard.page import Page, admin_page, inline_kubeconfig, open_page, token_of
+from tests.eventually import eventually
 from tests.input_cost import is_quick
 
 EVIL = "https://evil.example"
 MAPS = "/api/v1/namespaces/default/configmaps"
+LARGE = "/api/v1/namespaces/large/configmaps"
 
 
 def cookie_of(page: Page) -> tuple[str, str]:
@@ -101,6 +109,37 @@ async def test_log_in_with_nothing_as_the_anonymous_user(cluster: Cluster) -> No
     async with open_page(cluster) as page:
         for credentials in ({}, {"token": ""}, {"token": "x y"}, {"code": ""}):
             assert (await page.log_in(**credentials))[0] == 401
+
+
+async def test_use_up_descriptors_by_log_ins_that_fail(cluster: Cluster) -> None:
+    """The dashboard for another Kubernetes has HTTP connections of its own for each log-in."""
+    async with other_page(cluster) as page:
+        assert (await page.log_in(token="guess"))[0] == 401
+        earlier = open_sockets()
+        for number in range(9):
+            assert (await page.log_in(token=f"guess-{number}"))[0] == 401
+        await eventually(lambda: open_sockets() <= earlier + 2)
+
+
+@asynccontextmanager
+async def other_page(cluster: Cluster) -> AsyncIterator[Page]:
+    """A page of `sampan dashboard`, which reaches the cluster over HTTP as it would another Kubernetes."""
+    access = kubeconfig.load(cluster.kubeconfig)
+    jar = aiohttp.CookieJar(unsafe=True)  # cookies of an IP address
+    async with (
+        loopback_dashboard({"other": access}, port=0, clock=RealClock()) as url,
+        aiohttp.ClientSession(cookie_jar=jar) as session,
+    ):
+        yield Page(session, url.partition("/ui/")[0], True)
+
+
+def open_sockets() -> int:
+    """Return the number of sockets that this process has open."""
+    count = 0
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            count += link.readlink().name.startswith("socket:")
+    return count
 
 
 async def test_find_a_token_in_the_log(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
@@ -330,6 +369,38 @@ async def test_follow_the_whole_cluster_many_times(cluster: Cluster) -> None:
         while (message := await stream.receive())["type"] != "error":
             pass
         assert (message["id"], message["status"]["code"]) == (6, 429)
+
+
+async def test_subscribe_to_large_lists_and_read_nothing(cluster: Cluster) -> None:
+    """Only some pages of the lists wait in memory for a page that does not read; the others are not even requested."""
+    async with admin_page(cluster) as admin, other_page(cluster) as page:
+        await admin.k8s("POST", "/api/v1/namespaces", json={"metadata": {"name": "large"}})
+        for number in range(4):
+            body = {"metadata": {"name": f"m{number}"}, "data": {"x": "y" * 900_000}}
+            assert (await admin.k8s("POST", LARGE, json=body))[0] == 201
+        assert (await page.log_in(kubeconfig=inline_kubeconfig(cluster)))[0] == 200
+        earlier = await list_count(admin)
+        async with page.stream("api/clusters/other/stream") as stream:
+            stream.pause()
+            for number in range(30):
+                await stream.send(id=number, op="subscribe", path=LARGE)
+            await eventually(lambda: has_listed(admin, earlier + 4))
+            for _ in range(50):
+                assert (await page.request("GET", "api/session"))[0] == 200
+            assert await list_count(admin) < earlier + 8
+            stream.abort()
+
+
+async def has_listed(page: Page, count: int) -> bool:
+    return await list_count(page) >= count
+
+
+async def list_count(page: Page) -> int:
+    """Return how many lists of config maps the API server has served over HTTP."""
+    _, metrics = await page.k8s("GET", "/metrics")
+    labels = ("apiserver_request_total{", 'resource="configmaps"', 'verb="LIST"')
+    samples = [line for line in metrics.splitlines() if all(label in line for label in labels)]
+    return sum(int(float(sample.rpartition(" ")[2])) for sample in samples)
 
 
 async def test_stall_the_server_by_the_completion_of_a_long_text(cluster: Cluster) -> None:

@@ -113,12 +113,15 @@ class HttpApi:
             await self._session.close()
 
     async def _request(self, request: Request, limits: aiohttp.ClientTimeout) -> _RequestContextManager:
+        """Request a body that is not compressed: the session leaves bodies as they are, for `forward`."""
         query = f"?{urlencode(request.query)}" if request.query else ""
+        headers = CIMultiDict([*(await self._credentials()), *request.headers.items()])
+        headers["Accept-Encoding"] = "identity"
         return (await self._open()).request(
             request.method,
             URL(f"{self._base}{quote(request.path, safe=_SAFE)}{query}", encoded=True),
             data=request.body or None,
-            headers=CIMultiDict([*(await self._credentials()), *request.headers.items()]),
+            headers=headers,
             timeout=limits,
             server_hostname=self._access.tls_server_name or None,
             proxy=self._access.proxy_url or None,
