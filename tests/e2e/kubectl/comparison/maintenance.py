@@ -124,6 +124,8 @@ AREA = Area(
         "logs ds/ds --all-containers -c main",
         "logs --max-log-requests=0 -l app=ds -f",
         Line("cluster-info dump --namespaces=nosuch", is_sorted=True),
+        Line("cluster-info dump --output-directory=/dev/null/directory"),
+        Line("cluster-info dump --output-directory=/proc/directory"),
         "cluster-info nosuch",
         "top pod",
         "top node",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,10 @@ def _write(directory: str, name: str, data: bytes) -> None:
     path = Path(directory) / name
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        files = (parent for parent in path.parents if os.path.exists(parent) and not os.path.isdir(parent))
+        raise KubectlError(f"mkdir {next(files, error.filename)}: {(error.strerror or '').lower()}") from None
+    try:
         path.write_bytes(data)
     except OSError as error:
-        raise KubectlError(f"open {path}: {(error.strerror or str(error)).lower()}") from None
+        raise KubectlError(f"open {path}: {(error.strerror or '').lower()}") from None
