@@ -49,6 +49,7 @@ class HttpApi:
         self._access, self._base = access, access.server.rstrip("/")
         self._session: HttpSession | None = None
         self._tls: ssl.SSLContext | bool = True
+        self._opening = asyncio.Lock()
 
     async def send(self, request: Request) -> BytesResponse:
         timeout = aiohttp.ClientTimeout(total=_RESPONSE_S, sock_connect=_CONNECT_S)
@@ -128,11 +129,13 @@ class HttpApi:
         )
 
     async def _open(self) -> HttpSession:
-        if self._session is None:
-            self._tls = await asyncio.to_thread(tls_context, self._access)
-            connector = aiohttp.TCPConnector(ssl=self._tls, limit=0, keepalive_timeout=30)
-            self._session = HttpSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False)
-        return self._session
+        async with self._opening:
+            if self._session is None:
+                self._tls = await asyncio.to_thread(tls_context, self._access)
+                connector = aiohttp.TCPConnector(ssl=self._tls, limit=0, keepalive_timeout=30)
+                jar = aiohttp.DummyCookieJar()
+                self._session = HttpSession(connector=connector, cookie_jar=jar, auto_decompress=False)
+            return self._session
 
     async def _credentials(self) -> list[tuple[str, str]]:
         """Return the authentication headers. An exec plug-in runs in a thread, because it may ask the person."""

@@ -109,6 +109,15 @@ def test_lists_follow_changes_without_jumps(open_page: OpenPage, dashboard: Dash
     assert descending == ascending[::-1]
 
 
+def test_ports_are_shown_with_the_command_and_link_that_reach_them(open_page: OpenPage, namespace: str) -> None:
+    page = open_page(f"c/sampan/~v1~services/{namespace}/web/ports")
+    page.wait_for_text("Forward port 80")
+    assert "port-forward" in page.text()
+    assert "8080:80" in page.text()
+    links = page.evaluate("[...document.querySelectorAll('main a')].map((link) => [link.href, link.rel, link.target])")
+    assert ["http://127.0.0.1:8080/", "noreferrer noopener", "_blank"] in links
+
+
 def test_lists_of_custom_kinds_and_empty_lists(open_page: OpenPage, dashboard: Dashboard, namespace: str) -> None:
     create_boats(dashboard, namespace)
     page = open_page("c/sampan/harbor.example.com~v1~boats")
