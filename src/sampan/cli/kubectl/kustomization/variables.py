@@ -17,7 +17,7 @@ from sampan.cli.kubectl.errors import KubectlError
 from sampan.cli.kubectl.kustomization.resource import FieldSpec, KustomizeResource, holders
 
 _REFERENCE = re.compile(r"\$(?:\$|\(([^()$]*)\))")
-_INDEX = re.compile(r"\[(\d+)\]$", re.ASCII)
+_INDEX = re.compile(r"\[(\d{1,9})\]$", re.ASCII)
 _PART = re.compile(r"(?:\\.|[^.\\])+")
 _POD_FIELDS = tuple(
     f"{containers}/{name}"
