@@ -50,7 +50,8 @@ class Puller:
     async def __aenter__(self) -> Puller:
         import ssl
 
-        connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(), limit_per_host=_MAX_CONCURRENT * 2)
+        tls = await asyncio.to_thread(ssl.create_default_context)  # It reads all CA certificates of the machine.
+        connector = aiohttp.TCPConnector(ssl=tls, limit_per_host=_MAX_CONCURRENT * 2)
         self._session = aiohttp.ClientSession(connector=connector, headers={"User-Agent": "sampan"})
         return self
 
