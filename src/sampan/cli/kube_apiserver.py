@@ -16,6 +16,7 @@ from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.flags.api_server import BIND_EVERYWHERE, server_config, server_options, store_config
 from sampan.cli.flags.table import Flag, add_flags
+from sampan.cli.flags.without_effect import ComponentCommand
 from sampan.cli.server_process import serve, set_up_logs
 from sampan.cli.up import server_names
 from sampan.cluster.assembly import APISERVER, Assembly, ClusterConfig, StoreConfig
@@ -59,7 +60,7 @@ def api_server_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return add_flags(_CERTIFICATE_FLAGS)(server_options(BIND_EVERYWHERE)(command))
 
 
-@click.command("kube-apiserver")
+@click.command("kube-apiserver", cls=ComponentCommand)
 @api_server_options
 def command(**options: Any) -> None:
     """Run the Kubernetes API server.

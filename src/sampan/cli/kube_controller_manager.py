@@ -15,13 +15,14 @@ from sampan.cli.flags import parsers
 from sampan.cli.flags.controllers import controller_config, controller_options
 from sampan.cli.flags.node_controllers import node_controller_options, node_controller_settings
 from sampan.cli.flags.table import switch
+from sampan.cli.flags.without_effect import ComponentCommand
 from sampan.cli.server_process import set_up_logs
 from sampan.machinery.client import Client
 
 NAME = "kube-controller-manager"
 
 
-@click.command(NAME)
+@click.command(NAME, cls=ComponentCommand)
 @click.option(
     "--controllers",
     default="*",

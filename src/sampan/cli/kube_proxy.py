@@ -16,6 +16,7 @@ from sampan.cli.component import access_of
 from sampan.cli.failures import CliError
 from sampan.cli.flags.kube_proxy import kube_proxy_configuration, kube_proxy_options
 from sampan.cli.flags.parsers import output_file
+from sampan.cli.flags.without_effect import ComponentCommand
 from sampan.cli.server_process import on_signals, run_loop, set_up_logs
 from sampan.machinery.client import Client, Selection
 from sampan.machinery.client.access import Access
@@ -34,7 +35,7 @@ log = logging.getLogger(__name__)
 NAME = "kube-proxy"
 
 
-@click.command(NAME)
+@click.command(NAME, cls=ComponentCommand)
 @kube_proxy_options
 def command(**options: Any) -> None:
     """Run the Kubernetes network proxy of this machine.

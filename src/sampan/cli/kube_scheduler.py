@@ -12,6 +12,7 @@ import click
 from sampan.cli.component import Component, component_config, component_options, run_component
 from sampan.cli.failures import CliError
 from sampan.cli.flags.scheduler import scheduler_options, scheduler_settings
+from sampan.cli.flags.without_effect import ComponentCommand
 from sampan.cli.server_process import set_up_logs
 from sampan.cluster.scheduler_settings import SchedulerSettings, policy_of_map
 from sampan.machinery import errors
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 NAME = "kube-scheduler"
 
 
-@click.command(NAME)
+@click.command(NAME, cls=ComponentCommand)
 @scheduler_options("--config")
 @component_options(10259)
 def command(**options: Any) -> None:

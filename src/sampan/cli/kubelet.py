@@ -17,6 +17,7 @@ from sampan.cli.component_port import tls_of
 from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.flags.kubelet import agent_config, flags_file, kubelet_options, read_config, settings
+from sampan.cli.flags.without_effect import ComponentCommand
 from sampan.cli.kubelet_access import KubeletIdentity, identity_of, keep_client_certificate, keep_serving_certificate
 from sampan.cli.server_process import on_signals, run_loop, set_up_logs
 from sampan.cluster.cluster_cidrs import own_pod_cidr
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 NAME = "kubelet"
 
 
-class _WithFlagsFile(click.Command):
+class _WithFlagsFile(ComponentCommand):
     """A command that prepends the flags of the flags file to the command line, which therefore overrides them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -227,8 +227,6 @@ def test_flags_of_kube_apiserver_without_effect_are_named(capsys: pytest.Capture
     words += ["--feature-gates=StorageVersionMigrator=true,WatchList=true"]
     assert drop_unused(words) == ["--secure-port=1", "--feature-gates=StorageVersionMigrator=true"]
     assert capsys.readouterr().err.splitlines() == [
-        "kube-apiserver: --goaway-chance has no effect in Sampan",
-        "kube-apiserver: --watch-cache has no effect in Sampan",
-        "kube-apiserver: --profiling has no effect in Sampan",
+        "kube-apiserver: --goaway-chance, --watch-cache, --profiling have no effect in Sampan",
         "kube-apiserver: --feature-gates: WatchList has no effect in Sampan",
     ]

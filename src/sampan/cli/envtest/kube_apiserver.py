@@ -20,6 +20,7 @@ from sampan.cli.envtest.etcd import STORE_PATH, UNSYNCED
 from sampan.cli.failures import guarded
 from sampan.cli.flags import parsers
 from sampan.cli.flags.api_server import FEATURES, store_config
+from sampan.cli.flags.without_effect import component_flags, drop_flags, warn_of
 from sampan.cli.kube_apiserver import ControlPlane, api_server_options, run_api_server
 from sampan.cli.server_process import leave
 from sampan.cluster.assembly import APISERVER, CONTROLLERS, StoreConfig
@@ -27,41 +28,21 @@ from sampan.cluster.pki import SERVER, Pki
 
 CONTROLLERS_VARIABLE = "SAMPAN_ENVTEST_CONTROLLERS"
 _STORE_TIMEOUT_S = 5
-_SILENT = ("allow-privileged", "storage-backend", "vmodule")
-"""Flags without effect that need no message: containers may be privileged, there is one storage backend."""
 # fmt: off
-_UNUSED = frozenset(
+_ONLY_IN_TESTS = frozenset(
     (
-        "admission-control", "aggregator-reject-forwarding-redirect", "allow-metric-labels",
-        "allow-metric-labels-manifest", "audit-log-batch-buffer-size", "audit-log-batch-max-size",
-        "audit-log-batch-max-wait", "audit-log-batch-throttle-burst", "audit-log-batch-throttle-enable",
-        "audit-log-batch-throttle-qps", "audit-log-compress", "audit-log-format", "audit-log-mode",
-        "audit-log-truncate-enabled", "audit-log-truncate-max-batch-size", "audit-log-truncate-max-event-size",
-        "audit-log-version", "audit-webhook-batch-buffer-size", "audit-webhook-batch-max-size",
+        "admission-control", "audit-webhook-batch-buffer-size", "audit-webhook-batch-max-size",
         "audit-webhook-batch-max-wait", "audit-webhook-batch-throttle-burst", "audit-webhook-batch-throttle-enable",
         "audit-webhook-batch-throttle-qps", "audit-webhook-config-file", "audit-webhook-initial-backoff",
         "audit-webhook-mode", "audit-webhook-truncate-enabled", "audit-webhook-truncate-max-batch-size",
-        "audit-webhook-truncate-max-event-size", "audit-webhook-version", "contention-profiling",
-        "coordinated-leadership-lease-duration", "coordinated-leadership-renew-deadline",
-        "coordinated-leadership-retry-period", "cors-allowed-origins", "debug-socket-path",
-        "default-not-ready-toleration-seconds", "default-unreachable-toleration-seconds", "delete-collection-workers",
-        "disable-http2-serving", "disabled-metrics", "egress-selector-config-file", "emulated-version",
-        "emulation-forward-compatible", "enable-aggregator-routing", "enable-garbage-collector",
-        "enable-logs-handler", "endpoint-reconciler-type", "etcd-count-metric-poll-period",
-        "etcd-db-metric-poll-interval", "etcd-healthcheck-timeout", "etcd-prefix", "etcd-readycheck-timeout",
-        "etcd-servers-overrides", "external-hostname", "goaway-chance", "http2-max-streams-per-connection",
-        "kubernetes-service-node-port", "lease-reuse-duration-seconds", "livez-grace-period", "log-flush-frequency",
-        "log-json-info-buffer-size", "log-json-split-stream", "log-text-info-buffer-size", "log-text-split-stream",
-        "logging-format", "max-connection-bytes-per-sec", "min-compatibility-version", "min-request-timeout",
-        "peer-advertise-ip", "peer-advertise-port", "peer-ca-file", "permit-address-sharing", "permit-port-sharing",
-        "profiling", "request-timeout", "runtime-config-emulation-forward-compatible", "service-account-lookup",
-        "service-account-signing-endpoint", "show-hidden-metrics-for-version", "shutdown-delay-duration",
-        "shutdown-send-retry-after", "shutdown-watch-termination-grace-period", "storage-initialization-timeout",
-        "storage-media-type", "strict-transport-security-directives", "tls-cipher-suites", "tls-curve-preferences",
-        "tls-sni-cert-key", "tracing-config-file", "watch-cache", "watch-cache-sizes",
+        "audit-webhook-truncate-max-event-size", "audit-webhook-version", "cors-allowed-origins",
+        "default-not-ready-toleration-seconds", "default-unreachable-toleration-seconds",
+        "egress-selector-config-file", "etcd-prefix", "etcd-servers-overrides", "kubernetes-service-node-port",
+        "max-connection-bytes-per-sec", "peer-ca-file", "service-account-signing-endpoint",
+        "strict-transport-security-directives", "tls-cipher-suites", "tls-curve-preferences", "tls-sni-cert-key",
     )
-).union(_SILENT)
-"""The flags of kube-apiserver v1.36 that `sampan kube-apiserver` does not have."""
+)
+"""The flags of kube-apiserver v1.36 that `sampan kube-apiserver` refuses, because it would not do what they ask for."""
 # fmt: on
 
 
@@ -90,32 +71,30 @@ def main() -> None:
 
 def drop_unused(words: Sequence[str]) -> list[str]:
     """Return the command line without flags and feature gates that have no effect, and name those on standard error."""
+    unused = {f"--{name}" for name in _ONLY_IN_TESTS.union(component_flags("kube-apiserver"))}
+    kept, dropped = drop_flags(words, unused)
+    warn_of("kube-apiserver", dropped)
+    return _with_known_gates(kept)
+
+
+def _with_known_gates(words: Sequence[str]) -> list[str]:
     kept: list[str] = []
-    rest = list(words)
+    rest = list(reversed(words))
     while rest:
-        word = rest.pop(0)
-        name, equals, value = word.removeprefix("--").partition("=")
-        if name not in (*_UNUSED, "feature-gates"):
-            kept.append(word)
-            continue
-        if not equals and rest and not rest[0].startswith("-"):
-            value = rest.pop(0)
-        if name == "feature-gates":
-            kept.append(f"--feature-gates={_known_gates(value)}")
-        elif name not in _SILENT:
-            _warn(f"--{name} has no effect")
+        word = rest.pop()
+        name, equals, value = word.partition("=")
+        if name == "--feature-gates":
+            gates = value if equals else rest.pop() if rest else ""
+            word = f"--feature-gates={_known_gates(gates)}"
+        kept.append(word)
     return kept
 
 
 def _known_gates(text: str) -> str:
     gates = {gate.partition("=")[0].strip(): gate for gate in text.split(",") if gate.strip()}
     for name in gates.keys() - FEATURES:
-        _warn(f"--feature-gates: {name} has no effect")
+        click.echo(f"kube-apiserver: --feature-gates: {name} has no effect in Sampan", err=True)
     return ",".join(gate for name, gate in gates.items() if name in FEATURES)
-
-
-def _warn(text: str) -> None:
-    click.echo(f"kube-apiserver: {text} in Sampan", err=True)
 
 
 def find_store(store: StoreConfig) -> StoreConfig:

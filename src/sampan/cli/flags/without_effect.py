@@ -1,0 +1,135 @@
+"""Flags of the Kubernetes components that Sampan accepts without effect, so that command lines of the real ones work.
+
+They tune logs, profiles, metrics, queues and clients, or set what Sampan always does. A flag that protects something or
+changes an object is not among them: without it the component would not do what was asked, so it is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import click
+
+_SILENT = frozenset(("allow-privileged", "storage-backend", "vmodule"))
+"""Flags that need no message: containers may be privileged, and there is one storage backend."""
+# fmt: off
+_COMMON = frozenset(
+    (
+        "allow-metric-labels", "allow-metric-labels-manifest", "contention-profiling", "disable-http2-serving",
+        "disabled-metrics", "emulated-version", "emulation-forward-compatible", "http2-max-streams-per-connection",
+        "kube-api-burst", "kube-api-content-type", "kube-api-qps", "log-flush-frequency", "log-json-info-buffer-size",
+        "log-json-split-stream", "log-text-info-buffer-size", "log-text-split-stream", "logging-format",
+        "min-compatibility-version", "permit-address-sharing", "permit-port-sharing", "profiling",
+        "show-hidden-metrics-for-version", "vmodule",
+    )
+)
+_DELEGATION = frozenset(
+    (
+        "authentication-kubeconfig", "authentication-skip-lookup", "authentication-token-webhook-cache-ttl",
+        "authentication-tolerate-lookup-failure", "authorization-kubeconfig",
+        "authorization-webhook-cache-authorized-ttl", "authorization-webhook-cache-unauthorized-ttl", "cert-dir",
+        "client-ca-file", "requestheader-allowed-names", "requestheader-client-ca-file",
+        "requestheader-extra-headers-prefix", "requestheader-group-headers", "requestheader-uid-headers",
+        "requestheader-username-headers",
+    )
+)
+"""How the secure port of a component authenticates callers. Sampan asks the API server of --kubeconfig."""
+_API_SERVER = frozenset(
+    (
+        "aggregator-reject-forwarding-redirect", "allow-privileged", "audit-log-batch-buffer-size",
+        "audit-log-batch-max-size", "audit-log-batch-max-wait", "audit-log-batch-throttle-burst",
+        "audit-log-batch-throttle-enable", "audit-log-batch-throttle-qps", "audit-log-compress", "audit-log-format",
+        "audit-log-mode", "audit-log-truncate-enabled", "audit-log-truncate-max-batch-size",
+        "audit-log-truncate-max-event-size", "audit-log-version", "coordinated-leadership-lease-duration",
+        "coordinated-leadership-renew-deadline", "coordinated-leadership-retry-period", "debug-socket-path",
+        "delete-collection-workers", "enable-aggregator-routing", "enable-garbage-collector", "enable-logs-handler",
+        "endpoint-reconciler-type", "etcd-count-metric-poll-period", "etcd-db-metric-poll-interval",
+        "etcd-healthcheck-timeout", "etcd-readycheck-timeout", "external-hostname", "goaway-chance",
+        "lease-reuse-duration-seconds", "livez-grace-period", "min-request-timeout", "peer-advertise-ip",
+        "peer-advertise-port", "request-timeout", "runtime-config-emulation-forward-compatible",
+        "service-account-lookup", "shutdown-delay-duration", "shutdown-send-retry-after",
+        "shutdown-watch-termination-grace-period", "storage-backend", "storage-initialization-timeout",
+        "storage-media-type", "tracing-config-file", "watch-cache", "watch-cache-sizes",
+        "default-watch-cache-size",
+    )
+)
+_CONTROLLER_MANAGER = frozenset(
+    (
+        "attach-detach-reconcile-sync-period", "cidr-allocator-type", "cluster-name", "concurrent-cron-job-syncs",
+        "concurrent-daemonset-syncs", "concurrent-deployment-syncs", "concurrent-endpoint-syncs",
+        "concurrent-ephemeralvolume-syncs", "concurrent-gc-syncs", "concurrent-horizontal-pod-autoscaler-syncs",
+        "concurrent-job-syncs", "concurrent-namespace-syncs", "concurrent-rc-syncs", "concurrent-replicaset-syncs",
+        "concurrent-resource-quota-syncs", "concurrent-service-endpoint-syncs", "concurrent-service-syncs",
+        "concurrent-serviceaccount-token-syncs", "concurrent-statefulset-syncs",
+        "concurrent-ttl-after-finished-syncs", "concurrent-validating-admission-policy-status-syncs",
+        "controller-start-interval", "enable-dynamic-provisioning", "enable-garbage-collector",
+        "leader-elect-resource-lock", "min-resync-period", "mirroring-concurrent-service-endpoint-syncs",
+        "mirroring-endpointslice-updates-batch-period", "namespace-sync-period", "node-sync-period",
+        "pod-eviction-timeout", "pvclaimbinder-sync-period", "resource-quota-sync-period",
+    )
+)
+_SCHEDULER = frozenset(("feature-gates", "leader-elect-resource-lock", "pod-max-in-unschedulable-pods-duration"))
+_KUBELET = frozenset(
+    (
+        "application-metrics-count-limit", "authentication-token-webhook", "authentication-token-webhook-cache-ttl",
+        "authorization-mode", "authorization-webhook-cache-authorized-ttl",
+        "authorization-webhook-cache-unauthorized-ttl", "boot-id-file", "cgroup-driver", "container-hints",
+        "container-runtime", "containerd", "containerd-namespace", "enable-load-reader", "enable-server", "event-burst",
+        "event-qps", "event-storage-age-limit", "event-storage-event-limit", "feature-gates",
+        "global-housekeeping-interval", "hairpin-mode", "housekeeping-interval", "image-service-endpoint",
+        "iptables-drop-bit", "iptables-masquerade-bit", "kernel-memcg-notification", "kubelet-cgroups",
+        "machine-id-file", "make-iptables-util-chains", "max-open-files", "oom-score-adj", "pod-infra-container-image",
+        "registry-burst", "registry-qps", "runtime-cgroups", "storage-driver-buffer-duration", "storage-driver-db",
+        "storage-driver-host", "storage-driver-password", "storage-driver-secure", "storage-driver-table",
+        "storage-driver-user", "streaming-connection-idle-timeout", "system-cgroups", "volume-stats-agg-period",
+    )
+)
+_BY_COMPONENT = {
+    "kube-apiserver": _COMMON | _API_SERVER,
+    "kube-controller-manager": _COMMON | _DELEGATION | _CONTROLLER_MANAGER,
+    "kube-scheduler": _COMMON | _DELEGATION | _SCHEDULER,
+    "kubelet": _COMMON | _KUBELET,
+    "kube-proxy": _COMMON | {"boot-id-file", "machine-id-file"},
+}
+# fmt: on
+
+
+class ComponentCommand(click.Command):
+    """A command with the flags of a Kubernetes component. Those without effect are named once on standard error."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        own = {name for parameter in self.params for name in parameter.opts}
+        ignored = {f"--{name}" for name in _BY_COMPONENT[str(self.name)]} - own
+        words, dropped = drop_flags(args, ignored)
+        warn_of(str(self.name), dropped)
+        return super().parse_args(ctx, words)
+
+
+def component_flags(component: str) -> Collection[str]:
+    """Return the names, without dashes, of the flags that a component accepts without effect."""
+    return _BY_COMPONENT[component]
+
+
+def drop_flags(words: Sequence[str], names: Collection[str]) -> tuple[list[str], list[str]]:
+    """Return the words of a command line without some flags and their values, and the names of the flags that were
+    there."""
+    kept: list[str] = []
+    dropped: dict[str, None] = {}
+    rest = list(reversed(words))
+    while rest:
+        word = rest.pop()
+        name, equals, _ = word.partition("=")
+        if name not in names:
+            kept.append(word)
+            continue
+        dropped[name] = None
+        if not equals and rest and not rest[-1].startswith("-"):
+            rest.pop()
+    return kept, list(dropped)
+
+
+def warn_of(component: str, names: Sequence[str]) -> None:
+    shown = [name for name in names if name.removeprefix("--") not in _SILENT]
+    if shown:
+        verb = "has" if len(shown) == 1 else "have"
+        click.echo(f"{component}: {', '.join(shown)} {verb} no effect in Sampan", err=True)
