@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -157,4 +158,5 @@ async def open_bench(subject: Subject, *, keeps: bool = False) -> AsyncIterator[
 
 
 def cgroup_parent(uid: str) -> str:
-    return f"/sampan-checks/{uid}"
+    """Each test process has a cgroup of its own, which it removes when its last pod is gone."""
+    return f"/sampan-checks-{os.getpid()}/{uid}"

@@ -16,8 +16,8 @@ _MODULES = {
     **dict.fromkeys(
         ("certificate", "cluster-info", "top", "cordon", "uncordon", "drain", "taint"), "cluster_management"
     ),
-    **dict.fromkeys(("describe", "logs", "attach", "exec", "port-forward"), "troubleshooting"),
-    **dict.fromkeys(("proxy", "cp", "auth", "debug", "events"), "troubleshooting"),
+    **dict.fromkeys(("describe", "logs", "attach", "exec", "port-forward"), "diagnosis"),
+    **dict.fromkeys(("proxy", "cp", "auth", "debug", "events"), "diagnosis"),
     **dict.fromkeys(("diff", "apply", "patch", "replace", "wait", "kustomize"), "advanced"),
 }
 """The module of each command; `settings` has the others."""
