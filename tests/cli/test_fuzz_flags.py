@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from sampan.cli.failures import expected_message
 from sampan.cli.main import cli
-from sampan.cluster.assembly import Assembly, ClusterConfig
+from sampan.cluster.assembly import Assembly
+from sampan.cluster.cluster_config import ClusterConfig
 from sampan.machinery.clock import RealClock
 from tests.cli.command import Sampan
 

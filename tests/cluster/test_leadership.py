@@ -10,7 +10,7 @@ import pytest
 
 from sampan.api.types.core_v1 import Pod
 from sampan.cli.up import _election
-from sampan.cluster.assembly import StoreConfig
+from sampan.cluster.cluster_config import StoreConfig
 from sampan.cluster.leadership import Leadership, LeadershipConfig
 from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.metrics import Metrics

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sampan.cli.failures import expected_message
-from sampan.cluster.assembly import StoreConfig
+from sampan.cluster.cluster_config import StoreConfig
 from sampan.kubelet.agent.shutdown import logind
 from sampan.kubelet.plugin_registry import calls
 from sampan.kubelet.probes.prober import probe_grpc

@@ -21,8 +21,8 @@ from sampan.cli.kubelet_access import KubeletIdentity, keep_client_certificate, 
 from sampan.cli.listen_addresses import host_port
 from sampan.cli.server_process import on_signals
 from sampan.cluster.abandoned_node import root_cgroup_of
-from sampan.cluster.assembly import KUBELET, PROXY
 from sampan.cluster.cluster_cidrs import own_pod_cidr
+from sampan.cluster.cluster_config import KUBELET, PROXY
 from sampan.cluster.host_locks import HostLocks
 from sampan.cluster.join.discovery import JoinError, parse_server
 from sampan.cluster.join.preflight import read_link

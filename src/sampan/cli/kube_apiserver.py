@@ -14,13 +14,15 @@ import click
 from sampan.apiserver.config.server_config import TlsFiles
 from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
-from sampan.cli.flags.api_server import BIND_EVERYWHERE, server_config, server_options, store_config
+from sampan.cli.flags.api_server import BIND_EVERYWHERE, server_config, server_options
+from sampan.cli.flags.store import store_config
 from sampan.cli.flags.table import Flag, add_flags
 from sampan.cli.flags.without_effect import ComponentCommand
 from sampan.cli.server_process import serve, set_up_logs
 from sampan.cli.up import server_names
-from sampan.cluster.assembly import APISERVER, Assembly, ClusterConfig, StoreConfig
+from sampan.cluster.assembly import Assembly
 from sampan.cluster.certificate_renewal import Renewals
+from sampan.cluster.cluster_config import APISERVER, ClusterConfig, StoreConfig
 from sampan.cluster.pki import CA, SERVER, KeptPki, Pki
 
 _CERTIFICATE_FLAGS = (

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from sampan.cli.failures import CliError
-from sampan.cluster.assembly import KUBELET
+from sampan.cluster.cluster_config import KUBELET
 from sampan.machinery.network_namespace import loopback_up
 from sampan.machinery.outer_network import OuterNetwork, OuterSocketServer
 from sampan.network import netlink

@@ -18,7 +18,8 @@ from sampan.apiserver.server import ListenError
 from sampan.cli.failures import CliError
 from sampan.cli.listen_addresses import host_port
 from sampan.cli.start_progress import NoProgress, StartProgress
-from sampan.cluster.assembly import Assembly, ClusterConfig
+from sampan.cluster.assembly import Assembly
+from sampan.cluster.cluster_config import ClusterConfig
 from sampan.machinery.clock import RealClock
 from sampan.machinery.descriptors import raise_descriptor_limit
 

@@ -9,7 +9,7 @@ import click
 
 from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
-from sampan.cluster.assembly import StoreConfig
+from sampan.cluster.cluster_config import StoreConfig
 from sampan.machinery.clock import RealClock
 
 _EVENT_TTL_S = 3600.0

@@ -23,13 +23,14 @@ from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir, cluster_opt
 from sampan.cli.data_version import check_version, write_version
 from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
-from sampan.cli.flags.api_server import BIND_LOCALLY, server_config, server_options, store_config
+from sampan.cli.flags.api_server import BIND_LOCALLY, server_config, server_options
 from sampan.cli.flags.dns import DNS_FLAGS, dns_config
 from sampan.cli.flags.ingress import INGRESS_FLAGS, ingress_config
 from sampan.cli.flags.node_controllers import node_controller_settings, range_options
 from sampan.cli.flags.nodes import node_options, nodes_config
 from sampan.cli.flags.profiles import profile_option
 from sampan.cli.flags.scheduler import scheduler_options, scheduler_settings
+from sampan.cli.flags.store import store_config
 from sampan.cli.flags.table import add_flags, switch
 from sampan.cli.help_groups import GroupedCommand
 from sampan.cli.listen_addresses import (
@@ -44,7 +45,8 @@ from sampan.cli.server_process import leave, serve, set_up_logs
 from sampan.cli.start_progress import PrintedProgress, process_start
 from sampan.cli.sudo_user import hand_over, sudo_user
 from sampan.cluster import kubeconfig
-from sampan.cluster.assembly import APISERVER, COMPONENTS, KUBELET, Assembly, ClusterConfig, StoreConfig
+from sampan.cluster.assembly import Assembly
+from sampan.cluster.cluster_config import APISERVER, COMPONENTS, KUBELET, ClusterConfig, StoreConfig
 from sampan.cluster.leadership import LeadershipConfig
 from sampan.cluster.loopback_range import loopback_addresses
 from sampan.cluster.node_summary import node_summary

@@ -5,37 +5,38 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
 from importlib import import_module
 from os import geteuid
-from pathlib import Path
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
 from sampan.apiserver.authn.user_names import service_account_user
-from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.apiserver.server import ApiServer
-from sampan.cluster.certificate_renewal import Renewals
+from sampan.cluster.cluster_config import (
+    CONTROLLERS,
+    DNS,
+    KUBELET,
+    PROXY,
+    SCHEDULER,
+    ClusterConfig,
+    cluster_dns_addresses,
+    resolved_config,
+)
 from sampan.cluster.errors import ClusterError
 from sampan.cluster.host_locks import HostLocks, held_bridges
-from sampan.cluster.leadership import Leadership, LeadershipConfig
+from sampan.cluster.leadership import Leadership
 from sampan.cluster.local_kubelets import LocalKubelets
 from sampan.cluster.node_summary import settle_hollow_taints
-from sampan.cluster.nodes_config import NodesConfig, with_node_cidrs, with_pod_cidrs
-from sampan.cluster.scheduler_settings import SchedulerSettings, policy_of_map
+from sampan.cluster.scheduler_settings import policy_of_map
 from sampan.cluster.store_dump import PATH as STORE_DUMP_PATH
 from sampan.cluster.store_dump import StoreDump
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import ADDED, Client, Selection
 from sampan.machinery.clock import Clock, Idle, RealClock, VirtualClock
-from sampan.machinery.extras import require
-from sampan.machinery.network_namespace import NetworkNamespace
-from sampan.network.dns.config import ClusterDnsConfig
-from sampan.storage.backend import Backend
 
 if TYPE_CHECKING:
     from sampan.apiserver.request.call import Call
@@ -46,19 +47,11 @@ if TYPE_CHECKING:
     from sampan.controllers.manager import ControllerManager
     from sampan.kubelet.fleet import Fleet
     from sampan.machinery.informer import InformerFactory
-    from sampan.network.ingress.publication import IngressConfig
     from sampan.network.nodes import NodeAttachments
     from sampan.scheduler.config import SchedulerConfig
     from sampan.scheduler.scheduler import Scheduler
-    from sampan.storage.memory import MemoryContent
 
 log = logging.getLogger(__name__)
-
-APISERVER, CONTROLLERS, SCHEDULER, KUBELET = "apiserver", "controllers", "scheduler", "kubelet"
-PROXY, DNS = "proxy", "dns"
-"""Components of real nodes: the service proxy, and the DNS server of the cluster."""
-COMPONENTS = (APISERVER, CONTROLLERS, SCHEDULER, KUBELET, PROXY, DNS)
-"""All components in the order in which they start."""
 
 _ACCOUNT_PATIENCE_S = 10
 _SCHEDULER_USER = "system:kube-scheduler"
@@ -66,77 +59,6 @@ _SCHEDULER_USER = "system:kube-scheduler"
 _POLICY_RETRY_S = 2.0
 _SHARED_STORE_SETTLE_S = 5.0
 """How long another API server on the same etcd may take to observe the deletion of a namespace."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreConfig:
-    """The storage backend: etcd if there are URLs, otherwise a SQLite file if there is a path, otherwise memory."""
-
-    etcd_servers: Sequence[str] = ()
-    etcd_ca: Path | None = None
-    etcd_cert: Path | None = None
-    etcd_key: Path | None = None
-    etcd_prefix: str = ""
-    sqlite: Path | None = None
-    is_synced: bool = True
-    """Whether SQLite acknowledges a write only when it is on disk."""
-    memory: MemoryContent | None = None
-    """What a store in memory contains at the start: the objects of another cluster, which already has the objects that
-    every cluster has from the start."""
-    compaction_interval_s: float = 300.0
-    """The interval at which old revisions are discarded; 0 keeps them all, or leaves it to another server of etcd."""
-
-    def open(self, clock: Clock) -> Backend:
-        if self.etcd_servers:
-            require("grpc")
-            from sampan.storage.etcd import EtcdBackend
-
-            return EtcdBackend(
-                endpoints=self.etcd_servers,
-                ca=self.etcd_ca,
-                cert=self.etcd_cert,
-                key=self.etcd_key,
-                prefix=self.etcd_prefix,
-                compaction_interval_s=self.compaction_interval_s,
-            )
-        if self.sqlite is not None:
-            from sampan.storage.sqlite import SqliteBackend, SqliteConfig
-
-            sqlite = SqliteConfig(compaction_interval_s=self.compaction_interval_s, is_synced=self.is_synced)
-            return SqliteBackend(path=self.sqlite, clock=clock, config=sqlite)
-        from sampan.storage.memory import MemoryBackend
-
-        return MemoryBackend(clock=clock, compaction_interval_s=self.compaction_interval_s, content=self.memory)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterConfig:
-    server: ServerConfig
-    store: StoreConfig
-    components: Sequence[str] = COMPONENTS
-    controllers: Sequence[str] = ("*",)
-    root_ca: bytes = b""
-    """The CA certificate that is published to pods, with which they verify the API server."""
-    signing_ca: tuple[Path, Path] | None = None
-    """The certificate and key of the CA that signs CertificateSigningRequests."""
-    nodes: NodesConfig = field(default_factory=NodesConfig)
-    controller_settings: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of ControllerConfig."""
-    scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
-    has_default_storage_class: bool = False
-    """Whether to create a default storage class with local volumes, for locks without a storage class."""
-    renewals: Renewals = field(default_factory=Renewals)
-    """The certificates that are renewed while the cluster runs."""
-    kubelet_address: str = "127.0.0.1"
-    """The address on which the kubelets of real nodes listen. The API server of this process calls them directly,
-    without a connection."""
-    machine_network: NetworkNamespace = field(default_factory=NetworkNamespace)
-    """The network of the machine, from which its programs reach the cluster."""
-    dns: ClusterDnsConfig = field(default_factory=ClusterDnsConfig)
-    ingress: IngressConfig | None = None
-    """The Ingress controller of the real nodes; None if there is none."""
-    leader_election: LeadershipConfig | None = None
-    """Leader election of the controllers and the scheduler, for several processes that share a store."""
 
 
 class Assembly:
@@ -151,7 +73,7 @@ class Assembly:
     ) -> None:
         """`on_step` is called with the name of each step of the start when it begins."""
         self._locks, self._on_step = HostLocks(), on_step
-        self.config, self.clock = _with_cluster_dns(_with_pod_cidrs(config, self._locks), self._locks), clock
+        self.config, self.clock = resolved_config(config, self._locks), clock
         self.backend = config.store.open(clock)
         self.server = ApiServer(config=self.config.server, backend=self.backend, clock=clock)
         self.transport = self.server.loopback()
@@ -183,7 +105,7 @@ class Assembly:
             await running.enter_async_context(_in_background(self.config.renewals.run(RealClock())))
             self.server.debug[STORE_DUMP_PATH] = StoreDump(self.backend).handle
             await self._make_roles()
-            if addresses := _dns_addresses(self.config):
+            if addresses := cluster_dns_addresses(self.config):
                 from sampan.network.dns.publication import ensure_dns_service
 
                 await ensure_dns_service(self.client("up"), addresses)
@@ -507,46 +429,11 @@ async def _explain(endpoint: Any, call: Call) -> ApiResponse:
     return RawResponse(response.body, response.content_type, response.code)
 
 
-def _with_pod_cidrs(config: ClusterConfig, locks: HostLocks) -> ClusterConfig:
-    if not config.nodes.real_count:
-        return config
-    from sampan.controllers.manager import selected
-
-    has_ipam = CONTROLLERS in config.components and "node-ipam-controller" in selected(config.controllers)
-    nodes, settings = with_pod_cidrs(config.nodes, config.controller_settings, has_ipam, locks)
-    return replace(config, nodes=with_node_cidrs(nodes, locks), controller_settings=settings)
-
-
 async def _remove_leftovers() -> None:
     """Remove what clusters whose data directory is gone have left in the network of this machine."""
     from sampan.network.leftovers import remove_leftovers
 
     await asyncio.to_thread(remove_leftovers, held_bridges())
-
-
-def _dns_addresses(config: ClusterConfig) -> list[str]:
-    """Return the cluster IPs of the DNS server, if real nodes of this process run one."""
-    if DNS not in config.components or not config.nodes.real_count:
-        return []
-    from sampan.network.dns.publication import dns_addresses
-
-    return dns_addresses(config.server.service_cluster_ip_range)
-
-
-def _with_cluster_dns(config: ClusterConfig, locks: HostLocks) -> ClusterConfig:
-    """Configure the kubelets of real nodes for the DNS server of the cluster, unless other servers are set."""
-    nodes = replace(
-        config.nodes,
-        cluster_dns=config.nodes.cluster_dns or _dns_addresses(config),
-        cluster_domain=config.dns.zone.domain,
-        upstreams=config.dns.forwarder.upstreams,
-    )
-    client_cidrs = [*config.dns.client_cidrs, *nodes.cluster_cidrs, *nodes.node_cidrs]
-    if nodes.cluster_dns and not nodes.cluster_cidrs:  # nodes without IPAM choose their pod CIDRs from this one
-        from sampan.cluster.cluster_cidrs import cluster_cidr
-
-        client_cidrs.append(cluster_cidr(nodes.root, locks))
-    return replace(config, nodes=nodes, dns=replace(config.dns, client_cidrs=client_cidrs))
 
 
 async def _is_running() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sampan.api import runtime_config as versions
-from sampan.cluster.assembly import APISERVER, COMPONENTS, KUBELET, StoreConfig
+from sampan.cluster.cluster_config import APISERVER, COMPONENTS, KUBELET, StoreConfig
 from sampan.cluster.leadership import LeadershipConfig
 from sampan.machinery.clock import Clock, RealClock, VirtualClock
 from sampan.runtimes.names import RUNTIMES

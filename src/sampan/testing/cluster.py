@@ -15,7 +15,8 @@ from sampan.api.types.core_v1 import Node
 from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
 from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, UserInfo
 from sampan.cluster import kubeconfig
-from sampan.cluster.assembly import Assembly, ClusterConfig, StoreConfig, wait_for_default_account
+from sampan.cluster.assembly import Assembly, wait_for_default_account
+from sampan.cluster.cluster_config import ClusterConfig, StoreConfig
 from sampan.cluster.errors import leaves
 from sampan.cluster.leadership import LeadershipConfig
 from sampan.cluster.nodes_config import NodesConfig

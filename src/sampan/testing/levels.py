@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sampan.cluster.assembly import APISERVER, COMPONENTS
+from sampan.cluster.cluster_config import APISERVER, COMPONENTS
 from sampan.runtimes.names import AUTO, HOLLOW
 
 API, CONTROLLERS, NODES, CONTAINERS = "api", "controllers", "nodes", "containers"

@@ -13,16 +13,14 @@ import click
 from sampan.api import runtime_config
 from sampan.apiserver.admission.configuration import ConfigurationError, Configurations, read_configurations
 from sampan.apiserver.admission.plugins import UnknownAdmissionPlugin, check_names, default_plugins
-from sampan.apiserver.authn.jwt_keys import KeyFileError, read_keys
 from sampan.apiserver.authz.modes import ABAC
 from sampan.apiserver.classic.abac import AbacPolicy, AbacPolicyError, read_policies
-from sampan.apiserver.config.server_config import ISSUER, AuditConfig, ServerConfig, TlsFiles
+from sampan.apiserver.config.server_config import AuditConfig, ServerConfig, TlsFiles
 from sampan.apiserver.proxy.kubelets import ADDRESS_TYPES, KubeletAccess
 from sampan.apiserver.server import own_address
 from sampan.cli.failures import CliError
-from sampan.cli.flags import identity, parsers
+from sampan.cli.flags import identity, parsers, service_accounts, store
 from sampan.cli.flags.table import Flag, add_flags, config_fields
-from sampan.cluster.assembly import StoreConfig
 
 BIND_EVERYWHERE = Flag(
     name="--bind-address",
@@ -101,41 +99,7 @@ _FLAGS = (
         help="ABAC policy file, one JSON policy per line; needs ABAC in --authorization-mode.",
         metavar="F",
     ),
-    Flag(
-        name="--service-account-issuer",
-        help="Issuer of service account tokens. If given several times, the first signs and the others are accepted.",
-        default=[ISSUER],
-        metavar="URL",
-        is_repeatable=True,
-    ),
-    Flag(
-        name="--service-account-jwks-uri",
-        help="URL of the keys with which others verify service account tokens; part of OpenID Connect discovery.",
-        default="",
-        metavar="URL",
-        target="service_account_jwks_uri",
-    ),
-    Flag(
-        name="--service-account-max-token-expiration",
-        help="Longest validity of a service account token; 0 sets no limit.",
-        default="0s",
-        metavar="T",
-    ),
-    Flag(name="--service-account-signing-key-file", help="Private key that signs service account tokens.", metavar="F"),
-    Flag(
-        name="--service-account-key-file",
-        help="Key that verifies service account tokens; can be given several times.",
-        metavar="F",
-        is_repeatable=True,
-    ),
-    Flag(
-        name="--api-audiences",
-        help="Audiences accepted in service account tokens. Default: the issuer.",
-        default="",
-        metavar="A,…",
-        target="api_audiences",
-        parse=parsers.words,
-    ),
+    *service_accounts.FLAGS,
     Flag(
         name="--authorization-mode",
         help="Authorizers in the order in which they are consulted: Node, RBAC, ABAC, Webhook, AlwaysAllow, "
@@ -159,13 +123,6 @@ _FLAGS = (
         help="Node address types in the order in which they are tried to reach a kubelet.",
         default="",
         metavar="LIST",
-    ),
-    Flag(
-        name="--service-account-extend-token-expiration",
-        help="Extend the validity of tokens injected into pods to one year, for clients that do not reload them.",
-        default=True,
-        is_switch=True,
-        target="extends_account_tokens",
     ),
     Flag(
         name="--enable-priority-and-fairness",
@@ -194,21 +151,7 @@ _FLAGS = (
     ),
     Flag(name="--proxy-client-key-file", help="Private key that belongs to --proxy-client-cert-file.", metavar="F"),
     Flag(name="--kubelet-timeout", help="Timeout of requests to kubelets.", default="5s", metavar="T"),
-    Flag(
-        name="--etcd-servers",
-        help="Addresses of etcd servers, comma-separated, to use instead of the embedded store.",
-        default="",
-        metavar="URL,…",
-    ),
-    Flag(name="--etcd-cafile", help="CA certificate that verifies the etcd servers.", metavar="F"),
-    Flag(name="--etcd-certfile", help="Client certificate for connections to etcd.", metavar="F"),
-    Flag(name="--etcd-keyfile", help="Private key that belongs to --etcd-certfile.", metavar="F"),
-    Flag(
-        name="--etcd-compaction-interval",
-        help="Interval at which old revisions are removed from the store, embedded or etcd. 0 disables it.",
-        default="5m0s",
-        metavar="T",
-    ),
+    *store.FLAGS,
     Flag(
         name="--service-cluster-ip-range",
         help="CIDR range for cluster IPs of services; two for dual stack.",
@@ -256,17 +199,6 @@ _FLAGS = (
         help="Number of days to keep rotated audit logs; 0 keeps them forever.",
         default=0,
         type=int,
-    ),
-    Flag(
-        name="--encryption-provider-config",
-        help="EncryptionConfiguration file: which resources are encrypted in the store, and how.",
-        metavar="F",
-    ),
-    Flag(
-        name="--encryption-provider-config-automatic-reload",
-        help="Reload the file of --encryption-provider-config when it changes.",
-        default=False,
-        is_switch=True,
     ),
     Flag(
         name="--enable-admission-plugins",
@@ -352,14 +284,10 @@ def server_config(options: Mapping[str, Any], *, tls: TlsFiles | None, addresses
         **identity.authentication(options),
         abac_policies=_policies(options),
         **identity.authorization(options),
-        service_account_issuer=options["service_account_issuer"][0],
-        other_service_account_issuers=tuple(options["service_account_issuer"][1:]),
-        service_account_max_token_s=_max_token_s(options["service_account_max_token_expiration"]),
-        service_account_key=_signing_key(options["service_account_signing_key_file"]),
-        service_account_public_keys=_key_files(options["service_account_key_file"]),
+        **service_accounts.service_accounts(options),
         runtime_config=_runtime_config(options["runtime_config"]),
         audit=_audit(options),
-        **_encryption(options),
+        **store.encryption(options),
         enabled_admission_plugins=enabled,
         disabled_admission_plugins=disabled,
         admission_configurations=_configurations(options["admission_control_config_file"], enabled, disabled),
@@ -387,61 +315,11 @@ def _configurations(path: str | None, enabled: Sequence[str], disabled: Sequence
     return configurations
 
 
-def store_config(options: Mapping[str, Any]) -> StoreConfig:
-    """Return the store of the flags: etcd, or memory without --etcd-servers."""
-    return StoreConfig(
-        etcd_servers=tuple(url.strip() for url in options["etcd_servers"].split(",") if url.strip()),
-        etcd_ca=parsers.file("--etcd-cafile", options["etcd_cafile"]),
-        etcd_cert=parsers.file("--etcd-certfile", options["etcd_certfile"]),
-        etcd_key=parsers.file("--etcd-keyfile", options["etcd_keyfile"]),
-        compaction_interval_s=parsers.duration_s("--etcd-compaction-interval", options["etcd_compaction_interval"]),
-    )
-
-
 def advertised(options: Mapping[str, Any]) -> str:
     if options["advertise_address"]:
         return parsers.address("--advertise-address", options["advertise_address"])
     bound = ipaddress.ip_address(parsers.address("--bind-address", options["bind_address"] or "0.0.0.0"))
     return own_address() if bound.is_unspecified or bound.is_loopback else str(bound)
-
-
-def _key_files(paths: Sequence[str]) -> tuple[Path, ...]:
-    """Check the key files by reading them once."""
-    flag = "--service-account-key-file"
-    files = tuple(file for path in paths if (file := parsers.file(flag, path)) is not None)
-    for path in files:
-        try:
-            read_keys([path.read_bytes()])
-        except KeyFileError as error:
-            raise CliError(f"{flag}: {path}: {error}") from None
-    return files
-
-
-def _signing_key(path: str | None) -> Path | None:
-    flag = "--service-account-signing-key-file"
-    key_file = parsers.file(flag, path)
-    if key_file is None:
-        return None
-    pem = key_file.read_bytes()
-    try:
-        read_keys([pem])
-    except KeyFileError as error:
-        raise CliError(f"{flag}: {path}: {error}") from None
-    if b"PRIVATE KEY" not in pem:
-        raise CliError(f"{flag}: {path} is not a private key")
-    return key_file
-
-
-def _encryption(options: Mapping[str, Any]) -> dict[str, Any]:
-    path = options["encryption_provider_config"]
-    encryption = parsers.encryption("--encryption-provider-config", path)
-    if not options["encryption_provider_config_automatic_reload"]:
-        return {"encryption": encryption}
-    if encryption is None:
-        raise CliError("--encryption-provider-config-automatic-reload needs --encryption-provider-config")
-    from sampan.storage.encryption import ChangingEncryption
-
-    return {"encryption": ChangingEncryption(encryption), "encryption_config": Path(path)}
 
 
 def _proxy_client(options: Mapping[str, Any]) -> tuple[Path, Path] | None:
@@ -466,14 +344,6 @@ def _kubelets(options: Mapping[str, Any]) -> KubeletAccess | None:
         address_types=[type_name.strip() for type_name in types.split(",")] if types else ADDRESS_TYPES,
         timeout_s=parsers.duration_s("--kubelet-timeout", options["kubelet_timeout"]),
     )
-
-
-def _max_token_s(text: str) -> float:
-    flag = "--service-account-max-token-expiration"
-    seconds = parsers.duration_s(flag, text)
-    if seconds and not 3600 <= seconds <= 2**32:
-        raise CliError(f"{flag}: must be between 1 hour and 2^32 seconds")
-    return seconds
 
 
 def _policies(options: Mapping[str, Any]) -> Sequence[AbacPolicy]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.flags.table import Flag
-from sampan.cluster.assembly import CONTROLLERS, KUBELET, PROXY
+from sampan.cluster.cluster_config import CONTROLLERS, KUBELET, PROXY
 from sampan.cluster.nodes_config import NodesConfig
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import click
 
 from sampan.cli.cluster_dir import ClusterDir
 from sampan.cli.failures import CliError
-from sampan.cluster.assembly import KUBELET
+from sampan.cluster.cluster_config import KUBELET
 from sampan.cluster.nodes_config import AUTO_NETWORK, NODE_NETWORKS, NodesConfig
 from sampan.network.mesh.config import BACKENDS
 from sampan.runtimes.names import AUTO, CRI, HOLLOW, RUNTIMES
