@@ -34,12 +34,14 @@ async def test_a_program_that_does_not_exit_in_time_is_killed() -> None:
 async def test_a_program_whose_caller_is_cancelled_finishes_its_work(tmp_path: Path) -> None:
     started, finished, go_on = tmp_path / "started", tmp_path / "finished", tmp_path / "go-on"
     os.mkfifo(go_on)
+    signal = os.open(go_on, os.O_RDWR)  # Opened for both, so that neither side waits for the other.
     script = f"echo > {started}; read line < {go_on}; echo > {finished}"
     caller = asyncio.create_task(programs.run("sh", "-c", script))
     await eventually(started.exists)
     caller.cancel()
     await asyncio.sleep(0)
-    await asyncio.to_thread(go_on.write_text, "go\n")
+    os.write(signal, b"go\n")
     with pytest.raises(asyncio.CancelledError):
         await caller
+    os.close(signal)
     assert finished.exists()
