@@ -247,27 +247,33 @@ class Page:
     # -- a person ----------------------------------------------------------------------------------------------------
 
     def click(self, selector: str, text: str = "") -> None:
-        """Click the first visible element that the selector and the text match, as a mouse does. Wait until it keeps
-        its place and nothing covers it: a part of the page that arrives meanwhile moves it away."""
-        script = f"""(() => {{
-            const matches = [...document.querySelectorAll({json.dumps(selector)})].filter((element) =>
-                element.innerText.includes({json.dumps(text)}) && element.getClientRects().length > 0);
-            const element = matches[0];
-            if (!element) return null;
-            element.scrollIntoView({{block: "center", inline: "center"}});
-            const box = element.getBoundingClientRect();
-            const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
-            const before = globalThis.placeToClick;
-            globalThis.placeToClick = {{element, x, y}};
-            const top = document.elementFromPoint(x, y);
-            const covered = !top || !(element.contains(top) || top.contains(element));
-            const moved = before?.element !== element || before.x !== x || before.y !== y;
-            return covered || moved ? null : [x, y];
+        """Click the first visible element that the selector and the text match, as a mouse does. Repeat it if a part of
+        the page that arrived meanwhile has moved the element away, so that the click missed it."""
+        matches = f"""((element) => element?.innerText.includes({json.dumps(text)}) && element)"""
+        locate = f"""(() => {{
+            const visible = [...document.querySelectorAll({json.dumps(selector)})].filter((element) =>
+                {matches}(element) && element.getClientRects().length > 0);
+            if (!visible.length) return null;
+            visible[0].scrollIntoView({{block: "center", inline: "center"}});
+            const box = visible[0].getBoundingClientRect();
+            globalThis.hasMissed = true;
+            addEventListener("click", (event) => {{
+                if ({matches}(event.target.closest({json.dumps(selector)}))) globalThis.hasMissed = false;
+            }}, {{capture: true, once: true}});
+            return [box.x + box.width / 2, box.y + box.height / 2];
         }})()"""
-        x, y = self.wait_for(script)
-        self.evaluate("delete globalThis.placeToClick")
-        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
-            self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+        end = time.monotonic() + TIMEOUT_S
+        while time.monotonic() < end:
+            x, y = self.wait_for(locate)
+            for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+                self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+            try:
+                has_missed = self.evaluate("globalThis.hasMissed ?? false")
+            except BrowserError:  # the click has left the page
+                return
+            if not has_missed:
+                return
+        raise TimeoutError(f"{selector} {text} does not stay where it was clicked")
 
     def fill(self, selector: str, text: str) -> None:
         """Replace the text of a field, in one step, since a dialog that opens moves the focus."""
