@@ -5,8 +5,8 @@ import gc
 import inspect
 import os
 import threading
-import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -99,19 +99,20 @@ def _nothing_left_running() -> Iterator[None]:
 
 def _left(children: dict[str, str]) -> list[str]:
     """Child processes that are new and do not end by themselves: a node that several tests share may be at work."""
-    until = time.monotonic() + _PATIENCE_S
-    while True:
-        more = [f"{pid} {command}" for pid, command in _children().items() if pid not in children]
-        if not more or time.monotonic() > until:
-            return more
-        time.sleep(0.05)
+
+    def new_children() -> list[str]:
+        return [f"{pid} {command}" for pid, command in _children().items() if pid not in children]
+
+    with suppress(TimeoutError):
+        wait_until(lambda: not new_children(), timeout_s=_PATIENCE_S, poll_s=0.05)
+    return new_children()
 
 
 def _children() -> dict[str, str]:
     """Child processes and their commands, without those that multiprocessing keeps for itself."""
     pids = {pid for task in Path("/proc/self/task").glob("*/children") for pid in _read(task).split()}
-    found = {pid: _read(Path("/proc", pid, "cmdline")).replace(chr(0), " ").strip() for pid in pids}
-    return {pid: command for pid, command in found.items() if "multiprocessing." not in command}
+    commands = {pid: _read(Path("/proc", pid, "cmdline")).replace(chr(0), " ").strip() for pid in pids}
+    return {pid: command for pid, command in commands.items() if "multiprocessing." not in command}
 
 
 def _read(path: Path) -> str:

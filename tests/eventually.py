@@ -8,34 +8,79 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
+from typing import TypeVar, overload
 
 _POLL_S = 0.01
+_Value = TypeVar("_Value")
+
+
+@overload
+async def eventually(
+    value: Callable[[], Awaitable[_Value]],
+    *,
+    timeout_s: float = ...,
+    poll_s: float = ...,
+    step: Callable[[], Awaitable[object]] | None = ...,
+    ignore: tuple[type[Exception], ...] = ...,
+) -> _Value: ...
+
+
+@overload
+async def eventually(
+    value: Callable[[], _Value],
+    *,
+    timeout_s: float = ...,
+    poll_s: float = ...,
+    step: Callable[[], Awaitable[object]] | None = ...,
+    ignore: tuple[type[Exception], ...] = ...,
+) -> _Value: ...
 
 
 async def eventually(
-    holds: Callable[[], bool | Awaitable[bool]],
+    value: Callable[[], object],
     *,
     timeout_s: float = 60.0,
+    poll_s: float = _POLL_S,
     step: Callable[[], Awaitable[object]] | None = None,
-) -> None:
-    """Poll until the condition holds. `step` runs between two polls, for example to advance a virtual clock. Prefer an
-    event of the component where there is one.
+    ignore: tuple[type[Exception], ...] = (),
+) -> object:
+    """Poll until the value is true, and return it. `step` runs between two polls, for example to advance a virtual
+    clock. An exception of `ignore` counts as false. Prefer an event of the component where there is one.
     """
     async with asyncio.timeout(timeout_s):
-        while not await _result(holds()):
+        while True:
+            try:
+                result = value()
+                if inspect.isawaitable(result):
+                    result = await result
+            except ignore:
+                result = None
+            if result:
+                return result
             if step is not None:
                 await step()
-            await asyncio.sleep(_POLL_S)
+            await asyncio.sleep(poll_s)
 
 
-async def _result(value: bool | Awaitable[bool]) -> bool:
-    return await value if inspect.isawaitable(value) else value
-
-
-def wait_until(holds: Callable[[], bool], *, timeout_s: float = 60.0) -> None:
-    """Poll until the condition holds, in a test without an event loop."""
+def wait_until(
+    value: Callable[[], _Value],
+    *,
+    timeout_s: float = 60.0,
+    poll_s: float = _POLL_S,
+    ignore: tuple[type[Exception], ...] = (),
+    describe: Callable[[], object] = lambda: "the condition does not hold",
+) -> _Value:
+    """Poll until the value is true, and return it, in a test without an event loop. An exception of `ignore` counts as
+    false. `describe` returns what the failure of the test shows.
+    """
     end = time.monotonic() + timeout_s
-    while not holds():
+    while True:
+        try:
+            if result := value():
+                return result
+        except ignore:
+            if time.monotonic() > end:
+                raise
         if time.monotonic() > end:
-            raise TimeoutError(f"the condition did not hold within {timeout_s:g} s")
-        time.sleep(_POLL_S)
+            raise TimeoutError(f"not within {timeout_s:g} s: {describe()}")
+        time.sleep(poll_s)

@@ -53,6 +53,33 @@ FOREIGN_NAMES = frozenset({
 # fmt: on
 """Packages of Kubernetes, libraries and programs that docstrings of packages compare themselves with."""
 
+_VIRTUAL = "the loop of the test has virtual time"
+_RANDOM = "the random moment is what the test tries out"
+_SAMPLES = "it samples the process or the event loop at regular intervals"
+_AIOHTTP = "aiohttp closes connections some time after their session, without an event"
+SLEEPS = {
+    "eventually.py": "the polling loop that all tests share",
+    "apiserver/http/test_pump.py": _VIRTUAL,
+    "cli/test_token.py": "the lifetime of a bootstrap token is real time, in seconds",
+    "e2e/conformance/node/test_logs_exec_proxy.py": _AIOHTTP,
+    "e2e/exec_logs_port_forward/test_proxy.py": _AIOHTTP,
+    "e2e/test_huge_counts_http.py": _SAMPLES,
+    "e2e/test_loop_lag.py": _SAMPLES,
+    "e2e/test_memory_soak.py": _SAMPLES + ", and writes for a given time",
+    "kubelet/agent/test_kubelet_crash.py": _RANDOM,
+    "kubelet/volumes/test_restarts.py": _RANDOM,
+    "machinery/informer/test_informer.py": _RANDOM,
+    "network/pods/test_pod_network_crash.py": _RANDOM,
+    "network/policy/policy_lab.py": "a packet that is dropped leaves no trace to wait for",
+    "storage/cacher/test_freshness.py": _VIRTUAL,
+    "storage/cacher/test_get_list.py": _VIRTUAL,
+    "storage/cacher/test_reflector.py": _VIRTUAL,
+    "storage/cacher/test_watch.py": _VIRTUAL,
+    "storage/test_etcd_cluster.py": "it kills members for a given time",
+}
+"""The files of tests that may sleep or count the time, and why. All others use `tests.eventually`, a clock that they
+advance, or an event."""
+
 REGISTRY_HOSTS = ("pypi" + ".org", "pythonhosted" + ".org", "deb.debian" + ".org", "golang" + ".org", "npmjs" + ".org")
 MACHINE_PATHS = ("/ro" + "ot/", "/wo" + "rk/", "/ho" + "me/")
 
@@ -62,8 +89,8 @@ def tracked(repository: Path) -> list[Path]:
     """Files under version control; without git, what does not look like a build product."""
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     if shutil.which("git"):
-        answer = subprocess.run(listed, cwd=repository, capture_output=True, text=True)
-        if names := [name for name in answer.stdout.split("\0") if (repository / name).is_file()]:
+        response = subprocess.run(listed, cwd=repository, capture_output=True, text=True)
+        if names := [name for name in response.stdout.split("\0") if (repository / name).is_file()]:
             return [repository / name for name in names]
     places = ["src", "tests", "tools", "benchmarks", "docs"]
     inside = [path for place in places for path in (repository / place).rglob("*") if "__pycache__" not in path.parts]
@@ -123,9 +150,9 @@ def test_every_module_says_what_it_is_for(modules: list[Path], repository: Path)
 
 
 def test_every_package_says_what_belongs_there(repository: Path) -> None:
-    folders = {path.parent for path in (repository / "src/sampan").rglob("*.py")}
-    empty = [folder for folder in folders if not _docstring(folder / "__init__.py")]
-    assert [str(folder) for folder in empty] == []
+    directories = {path.parent for path in (repository / "src/sampan").rglob("*.py")}
+    empty = [directory for directory in directories if not _docstring(directory / "__init__.py")]
+    assert [str(directory) for directory in empty] == []
 
 
 def test_package_docstrings_name_what_exists(repository: Path) -> None:
@@ -225,6 +252,24 @@ def _defined_names(tree: ast.AST) -> Iterator[tuple[int, str, bool]]:
                 yield node.lineno, name, False
 
 
+def test_only_listed_tests_sleep(repository: Path) -> None:
+    """A fixed sleep before an assertion is too short on a busy machine and too long on others."""
+    tests = repository / "tests"
+    sleeping = {str(path.relative_to(tests)) for path in tests.rglob("*.py") if _sleeps(ast.parse(path.read_bytes()))}
+    assert sleeping == set(SLEEPS)
+
+
+def _sleeps(tree: ast.AST) -> bool:
+    """Whether code sleeps, other than for one turn of the event loop, or loops until a time."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    sleeps = [call for call in calls if ast.unparse(call.func) in ("asyncio.sleep", "time.sleep")]
+    if any(not isinstance(call.args[0], ast.Constant) or call.args[0].value != 0 for call in sleeps):
+        return True
+    loops = [node for node in ast.walk(tree) if isinstance(node, ast.While)]
+    comparisons = [node for loop in loops for node in ast.walk(loop) if isinstance(node, ast.Compare)]
+    return any("time.monotonic()" in ast.unparse(comparison) for comparison in comparisons)
+
+
 def test_links_in_documents_lead_somewhere(tracked: list[Path]) -> None:
     documents = [path for path in tracked if path.suffix == ".md"]
     broken = [(document.name, link) for document in documents for link in local_links(document) if not leads(link)]
@@ -234,8 +279,8 @@ def test_links_in_documents_lead_somewhere(tracked: list[Path]) -> None:
 def local_links(document: Path) -> list[tuple[Path, str]]:
     """Targets of Markdown and HTML links to other files, and the heading each names."""
     text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
-    found = re.findall(r"\]\(([^)\s]+)\)|(?:src|href|srcset)=\"([^\"]+)\"", text)
-    links = ["".join(pair) for pair in found]
+    matches = re.findall(r"\]\(([^)\s]+)\)|(?:src|href|srcset)=\"([^\"]+)\"", text)
+    links = ["".join(pair) for pair in matches]
     split = [link.partition("#") for link in links if "://" not in link and not link.startswith("mailto:")]
     return [(document.parent / name if name else document, heading) for name, _, heading in split]
 

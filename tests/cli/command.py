@@ -7,13 +7,14 @@ import signal
 import ssl
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from tests.eventually import wait_until
 
 TIMEOUT_S = 120
 
@@ -66,8 +67,8 @@ class Sampan:
                 process.wait(TIMEOUT_S)
 
     def note(self, name: str = "sampan") -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.folder(name) / "running.json").read_text())
-        return found
+        note: dict[str, Any] = json.loads((self.folder(name) / "running.json").read_text())
+        return note
 
     def folder(self, name: str = "sampan") -> Path:
         return self.home / "clusters" / name
@@ -85,21 +86,13 @@ def get(url: str, *, token: str = "") -> tuple[int, str]:
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
     trusted = context if url.startswith("https") else None
     try:
-        with urllib.request.urlopen(request, context=trusted, timeout=60) as answer:
-            return answer.status, answer.read().decode()
+        with urllib.request.urlopen(request, context=trusted, timeout=60) as response:
+            return response.status, response.read().decode()
     except urllib.error.HTTPError as refused:
         with refused:
             return refused.code, refused.read().decode()
 
 
 def wait_until_ready(url: str) -> None:
-    """Until /readyz says ok."""
-    began = time.monotonic()
-    while time.monotonic() - began < TIMEOUT_S:
-        try:
-            if get(f"{url}/readyz") == (200, "ok"):
-                return
-        except OSError:
-            pass
-        time.sleep(0.01)
-    raise AssertionError(f"{url} was not ready within {TIMEOUT_S} s")
+    """Wait until /readyz responds with ok."""
+    wait_until(lambda: get(f"{url}/readyz") == (200, "ok"), timeout_s=TIMEOUT_S, ignore=(OSError,))

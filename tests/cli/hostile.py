@@ -19,6 +19,7 @@ from typing import Any
 from sampan.cluster.pki import CA, Pki
 from sampan.machinery.certificates import KeyPair, SigningRequest, issue, make_ca
 from tests.cli.command import Sampan
+from tests.eventually import wait_until
 from tests.ports import free_port
 
 PATIENCE_S = 60
@@ -80,8 +81,8 @@ class HostileCluster:
             headers["Authorization"] = f"Bearer {token}" if token else f"Basic {encoded(password.encode())}"
         try:
             link.request(method, path, None if body is None else json.dumps(body).encode(), headers)
-            answer = link.getresponse()
-            return Reply(answer.status, answer.read())
+            http_response = link.getresponse()
+            return Reply(http_response.status, http_response.read())
         finally:
             link.close()
 
@@ -93,14 +94,14 @@ class HostileCluster:
         assert reply.code == 201, reply.body
         return reply.json
 
-    def wait_for(self, path: str, is_as_wanted: Any) -> Any:
-        until = time.monotonic() + PATIENCE_S
-        while time.monotonic() < until:
+    def wait_for(self, path: str, is_expected: Any) -> Any:
+        def expected_object() -> Any:
             reply = self.send("GET", path)
-            if reply.code == 200 and is_as_wanted(reply.json):
-                return reply.json
-            time.sleep(0.02)
-        raise AssertionError(f"{path} is not as wanted: {reply.body!r}")
+            return reply.json if reply.code == 200 and is_expected(reply.json) else None
+
+        return wait_until(
+            expected_object, timeout_s=PATIENCE_S, poll_s=0.02, describe=lambda: self.send("GET", path).body
+        )
 
 
 @contextmanager
@@ -122,11 +123,11 @@ def hostile_cluster(home: Path, *words: str) -> Iterator[HostileCluster]:
 @contextmanager
 def fake_kubelet(cluster: HostileCluster, certificate: str, location: str = "") -> Iterator[tuple[int, list[str]]]:
     """Serve HTTPS that redirects to `location`, or answers 200 without one. Yields the port and the requests."""
-    seen: list[str] = []
+    requests: list[str] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            seen.append(self.path)
+            requests.append(self.path)
             self.send_response(302 if location else 200)
             if location:
                 self.send_header("Location", location)
@@ -146,7 +147,7 @@ def fake_kubelet(cluster: HostileCluster, certificate: str, location: str = "") 
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield server.server_address[1], seen
+        yield server.server_address[1], requests
     finally:
         server.shutdown()
         thread.join()

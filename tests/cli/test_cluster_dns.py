@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,6 +14,7 @@ import dns.message
 import pytest
 
 from tests.cli.command import TIMEOUT_S, Sampan
+from tests.eventually import wait_until
 from tests.network.dns.upstream import FakeUpstream, denial, reply
 from tests.ports import free_port
 
@@ -109,11 +109,10 @@ def pod_address(sampan: Sampan, pod: str) -> str:
 
 
 def wait_for_pods(sampan: Sampan) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    for pod in PODS:
-        while "phase: Running" not in (text := sampan("kubectl", "get", "pod", pod, "-o", "yaml")):
-            assert time.monotonic() < deadline, text
-            time.sleep(0.1)
+    def are_running() -> bool:
+        return all("phase: Running" in sampan("kubectl", "get", "pod", pod, "-o", "yaml") for pod in PODS)
+
+    wait_until(are_running, timeout_s=TIMEOUT_S, poll_s=0.1, describe=lambda: sampan("kubectl", "describe", "pods"))
 
 
 @needs_containers
@@ -135,10 +134,7 @@ def test_pods_resolve_services_and_other_names(sampan: Sampan) -> None:
             "options ndots:5",
         ]
         address = pod_address(sampan, "client")
-        deadline = time.monotonic() + TIMEOUT_S
-        while resolved(sampan, "client", "web") != address:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        wait_until(lambda: resolved(sampan, "client", "web") == address, timeout_s=TIMEOUT_S, poll_s=0.1)
         for name, expected in {
             "kubernetes": "10.96.0.1",
             "kubernetes.default.svc": "10.96.0.1",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from sampan.apiserver.server import own_address
 from sampan.machinery.certificates import SigningRequest, common_name
 from tests.cli.hostile import HostileCluster, Reply, encoded, fake_kubelet, hostile_cluster, node_request
 from tests.controllers.security.requests import pem
+from tests.eventually import wait_until
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
@@ -85,33 +85,33 @@ def test_a_kubelet_that_redirects_to_the_api_is_not_followed(cluster: HostileClu
     assert cluster.send("GET", SECRETS, token="viewtoken").code == 403
     target = f"https://127.0.0.1:{cluster.port}{SECRETS}"
     serving = cluster.issue("redirecting-server", node_request("redirecting", is_server=True))
-    with fake_kubelet(cluster, serving, target) as (port, seen):
+    with fake_kubelet(cluster, serving, target) as (port, requests):
         hostile_node(cluster, "redirecting", "127.0.0.1", port)
         reply = viewer_reads_log(cluster, "redirecting")
-    assert seen, "the kubelet is known by its certificate, and asked"
+    assert requests, "the kubelet is known by its certificate, and asked"
     assert reply.code == 500
     assert "redirects forbidden" in reply.json["message"]
 
 
 def test_a_kubelet_with_a_certificate_of_its_own_making_is_not_believed(cluster: HostileCluster) -> None:
     serving = cluster.issue("homemade", node_request("homemade", is_server=True), is_self_signed=True)
-    with fake_kubelet(cluster, serving) as (port, seen):
+    with fake_kubelet(cluster, serving) as (port, requests):
         hostile_node(cluster, "homemade", "127.0.0.1", port)
         reply = viewer_reads_log(cluster, "homemade")
     assert reply.code == 500
     assert "certificate" in reply.json["message"].lower()
-    assert seen == []
+    assert requests == []
 
 
 def test_a_node_does_not_get_at_the_kubelet_of_another(cluster: HostileCluster) -> None:
     serving = cluster.issue("victim-server", node_request("victim", is_server=True))
-    with fake_kubelet(cluster, serving) as (port, seen):
+    with fake_kubelet(cluster, serving) as (port, requests):
         hostile_node(cluster, "victim", "127.0.0.1", port)
         assert viewer_reads_log(cluster, "victim").body == b"ok"
-        seen.clear()
+        requests.clear()
         hostile_node(cluster, "thief", "127.0.0.1", port)
         reply = viewer_reads_log(cluster, "thief")
-    assert (reply.code, seen) == (500, [])
+    assert (reply.code, requests) == (500, [])
     assert "system:node:victim, not system:node:thief" in reply.json["message"]
 
 
@@ -143,8 +143,8 @@ def test_a_node_gets_no_serving_certificate_for_an_address_by_itself(cluster: Ho
     usages = ["digital signature", "server auth"]
     own = pem("system:node:grabber", "system:nodes", names=["grabber.kubelet.sampan.internal"])
     for index, names in enumerate((["kubernetes.default.svc"], ["127.0.0.1"], ["victim.kubelet.sampan.internal"])):
-        asked = pem("system:node:grabber", "system:nodes", names=names)
-        spec = {"request": encoded(asked), "signerName": "kubernetes.io/kubelet-serving", "usages": usages}
+        request = pem("system:node:grabber", "system:nodes", names=names)
+        spec = {"request": encoded(request), "signerName": "kubernetes.io/kubelet-serving", "usages": usages}
         body = {"metadata": {"name": f"grab-{index}"}, "spec": spec}
         assert cluster.send("POST", CSRS, body, certificate=identity).code == 201
     spec = {"request": encoded(own), "signerName": "kubernetes.io/kubelet-serving", "usages": usages}
@@ -168,7 +168,7 @@ def hollow_service(cluster: HostileCluster) -> None:
     spec = {"selector": {"app": "web"}, "ports": [{"port": 80}]}
     cluster.send("POST", "/api/v1/namespaces/team/services", {"metadata": {"name": "web"}, "spec": spec})
     path = "/api/v1/namespaces/team/endpoints/web"
-    cluster.wait_for(path, lambda found: found.get("subsets", [{}])[0].get("addresses"))
+    cluster.wait_for(path, lambda endpoints: endpoints.get("subsets", [{}])[0].get("addresses"))
 
 
 @pytest.mark.parametrize(
@@ -193,28 +193,30 @@ def test_an_aggregated_api_does_not_leave_the_machine_for_a_hollow_pod(cluster: 
         body = {**body, "metadata": {"name": present["name"], "resourceVersion": present["resourceVersion"]}}
         reply = cluster.send("PUT", f"{path}/v1beta1.metrics.k8s.io", body)
     assert reply.code in (200, 201), reply.body
-    until = time.monotonic() + 60
-    while (reply := cluster.send("GET", "/apis/metrics.k8s.io/v1beta1/nodes")).code == 200 and time.monotonic() < until:
-        time.sleep(0.02)  # the figures of this server's own kubelets, until the APIService is seen
+    nodes = "/apis/metrics.k8s.io/v1beta1/nodes"
+    # The figures of this server's own kubelets are served until the server knows the APIService.
+    wait_until(lambda: cluster.send("GET", nodes).code != 200)
+    reply = cluster.send("GET", nodes)
     assert (reply.code, reply.body) == (503, b"service unavailable\n")
-    service = cluster.send("GET", f"{path}/v1beta1.metrics.k8s.io").json
-    while not service.get("status", {}).get("conditions") and time.monotonic() < until:
-        time.sleep(0.02)
+
+    def conditions() -> list[dict[str, str]]:
         service = cluster.send("GET", f"{path}/v1beta1.metrics.k8s.io").json
-    assert NO_PORT in service["status"]["conditions"][0]["message"]
+        return list(service.get("status", {}).get("conditions") or ())
+
+    assert NO_PORT in wait_until(conditions)[0]["message"]
 
 
 def test_nobody_is_called_at_the_address_of_a_hollow_node_of_another_process(cluster: HostileCluster) -> None:
     """Here somebody does listen there, and must see nothing."""
     serving = cluster.issue("simulated-server", node_request("simulated", is_server=True))
-    with fake_kubelet(cluster, serving) as (port, seen):
+    with fake_kubelet(cluster, serving) as (port, requests):
         hostile_node(cluster, "simulated", "127.0.0.1", port)
         info = {"status": {"nodeInfo": {"containerRuntimeVersion": "hollow://1.0"}}}
         merge, path = "application/merge-patch+json", "/api/v1/nodes/simulated/status"
         assert cluster.send("PATCH", path, info, certificate="simulated", media=merge).code == 200
         reply = viewer_reads_log(cluster, "simulated")
         node = cluster.send("GET", "/api/v1/nodes/simulated/proxy/pods")
-    assert (reply.code, node.code, seen) == (503, 503, [])
+    assert (reply.code, node.code, requests) == (503, 503, [])
     assert reply.json["message"] == "the kubelet of hollow node simulated listens on no port"
 
 
@@ -340,7 +342,7 @@ def test_no_component_is_an_administrator(cluster: HostileCluster) -> None:
     spec = {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": _template()}
     cluster.make("/apis/apps/v1/namespaces/team/deployments", {"metadata": {"name": "d"}, "spec": spec})
     cluster.wait_for(
-        "/apis/apps/v1/namespaces/team/deployments/d", lambda found: found["status"].get("readyReplicas") == 2
+        "/apis/apps/v1/namespaces/team/deployments/d", lambda deployment: deployment["status"].get("readyReplicas") == 2
     )
     lines = (Path(cluster.folder).parent.parent / "audit.log").read_text().splitlines()
     users = {event["user"]["username"]: event["user"].get("groups", []) for event in map(json.loads, lines)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from dns import query as dnspython
 from sampan.machinery.network_namespace import in_network
 from sampan.network.mesh import kernel
 from tests.cli.command import Sampan
+from tests.eventually import wait_until
 from tests.network.machines import Machines
 from tests.network.pods.lab import needs_network
 
@@ -53,20 +53,20 @@ class Machine:
 def network(tmp_path: Path) -> Iterator[Machines]:
     directory = tmp_path / "spaces"
     directory.mkdir()
-    made = Machines(directory)
+    machines = Machines(directory)
     try:
-        yield made
+        yield machines
     finally:
-        made.close()
+        machines.close()
 
 
 @pytest.fixture
 def machine(network: Machines, tmp_path: Path) -> Iterator[Machine]:
     """A machine in the subnet of the server, which has not joined yet."""
-    made = Machine(tmp_path / "b", network.add("b", NEAR))
-    yield made
-    if made.sampan.folder().exists():
-        made.sampan.run("leave")
+    machine = Machine(tmp_path / "b", network.add("b", NEAR))
+    yield machine
+    if machine.sampan.folder().exists():
+        machine.sampan.run("leave")
 
 
 @pytest.fixture
@@ -98,14 +98,14 @@ def run_pods(server: Machine, path: Path, nodes: dict[str, str]) -> dict[str, st
     """Run a web server on each node, with a service of the same name, and return their addresses by pod name."""
     path.write_text("---".join(_POD % (name, name, node, name, name) for name, node in nodes.items()))
     kubectl(server, "apply", "-f", str(path))
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+
+    def ready_addresses() -> dict[str, str]:
         pods = json.loads(kubectl(server, "get", "pods", "-o", "json"))["items"]
         addresses = {pod["metadata"]["name"]: pod["status"].get("podIP", "") for pod in pods}
-        if len(pods) == len(nodes) and all(addresses.values()) and all(map(_is_ready, pods)):
-            return addresses
-        time.sleep(0.2)
-    raise AssertionError(f"the pods are not ready: {pods}")
+        is_complete = len(pods) == len(nodes) and all(addresses.values()) and all(map(_is_ready, pods))
+        return addresses if is_complete else {}
+
+    return wait_until(ready_addresses, poll_s=0.2, describe=lambda: kubectl(server, "get", "pods"))
 
 
 def _is_ready(pod: dict[str, dict[str, list[dict[str, str]]]]) -> bool:
@@ -126,7 +126,7 @@ def resolve(machine: Machine, address: str) -> bytes:
 
     def ask() -> bytes:
         response = dnspython.udp(query, address, port=10053, timeout=10)
-        return b"".join(row.address.encode() for answer in response.answer for row in answer)
+        return b"".join(row.address.encode() for response in response.answer for row in response)
 
     return in_network(machine.space, ask)
 
@@ -191,10 +191,7 @@ def test_a_machine_joins_once_and_needs_no_token_afterwards(
     assert "token" in refusal
     assert not other.sampan.folder().exists()
     network.give_address(machine.space, "10.77.0.9/24")
-    deadline = time.monotonic() + 60
-    while "10.77.0.9" not in kubectl(server, "get", "nodes", "-o", "wide"):
-        assert time.monotonic() < deadline, "the node keeps its old address"
-        time.sleep(0.5)
+    wait_until(lambda: "10.77.0.9" in kubectl(server, "get", "nodes", "-o", "wide"), poll_s=0.5)
     machine.sampan("leave", "--drain")
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 import dns.message
 import dns.query
 import pytest
 
 from sampan.kubelet.agent.machine import own_addresses
 from tests.cli.command import TIMEOUT_S, Sampan
+from tests.eventually import wait_until
 from tests.network.dns.objects import answers
 from tests.ports import free_port
 
@@ -31,10 +30,11 @@ def test_services_are_served_by_a_separate_process(sampan: Sampan) -> None:
             "none.default.svc.cluster.local": ["NXDOMAIN"],
             "example.com": ["REFUSED"],
         }.items():
-            deadline = time.monotonic() + TIMEOUT_S
-            while (resolved := _resolve(address, port, name)) != expected:
-                assert time.monotonic() < deadline, resolved
-                time.sleep(0.05)
+            wait_until(
+                lambda name=name, expected=expected: _resolve(address, port, name) == expected,  # type: ignore[misc]
+                timeout_s=TIMEOUT_S,
+                describe=lambda name=name: _resolve(address, port, name),  # type: ignore[misc]
+            )
         process.terminate()
         assert process.wait(TIMEOUT_S) == 0
 

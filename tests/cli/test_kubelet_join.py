@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import ssl
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable
@@ -21,6 +20,7 @@ from sampan.machinery.clock import RealClock
 from sampan.machinery.copies import copy_of
 from tests.cli.command import Sampan
 from tests.cli.kubelet import running_kubelet
+from tests.eventually import eventually, wait_until
 from tests.kubelet.agent.test_certificate_manager import RIGHTS, binding
 from tests.ports import free_port
 
@@ -70,42 +70,44 @@ async def open_the_door(client: Client) -> None:
 
 
 async def registered(client: Client) -> None:
-    async with asyncio.timeout(60):
-        while True:
-            if NODE in [each.metadata.name for each in (await client.of(Node).list()).items]:
-                return
-            await asyncio.sleep(0.05)
+    async def is_registered() -> bool:
+        return NODE in [node.metadata.name for node in (await client.of(Node).list()).items]
+
+    await eventually(is_registered, poll_s=0.05)
 
 
 async def approve_serving(client: Client) -> None:
     """As a person would: of the certificates of ports no controller decides."""
     requests = client.of(CertificateSigningRequest)
-    async with asyncio.timeout(60):
-        while True:
-            for each in (await requests.list()).items:
-                if each.spec.signerName == "kubernetes.io/kubelet-serving" and not each.status.conditions:
-                    assert each.spec.username == f"system:node:{NODE}"
-                    found = copy_of(each)
-                    found.status.conditions.append(
-                        CertificateSigningRequestCondition(type="Approved", status="True", reason="Looks", message="")
-                    )
-                    await requests.update(found, subresource="approval")
-                    return
-            await asyncio.sleep(0.05)
+
+    async def pending() -> list[CertificateSigningRequest]:
+        return [
+            request
+            for request in (await requests.list()).items
+            if request.spec.signerName == "kubernetes.io/kubelet-serving" and not request.status.conditions
+        ]
+
+    request = copy_of((await eventually(pending, poll_s=0.05))[0])
+    assert request.spec.username == f"system:node:{NODE}"
+    request.status.conditions.append(
+        CertificateSigningRequestCondition(type="Approved", status="True", reason="Looks", message="")
+    )
+    await requests.update(request, subresource="approval")
 
 
 def served(url: str, ca: Path) -> int:
-    """Until the port shows a certificate that the cluster's CA signed."""
-    context, until = ssl.create_default_context(cafile=str(ca)), time.monotonic() + 60
-    while time.monotonic() < until:
+    """Return the code of the refusal once the port shows a certificate that the cluster's CA signed."""
+    context = ssl.create_default_context(cafile=str(ca))
+
+    def refusal() -> int:
         try:
             urllib.request.urlopen(url, context=context, timeout=5).close()
-        except urllib.error.HTTPError as refused:
-            with refused:
-                return refused.code
-        except OSError:
-            time.sleep(0.05)
-    raise AssertionError("nobody is served")
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code
+        return 0
+
+    return wait_until(refusal, poll_s=0.05, ignore=(OSError,))
 
 
 async def removed(client: Client) -> None:

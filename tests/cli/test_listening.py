@@ -6,7 +6,6 @@ import os
 import shutil
 import socket
 import ssl
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from sampan.cli.listen_addresses import is_own
 from sampan.kubelet.agent.machine import own_addresses
 from sampan.machinery.network_namespace import NetworkNamespace, is_network
 from tests.cli.command import TIMEOUT_S, Sampan, get, unwrapped
+from tests.eventually import wait_until
 from tests.ports import free_port
 
 _LISTEN = "0A"
@@ -27,7 +27,7 @@ LOOPBACK = {"127.0.0.1", *(["::1"] if is_own("::1") else [])}
 
 def listening(pid: int, namespace: NetworkNamespace = _MACHINE) -> set[tuple[str, int]]:
     """Return the TCP sockets that the process listens on in a network namespace, as the kernel reports them."""
-    own = {os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir() if each.is_symlink()}
+    own = {os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink()}
     addresses = set()
     for table in ("tcp", "tcp6"):
         for line in namespace.run(Path(f"/proc/thread-self/net/{table}").read_text).splitlines()[1:]:
@@ -57,12 +57,11 @@ def shown(addresses: set[tuple[str, int]]) -> set[str]:
 
 def up(sampan: Sampan, *words: str) -> int:
     port = free_port()
-    told = unwrapped(sampan("up", "--detach", "--secure-port", str(port), *words))
-    addresses = set(told[1].removeprefix("  listen ").split(", "))
-    deadline = time.monotonic() + TIMEOUT_S
-    while (found := shown(listening_anywhere(sampan))) < addresses and time.monotonic() < deadline:
-        time.sleep(0.01)  # the kubelet opens its port when it has registered its node
-    assert found == addresses
+    lines = unwrapped(sampan("up", "--detach", "--secure-port", str(port), *words))
+    addresses = set(lines[1].removeprefix("  listen ").split(", "))
+    # The kubelet opens its port when it has registered its node.
+    wait_until(lambda: not shown(listening_anywhere(sampan)) < addresses, timeout_s=TIMEOUT_S)
+    assert shown(listening_anywhere(sampan)) == addresses
     (status,) = json.loads(sampan("status", "-o", "json"))
     assert set(status["listening"]) == addresses
     return port
@@ -81,12 +80,12 @@ def test_strangers_on_the_network_find_no_open_port(sampan: Sampan, words: list[
 @pytest.mark.parametrize("network", ["own", "host"])
 def test_strangers_on_the_network_do_not_reach_the_kubelet(sampan: Sampan, network: str) -> None:
     port = up(sampan, "--runtime", "oci", "--node-network", network)
-    found = listening(sampan.note()["pid"])
+    addresses = listening(sampan.note()["pid"])
     nodes = {address for address in own_addresses() if is_own(address)}
-    assert {host for host, number in found if number == port} == {*LOOPBACK, *nodes}
+    assert {host for host, number in addresses if number == port} == {*LOOPBACK, *nodes}
     # the DNS server of a node on the network of the machine responds only to nodes and pods
     of_dns = set() if network == "own" else {*nodes} | {own_addresses()[0]}
-    others = {(host, number) for host, number in found if number != port}
+    others = {(host, number) for host, number in addresses if number != port}
     assert {host for host, _ in others} == ({"127.0.0.1"} | of_dns if network == "host" else set())
 
 
@@ -98,11 +97,13 @@ def test_pods_reach_the_server_at_an_address_of_the_machine(sampan: Sampan, netw
     host = "$HOST_IP" if network == "host" else own_addresses()[0]
     manifest.write_text(POD.replace("$HOST_IP:PORT", f"{host}:{port}"))
     sampan("kubectl", "create", "-f", str(manifest))
-    deadline = time.monotonic() + TIMEOUT_S
-    while "Succeeded" not in (got := sampan("kubectl", "get", "pod", "caller", "-o", "yaml")):
-        assert "Failed" not in got, sampan("kubectl", "logs", "caller")
-        assert time.monotonic() < deadline, got
-        time.sleep(0.1)
+
+    def has_succeeded() -> bool:
+        manifest = sampan("kubectl", "get", "pod", "caller", "-o", "yaml")
+        assert "Failed" not in manifest, sampan("kubectl", "logs", "caller")
+        return "Succeeded" in manifest
+
+    wait_until(has_succeeded, timeout_s=TIMEOUT_S, poll_s=0.1)
     assert sampan("kubectl", "logs", "caller") == "ok"
 
 
@@ -149,10 +150,10 @@ def _verified(sampan: Sampan, address: str, port: int) -> None:
 
 
 def test_a_taken_insecure_port_is_named_by_its_own_flag(sampan: Sampan) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        told = sampan.fails("up", "--insecure-port", str(port), "--secure-port", str(free_port()), "--nodes", "0")
-    assert told.endswith(f"Error: --insecure-port: 127.0.0.1:{port} is in use; give another port\n")
+    with socket.create_server(("127.0.0.1", 0)) as occupied:
+        port = occupied.getsockname()[1]
+        error = sampan.fails("up", "--insecure-port", str(port), "--secure-port", str(free_port()), "--nodes", "0")
+    assert error.endswith(f"Error: --insecure-port: 127.0.0.1:{port} is in use; give another port\n")
 
 
 def test_the_api_server_alone_listens_everywhere_as_the_real_one(sampan: Sampan) -> None:

@@ -2,11 +2,11 @@
 
 import json
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 from tests.cli.command import Sampan
+from tests.eventually import wait_until
 from tests.ports import free_port
 
 
@@ -16,13 +16,13 @@ def up(sampan: Sampan, *words: str) -> None:
 
 
 def nodes(sampan: Sampan) -> dict[str, Any]:
-    found = json.loads(sampan("kubectl", "get", "nodes", "-o", "json"))
-    return {item["metadata"]["name"]: item for item in found["items"]}
+    nodes = json.loads(sampan("kubectl", "get", "nodes", "-o", "json"))
+    return {item["metadata"]["name"]: item for item in nodes["items"]}
 
 
 def lease(sampan: Sampan, name: str) -> str:
-    told = sampan("kubectl", "get", "leases", name, "-n", "kube-node-lease", "-o", "json")
-    renewed: str = json.loads(told)["spec"]["renewTime"]
+    lease = sampan("kubectl", "get", "leases", name, "-n", "kube-node-lease", "-o", "json")
+    renewed: str = json.loads(lease)["spec"]["renewTime"]
     return renewed
 
 
@@ -31,9 +31,9 @@ def test_nodes_come_and_go(sampan: Sampan) -> None:
     assert list(nodes(sampan)) == ["node-0", "node-1"]
     assert sampan("node", "add").startswith("node node-2 is ready (")
     words = ("--label", "zone=a", "--taint", "gpu=yes:NoSchedule", "--cpu", "4", "--memory", "8Gi", "--pods", "20")
-    told = sampan("node", "add", "big", "bigger", *words).splitlines()
-    assert [line.rpartition(" (")[0] for line in told] == ["node big is ready", "node bigger is ready"]
-    assert all(float(line.rpartition("(")[2].split()[0]) < 2 for line in told)
+    lines = sampan("node", "add", "big", "bigger", *words).splitlines()
+    assert [line.rpartition(" (")[0] for line in lines] == ["node big is ready", "node bigger is ready"]
+    assert all(float(line.rpartition("(")[2].split()[0]) < 2 for line in lines)
     big = nodes(sampan)["big"]
     assert big["metadata"]["labels"]["zone"] == "a"
     assert {"key": "gpu", "value": "yes", "effect": "NoSchedule"} in big["spec"]["taints"]
@@ -71,17 +71,17 @@ def test_stopped_nodes_stay_stopped_over_a_restart(sampan: Sampan) -> None:
 def test_mistakes(sampan: Sampan, tmp_path: Path) -> None:
     assert "is not running" in sampan.fails("node", "add")
     if not Path("/run/crio/crio.sock").exists() and not Path("/run/containerd/containerd.sock").exists():
-        told = sampan.fails("up", "--runtime", "cri")
-        assert "--runtime: cri: no socket of containerd or CRI-O" in told
-    told = sampan.fails("up", "--nodes", "2000", "--runtime", "process")
-    assert told == "Error: --nodes: one machine runs at most 100 real nodes; --runtime hollow simulates thousands\n"
+        error = sampan.fails("up", "--runtime", "cri")
+        assert "--runtime: cri: no socket of containerd or CRI-O" in error
+    error = sampan.fails("up", "--nodes", "2000", "--runtime", "process")
+    assert error == "Error: --nodes: one machine runs at most 100 real nodes; --runtime hollow simulates thousands\n"
     assert "--nodes: cannot be negative" in sampan.fails("up", "--nodes", "-1")
-    told = sampan.fails("up", "--nodes", "1", "--runtime", "hollow", "--components", "apiserver")
-    assert "--nodes: needs kubelet in --components" in told
+    error = sampan.fails("up", "--nodes", "1", "--runtime", "hollow", "--components", "apiserver")
+    assert "--nodes: needs kubelet in --components" in error
     stages = tmp_path / "stages.yaml"
     stages.write_text("stages: [{run: soon}]")
-    told = sampan.fails("up", "--hollow-stages", str(stages))
-    assert "--hollow-stages: stage 1: want a time as in 5, 1m30s, 5s..10s or forever, not 'soon'" in told
+    error = sampan.fails("up", "--hollow-stages", str(stages))
+    assert "--hollow-stages: stage 1: want a time as in 5, 1m30s, 5s..10s or forever, not 'soon'" in error
     assert "--hollow-stages: cannot read /nowhere" in sampan.fails("up", "--hollow-stages", "/nowhere")
 
 
@@ -96,19 +96,19 @@ def running_pod(sampan: Sampan, name: str, node: str) -> dict[str, Any]:
 
 
 def until_running(sampan: Sampan, name: str, restarts: int) -> dict[str, Any]:
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        found: dict[str, Any] = json.loads(sampan("kubectl", "get", "pod", name, "-o", "json"))
-        for status in found["status"].get("containerStatuses", ()):
-            if "running" in status["state"] and status["restartCount"] == restarts:
-                return status  # type: ignore[no-any-return]
-    raise AssertionError(f"pod {name} does not run")
+    def running_container() -> dict[str, Any]:
+        pod: dict[str, Any] = json.loads(sampan("kubectl", "get", "pod", name, "-o", "json"))
+        statuses: list[dict[str, Any]] = pod["status"].get("containerStatuses", [])
+        running = [status for status in statuses if "running" in status["state"] and status["restartCount"] == restarts]
+        return running[0] if running else {}
+
+    return wait_until(running_container)
 
 
 def processes(sampan: Sampan) -> list[str]:
     """What pods of this cluster run: each has its folder in its environment."""
-    found = subprocess.run(["pgrep", "-f", "^sleep 1000$"], capture_output=True, text=True).stdout.split()
-    return [pid for pid in found if str(sampan.home) in _environment(pid)]
+    pids = subprocess.run(["pgrep", "-f", "^sleep 1000$"], capture_output=True, text=True).stdout.split()
+    return [pid for pid in pids if str(sampan.home) in _environment(pid)]
 
 
 def _environment(pid: str) -> str:
@@ -132,9 +132,7 @@ def test_real_nodes_come_and_go(sampan: Sampan) -> None:
     first = running_pod(sampan, "web", "node-1")
     assert len(processes(sampan)) == 1
     assert sampan("node", "stop", "node-1") == "node node-1 stopped\n"
-    until = time.monotonic() + 60
-    while processes(sampan):
-        assert time.monotonic() < until, "what ran there goes on"
+    wait_until(lambda: not processes(sampan))
     before = lease(sampan, "node-1")
     assert sampan("node", "start", "node-1") == "node node-1 is ready\n"
     again = until_running(sampan, "web", 1)

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from sampan.cli.rootless import subordinate_range
 from sampan.machinery.user_namespace import is_in_user_namespace
 from sampan.network.nodes import bridge_of_nodes
 from tests.cli.command import Sampan, get
+from tests.eventually import wait_until
 
 USER = 65534
 NODE_PORT = 30100 + os.getpid() % 2600
@@ -94,14 +94,6 @@ def sampan(tmp_path: Path) -> Iterator[Sampan]:
     shutil.rmtree(directory)
 
 
-def eventually(value: Any, timeout_s: float = 60) -> Any:
-    deadline = time.monotonic() + timeout_s
-    while not (result := value()):
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-    return result
-
-
 def processes_below(pid: int) -> list[int]:
     path = Path(f"/proc/{pid}/task/{pid}/children")
     children = [int(word) for word in path.read_text().split()] if path.exists() else []
@@ -113,7 +105,7 @@ def start(sampan: Sampan, *words: str) -> None:
     manifest = sampan.home / "objects.json"
     manifest.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": OBJECTS}))
     sampan("kubectl", "create", "-f", str(manifest))
-    eventually(lambda: "1/1" in sampan.run("kubectl", "get", "pod", "web").stdout)
+    wait_until(lambda: "1/1" in sampan.run("kubectl", "get", "pod", "web").stdout)
 
 
 @needs_users
@@ -123,13 +115,13 @@ def test_containers_in_a_user_namespace(sampan: Sampan) -> None:
     assert "user namespace, as you are not root" in (sampan.folder() / "sampan.log").read_text()
     assert sampan("kubectl", "logs", "web") == "0\n"
     inside = "curl -sS -m 10 http://web.default/; echo; curl -sSk -m 10 -o /dev/null -w '%{http_code}' https://kubernetes/version"
-    eventually(lambda: sampan.run("kubectl", "exec", "web", "--", "sh", "-c", inside).stdout == "hello\n200")
+    wait_until(lambda: sampan.run("kubectl", "exec", "web", "--", "sh", "-c", inside).stdout == "hello\n200")
     assert get(f"http://127.0.0.1:{NODE_PORT}/") == (200, "hello")
     outer = sampan.note()["pid"]
     assert Path(f"/proc/{outer}").stat().st_uid in (0, USER)
     inner = processes_below(outer)
     assert sampan("down") == "sampan: stopped\n"
-    eventually(lambda: not [pid for pid in inner if Path(f"/proc/{pid}/exe").exists()])
+    wait_until(lambda: not [pid for pid in inner if Path(f"/proc/{pid}/exe").exists()])
     assert bridge_of_nodes(sampan.folder() / "nodes") not in [name for _, name in socket.if_nameindex()]
     assert sampan("down", "--delete") == "sampan: data removed\n"
     assert not sampan.folder().exists()
@@ -141,7 +133,7 @@ def test_everything_ends_with_the_process_of_the_user(sampan: Sampan) -> None:
     outer = sampan.note()["pid"]
     inner = processes_below(outer)
     os.kill(outer, signal.SIGKILL)
-    eventually(lambda: not [pid for pid in inner if _is_alive(pid)])
+    wait_until(lambda: not [pid for pid in inner if _is_alive(pid)])
     assert bridge_of_nodes(sampan.folder() / "nodes") not in [name for _, name in socket.if_nameindex()]
     assert "data removed" in sampan("down", "--delete")
     assert not sampan.folder().exists()

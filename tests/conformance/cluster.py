@@ -7,12 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.eventually import wait_until
 from tests.ports import free_port
 from tests.runtimes import engines
 from tests.storage import etcd_server
@@ -66,11 +66,15 @@ def _command(options: ClusterOptions, directory: Path, stack: ExitStack) -> list
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], kubeconfig: Path, nodes: int, log: Path) -> None:
-    end = time.monotonic() + _START_S
-    while not (kubeconfig.exists() and _ready_nodes(kubeconfig) >= nodes):
-        if process.poll() is not None or time.monotonic() > end:
+    def is_ready() -> bool:
+        if process.poll() is not None:
             raise ClusterError(f"the cluster does not start:\n{log.read_text()[-3000:]}")
-        time.sleep(0.5)
+        return kubeconfig.exists() and _ready_nodes(kubeconfig) >= nodes
+
+    try:
+        wait_until(is_ready, timeout_s=_START_S, poll_s=0.5)
+    except TimeoutError:
+        raise ClusterError(f"the cluster does not become ready:\n{log.read_text()[-3000:]}") from None
 
 
 def _ready_nodes(kubeconfig: Path) -> int:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.conformance import programs
 
 _WILL_RUN = re.compile(r"Will run (\d+) of \d+ specs")
 _TIMEOUT = "3h"
+_REPORT_S = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +51,9 @@ class Suite:
                 self._command(part, directory), stdout=stream, stderr=subprocess.STDOUT, env=self._environment()
             )
             began = time.monotonic()
-            while process.poll() is None:
-                time.sleep(5)
+            while process.returncode is None:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_REPORT_S)
                 report(f"{part.name}: {_progress(log)}, {(time.monotonic() - began) / 60:.0f} min")
         return directory / "junit_01.xml"
 
@@ -103,6 +106,6 @@ def sampan_kubectl(directory: Path) -> Path:
 
 def _progress(log: Path) -> str:
     text = log.read_text(errors="replace")
-    found = _WILL_RUN.search(text)
-    total = found.group(1) if found else "?"
+    match = _WILL_RUN.search(text)
+    total = match.group(1) if match else "?"
     return f"{text.count('•')} of {total} done, {text.count('• [FAILED]')} failed"

@@ -11,10 +11,11 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.eventually import wait_until
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SAVED_AS = re.compile(r"as `([\w.-]+)`:\s*$")
@@ -23,6 +24,10 @@ _SHOWS = re.compile(r"kubectl (get|describe|logs|top) |sampan (why|trace|status)
 _ANY_LINES = "..."
 _TIMEOUT_S = 120.0
 _PAUSE_S = 0.2
+
+
+class _OtherOutput(AssertionError):
+    """A command has not printed what the page shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +80,16 @@ class Console:
         if step.text.startswith("export "):
             self._export(step.text)
             return
-        end = time.monotonic() + _TIMEOUT_S
-        while True:
-            done = self._shell(step.text)
-            is_expected = matches(step.expected, done.stdout.splitlines())
-            if done.returncode == 0 and is_expected:
-                return
-            printed = f"$ {step.text}\n{done.stdout}{done.stderr}"
-            assert done.returncode == 0, printed
-            is_over = time.monotonic() > end or not _SHOWS.match(step.text)
-            assert not is_over, f"{printed}\nthe page has:\n" + "\n".join(step.expected)
-            time.sleep(_PAUSE_S)
+        ignore = (_OtherOutput,) if _SHOWS.match(step.text) else ()
+        wait_until(lambda: self._check(step), timeout_s=_TIMEOUT_S, poll_s=_PAUSE_S, ignore=ignore)
+
+    def _check(self, step: Step) -> bool:
+        done = self._shell(step.text)
+        printed = f"$ {step.text}\n{done.stdout}{done.stderr}"
+        assert done.returncode == 0, printed
+        if not matches(step.expected, done.stdout.splitlines()):
+            raise _OtherOutput(f"{printed}\nthe page has:\n" + "\n".join(step.expected))
+        return True
 
     def _export(self, command: str) -> None:
         name, _, _ = command.removeprefix("export ").partition("=")

@@ -11,13 +11,14 @@ import os
 import ssl
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.command import Sampan, wait_until_ready
+from tests.eventually import eventually
 from tests.ports import free_port
 
 pytestmark = pytest.mark.soak
@@ -36,11 +37,11 @@ class Connection:
         content = json.dumps(body).encode() if body is not None else b""
         head = f"{method} {path} HTTP/1.1\r\n{HEAD}Content-Length: {len(content)}\r\n\r\n"
         self.writer.write(head.encode() + content)
-        answer = (await self.reader.readuntil(b"\r\n\r\n")).lower()
-        if b"content-length:" not in answer:
-            return int(answer[9:12]), b"".join([chunk async for chunk in self.chunks()])
-        size = int(answer.split(b"content-length:")[1].split(b"\r\n")[0])
-        return int(answer[9:12]), await self.reader.readexactly(size)
+        response = (await self.reader.readuntil(b"\r\n\r\n")).lower()
+        if b"content-length:" not in response:
+            return int(response[9:12]), b"".join([chunk async for chunk in self.chunks()])
+        size = int(response.split(b"content-length:")[1].split(b"\r\n")[0])
+        return int(response[9:12]), await self.reader.readexactly(size)
 
     async def watch(self, path: str) -> None:
         self.writer.write(f"GET {path}?watch=1 HTTP/1.1\r\n{HEAD}\r\n".encode())
@@ -68,7 +69,7 @@ class Server:
     async def disconnect(self) -> None:
         for writer in self._open:
             writer.transport.abort()
-        await asyncio.sleep(0.1)
+        await asyncio.gather(*(writer.wait_closed() for writer in self._open), return_exceptions=True)
 
     @property
     def megabytes(self) -> float:
@@ -81,8 +82,8 @@ class Server:
 
 
 @asynccontextmanager
-async def _server(sampan: Sampan, folder: Path) -> AsyncIterator[Server]:
-    tokens, port = folder / "tokens", free_port()
+async def _server(sampan: Sampan, directory: Path) -> AsyncIterator[Server]:
+    tokens, port = directory / "tokens", free_port()
     tokens.write_text("token-of-admin,admin,1,system:masters\n")
     tokens.chmod(0o600)
     words = ["up", "--components", "apiserver", "--nodes", "0", "--token-auth-file", str(tokens)]
@@ -134,11 +135,13 @@ async def test_watchers_that_never_read(sampan: Sampan, tmp_path: Path) -> None:
             tasks.create_task(read())
             for first in range(WRITERS):
                 tasks.create_task(write(first))
-        metrics, asking = b"", await server.connect()
-        async with asyncio.timeout(90):
-            while b'terminated_watchers_total{group="",resource="configmaps"} 200' not in metrics:
-                await asyncio.sleep(0.5)
-                _, metrics = await asking.send("GET", "/metrics")
+        scraping = await server.connect()
+
+        async def are_terminated() -> bool:
+            _, metrics = await scraping.send("GET", "/metrics")
+            return b'terminated_watchers_total{group="",resource="configmaps"} 200' in metrics
+
+        await eventually(are_terminated, timeout_s=90, poll_s=0.5)
         for connection in deaf:
             connection.writer.transport.abort()
         await _until_below(server, 120)
@@ -150,9 +153,8 @@ async def test_watchers_that_never_read(sampan: Sampan, tmp_path: Path) -> None:
 
 async def _until_below(server: Server, megabytes: float) -> None:
     """Wait until the server has returned its memory."""
-    deadline = time.monotonic() + 120
-    while server.megabytes > megabytes and time.monotonic() < deadline:  # noqa: ASYNC110
-        await asyncio.sleep(0.5)
+    with suppress(TimeoutError):
+        await eventually(lambda: server.megabytes <= megabytes, timeout_s=120, poll_s=0.5)
     assert server.megabytes <= megabytes, f"peak {server.peak:.0f} MB, then {server.megabytes:.0f} MB"
 
 
@@ -177,8 +179,8 @@ async def test_writes_that_go_on(sampan: Sampan, tmp_path: Path) -> None:
             connection = await server.connect()
             mine = [(number, RESOURCES[number % len(RESOURCES)]) for number in range(first, 700, WRITERS)]
             for number, (_, path, body) in mine:
-                made = {"metadata": {"name": f"o{number}"}, **body}
-                assert (await connection.send("POST", path, made))[0] == 201
+                obj = {"metadata": {"name": f"o{number}"}, **body}
+                assert (await connection.send("POST", path, obj))[0] == 201
             connection.writer.close()
             patching = await server.connect()
             while time.monotonic() < until:
@@ -199,6 +201,6 @@ async def _patch(connection: Connection, path: str, body: Any) -> tuple[int, byt
     content = json.dumps(body).encode()
     head = HEAD.replace("application/json", "application/merge-patch+json")
     connection.writer.write(f"PATCH {path} HTTP/1.1\r\n{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
-    answer = (await connection.reader.readuntil(b"\r\n\r\n")).lower()
-    size = int(answer.split(b"content-length:")[1].split(b"\r\n")[0])
-    return int(answer[9:12]), await connection.reader.readexactly(size)
+    response = (await connection.reader.readuntil(b"\r\n\r\n")).lower()
+    size = int(response.split(b"content-length:")[1].split(b"\r\n")[0])
+    return int(response[9:12]), await connection.reader.readexactly(size)

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import socket
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from sampan.network import netlink
 from sampan.network.nft import list_rules
 from sampan.network.nodes import bridge_of_nodes, unsupported_reason
 from tests.cli.command import TIMEOUT_S, Sampan, get
+from tests.eventually import wait_until
 from tests.ports import free_port
 
 pytestmark = pytest.mark.skipif(
@@ -101,11 +101,7 @@ class Machine:
 
 
 def wait_for(value: Callable[[], str], describe: Callable[[], str] = str) -> str:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not (result := value()):
-        assert time.monotonic() < deadline, describe()
-        time.sleep(0.2)
-    return result
+    return wait_until(value, timeout_s=TIMEOUT_S, poll_s=0.2, describe=describe)
 
 
 def of_the_cluster(root: Path) -> Mapping[str, list[str]]:

@@ -1,6 +1,5 @@
 """What an owner leaves behind goes after it, at a cost of at most a second of processor time."""
 
-import asyncio
 import time
 
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet
@@ -8,6 +7,7 @@ from sampan.api.types.core_v1 import ConfigMap, Pod
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.machinery.client import Client, Delete, Selection
 from sampan.testing import Cluster, builders
+from tests.eventually import eventually
 
 LIMIT_S = 1.0
 DEPENDENTS, REPLICAS = 100, 10
@@ -26,11 +26,13 @@ async def _emptied_cost_s(client: Client, namespace: str, owner: tuple[type, str
     """What it costs until nothing of these kinds is left but what every namespace has."""
     began = time.process_time()
     await client.of(owner[0]).delete(owner[1], namespace, options=BACKGROUND)
-    while True:
-        found = [obj for kind in kinds for obj in (await client.of(kind).list(Selection(namespace=namespace))).items]
-        if not [obj for obj in found if obj.metadata.name != "kube-root-ca.crt"]:
-            return time.process_time() - began
-        await asyncio.sleep(0.02)
+
+    async def is_empty() -> bool:
+        objects = [obj for kind in kinds for obj in (await client.of(kind).list(Selection(namespace=namespace))).items]
+        return not [obj for obj in objects if obj.metadata.name != "kube-root-ca.crt"]
+
+    await eventually(is_empty, poll_s=0.02)
+    return time.process_time() - began
 
 
 def test_a_hundred_dependents() -> None:
@@ -41,15 +43,14 @@ def test_a_hundred_dependents() -> None:
 
 
 async def _running(client: Client, namespace: str) -> None:
-    made = builders.deployment("web", replicas=REPLICAS, namespace=namespace)
-    made.spec.template.spec.terminationGracePeriodSeconds = 0
-    await client.of(Deployment).create(made)
-    async with asyncio.timeout(60):
-        while True:
-            found = await client.of(Deployment).get("web", namespace)
-            if found.status.readyReplicas == REPLICAS:
-                return
-            await asyncio.sleep(0.05)
+    deployment = builders.deployment("web", replicas=REPLICAS, namespace=namespace)
+    deployment.spec.template.spec.terminationGracePeriodSeconds = 0
+    await client.of(Deployment).create(deployment)
+
+    async def is_ready() -> bool:
+        return (await client.of(Deployment).get("web", namespace)).status.readyReplicas == REPLICAS
+
+    await eventually(is_ready, poll_s=0.05)
 
 
 def test_a_deployment_with_its_sets_and_pods() -> None:

@@ -6,7 +6,6 @@ import signal
 import socket
 import ssl
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -58,8 +57,8 @@ class Server:
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(f"https://127.0.0.1:{self._port}{PATH}/{path}", data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, context=self._tls, timeout=60) as answer:
-                return answer.status, json.load(answer)
+            with urllib.request.urlopen(request, context=self._tls, timeout=60) as response:
+                return response.status, json.load(response)
         except urllib.error.HTTPError as refused:
             with refused:
                 return refused.code, json.load(refused)
@@ -81,11 +80,11 @@ def test_a_quota_holds_when_the_server_is_killed(sampan: Sampan) -> None:
     server.call("POST", "resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": {"pods": str(ALLOWED)}}})
     wait_until(lambda: server.used() == {"pods": "0"})
     wait_until(lambda: server.call("GET", "serviceaccounts/default")[0] == 200)
-    answers: list[int] = []
-    threads = [threading.Thread(target=_client, args=(server, f"p{index}", answers)) for index in range(CLIENTS)]
+    responses: list[int] = []
+    threads = [threading.Thread(target=_client, args=(server, f"p{index}", responses)) for index in range(CLIENTS)]
     for thread in threads:
         thread.start()
-    wait_until(lambda: len(answers) >= ALLOWED // 4)
+    wait_until(lambda: len(responses) >= ALLOWED // 4)
     server.kill()
     server.start()
     for thread in threads:
@@ -103,12 +102,7 @@ def test_a_quota_holds_when_the_server_is_killed(sampan: Sampan) -> None:
     assert server.create_pod("one-more") == 403
 
 
-def _client(server: Server, name: str, answers: list[int]) -> None:
-    """Tries until the server answers."""
-    while True:
-        try:
-            answers.append(server.create_pod(name))
-        except (OSError, HTTPException, ValueError):
-            time.sleep(0.02)
-        else:
-            return
+def _client(server: Server, name: str, responses: list[int]) -> None:
+    """Try until the server responds."""
+    ignore = (OSError, HTTPException, ValueError)
+    responses.append(wait_until(lambda: server.create_pod(name), timeout_s=600, poll_s=0.02, ignore=ignore))

@@ -11,6 +11,7 @@ import pytest
 from sampan.machinery.loop_watchdog import STALL_S, LoopWatchdog
 from sampan.machinery.metrics import Metrics
 from sampan.machinery.process_metrics import LoopLag
+from tests.eventually import eventually
 
 INTERVAL_S = 0.01
 
@@ -37,12 +38,20 @@ def watched(*, stall: str) -> tuple[LoopWatchdog, str]:
             threading.Event().wait(3 * STALL_S)
 
     async def check() -> None:
-        lag = LoopLag(metrics=metrics, interval_s=INTERVAL_S, on_beat=watchdog.beat)
+        beats = 0
+
+        def beat() -> None:
+            nonlocal beats
+            watchdog.beat()
+            beats += 1
+
+        lag = LoopLag(metrics=metrics, interval_s=INTERVAL_S, on_beat=beat)
         with watchdog.watching():
             beating = asyncio.create_task(lag.run())
-            await asyncio.sleep(3 * INTERVAL_S)
+            await eventually(lambda: beats)
             await serve("POST '/api/v1/pods' by 'mallory'")
-            await asyncio.sleep(3 * INTERVAL_S)
+            before = beats
+            await eventually(lambda: beats > before)
             beating.cancel()
 
     asyncio.run(check())
@@ -52,7 +61,7 @@ def watched(*, stall: str) -> tuple[LoopWatchdog, str]:
 def test_a_stall_is_reported_with_its_stack_and_request(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         watchdog, text = watched(stall="cpu")
-    stall = max(watchdog.stalls, key=lambda each: each.cpu_s)
+    stall = max(watchdog.stalls, key=lambda stall: stall.cpu_s)
     assert stall.is_computing
     assert stall.request == "POST '/api/v1/pods' by 'mallory'"
     assert "test_loop_watchdog.py" in stall.stack

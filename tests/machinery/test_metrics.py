@@ -77,13 +77,14 @@ def test_the_process() -> None:
 
 def test_a_loop_that_is_held_up_is_noticed() -> None:
     async def check() -> LoopLag:
-        lag = LoopLag(metrics=metrics, interval_s=0.001)
+        beat = asyncio.Event()
+        lag = LoopLag(metrics=metrics, interval_s=0.001, on_beat=beat.set)
         task = asyncio.create_task(lag.run())
         await asyncio.sleep(0)
         deadline = asyncio.get_running_loop().time() + 0.06
         while asyncio.get_running_loop().time() < deadline:
             pass
-        await asyncio.sleep(0.001)  # the other timer was due before
+        await beat.wait()
         task.cancel()
         return lag
 

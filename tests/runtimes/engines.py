@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -22,6 +21,7 @@ from sampan.runtimes import kernel
 from sampan.runtimes.cri.client import CriClient
 from sampan.runtimes.docker.client import DockerClient
 from sampan.runtimes.images import pause
+from tests.eventually import wait_until
 from tests.runtimes.images.builders import Files, MadeImage, docker_archive
 
 BUSYBOX = "sampan.local/busybox:1"
@@ -226,11 +226,12 @@ def _environment() -> dict[str, str]:
 
 
 def _wait(process: subprocess.Popen[bytes], log: Path, socket_path: Path) -> None:
-    end = time.monotonic() + _START_S
-    while not _answers(socket_path):
-        if process.poll() is not None or time.monotonic() > end:
+    def is_ready() -> bool:
+        if process.poll() is not None:
             raise RuntimeError(f"{process.args!r} does not start:\n{log.read_text()[-3000:]}")
-        time.sleep(0.05)
+        return _answers(socket_path)
+
+    wait_until(is_ready, timeout_s=_START_S, poll_s=0.05, describe=lambda: log.read_text()[-3000:])
 
 
 def _answers(path: Path) -> bool:

@@ -13,6 +13,7 @@ from sampan.cli.server_process import COLLECTED_AFTER
 from sampan.scheduler.plugins.registry import preload
 from sampan.scheduler.scheduler import make_scheduler
 from tests.controllers.cluster import Cluster, cluster
+from tests.eventually import eventually
 from tests.scheduler.test_event_loop_latency import LONGEST_S, longest_hold, node, pod
 
 NODES, PODS, NEW, ROUNDS = 2000, 14_000, 10, 3
@@ -39,54 +40,53 @@ def load_modules() -> None:
         import_module(f"sampan.apiserver.registry.kinds.{kind}")
 
 
-async def fill(made: Cluster) -> None:
+async def fill(cluster: Cluster) -> None:
     """Straight into the store, as if they had been there for long."""
-    put = made.backend.put
+    put = cluster.backend.put
     for number in range(NODES):
-        found = node(number)
-        await put(f"/registry/minions/{found.metadata.name}", json.encode(found))
+        new_node = node(number)
+        await put(f"/registry/minions/{new_node.metadata.name}", json.encode(new_node))
     for number in range(PODS):
-        one = pod(f"p{number}", f"n{number % NODES:05d}", "10m", 0)
-        await put(f"/registry/pods/default/{one.metadata.name}", json.encode(one))
+        new_pod = pod(f"p{number}", f"n{number % NODES:05d}", "10m", 0)
+        await put(f"/registry/pods/default/{new_pod.metadata.name}", json.encode(new_pod))
 
 
-async def hold_of_a_start(made: Cluster, round: int) -> float:
+async def hold_of_a_start(cluster: Cluster, round: int) -> float:
     """With ten pods to place at once."""
-    client = made.make_client("kube-scheduler")
-    scheduler = make_scheduler(client=client, clock=made.clock)
+    client = cluster.make_client("kube-scheduler")
+    scheduler = make_scheduler(client=client, clock=cluster.clock)
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         probe = group.create_task(longest_hold(stop))
         await asyncio.sleep(0)
         task = group.create_task(scheduler.run())
         for number in range(NEW):
-            await made.client.of(Pod).create(wanting(f"q{round}-{number}"))
-        while scheduler.metrics.count("scheduled") < NEW:  # noqa: ASYNC110 - nobody tells how far it is
-            await asyncio.sleep(0.001)
+            await cluster.client.of(Pod).create(wanting(f"q{round}-{number}"))
+        await eventually(lambda: scheduler.metrics.count("scheduled") >= NEW, poll_s=0.001)
         stop.set()
         task.cancel()
     return await probe
 
 
 def wanting(name: str) -> Pod:
-    found = pod(name, "", "10m", 0)
-    found.metadata.uid, found.spec.priority = "", None
-    return found
+    new_pod = pod(name, "", "10m", 0)
+    new_pod.metadata.uid, new_pod.spec.priority = "", None
+    return new_pod
 
 
 def test_a_start_with_many_pods() -> None:
     """What the code does shows every time, what the machine does only sometimes: one good round is enough."""
 
     async def main() -> list[float]:
-        async with cluster() as made:
+        async with cluster() as served:
             account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
-            await made.client.of(ServiceAccount).create(account)
-            await fill(made)
+            await served.client.of(ServiceAccount).create(account)
+            await fill(served)
             await asyncio.to_thread(load_modules)
             holds: list[float] = []
             with as_in_a_server():
                 while len(holds) < ROUNDS and (not holds or min(holds) >= LONGEST_S):
-                    holds.append(await hold_of_a_start(made, len(holds)))
+                    holds.append(await hold_of_a_start(served, len(holds)))
             return holds
 
     holds = asyncio.run(main())

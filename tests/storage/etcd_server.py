@@ -6,13 +6,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.eventually import wait_until
 from tests.ports import free_ports
 
 START_S = 90.0
@@ -72,17 +72,21 @@ class Member:
         ]
 
     def wait_until_healthy(self) -> None:
-        end = time.monotonic() + START_S
-        while not self.is_healthy():
+        def is_healthy() -> bool:
             assert self._process is not None
-            if self._process.poll() is not None or time.monotonic() > end:
-                raise RuntimeError(f"etcd does not start:\n{(self.directory / 'log').read_text()[-2000:]}")
-            time.sleep(0.02)
+            if self._process.poll() is not None:
+                raise RuntimeError(f"etcd does not start:\n{self._log_end()}")
+            return self.is_healthy()
+
+        wait_until(is_healthy, timeout_s=START_S, poll_s=0.02, describe=self._log_end)
+
+    def _log_end(self) -> str:
+        return (self.directory / "log").read_text()[-2000:]
 
     def is_healthy(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self._metrics_url}/health", timeout=10) as answer:
-                return bool(answer.status == 200)
+            with urllib.request.urlopen(f"{self._metrics_url}/health", timeout=10) as response:
+                return bool(response.status == 200)
         except (OSError, urllib.error.URLError):
             return False
 
@@ -93,8 +97,8 @@ class Member:
             return False
 
     def metric(self, name: str) -> int:
-        with urllib.request.urlopen(f"{self._metrics_url}/metrics", timeout=10) as answer:
-            lines = answer.read().decode().splitlines()
+        with urllib.request.urlopen(f"{self._metrics_url}/metrics", timeout=10) as response:
+            lines = response.read().decode().splitlines()
         return next(int(float(line.split()[1])) for line in lines if line.startswith(f"{name} "))
 
     def signal(self, number: int) -> None:

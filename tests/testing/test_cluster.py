@@ -11,7 +11,6 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from sampan.machinery.clock import VirtualClock
 from sampan.storage.sqlite.schema import FormatError
 from sampan.testing import Cluster
 from sampan.testing.builders import config_map, pod
+from tests.eventually import wait_until
 from tests.storage.etcd_server import find, one_member
 
 
@@ -38,24 +38,15 @@ def fetch(url: str, cluster: Cluster) -> str:
     """As an HTTP client that trusts the cluster's CA and has the administrator's certificate."""
     context = ssl.create_default_context(cafile=cluster.ca)
     context.load_cert_chain(*cluster.client_certificate)
-    with urllib.request.urlopen(url, context=context, timeout=60) as answer:
-        text: str = answer.read().decode()
+    with urllib.request.urlopen(url, context=context, timeout=60) as response:
+        text: str = response.read().decode()
     return text
-
-
-def eventually(condition: Callable[[], bool], timeout_s: float = 60) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def test_pods_can_be_made_at_once() -> None:
     with Cluster() as cluster:
-        made = cluster.run(cluster.client.of(Pod).create(pod("first"), "default"))
-    assert made.spec.serviceAccountName == "default"
+        created = cluster.run(cluster.client.of(Pod).create(pod("first"), "default"))
+    assert created.spec.serviceAccountName == "default"
 
 
 def test_a_second_cluster_starts_in_no_time() -> None:
@@ -77,9 +68,9 @@ def test_over_https() -> None:
 def test_plain_http_only_if_asked_for() -> None:
     with (
         Cluster(insecure=True) as cluster,
-        urllib.request.urlopen(f"{cluster.insecure_url}/api/v1/pods", timeout=60) as answer,
+        urllib.request.urlopen(f"{cluster.insecure_url}/api/v1/pods", timeout=60) as response,
     ):
-        assert answer.status == 200
+        assert response.status == 200
     with Cluster() as cluster, pytest.raises(RuntimeError, match="insecure=True"):
         _ = cluster.insecure_url
 
@@ -94,20 +85,20 @@ def test_strangers_are_refused() -> None:
 
 
 def test_two_clusters_share_nothing_but_the_ca() -> None:
-    with Cluster() as one, Cluster() as other:
-        one.run(one.client.of(ConfigMap).create(config_map("only-here"), "default"))
+    with Cluster() as first, Cluster() as other:
+        first.run(first.client.of(ConfigMap).create(config_map("only-here"), "default"))
         with pytest.raises(errors.NotFound):
             other.run(other.client.of(ConfigMap).get("only-here", "default"))
-        assert one.url != other.url
-        assert one.ca.read_bytes() == other.ca.read_bytes()
+        assert first.url != other.url
+        assert first.ca.read_bytes() == other.ca.read_bytes()
 
 
 def test_many_threads_may_use_it() -> None:
     with Cluster() as cluster, ThreadPoolExecutor(8) as threads:
 
         def make(number: int) -> str:
-            made = cluster.run(cluster.client.of(ConfigMap).create(config_map(f"map-{number}"), "default"))
-            return str(made.metadata.name)
+            created = cluster.run(cluster.client.of(ConfigMap).create(config_map(f"map-{number}"), "default"))
+            return str(created.metadata.name)
 
         assert sorted(threads.map(make, range(40))) == sorted(f"map-{number}" for number in range(40))
 
@@ -125,21 +116,21 @@ class TestTheEnd:
     def test_nothing_is_left(self) -> None:
         threads = set(threading.enumerate())
         with Cluster() as cluster:
-            url, folder = cluster.url, cluster.kubeconfig.parent
+            url, directory = cluster.url, cluster.kubeconfig.parent
             assert is_listening(url)
-            assert folder.is_dir()
+            assert directory.is_dir()
         assert not is_listening(url)
-        assert not folder.exists()
+        assert not directory.exists()
         assert set(threading.enumerate()) == threads
         with pytest.raises(RuntimeError, match="not running"):
             _ = cluster.url
 
     def test_nor_after_an_exception(self) -> None:
         with pytest.raises(KeyError, match="oops"), Cluster() as cluster:  # noqa: PT012 - both are the point
-            url, folder = cluster.url, cluster.kubeconfig.parent
+            url, directory = cluster.url, cluster.kubeconfig.parent
             raise KeyError("oops")
         assert not is_listening(url)
-        assert not folder.exists()
+        assert not directory.exists()
 
     def test_nor_after_a_failed_start(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -181,7 +172,7 @@ class TestTheEnd:
             assert Path(kubeconfig).is_relative_to(tmp_path)
             assert is_listening(url)
             process.send_signal(signal.SIGKILL)
-        assert eventually(lambda: list(tmp_path.iterdir()) == [])
+        wait_until(lambda: list(tmp_path.iterdir()) == [])
         assert not is_listening(url)
 
     def test_a_cluster_is_entered_once(self) -> None:
@@ -231,10 +222,10 @@ def test_run_from_the_clusters_own_loop_is_refused() -> None:
 class TestNamespaces:
     def test_each_is_fresh_and_ready_for_pods(self, sampan_cluster: Cluster) -> None:
         client = sampan_cluster.client
-        with sampan_cluster.namespace("mine") as one, sampan_cluster.namespace("mine") as other:
-            assert one != other
-            assert one.startswith("mine-")
-            for name in (one, other):
+        with sampan_cluster.namespace("mine") as first, sampan_cluster.namespace("mine") as other:
+            assert first != other
+            assert first.startswith("mine-")
+            for name in (first, other):
                 sampan_cluster.run(client.of(Pod).create(pod("same"), name))
 
     def test_it_goes_away(self, sampan_cluster: Cluster) -> None:
@@ -278,9 +269,9 @@ def test_versions_that_are_off_can_be_switched_on() -> None:
     assert refused.value.code == 404
     with (
         Cluster(insecure=True, runtime_config={"coordination.k8s.io/v1alpha2": True}) as cluster,
-        urllib.request.urlopen(cluster.insecure_url + path, timeout=60) as answer,
+        urllib.request.urlopen(cluster.insecure_url + path, timeout=60) as response,
     ):
-        assert b"leasecandidates" in answer.read()
+        assert b"leasecandidates" in response.read()
 
 
 class TestStores:
@@ -294,16 +285,16 @@ class TestStores:
 
     def test_sqlite_without_a_path_goes_away(self) -> None:
         with Cluster(store="sqlite") as cluster:
-            folder = cluster.kubeconfig.parent
+            directory = cluster.kubeconfig.parent
             cluster.run(cluster.client.of(ConfigMap).create(config_map("kept"), "default"))
-            assert (folder / "state.db").exists()
-        assert not folder.exists()
+            assert (directory / "state.db").exists()
+        assert not directory.exists()
 
     @pytest.mark.skipif(find("etcd") is None, reason="there is no etcd here")
     def test_two_clusters_on_one_etcd(self, tmp_path: Path) -> None:
         with one_member(tmp_path) as member:
             store = member.client_url
-            with Cluster(store=store) as one, Cluster(store=store) as other:
+            with Cluster(store=store) as first, Cluster(store=store) as other:
 
                 async def see() -> str:
                     chosen = Selection(namespace="default", fields="metadata.name=seen")
@@ -315,9 +306,9 @@ class TestStores:
                     return ""
 
                 with ThreadPoolExecutor(1) as threads:
-                    seen = threads.submit(other.run, see())
-                    one.run(one.client.of(ConfigMap).create(config_map("seen"), "default"))
-                    assert seen.result() == "seen"
+                    observation = threads.submit(other.run, see())
+                    first.run(first.client.of(ConfigMap).create(config_map("seen"), "default"))
+                    assert observation.result() == "seen"
 
 
 def test_object_time_passes_when_told() -> None:
@@ -350,9 +341,9 @@ def test_hollow_nodes() -> None:
     """They are ready when the block begins; a pod on one runs."""
     clock = VirtualClock()
     with Cluster(nodes=3, clock=clock) as cluster:
-        found = cluster.run(cluster.client.of(Node).list())
-        assert [node.metadata.name for node in found.items] == ["node-0", "node-1", "node-2"]
-        assert {node.status.conditions[-1].reason for node in found.items} == {"KubeletReady"}
+        page = cluster.run(cluster.client.of(Node).list())
+        assert [node.metadata.name for node in page.items] == ["node-0", "node-1", "node-2"]
+        assert {node.status.conditions[-1].reason for node in page.items} == {"KubeletReady"}
         pods = cluster.client.of(Pod)
         cluster.run(pods.create(pod("web", node="node-1", namespace="default")))
         cluster.run(clock.advance(1))

@@ -18,6 +18,7 @@ from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.clock import VirtualClock
 from sampan.storage.memory import MemoryBackend
+from tests.eventually import eventually
 
 JOE = UserInfo("joe", groups=(AUTHENTICATED,))
 _PARTS = [f"certificatesigningrequests/{part}" for part in ("approval", "status")]
@@ -35,13 +36,13 @@ def signing_request(organization: str, signer: str) -> CertificateSigningRequest
 
     subject = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization)])
     key = ec.generate_private_key(ec.SECP256R1())
-    made = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
-    found = codec.from_value(
+    request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
+    obj = codec.from_value(
         {"metadata": {"name": "r"}, "spec": {"signerName": signer, "usages": ["client auth"]}},
         CertificateSigningRequest,
     )
-    found.spec.request = made.public_bytes(Encoding.PEM)
-    return found
+    obj.spec.request = request.public_bytes(Encoding.PEM)
+    return obj
 
 
 def on_a_server(rules: list[dict[str, Any]], work: Callable[[Client, Client], Awaitable[None]], *enabled: str) -> None:
@@ -69,12 +70,8 @@ def on_a_server(rules: list[dict[str, Any]], work: Callable[[Client, Client], Aw
 
 
 async def _known(server: ApiServer) -> None:
-    asked = Attributes(JOE, "get", "", "example.com", "v1", "known")
-    for _ in range(10_000):
-        if await server.security.authorizer.is_allowed(asked):
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("the server does not learn of new rights")
+    attributes = Attributes(JOE, "get", "", "example.com", "v1", "known")
+    await eventually(lambda: server.security.authorizer.is_allowed(attributes))
 
 
 def approval(verb: str, name: str) -> dict[str, Any]:

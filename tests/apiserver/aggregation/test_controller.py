@@ -4,7 +4,7 @@ import asyncio
 import base64
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from sampan.machinery.certificates import KeyPair, SigningRequest, issue
 from sampan.machinery.client.transport import Request as Asked
 from sampan.testing.keys import KEYS
 from tests.controllers.cluster import Cluster, cluster
+from tests.eventually import eventually
 
 METRICS = "/apis/metrics.k8s.io/v1beta1"
 SERVICE = "/api/v1/namespaces/kube-system/services"
@@ -84,11 +85,11 @@ def _entry(name: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def there(folder: Path) -> AsyncIterator[There]:
-    pki, now = KEYS.write(folder / "there"), time.time()
+async def there(directory: Path) -> AsyncIterator[There]:
+    pki, now = KEYS.write(directory / "there"), time.time()
     ca = KeyPair(pki.certificate(CA).read_bytes(), pki.key(CA).read_bytes())
     pair = issue(ca, SigningRequest(common_name="figures", dns_names=[SVC_NAME], is_server=True), now=now)
-    file = folder / "serving.pem"
+    file = directory / "serving.pem"
     file.write_bytes(pair.certificate + pair.key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(file)
@@ -109,8 +110,8 @@ async def there(folder: Path) -> AsyncIterator[There]:
 async def ask(cluster_: Cluster, method: str, path: str, value: Any = None, **query: str) -> Any:
     headers = {"Content-Type": "application/json"} if value is not None else {}
     body = msgspec.json.encode(value) if value is not None else b""
-    asked = Asked(method=method, path=path, query=list(query.items()), headers=headers, body=body)
-    return msgspec.json.decode((await cluster_.transport.send(asked)).body())
+    request = Asked(method=method, path=path, query=list(query.items()), headers=headers, body=body)
+    return msgspec.json.decode((await cluster_.transport.send(request)).body())
 
 
 async def add_node(cluster_: Cluster, port: int) -> None:
@@ -126,13 +127,6 @@ async def is_served(cluster_: Cluster) -> bool:
     return any(group["name"] == "metrics.k8s.io" for group in groups["groups"])
 
 
-async def until(condition: Callable[[], Awaitable[object]]) -> None:
-    """Wait for what the server finds out by itself."""
-    async with asyncio.timeout(60):
-        while not await condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
-
-
 @needs_address
 async def test_kubelets_elsewhere(tmp_path: Path) -> None:
     async with there(tmp_path) as far, cluster() as cluster_:
@@ -140,7 +134,7 @@ async def test_kubelets_elsewhere(tmp_path: Path) -> None:
         await cluster_.clock.settle()
         assert not await is_served(cluster_), "nobody has figures"
         await add_node(cluster_, far.port)
-        await until(lambda: is_served(cluster_))
+        await eventually(lambda: is_served(cluster_))
         response = await ask(cluster_, "GET", f"{METRICS}/nodes")
         assert [(item["metadata"]["name"], item["usage"]) for item in response["items"]] == [
             ("far", {"cpu": "7n", "memory": "4Ki"})
@@ -148,7 +142,7 @@ async def test_kubelets_elsewhere(tmp_path: Path) -> None:
         async with cluster_.running("clusterrole-aggregation-controller"):
             role = await ask(cluster_, "GET", f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{NAME}")
             assert role["rules"][0]["resources"] == ["pods", "nodes"]
-            await until(lambda: _may_view(cluster_, role["rules"][0]))
+            await eventually(lambda: _may_view(cluster_, role["rules"][0]))
 
 
 async def _may_view(cluster_: Cluster, rule: Any) -> bool:
@@ -170,7 +164,7 @@ async def register(cluster_: Cluster, port: int, **spec: Any) -> None:
         **spec,
     }
     await ask(cluster_, "POST", REGISTRATIONS, {"metadata": {"name": REGISTRATION}, "spec": about})
-    await until(lambda: condition(cluster_))
+    await eventually(lambda: condition(cluster_))
 
 
 async def condition(cluster_: Cluster) -> dict[str, Any] | None:
@@ -198,7 +192,7 @@ async def test_a_service_goes_first(tmp_path: Path) -> None:
         await add_node(cluster_, far.port)
         assert (await ask(cluster_, "GET", f"{METRICS}/nodes"))["path"] == f"{METRICS}/nodes", "also with kubelets"
         await ask(cluster_, "DELETE", f"{REGISTRATIONS}/{REGISTRATION}")
-        await until(lambda: _figures(cluster_))
+        await eventually(lambda: _figures(cluster_))
 
 
 @needs_address
@@ -228,7 +222,7 @@ async def test_the_client_certificate_of_the_server_can_be_renewed(tmp_path: Pat
         controller = AggregationController(pipeline=server.pipeline, upstream=server.upstream, client=client)
         async with asyncio.TaskGroup() as group:
             running = group.create_task(controller.run())
-            await until(lambda: _shows(controller, far, "kubernetes-admin"))
+            await eventually(lambda: _shows(controller, far, "kubernetes-admin"))
             _take(tmp_path / "there", PROXY_CLIENT, client)
             controller.renew_client()
             assert await _shows(controller, far, "front-proxy-client")
@@ -254,8 +248,8 @@ async def test_nobody_goes_elsewhere_in_a_callers_name(tmp_path: Path) -> None:
     async with there(tmp_path) as far, cluster() as cluster_:
         await register(cluster_, far.port, insecureSkipTLSVerify=True)
         path = f"{METRICS}/namespaces/away/pods"
-        answer = await cluster_.transport.send(Asked(method="GET", path=path, headers={}))
-        assert (answer.status, answer.headers["Location"]) == (307, "/secret")
+        response = await cluster_.transport.send(Asked(method="GET", path=path, headers={}))
+        assert (response.status, response.headers["Location"]) == (307, "/secret")
         assert [request.path for request in far.requests()] == [path]
 
 
@@ -302,7 +296,7 @@ async def test_a_service_that_cannot_be_reached(
 
 async def test_the_groups_of_the_server_itself_are_registered() -> None:
     async with cluster() as cluster_:
-        await until(lambda: _is_registered(cluster_, "v1.apps"))
+        await eventually(lambda: _is_registered(cluster_, "v1.apps"))
         service = await ask(cluster_, "GET", f"{REGISTRATIONS}/v1.apps")
         assert service["metadata"]["labels"] == {"kube-aggregator.kubernetes.io/automanaged": "onstart"}
         assert service["status"]["conditions"][0]["reason"] == "Local"
@@ -319,9 +313,9 @@ async def test_the_groups_of_the_server_itself_are_registered() -> None:
         }
         definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         await ask(cluster_, "POST", definitions, definition)
-        await until(lambda: _is_registered(cluster_, "v1.example.com"))
+        await eventually(lambda: _is_registered(cluster_, "v1.example.com"))
         await ask(cluster_, "DELETE", f"{definitions}/things.example.com")
-        await until(lambda: _is_gone(cluster_, "v1.example.com"))
+        await eventually(lambda: _is_gone(cluster_, "v1.example.com"))
 
 
 async def _is_registered(cluster_: Cluster, name: str) -> bool:

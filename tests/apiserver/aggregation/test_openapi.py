@@ -16,6 +16,7 @@ from sampan.machinery.certificates import SigningRequest, issue, make_ca
 from sampan.testing import Cluster
 from tests.apiserver.http.wire import Answer, Wire
 from tests.e2e.kubectl.command import Kubectl, find
+from tests.eventually import eventually
 
 GROUP, VERSION = "wardle.example.com", "v1"
 NAME = f"apis/{GROUP}/{VERSION}"
@@ -156,8 +157,10 @@ class Client:
             assert created.code == 201, created.text
 
     async def wait_for_index(self, *, is_listed: bool) -> None:
-        while (NAME in (await self.get("/openapi/v3"))["paths"]) is not is_listed:  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
+        async def is_as_expected() -> bool:
+            return (NAME in (await self.get("/openapi/v3"))["paths"]) is is_listed
+
+        await eventually(is_as_expected, timeout_s=120)
 
 
 @asynccontextmanager
@@ -250,8 +253,8 @@ async def test_documents_of_an_unavailable_service_are_not_listed(tmp_path: Path
 )
 async def test_a_hostile_document_harms_nobody(tmp_path: Path, body: bytes, caplog: pytest.LogCaptureFixture) -> None:
     async with aggregating(tmp_path, body) as (client, _):
-        while "cannot read the OpenAPI documents of v1.wardle.example.com" not in caplog.text:  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
+        message = "cannot read the OpenAPI documents of v1.wardle.example.com"
+        await eventually(lambda: message in caplog.text, timeout_s=120)
         document = await client.get("/openapi/v2")
         assert FLUNDER not in document["definitions"]
         assert "/api/v1/pods" in document["paths"]

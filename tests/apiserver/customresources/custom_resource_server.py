@@ -9,6 +9,7 @@ from typing import Any
 
 from sampan.testing import Cluster
 from tests.apiserver.http.wire import Answer, Wire
+from tests.eventually import eventually
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUP = "example.com"
@@ -48,26 +49,29 @@ class CustomServer:
 
     async def define(self, value: dict[str, Any]) -> dict[str, Any]:
         """Create a definition and wait until it is established."""
-        answer = await self.ask("POST", DEFINITIONS, value)
-        assert answer.code == 201, answer.text
+        response = await self.ask("POST", DEFINITIONS, value)
+        assert response.code == 201, response.text
         return await self.wait_for(value["metadata"]["name"], "Established")
 
     async def wait_for(self, name: str, condition: str, status: str = "True") -> dict[str, Any]:
-        while True:
+        async def definition_with_condition() -> dict[str, Any]:
             present: dict[str, Any] = (await self.ask("GET", f"{DEFINITIONS}/{name}")).json
             conditions = present.get("status", {}).get("conditions") or ()
-            if any((entry["type"], entry["status"]) == (condition, status) for entry in conditions):
-                return present
-            await asyncio.sleep(0.005)
+            has_condition = any((entry["type"], entry["status"]) == (condition, status) for entry in conditions)
+            return present if has_condition else {}
+
+        return await eventually(definition_with_condition)
 
     async def wait_gone(self, path: str) -> None:
-        while (await self.ask("GET", path)).code != 404:  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
+        async def is_gone() -> bool:
+            return (await self.ask("GET", path)).code == 404
+
+        await eventually(is_gone)
 
     async def create(self, value: dict[str, Any], path: str = BOXES) -> dict[str, Any]:
-        answer = await self.ask("POST", path, value)
-        assert answer.code == 201, answer.text
-        created: dict[str, Any] = answer.json
+        response = await self.ask("POST", path, value)
+        assert response.code == 201, response.text
+        created: dict[str, Any] = response.json
         return created
 
 

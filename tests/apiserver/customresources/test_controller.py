@@ -23,6 +23,7 @@ from tests.apiserver.customresources.custom_resource_server import (
 )
 from tests.apiserver.http.wire import Wire
 from tests.apiserver.in_process_server import Asking, asking
+from tests.eventually import eventually
 
 NAME = f"boxes.{GROUP}"
 
@@ -143,8 +144,8 @@ def test_a_default_of_a_changed_schema_shows_in_stored_objects(port: int) -> Non
             assert (await server.ask("PATCH", f"{DEFINITIONS}/{NAME}", patch, MERGE)).code == 200
             shown: dict[str, object] = {}
             while "color" not in shown:
-                answer = await server.ask("GET", f"{BOXES}/a")
-                shown = answer.json["spec"] if answer.code == 200 else {}
+                response = await server.ask("GET", f"{BOXES}/a")
+                shown = response.json["spec"] if response.code == 200 else {}
             assert shown == {"size": 1, "color": "red"}
 
     asyncio.run(main())
@@ -175,12 +176,12 @@ def test_scale_and_status_are_subresources(port: int) -> None:
             await server.define(definition(version(subresources={"status": {}, "scale": paths})))
             await server.create(box(spec={"n": 2}, status={"n": 9}))
             status = {"status": {"n": 1, "s": "a=b"}, "spec": {"n": 7}}
-            answer = await server.ask("PATCH", f"{BOXES}/a/status", status, MERGE)
-            assert (answer.json["spec"], answer.json["status"]) == ({"n": 2}, {"n": 1, "s": "a=b"})
+            response = await server.ask("PATCH", f"{BOXES}/a/status", status, MERGE)
+            assert (response.json["spec"], response.json["status"]) == ({"n": 2}, {"n": 1, "s": "a=b"})
             scale = (await server.ask("GET", f"{BOXES}/a/scale")).json
             assert (scale["spec"], scale["status"]) == ({"replicas": 2}, {"replicas": 1, "selector": "a=b"})
-            answer = await server.ask("PATCH", f"{BOXES}/a/scale", {"spec": {"replicas": 5}}, MERGE)
-            assert answer.json["spec"] == {"replicas": 5}
+            response = await server.ask("PATCH", f"{BOXES}/a/scale", {"spec": {"replicas": 5}}, MERGE)
+            assert response.json["spec"] == {"replicas": 5}
             assert (await server.ask("GET", f"{BOXES}/a")).json["metadata"]["generation"] == 2
 
     asyncio.run(main())
@@ -199,8 +200,8 @@ def test_selectable_fields_and_printer_columns(port: int) -> None:
             for name, color in (("a", "red"), ("b", "blue")):
                 await server.create(box(name, spec={"color": color}))
             table = {"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
-            answer = await server.ask("GET", f"{BOXES}?fieldSelector=spec.color%3Dred", None, table)
-            assert [row["cells"] for row in answer.json["rows"]] == [["a", "red"]]
+            response = await server.ask("GET", f"{BOXES}?fieldSelector=spec.color%3Dred", None, table)
+            assert [row["cells"] for row in response.json["rows"]] == [["a", "red"]]
 
     asyncio.run(main())
 
@@ -247,8 +248,12 @@ def test_objects_written_before_a_schema_change_are_shown_with_the_new_defaults(
                 changed = version(schema=schema_of({"size": {"type": "string"}, "colour": colour}))
                 patch = {"spec": {"versions": [changed]}}
                 assert (await server.ask("PATCH", f"{DEFINITIONS}/{NAME}", patch, MERGE)).code == 200
-                while (await server.ask("GET", f"{BOXES}/box-0")).json["spec"].get("colour") != f"colour-{count}":  # noqa: ASYNC110
-                    await asyncio.sleep(0.005)
+
+                async def has_new_default(count: int = count) -> bool:
+                    box = (await server.ask("GET", f"{BOXES}/box-0")).json
+                    return bool(box["spec"].get("colour") == f"colour-{count}")
+
+                await eventually(has_new_default)
                 for _ in range(3):
                     listed = (await server.ask("GET", BOXES)).json["items"]
                     assert {item["spec"].get("colour") for item in listed} == {f"colour-{count}"}

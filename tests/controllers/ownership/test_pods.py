@@ -160,15 +160,15 @@ def test_batches_double_until_one_fails(
 
 
 def test_all_at_once_tries_every_call() -> None:
-    seen: list[int] = []
+    steps: list[int] = []
 
     async def step(at: int) -> None:
-        seen.append(at)
+        steps.append(at)
         if at in (1, 2):
             raise ValueError(f"call {at}")
 
     assert str(asyncio.run(all_at_once(4, step))) == "call 1"
-    assert seen == [0, 1, 2, 3]
+    assert steps == [0, 1, 2, 3]
     assert asyncio.run(all_at_once(0, step)) is None
 
 
@@ -188,7 +188,7 @@ def test_failures_wait_longer_each_time() -> None:
 
 def test_a_cancelled_batch_leaves_no_step_unstarted(recwarn: pytest.WarningsRecorder) -> None:
     async def step(at: int) -> None:
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     async def main() -> None:
         batch = asyncio.create_task(slow_start(2, 2, step))

@@ -15,6 +15,7 @@ from sampan.apiserver.loopback import LoopbackTransport
 from sampan.apiserver.request.call import UserInfo
 from sampan.machinery.client.codecs import ObjectCodec
 from sampan.machinery.client.transport import ConnectionFailed, Events, Request, Response, WatchEvent
+from tests.eventually import eventually
 
 _LOOK_AGAIN_S = 0.005
 
@@ -45,13 +46,16 @@ class Line:
         return self._server
 
     async def idle(self) -> bool:
-        """Until all who followed something do so again: their pauses are real time, which a virtual clock does not
-        see."""
-        has_waited = False
-        while self._server is not None and (lost := {task for task in self._lost if not task.done()}):
-            self._lost, has_waited = lost, True
-            await asyncio.sleep(_LOOK_AGAIN_S)
-        return has_waited
+        """Wait until all watches that were cut are established again: their pauses are real time, which a virtual clock
+        does not see. Return whether there was one to wait for."""
+        if self._is_connected():
+            return False
+        await eventually(self._is_connected, timeout_s=600, poll_s=_LOOK_AGAIN_S)
+        return True
+
+    def _is_connected(self) -> bool:
+        self._lost = {task for task in self._lost if not task.done()}
+        return self._server is None or not self._lost
 
     async def carry(self, request: Request, user: UserInfo) -> Response:
         server, cut = self.server(), self._cut
@@ -59,13 +63,13 @@ class Line:
         self._requests.add(task)
         task.add_done_callback(self._ended)
         try:
-            answer = await asyncio.shield(task)
+            response = await asyncio.shield(task)
         except Exception:
             if not cut.done():
                 raise
         if cut.done():
             raise ConnectionFailed("the answer is lost", may_have_happened=True)
-        return answer
+        return response
 
     @asynccontextmanager
     async def follow(self, request: Request, codec: ObjectCodec, user: UserInfo) -> AsyncIterator[Events]:

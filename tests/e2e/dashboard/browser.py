@@ -13,7 +13,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,10 @@ from typing import Any
 import aiohttp
 
 from sampan.testing.loop_thread import LoopThread
+from tests.eventually import eventually, wait_until
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 TIMEOUT_S = 60.0
-_POLL_S = 0.02
 _INTERRUPTED = "net::ERR_NETWORK_CHANGED"
 """The error of requests while another test adds or removes interfaces of the machine."""
 _KEYS = {
@@ -50,6 +49,10 @@ def find_chromium() -> str | None:
 
 class BrowserError(Exception):
     """A command of the protocol failed, or a script in the page threw."""
+
+
+_NO_CONTEXT = (BrowserError,)
+"""The error of a script in a page that is being loaded, which has no context yet."""
 
 
 class Browser:
@@ -112,11 +115,13 @@ class Browser:
                 await asyncio.gather(reader, return_exceptions=True)
 
     async def _address(self) -> str:
-        async with asyncio.timeout(TIMEOUT_S):
-            while len(lines := self._port_file()) < 2:
-                if self._process.poll() is not None:
-                    raise BrowserError(f"{self._program} ended with code {self._process.returncode}")
-                await asyncio.sleep(_POLL_S)
+        def is_ready() -> bool:
+            if self._process.poll() is not None:
+                raise BrowserError(f"{self._program} ended with code {self._process.returncode}")
+            return len(self._port_file()) >= 2
+
+        await eventually(is_ready, timeout_s=TIMEOUT_S)
+        lines = self._port_file()
         return f"ws://127.0.0.1:{lines[0]}{lines[1]}"
 
     def _port_file(self) -> list[str]:
@@ -184,28 +189,21 @@ class Page:
     def open(self, url: str) -> None:
         """Open a page and wait until it is loaded. Load it again if an interface of the machine came or went, which
         makes the browser give up on the page or on one of its scripts."""
-        end = time.monotonic() + TIMEOUT_S
-        while time.monotonic() < end:
+
+        def is_loaded() -> bool:
             interrupted = self._interrupted_requests()
             error = self.send("Page.navigate", url=url).get("errorText")
-            if error is None:
-                self._wait_until_loaded(end)
-                if self._interrupted_requests() == interrupted:
-                    return
-            elif error != _INTERRUPTED:
+            if error == _INTERRUPTED:
+                return False
+            if error is not None:
                 raise BrowserError(f"{url}: {error}")
-            time.sleep(_POLL_S)
-        raise BrowserError(f"{url}: {_INTERRUPTED}")
+            wait_until(lambda: self.evaluate("document.readyState") == "complete", ignore=_NO_CONTEXT)
+            return self._interrupted_requests() == interrupted
+
+        wait_until(is_loaded, timeout_s=TIMEOUT_S, describe=lambda: f"{url}: {_INTERRUPTED}")
 
     def _interrupted_requests(self) -> int:
         return sum(failure["errorText"] == _INTERRUPTED for failure in self.events("Network.loadingFailed"))
-
-    def _wait_until_loaded(self, end: float) -> None:
-        while time.monotonic() < end:
-            with contextlib.suppress(BrowserError):  # a page that is being loaded has no context
-                if self.evaluate("document.readyState") == "complete":
-                    return
-            time.sleep(_POLL_S)
 
     def evaluate(self, script: str) -> Any:
         """Return the value of an expression in the page; a promise is awaited."""
@@ -217,14 +215,12 @@ class Page:
 
     def wait_for(self, script: str, timeout_s: float = TIMEOUT_S) -> Any:
         """Poll an expression until it is true, and return its value; an element of the page counts as true."""
-        end = time.monotonic() + timeout_s
-        while True:
-            with contextlib.suppress(BrowserError):  # a page that is being loaded has no context
-                if value := self.evaluate(f"((value) => value instanceof Node || value)({script})"):
-                    return value
-            if time.monotonic() > end:
-                raise TimeoutError(f"{script} did not hold within {timeout_s:g} s; the page shows:\n{self.text()}")
-            time.sleep(_POLL_S)
+        return wait_until(
+            lambda: self.evaluate(f"((value) => value instanceof Node || value)({script})"),
+            timeout_s=timeout_s,
+            ignore=_NO_CONTEXT,
+            describe=lambda: f"{script}; the page shows:\n{self.text()}",
+        )
 
     def wait_for_text(self, text: str, timeout_s: float = TIMEOUT_S) -> None:
         self.wait_for(f"document.body.innerText.includes({json.dumps(text)})", timeout_s)
@@ -350,9 +346,5 @@ class Page:
         self.send("Tracing.start", transferMode="ReportEvents", categories=categories)
         yield collected
         self.send("Tracing.end")
-        end = time.monotonic() + TIMEOUT_S
-        while not self.events("Tracing.tracingComplete"):
-            if time.monotonic() > end:
-                raise TimeoutError("the trace did not end")
-            time.sleep(_POLL_S)
+        wait_until(lambda: self.events("Tracing.tracingComplete"), timeout_s=TIMEOUT_S)
         collected.extend(event for batch in self.events("Tracing.dataCollected") for event in batch["value"])

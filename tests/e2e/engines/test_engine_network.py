@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ import pytest
 from sampan.machinery.network_namespace import enter_network, in_network
 from sampan.network.nft import run_nft
 from tests.e2e.engines.engine_cluster import HOST, Site, fetched, pod, site
+from tests.eventually import wait_until
 from tests.network.pods.lab import NODE_IP, Lab, needs_network
 
 pytestmark = needs_network
@@ -134,10 +134,7 @@ def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def _wait_for(value: Callable[[], str], expected: str) -> None:
-    end = time.monotonic() + _PATIENCE_S
-    while (last := value()) != expected:
-        assert time.monotonic() < end, f"{last!r} instead of {expected!r}"
-        time.sleep(0.1)
+    wait_until(lambda: value() == expected, timeout_s=_PATIENCE_S, poll_s=0.1, describe=value)
 
 
 def test_pods_reach_a_service_by_address_and_by_name(node: EngineNode) -> None:

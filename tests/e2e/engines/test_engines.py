@@ -4,7 +4,6 @@ and leave nothing."""
 from __future__ import annotations
 
 import json
-import time
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.engines.engine_cluster import HOST, LOADED, Site, fetched, missing, pod, site
+from tests.eventually import wait_until
 from tests.ports import free_port
 
 _PATIENCE_S = 60.0
@@ -99,14 +99,7 @@ def _reach(cluster: Site) -> None:
 
 def _heard(ask: Any) -> str:
     """The server takes one at a time, and may be between two."""
-    end = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
-            return str(ask())
-        except (OSError, AssertionError):
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.1)
+    return wait_until(lambda: str(ask()), timeout_s=_PATIENCE_S, poll_s=0.1, ignore=(OSError, AssertionError))
 
 
 def _look_in(cluster: Site) -> None:

@@ -7,12 +7,13 @@ from pathlib import Path
 from tests.e2e.exec_logs_port_forward.cluster import LookedInto, looked_into
 from tests.e2e.exec_logs_port_forward.test_kubectl import _names
 from tests.e2e.kubectl.command import Kubectl
+from tests.eventually import wait_until
 
 
 def _execs(cluster: LookedInto) -> list[str]:
     """Commands that still run on the node."""
-    found = cluster.do(cluster.node.runtime.monitor.list())
-    return [each["id"] for each in found if each["id"].startswith("exec-") and each["code"] is None]
+    processes = cluster.do(cluster.node.runtime.monitor.list())
+    return [process["id"] for process in processes if process["id"].startswith("exec-") and process["code"] is None]
 
 
 def _followed() -> int:
@@ -28,10 +29,7 @@ def _target(name: str) -> str:
 
 
 def _until_gone(cluster: LookedInto) -> None:
-    until = time.monotonic() + 60
-    while _execs(cluster) or _followed():
-        assert time.monotonic() < until, (_execs(cluster), _followed())
-        time.sleep(0.05)
+    wait_until(lambda: not _execs(cluster) and not _followed(), describe=lambda: (_execs(cluster), _followed()))
 
 
 def test_a_command_ends_with_its_client(cluster: LookedInto, kubectl_of: Kubectl) -> None:
@@ -65,15 +63,15 @@ def _end_with_streams_s(directory: Path, kubectl_of: Kubectl) -> float:
         own.pod("p", "sh", "-c", "echo begun; sleep 1000")
         kubectl = Kubectl(program=kubectl_of._program, kubeconfig=own.kubeconfig(), home=directory)
         with (
-            kubectl.running("logs", "-f", "p") as following,
+            kubectl.running("logs", "-f", "p") as follower,
             kubectl.running("exec", "p", "--", "sh", "-c", "echo begun; sleep 1000") as running,
         ):
-            for process in (following, running):
+            for process in (follower, running):
                 assert process.stdout is not None
                 assert process.stdout.readline() == "begun\n"
             began = time.monotonic()
             own.stop()
             took_s = time.monotonic() - began
-            for process in (following, running):
+            for process in (follower, running):
                 process.wait(60)
         return took_s

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from click.testing import CliRunner
 
 from sampan.cli.main import cli
 from sampan.testing import Cluster
+from tests.eventually import wait_until
 
 FAST = ("--update-period=10ms", "--poll-interval=10ms")
 Run = Callable[..., str]
@@ -71,10 +71,8 @@ def manifest(tmp_path: Path) -> Callable[..., str]:
 
 def create(kubectl: Run, path: str, name: str, count: int = 2) -> None:
     kubectl("create", "-f", path)
-    deadline = time.monotonic() + 30
-    while kubectl("get", "rc", name, "-o", "jsonpath={.status.readyReplicas}") != str(count):
-        assert time.monotonic() < deadline, "the pods do not become ready"
-        time.sleep(0.05)
+    ready = ("get", "rc", name, "-o", "jsonpath={.status.readyReplicas}")
+    wait_until(lambda: kubectl(*ready) == str(count), poll_s=0.05)
 
 
 def controllers(kubectl: Run) -> list[str]:

@@ -7,8 +7,7 @@ uids, versions, addresses, the namespace's name) is taken out before both are co
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from sampan.cli.main import cli
 from sampan.testing import Cluster
 from tests.e2e.kubectl.command import Kubectl, find
 from tests.e2e.kubectl.manifests import CONFIG_MAP, DEPLOYMENT, POD, SERVICE
+from tests.eventually import wait_until
 
 BY_NATURE = [
     (re.compile(r"kube-api-access-\w{5}"), "kube-api-access-XXXXX"),
@@ -138,14 +138,14 @@ class Both:
         """What kubectl said, if Sampan said the same; code, standard output and standard error."""
         real = self.kubectl.run(*words, stdin=stdin)
         expected = self.plain(real.returncode, real.stdout, real.stderr)
-        found = self.ours(*words, stdin=stdin)
-        assert found == expected, f"kubectl:\n{expected}\nsampan kubectl:\n{found}"
+        own = self.ours(*words, stdin=stdin)
+        assert own == expected, f"kubectl:\n{expected}\nsampan kubectl:\n{own}"
         return expected
 
     def ours(self, *words: str, stdin: str = "") -> Said:
         """What Sampan alone says."""
-        made = CliRunner().invoke(cli, ["kubectl", "--kubeconfig", str(self._ours), *words], input=stdin)
-        return self.plain(made.exit_code, made.stdout, made.stderr)
+        result = CliRunner().invoke(cli, ["kubectl", "--kubeconfig", str(self._ours), *words], input=stdin)
+        return self.plain(result.exit_code, result.stdout, result.stderr)
 
     def plain(self, code: int, out: str, err: str) -> Said:
         return code, self._without_nature(out), self._without_nature(err)
@@ -158,22 +158,15 @@ class Both:
         return text
 
 
-def eventually(condition: Callable[[], bool], timeout_s: float = 60) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while not (is_true := condition()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return is_true
-
-
 @pytest.fixture
 def both(sampan_cluster: Cluster, kubectl_home: Path) -> Iterator[Both]:
     program = find()
     if program is None:
         pytest.skip("there is no kubectl here")
-    with sampan_cluster.namespace("same") as one, sampan_cluster.namespace("same") as other:
-        kubectl = Kubectl(program=program, kubeconfig=sampan_cluster.kubeconfig_for(one), home=kubectl_home)
+    with sampan_cluster.namespace("same") as first, sampan_cluster.namespace("same") as other:
+        kubectl = Kubectl(program=program, kubeconfig=sampan_cluster.kubeconfig_for(first), home=kubectl_home)
         kubectl.needs(1, 27)  # the wording of older ones differs
-        yield Both(kubectl=kubectl, ours=sampan_cluster.kubeconfig_for(other), namespaces=(one, other))
+        yield Both(kubectl=kubectl, ours=sampan_cluster.kubeconfig_for(other), namespaces=(first, other))
 
 
 @pytest.fixture
@@ -359,13 +352,14 @@ spec:
         both.kubectl.needs(1, 36)  # older ones show endpoints and projected volumes in another way
         assert both("apply", "-f", "-", stdin=DESCRIBED)[0] == 0
         for look in (lambda *words: both.kubectl.run(*words).stdout, lambda *words: both.ours(*words)[1]):
-            assert eventually(lambda: "NewReplicaSetAvailable" in look("get", "deployment", "busy", "-o", "yaml"))  # noqa: B023
+            available = "NewReplicaSetAvailable"
+            wait_until(lambda: available in look("get", "deployment", "busy", "-o", "yaml"), poll_s=0.05)  # noqa: B023
         names = iter(both.namespaces)
         real = both.kubectl.run(*words.replace("NAMESPACE", next(names)).split())
-        made = both.ours(*words.replace("NAMESPACE", next(names)).split())
+        own = both.ours(*words.replace("NAMESPACE", next(names)).split())
         code, out, err = both.plain(real.returncode, real.stdout, real.stderr)
-        assert (made[0], made[2]) == (code, err)
-        assert made[1].splitlines() == out.splitlines()
+        assert (own[0], own[2]) == (code, err)
+        assert own[1].splitlines() == out.splitlines()
 
     @pytest.mark.parametrize("kind", ["Opaque", "bootstrap.kubernetes.io/token", "kubernetes.io/service-account-token"])
     def test_the_data_of_a_secret_is_not_shown(self, both: Both, kind: str) -> None:
@@ -411,12 +405,12 @@ def test_watch(kubectl: Kubectl, sampan_kubeconfig: Path, kubectl_home: Path) ->
     """Both look at the same namespace; what they print is the same but for ages."""
     ours = Ours(program=sys.executable, kubeconfig=sampan_kubeconfig, home=kubectl_home)
     kubectl("create", "-f", "-", stdin=CONFIG_MAP)
-    with kubectl.running("get", "configmaps", "-w") as real, ours.running("-m", "sampan", *WATCH) as made:
-        assert _lines(made, 3) == _lines(real, 3)
+    with kubectl.running("get", "configmaps", "-w") as real, ours.running("-m", "sampan", *WATCH) as own:
+        assert _lines(own, 3) == _lines(real, 3)
         kubectl("patch", "configmap", "settings", "-p", '{"data":{"new":"1"}}')
-        assert _lines(made, 1) == _lines(real, 1) == [["settings", "3"]]
+        assert _lines(own, 1) == _lines(real, 1) == [["settings", "3"]]
         kubectl("delete", "configmap", "settings")
-        assert _lines(made, 1) == _lines(real, 1) == [["settings", "3"]]
+        assert _lines(own, 1) == _lines(real, 1) == [["settings", "3"]]
 
 
 WATCH = ("kubectl", "get", "configmaps", "-w")

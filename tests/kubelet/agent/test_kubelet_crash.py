@@ -22,7 +22,7 @@ from sampan.network.pods import BridgeConfig, BridgeNetwork, bridge_for
 from sampan.runtimes import kernel
 from sampan.runtimes.monitor.client import MonitorClient
 from sampan.testing import Cluster
-from tests.eventually import eventually
+from tests.eventually import eventually, wait_until
 
 GROUP = f"/sampan-test-{os.getpid()}"
 NODE = "victim"
@@ -54,24 +54,24 @@ class Agent:
 
 
 @contextmanager
-def agent(cluster: Cluster, folder: Path, *more: str) -> Iterator[Agent]:
-    found = Agent(folder / "kubelet", cluster.kubeconfig, *more)
+def agent(cluster: Cluster, directory: Path, *more: str) -> Iterator[Agent]:
+    agent = Agent(directory / "kubelet", cluster.kubeconfig, *more)
     try:
-        yield found
+        yield agent
     finally:
-        found.end(signal.SIGKILL)
-        if (found.root / "runtime").exists():
-            asyncio.run(tidy(found.root / "runtime"))
-        for path in kernel.mounts_below(folder):
+        agent.end(signal.SIGKILL)
+        if (agent.root / "runtime").exists():
+            asyncio.run(tidy(agent.root / "runtime"))
+        for path in kernel.mounts_below(directory):
             kernel.unmount(path)
         Hierarchy().remove(GROUP)
 
 
-async def tidy(folder: Path) -> None:
+async def tidy(directory: Path) -> None:
     """What a node keeps for its kubelet's return: the monitor and the bridge."""
-    await MonitorClient(folder / "oci" / "monitor").quit(kill=True)
-    settings = BridgeConfig(bridge=bridge_for(str(folder)))
-    async with BridgeNetwork(directory=folder / "network", config=settings, clock=RealClock()) as network:
+    await MonitorClient(directory / "oci" / "monitor").quit(kill=True)
+    settings = BridgeConfig(bridge=bridge_for(str(directory)))
+    async with BridgeNetwork(directory=directory / "network", config=settings, clock=RealClock()) as network:
         await network.remove_all()
 
 
@@ -84,12 +84,12 @@ def pod(name: str) -> Pod:
 async def running(client: Client) -> dict[str, tuple[str, int]]:
     """The pods that run: the id of the container of each, and how often it was restarted."""
     items = (await client.of(Pod).list(Selection(namespace="default"))).items
-    found = {}
-    for each in items:
-        statuses = each.status.containerStatuses
-        if each.metadata.deletionTimestamp is None and statuses and statuses[0].state.running is not None:
-            found[each.metadata.name] = (statuses[0].containerID, statuses[0].restartCount)
-    return found
+    containers = {}
+    for pod in items:
+        statuses = pod.status.containerStatuses
+        if pod.metadata.deletionTimestamp is None and statuses and statuses[0].state.running is not None:
+            containers[pod.metadata.name] = (statuses[0].containerID, statuses[0].restartCount)
+    return containers
 
 
 async def settled(client: Client, names: set[str]) -> dict[str, tuple[str, int]]:
@@ -120,46 +120,42 @@ async def rounds(cluster: Cluster, agent: Agent, count: int) -> None:
     agent.start()
     await registered(client)
     for number in range(count):
-        for name in [f"p{number}-{each}" for each in range(AT_A_TIME)]:
+        for name in [f"p{number}-{index}" for index in range(AT_A_TIME)]:
             await client.of(Pod).create(pod(name))
             alive.add(name)
         for name in dice.sample(sorted(alive), min(2, len(alive) - 1)):
             await client.of(Pod).delete(name, "default", options=Delete(grace_period_s=dice.choice((0, 1))))
             alive.discard(name)
             known.pop(name, None)
-        known |= {name: found for name, found in (await running(client)).items() if name in alive}
+        known |= {name: container for name, container in (await running(client)).items() if name in alive}
         await asyncio.sleep(dice.uniform(0, 2.5))
-        known |= {name: found for name, found in (await running(client)).items() if name in alive and name not in known}
+        known |= {
+            name: container
+            for name, container in (await running(client)).items()
+            if name in alive and name not in known
+        }
         await asyncio.to_thread(agent.end, signal.SIGKILL)
         agent.start()
-    found = await settled(client, alive)
-    assert {name: found[name] for name in known} == known
+    containers = await settled(client, alive)
+    assert {name: containers[name] for name in known} == known
     for name in alive:
         await client.of(Pod).delete(name, "default", options=Delete(grace_period_s=0))
     await settled(client, set())
 
 
-def left(folder: Path) -> list[str]:
+def left(directory: Path) -> list[str]:
     """Mounts, groups, folders of pods."""
     tops = [f"{tree.path}{GROUP}/kubepods" for tree in os.scandir("/sys/fs/cgroup") if tree.is_dir()]
     groups = [place for top in tops for place, _, _ in os.walk(top) if "/pod" in place.removeprefix(top)]
-    mounts = [str(path) for path in kernel.mounts_below(folder) if "/host/" not in str(path)]
-    places = [folder / "kubelet" / name for name in ("pods", "logs", "runtime/oci/pods")]
+    mounts = [str(path) for path in kernel.mounts_below(directory) if "/host/" not in str(path)]
+    places = [directory / "kubelet" / name for name in ("pods", "logs", "runtime/oci/pods")]
     return groups + mounts + [str(path) for place in places if place.exists() for path in place.iterdir()]
 
 
-async def until_nothing_is_left(folder: Path) -> list[str]:
-    for _ in range(400):
-        if not left(folder):
-            return []
-        await asyncio.sleep(0.1)
-    return left(folder)
-
-
-def play(folder: Path, count: int) -> None:
-    with Cluster(components=("apiserver", "controllers")) as cluster, agent(cluster, folder) as victim:
+def play(directory: Path, count: int) -> None:
+    with Cluster(components=("apiserver", "controllers")) as cluster, agent(cluster, directory) as victim:
         cluster.run(rounds(cluster, victim, count), timeout_s=90 + 15 * count)
-        assert cluster.run(until_nothing_is_left(folder)) == []
+        wait_until(lambda: not left(directory), poll_s=0.1, describe=lambda: left(directory))
 
 
 def test_what_ran_goes_on_and_nothing_is_left(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """The steps of a pod, in their order, as the flight recorder has them."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,7 @@ from sampan.api.codec import json
 from sampan.api.types.core_v1 import Event, Pod, Secret, SecurityContext
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.kubelet.agent.kubelet import Kubelet
+from sampan.machinery.client import Client
 from sampan.testing import Cluster
 from tests.e2e.chaos.interruptible_transport import Line
 from tests.eventually import eventually
@@ -50,10 +50,10 @@ async def scenario(cluster: Cluster, kubelet: Kubelet) -> None:
         *container,
         "post-start hook",
     ]
-    found = steps(kubelet, "web")
-    assert ("see and admit", "host networking") in found
-    assert ("read image pull secrets", "key") in found
-    order = [(action, outcome.split()[0]) for action, outcome in found if action in container]
+    lifecycle = steps(kubelet, "web")
+    assert ("see and admit", "host networking") in lifecycle
+    assert ("read image pull secrets", "key") in lifecycle
+    order = [(action, outcome.split()[0]) for action, outcome in lifecycle if action in container]
     assert order == [(step, name) for name in ("first", "c") for step in container]
     reason, messages = "FailedToRetrieveImagePullSecret", dict[str, str]()
 
@@ -87,23 +87,25 @@ async def failures(cluster: Cluster, kubelet: Kubelet) -> None:
             ("start container", "c failed: CreateContainerError"),
         ),
     )
-    for made, reason, told, noted in cases:
-        name = made.metadata.name
-        await client.of(Pod).create(made)
+    for failing, reason, expected, noted in cases:
+        name = failing.metadata.name
+        await client.of(Pod).create(failing)
         await eventually(lambda name=name, reason=reason: waits(kubelet, name) == reason)  # type: ignore[misc]
-        found = steps(kubelet, name)
-        assert found[found.index(("configure container", "c")) + 1] == noted
-        reasons = list[str]()
-        while "Failed" not in reasons:  # events are told by and by
-            await asyncio.sleep(0.02)
-            every = (await client.of(Event).list()).items
-            reasons = list(dict.fromkeys(each.reason for each in every if each.involvedObject.name == name))
-        assert reasons == told
+        lifecycle = steps(kubelet, name)
+        assert lifecycle[lifecycle.index(("configure container", "c")) + 1] == noted
+        assert await eventually(lambda name=name: reasons_with_failure(client, name)) == expected  # type: ignore[misc]
+
+
+async def reasons_with_failure(client: Client, pod: str) -> list[str]:
+    """Return the reasons of the events of a pod, without repetitions; nothing before there is one of its failure."""
+    events = (await client.of(Event).list()).items
+    reasons = list(dict.fromkeys(event.reason for event in events if event.involvedObject.name == pod))
+    return reasons if "Failed" in reasons else []
 
 
 def waits(kubelet: Kubelet, name: str) -> str:
-    found = kubelet.find("default", name)
-    states = [each.state.waiting for each in found.status.containerStatuses] if found is not None else []
+    pod = kubelet.find("default", name)
+    states = [status.state.waiting for status in pod.status.containerStatuses] if pod is not None else []
     return states[0].reason if states and states[0] is not None else ""
 
 
@@ -140,7 +142,7 @@ async def test_what_may_not_go_on_under_another_kubelet_ends(tmp_path: Path) -> 
     async with Cluster(components=("apiserver", "controllers")) as cluster:
         line.open(cluster.assembly.transport)
         client = cluster.client
-        made = await client.of(Pod).create(pod("web"))
+        created_pod = await client.of(Pod).create(pod("web"))
         running = {"name": "c", "image": "i", "imageID": "", "ready": True, "restartCount": 0}
         running["state"] = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
         status = {"status": {"phase": "Running", "containerStatuses": [running]}}
@@ -148,11 +150,11 @@ async def test_what_may_not_go_on_under_another_kubelet_ends(tmp_path: Path) -> 
         async with real_node(tmp_path, line, host_network_sources=["file"]) as kubelet:
             await kubelet.ready.wait()
             await eventually(lambda: phase(kubelet, "web") == "Failed")
-            found = kubelet.find("default", "web")
-            assert found is not None
-            assert found.status.reason == "Blocked"
-            assert found.status.message == (
-                f'pod with UID "{made.metadata.uid}" specified host networking, but is disallowed'
+            web_pod = kubelet.find("default", "web")
+            assert web_pod is not None
+            assert web_pod.status.reason == "Blocked"
+            assert web_pod.status.message == (
+                f'pod with UID "{created_pod.metadata.uid}" specified host networking, but is disallowed'
             )
             assert "run sandbox" not in actions(kubelet, "web")
             await line.cut()

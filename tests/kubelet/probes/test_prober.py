@@ -16,8 +16,8 @@ from tests.ports import free_port
 
 
 @asynccontextmanager
-async def serving(answer: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> AsyncIterator[int]:
-    runner = web.ServerRunner(web.Server(answer), shutdown_timeout=0.1)
+async def serving(response: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> AsyncIterator[int]:
+    runner = web.ServerRunner(web.Server(response), shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     try:
@@ -45,15 +45,15 @@ def play(work: Callable[[], Awaitable[None]]) -> None:
     ],
 )
 def test_http(path: str, success: bool, text: str) -> None:
-    seen: list[web.BaseRequest] = []
+    requests: list[web.BaseRequest] = []
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        seen.append(request)
+        requests.append(request)
         places = {"/home": "/200", "/away": "http://elsewhere.test/", "/round": "/round"}
         if request.path in places:
             return web.Response(status=302, text="go", headers={"Location": places[request.path]})
         if request.path == "/slow":
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         if request.path == "/long":
             return web.Response(body=b"x" * (1 << 20))
         return web.Response(status=int(request.path[1:]), text="hello")
@@ -62,13 +62,13 @@ def test_http(path: str, success: bool, text: str) -> None:
         async with serving(answer) as port:
             headers = [{"name": "X-own", "value": "1"}, {"name": "Host", "value": "other.test"}]
             action = json.from_value({"port": port, "path": path, "httpHeaders": headers}, HTTPGetAction)
-            found = await probe_http(
+            probe_result = await probe_http(
                 url_of(action, "127.0.0.1", port), headers_of(action), 2 if path == "/slow" else 60
             )
-            assert found.is_success is success
-            assert text in found.text
-            assert seen[0].headers["User-Agent"] == "kube-probe/1.36"
-            assert (seen[0].headers["X-Own"], seen[0].headers["Host"]) == ("1", "other.test")
+            assert probe_result.is_success is success
+            assert text in probe_result.text
+            assert requests[0].headers["User-Agent"] == "kube-probe/1.36"
+            assert (requests[0].headers["X-Own"], requests[0].headers["Host"]) == ("1", "other.test")
 
     play(work)
 
@@ -76,8 +76,11 @@ def test_http(path: str, success: bool, text: str) -> None:
 def test_nobody_is_there() -> None:
     async def work() -> None:
         port = free_port()
-        found = await probe_http(f"http://127.0.0.1:{port}/", {}, 60)
-        assert found.text == f'Get "http://127.0.0.1:{port}/": dial tcp 127.0.0.1:{port}: connect: connection refused'
+        probe_result = await probe_http(f"http://127.0.0.1:{port}/", {}, 60)
+        assert (
+            probe_result.text
+            == f'Get "http://127.0.0.1:{port}/": dial tcp 127.0.0.1:{port}: connect: connection refused'
+        )
         assert await probe_tcp("127.0.0.1", port, 60) == ProbeResult(
             False, f"dial tcp 127.0.0.1:{port}: connect: connection refused"
         )

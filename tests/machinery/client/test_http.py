@@ -62,12 +62,12 @@ async def test_another_caller_from_now_on() -> None:
         if "watch" not in request.query:
             name = request.headers["Authorization"].removeprefix("Bearer ")
             return web.Response(body=OBJECT.replace(b'"m"', f'"{name}"'.encode()), content_type="application/json")
-        answer = web.StreamResponse()
-        await answer.prepare(request)
+        response = web.StreamResponse()
+        await response.prepare(request)
         for _ in range(2):
-            await answer.write(b'{"type":"ADDED","object":%s}\n' % OBJECT)
+            await response.write(b'{"type":"ADDED","object":%s}\n' % OBJECT)
             await more.wait()
-        return answer
+        return response
 
     async with answering(told) as url, HttpTransport(Access(server=url, token="one")) as transport:
         maps = client_of(transport).of(ConfigMap)
@@ -82,10 +82,10 @@ async def test_another_caller_from_now_on() -> None:
         assert before.closed
 
 
-@pytest.mark.parametrize("answer", [b"nonsense", b'{"kind":"ConfigMap","apiVersion":"v1","data":7}', b"[]"])
-async def test_answers_that_cannot_be_read(answer: bytes) -> None:
+@pytest.mark.parametrize("response", [b"nonsense", b'{"kind":"ConfigMap","apiVersion":"v1","data":7}', b"[]"])
+async def test_answers_that_cannot_be_read(response: bytes) -> None:
     async def speak(request: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(body=answer, content_type="application/json")
+        return web.Response(body=response, content_type="application/json")
 
     async with answering(speak) as url, HttpTransport(Access(server=url)) as transport:
         maps = client_of(transport).of(ConfigMap)
@@ -94,22 +94,24 @@ async def test_answers_that_cannot_be_read(answer: bytes) -> None:
 
 
 async def test_put_off_and_tried_again_after_the_time_told() -> None:
-    asked: list[float] = []
+    requested_at: list[float] = []
     clock = VirtualClock()
 
     async def busy(request: web.BaseRequest) -> web.StreamResponse:
-        asked.append(clock.now())
-        if len(asked) < 3:
+        requested_at.append(clock.now())
+        if len(requested_at) < 3:
             return web.Response(status=429, text="busy", headers={"Retry-After": "7"})
         return await plain(request)
 
     async with answering(busy) as url, HttpTransport(Access(server=url)) as transport, asyncio.TaskGroup() as group:
         getting = group.create_task(client_of(transport, clock).of(ConfigMap).get("m", "a"))
-        while not getting.done():
-            await asyncio.sleep(0.001)
+
+        async def pass_wait() -> None:
             if clock.next_wake() is not None:
                 await clock.advance(7)
-        assert [when - asked[0] for when in asked] == [0, 7, 14]
+
+        await eventually(getting.done, step=pass_wait)
+        assert [when - requested_at[0] for when in requested_at] == [0, 7, 14]
         assert getting.result().metadata.name == "m"
 
 
@@ -145,11 +147,11 @@ async def _failure_of(client: Client) -> ConnectionFailed:
 async def test_a_connection_lost_before_the_answer(method: str) -> None:
     """A read is sent again; of a write nobody knows whether it happened."""
 
-    asked = []
+    requests = []
 
     async def lose(request: web.BaseRequest) -> web.StreamResponse:
-        asked.append(request.method)
-        if len(asked) == 1 and request.transport is not None:
+        requests.append(request.method)
+        if len(requests) == 1 and request.transport is not None:
             request.transport.abort()
         return await plain(request)
 
@@ -160,13 +162,13 @@ async def test_a_connection_lost_before_the_answer(method: str) -> None:
             with pytest.raises(ConnectionFailed) as caught:
                 await maps.create(ConfigMap())
             assert caught.value.may_have_happened
-            assert asked == ["POST"]
+            assert requests == ["POST"]
             return
         async with asyncio.TaskGroup() as group:
             getting = group.create_task(maps.get("m", "a"))
             await eventually(getting.done, step=lambda: clock.advance(1))
         assert getting.result().metadata.name == "m"
-        assert asked == ["GET", "GET"]
+        assert requests == ["GET", "GET"]
 
 
 @pytest.mark.parametrize(
@@ -211,21 +213,21 @@ async def test_events_in_pieces() -> None:
         HttpTransport(Access(server=url)) as transport,
         client_of(transport).of(ConfigMap).watch() as events,
     ):
-        found = [event.key.name async for batch in events for event in batch]
-    assert found == ["m", "m", "m"]
+        names = [event.key.name async for batch in events for event in batch]
+    assert names == ["m", "m", "m"]
 
 
 async def test_paths_and_queries_arrive_as_they_are() -> None:
-    seen = []
+    paths = []
 
     async def note(request: web.BaseRequest) -> web.StreamResponse:
-        seen.append((request.rel_url.path, dict(request.rel_url.query), request.headers["User-Agent"]))
+        paths.append((request.rel_url.path, dict(request.rel_url.query), request.headers["User-Agent"]))
         return await plain(request)
 
     async with answering(note) as url, HttpTransport(Access(server=url + "/prefix/")) as transport:
         await client_of(transport).of(ConfigMap).get("system:a%b c", "ns", resource_version="7&8=9")
     path = "/prefix/api/v1/namespaces/ns/configmaps/system:a%b c"
-    assert seen == [(path, {"resourceVersion": "7&8=9"}, "test/sampan")]
+    assert paths == [(path, {"resourceVersion": "7&8=9"}, "test/sampan")]
 
 
 async def test_tls_with_certificates_on_both_sides(tmp_path: Path) -> None:

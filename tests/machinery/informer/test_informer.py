@@ -24,6 +24,7 @@ from sampan.machinery.informer import (
 from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.storage.cacher import TooSlow
 from tests.api_server import TRANSPORTS, Server, serving
+from tests.eventually import eventually
 from tests.machinery.informer.faults import FaultyTransport
 
 both = pytest.mark.parametrize("transport", TRANSPORTS)
@@ -396,13 +397,14 @@ def test_a_rejected_streaming_list_is_replaced_by_a_list(error: errors.ApiError)
 
 def test_a_resource_that_is_not_served_yet() -> None:
     async def body(server: Server) -> None:
-        client, log = server.client(), Log()
+        transport = FaultyTransport(server.transport("loopback"), Random(0))
+        transport.is_calm = True
+        client = Client(transport=transport, clock=server.clock, component="test")
         namespaces = builtin("namespaces")
         server.scheme.remove(namespaces)
         async with InformerFactory(client=client, config=HASTY) as factory:
             informer = factory.of(Namespace)
-            informer.subscribe(log)
-            await asyncio.sleep(0.01)
+            await eventually(lambda: transport.streaming_lists >= 3)
             assert not informer.synced.is_set()
             server.scheme.add(namespaces)
             await informer.synced.wait()

@@ -7,6 +7,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -129,10 +130,10 @@ async def routed(lab: World, *ports: int) -> None:
 
 
 def test_headers_and_raw_paths() -> None:
-    seen: list[web.BaseRequest] = []
+    requests: list[web.BaseRequest] = []
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
-        seen.append(request)
+        requests.append(request)
         return web.Response(text="ok", status=302, headers={"Location": "http://x/", "X-A": "1", "Connection": "X-A"})
 
     async def test(lab: World) -> None:
@@ -143,7 +144,7 @@ def test_headers_and_raw_paths() -> None:
             )
             code, body = await lab.get("/a/../b%2fc//d?x=%20&y", headers=f"{forged}Te: trailers\r\nX-Kept: 1\r\n")
             assert (code, body) == (302, b"ok"), "a redirect is not followed"
-        request = seen[0]
+        request = requests[0]
         assert request.raw_path == "/a/../b%2fc//d?x=%20&y"
         values = {name: request.headers.getall(name) for name in ("X-Forwarded-For", "X-Real-IP", "Host", "X-Kept")}
         assert values == {
@@ -249,11 +250,14 @@ def test_a_slow_client_stops_the_backend() -> None:
             await routed(lab, number)
             _, writer = await asyncio.open_connection(ADDRESS, lab.http_port, limit=1024)
             writer.write(b"GET / HTTP/1.1\r\nHost: web.example\r\n\r\n")
-            before = -1
-            async with asyncio.timeout(20):
-                while before != sent or not sent:
-                    before = sent
-                    await asyncio.sleep(0.3)
+            before = 0
+
+            def is_stopped() -> bool:
+                nonlocal before
+                previous, before = before, sent
+                return 0 < sent == previous
+
+            await eventually(is_stopped, poll_s=0.3)
             assert sent < 64 << 20
             writer.close()
 
@@ -281,6 +285,17 @@ def test_websocket() -> None:
     run(test)
 
 
+def pending_connections(port: int) -> int:
+    """Return the number of connections to a port that the kernel has established and no server has accepted."""
+    rows = [row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    listening = "0A"
+    return sum(int(row[4].partition(":")[2], 16) for row in rows if row[3] == listening and _port_of(row[1]) == port)
+
+
+def _port_of(address: str) -> int:
+    return int(address.rpartition(":")[2], 16)
+
+
 def test_most_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection beyond the limit waits until another one ends."""
     others = 1  # the listener of the other port waits for a connection too
@@ -289,7 +304,11 @@ def test_most_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(lab: World) -> None:
         open_connections = [await asyncio.open_connection(ADDRESS, lab.http_port) for _ in range(3)]
         waiting = asyncio.create_task(lab.get())
-        await asyncio.sleep(0.3)
+        await eventually(lambda: pending_connections(lab.http_port))
+        reader, writer = open_connections[1]
+        writer.write(b"GET / HTTP/1.1\r\nHost: web.example\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\n")  # the server has had the time to accept the connection that waits
+        assert pending_connections(lab.http_port) == 1
         assert not waiting.done()
         open_connections[0][1].close()
         assert (await waiting)[0] == 404

@@ -16,6 +16,7 @@ from sampan.runtimes.config import PortMapping
 from sampan.runtimes.cri import CriRuntime
 from sampan.testing.runtime_conformance import Subject
 from sampan.testing.runtime_conformance.bench import open_bench
+from tests.eventually import eventually
 from tests.network.pods.lab import NODE_IP, OUTSIDE_IP, Lab, listening, needs_network
 from tests.runtimes import engines, leftovers
 
@@ -34,16 +35,16 @@ def test_a_pod_of_containerd(lab: Lab, tmp_path: Path) -> None:
 
     async def main() -> None:
         with engines.containerd() as engine:
-            made = CniNetwork(
+            network = CniNetwork(
                 config=BridgeConfig(bridge="tst0"),
                 state=tmp_path / "addresses",
                 clock=RealClock(),
                 directory=engine.directory / "cni",
             )
             (engine.directory / "cni" / "10-tests.conflist").unlink()
-            await made.apply(["10.77.0.0/24"])
+            await network.apply(["10.77.0.0/24"])
             await _check_pod(lab, engine, tmp_path)
-            await made.remove_all()
+            await network.remove_all()
 
     lab.run(main)
     assert lab.links() == before
@@ -51,12 +52,12 @@ def test_a_pod_of_containerd(lab: Lab, tmp_path: Path) -> None:
 
 async def _check_pod(lab: Lab, engine: engines.Engine, directory: Path) -> None:
     subject = Subject(
-        open=lambda told: CriRuntime(
+        open=lambda on_change: CriRuntime(
             endpoint=str(engine.socket),
             directory=engine.directory / "node",
             node="checks",
             clock=RealClock(),
-            on_pod_change=told,
+            on_pod_change=on_change,
             relist_s=0.1,
         ),
         directory=directory,
@@ -70,11 +71,11 @@ async def _check_pod(lab: Lab, engine: engines.Engine, directory: Path) -> None:
         for space, to in ((lab.node, ("10.77.0.2", 80)), (lab.outside, (NODE_IP, 8080)), (lab.node, (NODE_IP, 8080))):
             assert await _heard(space, to) == b"hello\n"
         with listening(lab.outside, 82) as server:
-            asked = asyncio.ensure_future(bench.output(pod, f"echo | nc {OUTSIDE_IP} 82"))
-            client, seen = await asyncio.to_thread(server.accept)
+            request = asyncio.ensure_future(bench.output(pod, f"echo | nc {OUTSIDE_IP} 82"))
+            client, source = await asyncio.to_thread(server.accept)
             client.close()
-            assert seen[0] == f"::ffff:{NODE_IP}"
-            await asked
+            assert source[0] == f"::ffff:{NODE_IP}"
+            await request
 
 
 async def _heard(space: Path, to: tuple[str, int]) -> bytes:
@@ -84,8 +85,4 @@ async def _heard(space: Path, to: tuple[str, int]) -> bytes:
         with socket.create_connection(to, timeout=60) as link:
             return link.recv(100)
 
-    while True:
-        try:
-            return await asyncio.to_thread(in_network, space, ask)
-        except ConnectionRefusedError:
-            await asyncio.sleep(0.05)
+    return await eventually(lambda: asyncio.to_thread(in_network, space, ask), ignore=(ConnectionRefusedError,))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
@@ -24,6 +23,7 @@ from sampan.network.nft import run_nft
 from sampan.network.pods import BridgeConfig, BridgeNetwork
 from sampan.network.policy import NetworkPolicyAgent, PolicyConfig
 from tests.api_server import serving
+from tests.eventually import eventually
 from tests.network.pods.conftest import lab
 from tests.network.pods.lab import Lab, needs_network
 from tests.network.policy import objects
@@ -92,25 +92,36 @@ async def following(node: Node) -> AsyncIterator[None]:
             await asyncio.wait([task])
 
 
-@contextmanager
-def flood(space: Path, address: str) -> Iterator[None]:
-    """Send datagrams to an address without a pause, also before there is a pod with it."""
-    is_over = threading.Event()
+class Flood:
+    """Sends datagrams to an address without a pause, also before there is a pod with it."""
 
-    def send() -> None:
+    def __init__(self, address: str) -> None:
+        self.address, self.sent, self.is_over = address, 0, threading.Event()
+
+    def send(self) -> None:
         with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as client:
-            while not is_over.wait(0.0005):
+            while not self.is_over.wait(0.0005):
                 try:
-                    client.sendto(b"?", (address, PORT))
+                    client.sendto(b"?", (self.address, PORT))
                 except OSError:
                     continue
+                self.sent += 1
 
-    thread = threading.Thread(target=lambda: in_network(space, send))
+    async def send_more(self) -> None:
+        """Wait until so many more datagrams have been sent that the server would have received some of them."""
+        before = self.sent
+        await eventually(lambda: self.sent >= before + 200)
+
+
+@contextmanager
+def flooded(space: Path, address: str) -> Iterator[Flood]:
+    flood = Flood(address)
+    thread = threading.Thread(target=lambda: in_network(space, flood.send))
     thread.start()
     try:
-        yield
+        yield flood
     finally:
-        is_over.set()
+        flood.is_over.set()
         thread.join()
 
 
@@ -130,32 +141,32 @@ def _received(server: socket.socket) -> int:
     return count
 
 
-async def _connect_under_flood(
-    lab: Lab, node: Node, prepare: Callable[[], Awaitable[str]], *, patience_s: float = 0.5
-) -> int:
-    """Connect a server whose address is flooded by another pod from before it exists; return what it received within
-    `patience_s`, or until it received something."""
+@asynccontextmanager
+async def connected_under_flood(
+    lab: Lab, node: Node, prepare: Callable[[], Awaitable[str]]
+) -> AsyncIterator[tuple[socket.socket, Flood]]:
+    """Connect a server whose address is flooded by another pod from before it exists."""
     client = lab.space("client")
     await node.network.attach(await node.create_pod("client"), client, [])
     target = lab.space("server")
-    with in_network(target, _bind) as server, flood(client, "10.78.0.3"):
+    with in_network(target, _bind) as server, flooded(client, "10.78.0.3") as flood:
         uid = await prepare()
         assert await node.network.attach(uid, target, []) == ["10.78.0.3"]
-        count, deadline = 0, time.monotonic() + patience_s
-        while not count and time.monotonic() < deadline:
-            await asyncio.sleep(0.01)
-            count = _received(server)
-        return count
+        yield server, flood
 
 
 def test_packets_arrive_without_a_policy(lab: Lab) -> None:
     """The flood of the other tests would be received."""
 
-    async def main() -> int:
-        async with node_of(lab) as node, following(node):
-            return await _connect_under_flood(lab, node, lambda: node.create_pod("server", app="server"), patience_s=30)
+    async def main() -> None:
+        async with (
+            node_of(lab) as node,
+            following(node),
+            connected_under_flood(lab, node, lambda: node.create_pod("server", app="server")) as (server, _),
+        ):
+            await eventually(lambda: _received(server))
 
-    assert lab.run(main) > 0
+    lab.run(main)
 
 
 def test_a_pod_that_the_informers_reach_while_rules_are_written_does_not_wait(
@@ -181,7 +192,9 @@ def test_no_packet_before_a_policy_that_the_informer_has_not_reached(lab: Lab) -
                 await node.create_policy("late")
                 return await node.create_pod("server", app="server")
 
-            return await _connect_under_flood(lab, node, prepare)
+            async with connected_under_flood(lab, node, prepare) as (server, flood):
+                await flood.send_more()
+                return _received(server)
 
     assert lab.run(main) == 0
 
@@ -196,15 +209,24 @@ def test_no_packet_before_the_informers_know_the_pod(lab: Lab, monkeypatch: pyte
                 await node.network.attach(await node.create_pod("client"), client, [])
             await node.create_policy("deny")
             uid = await node.create_pod("server", app="server")
-            with in_network(target, _bind) as server, flood(client, "10.78.0.3"):
+            with in_network(target, _bind) as server, flooded(client, "10.78.0.3") as flood:
                 await node.network.attach(uid, target, [])
-                await asyncio.sleep(0.3)
+                await flood.send_more()
                 before = _received(server)
                 async with following(node):
-                    await asyncio.sleep(0.3)
+                    await flood.send_more()
                     return before, _received(server)
 
     assert lab.run(main) == (0, 0)
+
+
+def rules_of(lab: Lab) -> bytes:
+    return in_network(lab.node, lambda: run_nft("list", "table", "inet", "sampan-netpol"))
+
+
+def table_handle(lab: Lab) -> bytes:
+    """Return the number of the kernel for the table, which changes when an agent has written it again."""
+    return in_network(lab.node, lambda: run_nft("-a", "list", "tables"))
 
 
 def test_an_earlier_process_stays_in_effect_until_the_informers_are_synced(lab: Lab) -> None:
@@ -222,15 +244,15 @@ def test_an_earlier_process_stays_in_effect_until_the_informers_are_synced(lab: 
                     for name, uid in uids.items():
                         await first.network.attach(uid, lab.space(name), [])
             first.agent.close()
-            before = in_network(lab.node, lambda: run_nft("list", "table", "inet", "sampan-netpol"))
+            before, handle = rules_of(lab), table_handle(lab)
             second = Node(lab, server.client())
             async with second.network:
                 second.network.use_pod_cidrs(["10.78.0.0/24"])
                 await second.network.detach(uids["other"])
-                assert in_network(lab.node, lambda: run_nft("list", "table", "inet", "sampan-netpol")) == before
+                assert (rules_of(lab), table_handle(lab)) == (before, handle)
                 async with following(second):
-                    await asyncio.sleep(0.3)
-                    assert in_network(lab.node, lambda: run_nft("list", "table", "inet", "sampan-netpol")) == before
+                    await eventually(lambda: table_handle(lab) != handle)
+                    assert rules_of(lab) == before
                 await second.network.remove_all()
             second.agent.close()
             assert b"sampan-netpol" not in in_network(lab.node, lambda: run_nft("list", "tables"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,7 @@ from sampan.network.proxy.nftables.families import FAMILIES_BY_NAME
 from sampan.network.proxy.nftables.proxy_table import Generation, ProxyTable
 from sampan.network.proxy.services import FAMILIES
 from sampan.network.proxy.tracker import ServiceTracker
+from tests.eventually import wait_until
 from tests.network.pods.lab import (
     NODE_IP,
     NODE_IP6,
@@ -351,16 +353,10 @@ def accepted(servers: Sequence[socket.socket], space: Path, to: tuple[str, int])
     """Connect, and return the index of the server that got the connection."""
     with ExitStack() as stack:
         stack.enter_context(connect(space, to))
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline:
-            for index, server in enumerate(servers):
-                try:
-                    stack.enter_context(server.accept()[0])
-                except BlockingIOError:
-                    continue
-                return index
-            time.sleep(0.002)
-    raise AssertionError("no server got the connection")
+        ready, _, _ = select.select(servers, [], [], 10)
+        assert ready, "no server got the connection"
+        stack.enter_context(ready[0].accept()[0])
+        return servers.index(ready[0])
 
 
 @contextmanager
@@ -392,8 +388,7 @@ def test_session_affinity(lab: Lab) -> None:
             first = accepted(servers, lab.node, (IP, 80))
             assert {accepted(servers, lab.node, (IP, 80)) for _ in range(20)} == {first}
             assert run_nft("list", "ruleset").count(b"expires") == 1
-            time.sleep(2.6)
-            assert run_nft("list", "ruleset").count(b"expires") == 0
+            wait_until(lambda: b"expires" not in run_nft("list", "ruleset"))
             second = accepted(servers, lab.node, (IP, 80))
             others = [name for index, name in enumerate("abc") if index != second]
             services.put(item, *others)  # the endpoint of the client is gone
@@ -409,15 +404,8 @@ def test_an_endpoint_that_goes_in_midstream(lab: Lab) -> None:
         item = service("web", **DUAL)
         services.put(item, "a")
         with listening_pods(services, "a", "b") as servers, connect(lab.node, (IP, 80)) as client:
-            deadline = time.monotonic() + 10
-            while True:
-                try:
-                    peer, _ = servers[0].accept()
-                    break
-                except BlockingIOError:
-                    assert time.monotonic() < deadline
-                    time.sleep(0.002)
-            with peer:
+            assert select.select(servers[:1], [], [], 10)[0]
+            with servers[0].accept()[0] as peer:
                 services.put(item, "b")
                 assert {accepted(servers, lab.node, (IP, 80)) for _ in range(10)} == {1}
                 for text in (b"still", b"here"):

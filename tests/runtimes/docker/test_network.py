@@ -18,6 +18,7 @@ from sampan.runtimes.docker.client import DockerClient
 from sampan.runtimes.network import UNLIMITED, Bandwidth, NoNetwork
 from sampan.testing.runtime_conformance import Subject
 from sampan.testing.runtime_conformance.bench import Bench, open_bench
+from tests.eventually import eventually
 from tests.ports import free_ports
 from tests.runtimes import engines, leftovers
 from tests.runtimes.engines import BUSYBOX, Engine
@@ -29,18 +30,18 @@ _SUBNET = f"198.19.{os.getpid() % 256}.0/24"
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    with engines.docker() as made:
-        yield made
+    with engines.docker() as engine:
+        yield engine
 
 
 def play(engine: Engine, directory: Path, work: Callable[[Bench], Awaitable[None]], **settings: Any) -> None:
-    def opened(told: Callable[[str], None]) -> DockerRuntime:
+    def opened(on_change: Callable[[str], None]) -> DockerRuntime:
         return DockerRuntime(
             socket=str(engine.socket),
             directory=directory / "node",
             node="n",
             clock=RealClock(),
-            on_pod_change=told,
+            on_pod_change=on_change,
             **settings,
         )
 
@@ -95,17 +96,15 @@ def test_by_docker_itself(engine: Engine, own_network: str, tmp_path: Path) -> N
 
 
 async def _echo(host: str, port: int) -> bytes:
-    while True:
+    async def exchange() -> bytes:
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(b"hello\n")
         try:
-            reader, writer = await asyncio.open_connection(host, port)
-            writer.write(b"hello\n")
-            answer = await reader.readline()
+            return await reader.readline()
+        finally:
             writer.close()
-            if answer:
-                return answer
-        except OSError:
-            pass
-        await asyncio.sleep(0.05)
+
+    return await eventually(exchange, ignore=(OSError,))
 
 
 class _Recorded(NoNetwork):

@@ -5,7 +5,6 @@ import platform
 import signal
 import subprocess
 import tarfile
-import time
 from io import BytesIO
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 
 from sampan.runtimes.images import pause
 from sampan.runtimes.images.bundles import write_docker_archive
+from tests.eventually import wait_until
 
 
 @pytest.mark.skipif(not pause.is_made_here(), reason=f"not made for {platform.machine()}")
@@ -22,16 +22,17 @@ def test_it_waits_and_ignores_its_children(tmp_path: Path) -> None:
     path.chmod(0o755)
     with subprocess.Popen([path]) as process:
         try:
-            ignored = 0
-            while process.poll() is None and not ignored & 1 << signal.SIGCHLD - 1:
-                status = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-                ignored = int(next(row.split()[1] for row in status if row.startswith("SigIgn:")), 16)
-                time.sleep(0.01)
-            assert ignored & 1 << signal.SIGCHLD - 1
+            wait_until(lambda: ignored_signals(process.pid) & 1 << signal.SIGCHLD - 1)
             assert process.poll() is None
         finally:
             process.kill()
         assert process.wait() == -signal.SIGKILL
+
+
+def ignored_signals(pid: int) -> int:
+    """Return the bit mask of the signals that a process ignores."""
+    status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(row.split()[1] for row in status if row.startswith("SigIgn:")), 16)
 
 
 @pytest.mark.parametrize(("architecture", "machine"), [("amd64", 62), ("arm64", 183)])

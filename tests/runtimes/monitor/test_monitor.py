@@ -46,15 +46,15 @@ def shell(text: str) -> list[str]:
 
 async def ended(client: MonitorClient, id: str) -> dict[str, Any]:
     """Until the process has."""
-    found: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+    exited: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
 
     def look(about: dict[str, Any]) -> None:
-        if about["id"] == id and not found.done():
-            found.set_result(about)
+        if about["id"] == id and not exited.done():
+            exited.set_result(about)
 
     task = asyncio.create_task(client.follow(look))
     try:
-        return await found
+        return await exited
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):
@@ -62,12 +62,12 @@ async def ended(client: MonitorClient, id: str) -> dict[str, Any]:
 
 
 def lines(path: Path) -> list[tuple[bytes, bytes, bytes]]:
-    found = []
+    rows = []
     for line in path.read_bytes().splitlines():
         match = LINE.fullmatch(line)
         assert match is not None, line
-        found.append((match[1], match[2], match[3]))
-    return found
+        rows.append((match[1], match[2], match[3]))
+    return rows
 
 
 def test_a_process_that_ends_before_its_launcher(tmp_path: Path) -> None:
@@ -134,8 +134,22 @@ def test_exec(tmp_path: Path) -> None:
     async def work(client: MonitorClient) -> None:
         stream = await client.exec("x", shell("cat; echo problem >&2; exit 4"), stdin=True)
         data = os.urandom(30_000_000)
-        sending = asyncio.create_task(_send(stream, data))
-        await asyncio.sleep(0.2)  # who does not read gets all the same
+        sent = before = 0
+
+        async def send() -> None:
+            nonlocal sent
+            for at in range(0, len(data), 100_000):
+                await stream.write(data[at : at + 100_000])
+                sent += 1
+            await stream.close_input()
+
+        def is_held_up() -> bool:
+            nonlocal before
+            previous, before = before, sent
+            return 0 < sent == previous
+
+        sending = asyncio.create_task(send())
+        await eventually(is_held_up, poll_s=0.1)  # the output is read late, and complete all the same
         code, out, err = await collected(stream, 50_000_000)
         await sending
         assert (code, err) == (4, b"problem\n")
@@ -143,12 +157,6 @@ def test_exec(tmp_path: Path) -> None:
         assert await client.list() == []
 
     play(tmp_path, work)
-
-
-async def _send(stream: Any, data: bytes) -> None:
-    for at in range(0, len(data), 100_000):
-        await stream.write(data[at : at + 100_000])
-    await stream.close_input()
 
 
 def test_terminal(tmp_path: Path) -> None:
@@ -255,8 +263,8 @@ def test_long_lines_are_cut(tmp_path: Path) -> None:
     writer.write(STDOUT, b"\nshort\n")
     writer.write(STDERR, b"part")
     writer.finish(STDERR)
-    found = lines(tmp_path / "log")
-    assert [(name, tag, len(text)) for name, tag, text in found] == [
+    rows = lines(tmp_path / "log")
+    assert [(name, tag, len(text)) for name, tag, text in rows] == [
         (b"stdout", b"P", 16384),
         (b"stdout", b"P", 16384),
         (b"stdout", b"F", 7232),
@@ -267,5 +275,5 @@ def test_long_lines_are_cut(tmp_path: Path) -> None:
 
 def test_frames_in_pieces() -> None:
     frames, data = MonitorFrames(), frame(1, b"one") + frame(2, b"") + frame(3, b"x" * 1000)
-    found = [each for at in range(len(data)) for each in frames.feed(data[at : at + 1])]
-    assert found == [(1, b"one"), (2, b""), (3, b"x" * 1000)]
+    received = [frame for at in range(len(data)) for frame in frames.feed(data[at : at + 1])]
+    assert received == [(1, b"one"), (2, b""), (3, b"x" * 1000)]

@@ -51,28 +51,30 @@ class Node:
         )
 
     def sandbox(self, **fields: Any) -> SandboxConfig:
-        made = SandboxConfig(uid="u1", namespace="ns", name="p", hostname="boat", log_directory=self.directory / "logs")
-        return replace(made, **fields)
+        config = SandboxConfig(
+            uid="u1", namespace="ns", name="p", hostname="boat", log_directory=self.directory / "logs"
+        )
+        return replace(config, **fields)
 
     def config(self, *command: str, **fields: Any) -> ContainerConfig:
         number = fields.get("attempt", 0)
-        made = ContainerConfig(
+        config = ContainerConfig(
             name="c",
             image=host.NAME,
             image_ref=host.ID,
             command=command,
             log_path=self.directory / f"logs/c/{number}.log",
         )
-        return replace(made, **fields)
+        return replace(config, **fields)
 
     async def start(self, *command: str, **fields: Any) -> str:
         config = self.config(*command, **fields)
         return await self.runtime.start_container(POD, (POD.spec.containers or [])[0], config.attempt, config)
 
     def report(self) -> ContainerReport:
-        found = self.runtime.pod_report(POD).container("c")
-        assert found is not None
-        return found
+        report = self.runtime.pod_report(POD).container("c")
+        assert report is not None
+        return report
 
     async def ended(self) -> ContainerReport:
         while self.report().state != contract.EXITED:
@@ -96,20 +98,20 @@ class Node:
 
 @asynccontextmanager
 async def node(directory: Path) -> AsyncIterator[Node]:
-    made = Node(directory)
-    async with made.runtime:
+    node = Node(directory)
+    async with node.runtime:
         try:
-            yield made
+            yield node
         finally:
-            await made.runtime.shut_down()
+            await node.runtime.shut_down()
     assert kernel.mounts_below(directory) == []
     assert not (directory / "node/pods").exists() or list((directory / "node/pods").iterdir()) == []
 
 
 def play(directory: Path, work: Callable[[Node], Awaitable[None]]) -> None:
     async def main() -> None:
-        async with asyncio.timeout(150), node(directory) as made:
-            await work(made)
+        async with asyncio.timeout(150), node(directory) as n:
+            await work(n)
 
     asyncio.run(main())
 
@@ -129,8 +131,8 @@ def test_a_pod(tmp_path: Path) -> None:
         assert n.runtime.known_pods() == ["u1"]
         code, lines = await n.run(*shell("exit 0"), attempt=1)
         report = n.runtime.pod_report(POD)
-        assert [each.attempt for each in report.containers] == [1]
-        assert [each.exit_code for each in report.before] == [3]
+        assert [container.attempt for container in report.containers] == [1]
+        assert [report.exit_code for report in report.before] == [3]
         await n.runtime.remove_pod("u1")
         assert n.runtime.known_pods() == []
 
@@ -140,7 +142,7 @@ def test_a_pod(tmp_path: Path) -> None:
 def test_a_runtime_class_chooses_the_program(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         status = await n.runtime.status()
-        assert [each.name for each in status.handlers] == ["", *sorted(PROGRAMS)]
+        assert [handler.name for handler in status.handlers] == ["", *sorted(PROGRAMS)]
         for number, name in enumerate(PROGRAMS):
             await n.runtime.run_sandbox(POD, n.sandbox(handler=name))
             assert await n.run(*shell("echo here"), attempt=number) == (0, ["here"])
@@ -333,12 +335,7 @@ def test_ports_inside(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         await n.runtime.run_sandbox(POD, n.sandbox())
         await n.start("/usr/bin/python3", "-c", ECHO)
-        while True:
-            try:
-                reader, writer = await n.runtime.connect(POD, 8080)
-                break
-            except RuntimeFailure:  # it does not listen yet
-                await asyncio.sleep(0.02)
+        reader, writer = await eventually(lambda: n.runtime.connect(POD, 8080), ignore=(RuntimeFailure,))
         writer.write(b"echo\n")
         assert await reader.readline() == b"echo\n"
         writer.close()

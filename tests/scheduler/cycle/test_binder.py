@@ -8,6 +8,7 @@ from sampan.api.types.scheduling_v1 import PriorityClass
 from sampan.machinery.client import PatchType
 from sampan.scheduler.config import DEFAULT_PLUGINS, PluginChoice, ProfileConfig, SchedulerConfig
 from sampan.scheduler.framework import Code, CycleState, Handle, PluginScope, Status
+from tests.eventually import eventually
 from tests.scheduler.running_scheduler import NAMESPACE, Running, running
 
 Scenario = Callable[[Running], Awaitable[None]]
@@ -98,9 +99,8 @@ def test_changes_of_a_pod_while_it_has_a_node_are_not_lost() -> None:
         await cluster.settle()
         (waiting,) = cluster.scheduler.waiting
         waiting.reject("Held", "no")
-        await asyncio.sleep(0.01)
         (queued,) = cluster.scheduler.queue.pending()
-        assert queued.info.pod.metadata.labels == {"new": "yes"}
+        await eventually(lambda: queued.info.pod.metadata.labels == {"new": "yes"})
         assert queued.info.group.labels == {"new": "yes"}
 
     play(scenario)
@@ -110,8 +110,11 @@ def test_a_plugin_that_raises_fails_the_attempt_alone() -> None:
     async def scenario(cluster: Running) -> None:
         await cluster.create(cluster.pod("faulty", cpu="1"))
         await cluster.settle()
-        found = await cluster.condition("faulty")
-        assert (found.reason, found.message) == ("SchedulerError", "running PreBind plugin \"Held\": 'forgotten'")
+        condition = await cluster.condition("faulty")
+        assert (condition.reason, condition.message) == (
+            "SchedulerError",
+            "running PreBind plugin \"Held\": 'forgotten'",
+        )
         assert not cluster.scheduler.table.requested.any()
         await cluster.cluster.client.of(Pod).delete("faulty", NAMESPACE)
         await cluster.create(cluster.pod("other", cpu="1"))
@@ -129,10 +132,10 @@ async def _outranked(cluster: Running, name: str) -> None:
     assert await state(cluster, name) == ("", "a")
     above = cluster.pod("above", cpu="1")
     above.spec.priorityClassName = "high"
-    made = await cluster.create(above)
+    pod = await cluster.create(above)
     await cluster.settle()
     (event,) = await cluster.events("Preempted")
-    assert event.note == f"Preempted by pod {made.metadata.uid} on node a (in kube-scheduler memory)."
+    assert event.note == f"Preempted by pod {pod.metadata.uid} on node a (in kube-scheduler memory)."
     await cluster.cluster.clock.advance(10)
     assert await state(cluster, "above") == ("a", "")
     again = await cluster.get(name)
@@ -155,10 +158,10 @@ def test_a_nomination_that_is_taken_away_counts_no_longer() -> None:
         await cluster.create(cluster.pod("big", cpu="8"))
         await cluster.settle()
         pods = cluster.cluster.client.of(Pod)
-        for node, wanted in (("a", {"a"}), (None, set())):
+        for node, expected in (("a", {"a"}), (None, set())):
             patch = {"status": {"nominatedNodeName": node}}
             await pods.patch("big", patch, NAMESPACE, type=PatchType.MERGE, subresource="status")
             await cluster.settle()
-            assert set(cluster.scheduler.nominator.by_node) == wanted
+            assert set(cluster.scheduler.nominator.by_node) == expected
 
     play(scenario)

@@ -9,6 +9,7 @@ from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex, RbacIndexUpda
 from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects, plan_changes, reconcile
 from tests.apiserver.authz.rbac_objects import asked
 from tests.apiserver.in_process_server import Asking, asking, run
+from tests.eventually import eventually
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
@@ -36,13 +37,9 @@ def in_cluster(work: Callable[[Asking, RbacIndex], Awaitable[None]]) -> None:
 
 
 async def becomes(expected: bool, index: RbacIndex) -> None:
-    """Whether ann may get pods in ns, once the index has heard of it."""
+    """Wait until ann may or may not get pods in ns."""
     authorizer, question = RbacAuthorizer(index=index), asked("get", "pods", namespace="ns")
-    for _ in range(10_000):
-        if (authorizer.authorize(question).decision is AuthzDecision.ALLOW) is expected:
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("the index has not heard of it")
+    await eventually(lambda: (authorizer.authorize(question).decision is AuthzDecision.ALLOW) is expected)
 
 
 def test_roles_and_bindings_come_and_go() -> None:
@@ -63,10 +60,10 @@ def test_a_new_cluster_gets_its_roles_once() -> None:
     async def work(asks: Asking, index: RbacIndex) -> None:
         await reconcile(asks.pipeline, index)
         stored = (await asks.get(f"{RBAC}/clusterroles")).json["items"]
-        wanted = {obj.metadata.name for obj in default_objects() if obj.kind == "ClusterRole"}
-        assert {role["metadata"]["name"] for role in stored} == wanted
+        expected = {obj.metadata.name for obj in default_objects() if obj.kind == "ClusterRole"}
+        assert {role["metadata"]["name"] for role in stored} == expected
         async with followed(asks) as another:
-            found = plan_changes(another)
-            assert (found.create, found.update, found.recreate) == ([], [], [])
+            changes = plan_changes(another)
+            assert (changes.create, changes.update, changes.recreate) == ([], [], [])
 
     in_cluster(work)

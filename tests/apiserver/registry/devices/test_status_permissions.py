@@ -21,6 +21,7 @@ from sampan.machinery.client import Client
 from sampan.machinery.clock import VirtualClock
 from sampan.storage.memory import MemoryBackend
 from tests.apiserver.authz.rbac_objects import binding, index_of, role, rule
+from tests.eventually import eventually
 
 GROUP, A, B = "resource.k8s.io", "a.example.com", "b.example.com"
 NODE_NAME = "authentication.kubernetes.io/node-name"
@@ -55,14 +56,14 @@ def status(*devices: dict[str, Any], allocation: dict[str, Any] | None = ALLOCAT
     return {"allocation": allocation, "devices": list(devices), **more}
 
 
-FREE, GIVEN = status(allocation=None), status()
+FREE, ALLOCATED = status(allocation=None), status()
 CHANGES = {
     "nothing": (status(device(A), reservedFor=[USER]), status(device(A), reservedFor=[USER])),
-    "allocate": (FREE, GIVEN),
+    "allocate": (FREE, ALLOCATED),
     "deallocate": (status(device(A)), FREE),
-    "reserve": (GIVEN, status(reservedFor=[USER])),
-    "release": (status(reservedFor=[USER]), GIVEN),
-    "tell of A": (GIVEN, status(device(A))),
+    "reserve": (ALLOCATED, status(reservedFor=[USER])),
+    "release": (status(reservedFor=[USER]), ALLOCATED),
+    "tell of A": (ALLOCATED, status(device(A))),
     "tell of A elsewhere": (
         status(allocation={**ALLOCATION, "nodeSelector": None}),
         status(device(A), allocation={**ALLOCATION, "nodeSelector": None}),
@@ -72,7 +73,7 @@ CHANGES = {
     "other order": (status(device(A, data={"a": 1, "b": 2})), status(device(A, data={"b": 2, "a": 1}))),
     "other share": (status(device(A)), status(device(A, shareID="s"))),
     "no more of A": (status(device(A), device(B)), status(device(B))),
-    "tell of both": (GIVEN, status(device(B), device(A))),
+    "tell of both": (ALLOCATED, status(device(B), device(A))),
     "allocate and tell of A": (FREE, status(device(A))),
 }
 
@@ -107,9 +108,9 @@ def request(user: UserInfo, verb: str = "update") -> Attributes:
     )
 
 
-def refused(chain: UnionAuthorizer, asked: Attributes, change: str) -> list[str]:
+def refused(chain: UnionAuthorizer, attributes: Attributes, change: str) -> list[str]:
     old, new = (codec.from_value(value, ResourceClaimStatus) for value in CHANGES[change])
-    return [str(fault) for fault in asyncio.run(validate_status_permissions(chain, needs_of(asked, new, old)))]
+    return [str(fault) for fault in asyncio.run(validate_status_permissions(chain, needs_of(attributes, new, old)))]
 
 
 def unbound(user: UserInfo, verb: str = "update") -> str:
@@ -189,7 +190,7 @@ def test_the_verb_is_that_of_the_request() -> None:
 
 def test_what_an_authorizer_says_is_told() -> None:
     class Silent:
-        def authorize(self, asked: Attributes) -> AuthzResult:
+        def authorize(self, attributes: Attributes) -> AuthzResult:
             return AuthzResult(AuthzDecision.NO_OPINION, "nobody asked", "no answer")
 
     assert refused(UnionAuthorizer(Silent()), request(JOE), "reserve") == [f"{unbound(JOE)}: no answer: nobody asked"]
@@ -246,8 +247,8 @@ async def test_on_a_server() -> None:
             return Client(transport=server.loopback(*user), clock=clock, component="test")
 
         admin = client()
-        for made in (role("statuses", STATUSES), binding("statuses", "statuses", "User joe", f"User {NODE.name}")):
-            await admin.of(type(made)).create(made)
+        for granted in (role("statuses", STATUSES), binding("statuses", "statuses", "User joe", f"User {NODE.name}")):
+            await admin.of(type(granted)).create(granted)
         await _known(server)
         await admin.of(ResourceClaim).create(claim())
         await _work(admin, client(JOE), client(NODE), client(SCHEDULER))
@@ -257,26 +258,22 @@ NODE = UserInfo("system:node:n", groups=("system:nodes", AUTHENTICATED))
 
 
 async def _known(server: ApiServer) -> None:
-    for _ in range(10_000):
-        if await server.security.authorizer.is_allowed(request(JOE)):
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("the server does not learn of new rights")
+    await eventually(lambda: server.security.authorizer.is_allowed(request(JOE)))
 
 
 async def _work(admin: Client, joe: Client, node: Client, scheduler: Client) -> None:
     unsaid = {"allocation": {"devices": {"results": [result(A)]}, "nodeSelector": on_node("n")}}
-    said = {"devices": [device(A)]}
+    status_fields = {"devices": [device(A)]}
 
     async def told(client: Client, new: dict[str, Any], how: str = "patch") -> list[str]:
         claims = client.of(ResourceClaim)
-        wanted = codec.from_value(new, ResourceClaimStatus)
+        new_status = codec.from_value(new, ResourceClaimStatus)
         try:
             if how == "patch":
                 await claims.patch("c", {"status": new}, "default", subresource="status")
             else:
                 present = claim()
-                present.status = wanted
+                present.status = new_status
                 await (claims.update_status(present) if how == "update" else _applied(claims, present))
         except errors.Invalid as refusal:
             return [f"{cause['field']}: {cause['message']}" for cause in refusal.status["details"]["causes"]]
@@ -288,11 +285,11 @@ async def _work(admin: Client, joe: Client, node: Client, scheduler: Client) -> 
     assert await told(node, unsaid) == [f"{unbound(NODE, 'patch')}: {reason}"]
     assert await told(scheduler, unsaid) == []
     in_default = unspoken(JOE, A, "arbitrary-node:patch").replace('"ns"', '"default"')
-    assert await told(joe, said) == [in_default]
+    assert await told(joe, status_fields) == [in_default]
     assert await told(joe, {}) == []
-    assert await told(admin, said) == []
+    assert await told(admin, status_fields) == []
 
 
-async def _applied(claims: Any, wanted: ResourceClaim) -> None:
-    wanted.apiVersion, wanted.kind = f"{GROUP}/v1", "ResourceClaim"
-    await claims.apply(wanted, field_manager="m", subresource="status")
+async def _applied(claims: Any, applied: ResourceClaim) -> None:
+    applied.apiVersion, applied.kind = f"{GROUP}/v1", "ResourceClaim"
+    await claims.apply(applied, field_manager="m", subresource="status")

@@ -1,13 +1,14 @@
 """The conformance descriptions of sig-node for probes, each a test whose first line is its name."""
 
-import asyncio
 from typing import Any
 
 from sampan.api import times
 from sampan.api.types.core_v1 import Pod
+from sampan.machinery.client.transport import Request
 from tests.e2e.conformance.node.pods import container, is_ready, ready, restarts, run, status
 from tests.e2e.conformance.own_python import own_python
-from tests.e2e.conformance.storage.real_node import RealNode, together
+from tests.e2e.conformance.storage.real_node import NODE, RealNode, together
+from tests.eventually import eventually
 
 HEALTH = """
 import http.server, sys, time
@@ -35,8 +36,8 @@ server.start()
 server.wait_for_termination()
 """
 """Says over gRPC that it serves."""
-NEVER = 4.0
-"""Seconds in which what must not happen would have happened several times."""
+PROBES = 4
+"""So many results of a probe would have restarted the container, or made it ready, several times."""
 
 
 def healthy(seconds: float) -> dict[str, Any]:
@@ -49,6 +50,22 @@ def every_second(failures: int = 1, **how: Any) -> dict[str, Any]:
     return {**waits, "failureThreshold": failures, **how}
 
 
+async def is_probed(node: RealNode, probe_type: str) -> None:
+    """Wait until the kubelet has counted some more results of the probe of the container."""
+
+    async def results() -> int:
+        request = Request(method="GET", path=f"/api/v1/nodes/{NODE}/proxy/metrics/probes")
+        rows = (await node.client.send(request)).body().decode().splitlines()
+        labels = (f'namespace="{node.namespace}"', f'probe_type="{probe_type}"')
+        return sum(int(float(row.rpartition(" ")[2])) for row in rows if all(label in row for label in labels))
+
+    async def has_more() -> bool:
+        return await results() >= before + PROBES
+
+    before = await results()
+    await eventually(has_more, poll_s=0.2)
+
+
 async def is_restarted(node: RealNode, **more: Any) -> None:
     await run(node, container(**more))
     await node.when("p", lambda pod: restarts(pod) == 1)
@@ -58,7 +75,7 @@ async def is_not_restarted(node: RealNode, probe: dict[str, Any], **more: Any) -
     """Once it has answered a first time."""
     await run(node, container(**more, startupProbe=every_second(100, **probe), livenessProbe=every_second(**probe)))
     await ready(node)
-    await asyncio.sleep(NEVER)
+    await is_probed(node, "Liveness")
     assert restarts(await node.client.of(Pod).get("p", node.namespace)) == 0
 
 
@@ -104,10 +121,10 @@ async def test_port_that_is_open(node: RealNode) -> None:
 
 async def speaks_grpc(node: RealNode, port: int) -> None:
     """A pod with a server on port 5000 that is asked on this one once it has begun to answer."""
-    answers = every_second(100, tcpSocket={"port": 5000})
+    responses = every_second(100, tcpSocket={"port": 5000})
     probe = every_second(grpc={"port": port})
     program = own_python(HEALTH_PROTOCOL)
-    run_with = container(**program.container, startupProbe=answers, livenessProbe=probe)
+    run_with = container(**program.container, startupProbe=responses, livenessProbe=probe)
     await run(node, run_with, volumes=program.volumes)
 
 
@@ -117,7 +134,7 @@ async def test_grpc_that_serves(node: RealNode) -> None:
     [Conformance]"""
     await speaks_grpc(node, 5000)
     await ready(node)
-    await asyncio.sleep(NEVER)
+    await is_probed(node, "Liveness")
     pod = await node.client.of(Pod).get("p", node.namespace)
     assert (is_ready(pod), restarts(pod)) == (True, 0)
 
@@ -133,15 +150,15 @@ async def test_grpc_on_a_wrong_port(node: RealNode) -> None:
 async def test_restarts_are_counted(node: RealNode) -> None:
     """[sig-node] Probing container should have monotonically increasing restart count [NodeConformance]
     [Conformance]"""
-    seen: list[int] = []
+    counts: list[int] = []
 
     def enough(pod: Pod) -> bool:
-        seen.append(restarts(pod))
-        return seen[-1] == 2
+        counts.append(restarts(pod))
+        return counts[-1] == 2
 
     await run(node, container(**healthy(1), livenessProbe=every_second(**HEALTHZ)))
     await node.when("p", enough)
-    assert seen == sorted(seen)
+    assert counts == sorted(counts)
 
 
 @together
@@ -152,7 +169,7 @@ async def test_not_ready_before_its_delay(node: RealNode) -> None:
     await run(node, container(**healthy(1000), readinessProbe=probe))
     pod = await ready(node)
     state = status(pod).state.running
-    since = next(each.lastTransitionTime for each in pod.status.conditions if each.type == "Ready")
+    since = next(condition.lastTransitionTime for condition in pod.status.conditions if condition.type == "Ready")
     assert state is not None
     assert times.parse_time(str(since)) - times.parse_time(str(state.startedAt)) >= 3
     assert restarts(pod) == 0
@@ -164,6 +181,6 @@ async def test_never_ready(node: RealNode) -> None:
     [NodeConformance] [Conformance]"""
     await run(node, container(readinessProbe=every_second(exec={"command": ["false"]})))
     await node.running("p")
-    await asyncio.sleep(NEVER)
+    await is_probed(node, "Readiness")
     pod = await node.client.of(Pod).get("p", node.namespace)
     assert (is_ready(pod), restarts(pod)) == (False, 0)

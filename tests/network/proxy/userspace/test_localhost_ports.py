@@ -13,6 +13,7 @@ from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.network.http_port import bound_socket
 from sampan.network.proxy.tracker import ServiceTracker
 from sampan.network.proxy.userspace.localhost_ports import REASON, LocalhostPorts, NodePortBackends
+from tests.eventually import eventually
 from tests.network.pods.lab import OUTSIDE_IP, OUTSIDE_IP6, Lab, listening, needs_network
 from tests.network.proxy.events import KeptEvents
 from tests.network.proxy.objects import NODE, endpoint, endpoint_slice, port, service
@@ -92,10 +93,10 @@ def test_a_node_with_a_namespace_of_its_own(lab: Lab) -> None:
                 for space in (host, node_space):
                     for kind, server in ((socket.SOCK_STREAM, stream), (socket.SOCK_DGRAM, datagram)):
                         for address in ("127.0.0.1", "::1"):
-                            answer, _ = await asyncio.gather(
+                            received, _ = await asyncio.gather(
                                 talk(space, address, NUMBER, kind), reply(server, address.encode())
                             )
-                            assert answer == address.encode()
+                            assert received == address.encode()
         await asyncio.sleep(0)
 
     asyncio.run(main())
@@ -115,10 +116,10 @@ def test_an_endpoint_of_the_other_family_and_an_endpoint_that_refuses(lab: Lab) 
         with listening(lab.outside, 8080) as server:
             async with localhost(node_space, node):
                 for _ in range(3):
-                    answer, _ = await asyncio.gather(
+                    received, _ = await asyncio.gather(
                         talk(node_space, "127.0.0.1", NUMBER, socket.SOCK_STREAM), reply(server, b"six")
                     )
-                    assert answer == b"six"
+                    assert received == b"six"
 
     asyncio.run(main())
 
@@ -133,13 +134,11 @@ async def test_ports_follow_the_services() -> None:
         node.tracker.on_service(node_port_service(first), node_port_service(second))
         await node.sync()
         ports.sync()
-        await asyncio.sleep(0.01)
-        bound_socket(here, "127.0.0.1", first).close()
+        (await eventually(lambda: bound_socket(here, "127.0.0.1", first), ignore=(OSError,))).close()
         assert await talk(here, "127.0.0.1", second, socket.SOCK_STREAM) == b""
         assert events.events == []
         ports.remove(node.ports)
-        await asyncio.sleep(0.01)
-        bound_socket(here, "127.0.0.1", second).close()
+        (await eventually(lambda: bound_socket(here, "127.0.0.1", second), ignore=(OSError,))).close()
 
 
 async def test_a_port_of_another_cluster() -> None:
@@ -147,12 +146,12 @@ async def test_a_port_of_another_cluster() -> None:
     number, here = free_port(), NetworkNamespace()
     node = ProxiedNode(here)
     node.tracker.on_service(None, node_port_service(number))
-    taken = bound_socket(here, "127.0.0.1", number)
+    occupied = bound_socket(here, "127.0.0.1", number)
     async with localhost(here, node) as (ports, events):
         ports.sync()
         assert [event[:3] for event in events.events] == [("Warning", REASON, "default/web")]
         assert f"node port {number}/TCP is not available on 127.0.0.1 of this machine" in events.events[0][3]
-        taken.close()
+        occupied.close()
         ports.sync()
         assert await talk(here, "127.0.0.1", number, socket.SOCK_STREAM) == b""
         assert len(events.events) == 1
@@ -168,7 +167,7 @@ async def test_a_node_that_stops() -> None:
             node.tracker.on_slice(None, target)
         async with localhost(here, *nodes) as (ports, _):
             ports.remove(nodes[0].ports)
-            answer, _ = await asyncio.gather(
+            received, _ = await asyncio.gather(
                 talk(here, "127.0.0.1", number, socket.SOCK_STREAM), reply(server, b"second")
             )
-            assert answer == b"second"
+            assert received == b"second"

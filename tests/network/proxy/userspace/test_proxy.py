@@ -17,6 +17,7 @@ from sampan.network.http_port import bound_socket
 from sampan.network.proxy.services import ServicePortState, Topology, resolve
 from sampan.network.proxy.tracker import ServiceTracker
 from sampan.network.proxy.userspace.proxy import REASON, TrafficClass, UserspaceProxy, usable_endpoints
+from tests.eventually import eventually
 from tests.network.proxy.events import KeptEvents
 from tests.network.proxy.objects import NODE, OTHER_NODE, endpoint, endpoint_slice, port, service
 from tests.ports import free_port
@@ -117,8 +118,11 @@ async def test_node_ports_and_deleted_services() -> None:
         assert [await ask(address, node_port) for address in ("127.0.0.1", "::1", VIP)] == addresses * 3
         machine.tracker.on_service(obj, None)
         await machine.sync()
-        await asyncio.sleep(0.01)
-        assert (await ask("127.0.0.1", node_port), await ask(VIP, 8080)) == ("", "")
+
+        async def is_closed() -> bool:
+            return (await ask("127.0.0.1", node_port), await ask(VIP, 8080)) == ("", "")
+
+        await eventually(is_closed)
 
 
 async def test_udp() -> None:
