@@ -258,18 +258,17 @@ class Page:
             }}, {{capture: true, once: true}});
             return [box.x + box.width / 2, box.y + box.height / 2];
         }})()"""
-        end = time.monotonic() + TIMEOUT_S
-        while time.monotonic() < end:
+
+        def has_hit() -> bool:
             x, y = self.wait_for(locate)
             for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
                 self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
             try:
-                has_missed = self.evaluate("globalThis.hasMissed ?? false")
+                return not self.evaluate("globalThis.hasMissed ?? false")
             except BrowserError:  # the click has left the page
-                return
-            if not has_missed:
-                return
-        raise TimeoutError(f"{selector} {text} does not stay where it was clicked")
+                return True
+
+        wait_until(has_hit, timeout_s=TIMEOUT_S, describe=lambda: f"{selector} {text} does not stay in its place")
 
     def fill(self, selector: str, text: str) -> None:
         """Replace the text of a field, in one step, since a dialog that opens moves the focus."""
