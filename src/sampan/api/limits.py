@@ -289,3 +289,16 @@ HISTORY_AGE_S: Final = 600.0
 longer must list again."""
 HISTORY_REPLAYED: Final = 1_000
 """How many revisions a watch cache replays from the storage log when it starts, so that clients can resume watches."""
+
+# -- the network -----------------------------------------------------------------------------------------------------
+
+SERVICE_ADDRESS_PORTS: Final = 50_000
+"""How many pairs of a port and an address or source range of a service a node has rules for. kube-proxy multiplies them
+without a limit: a service of 80 KB can have 640,000 pairs, and one of the largest size a hundred million."""
+
+SERVICE_ENDPOINT_PORTS: Final = 30_000
+"""How many pairs of a port and an endpoint of a service a node has rules for. A service with 1,000 endpoints may use 30
+ports."""
+
+RELAYED_PORTS: Final = 4_096
+"""How many ports of services a node without packet rules listens on: each takes a file descriptor of the process."""

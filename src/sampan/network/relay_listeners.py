@@ -8,6 +8,7 @@ import socket
 from collections.abc import Awaitable, Callable, Collection
 from typing import NamedTuple
 
+from sampan.api.limits import RELAYED_PORTS
 from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.network.accept_loop import MOST_CONNECTIONS
 from sampan.network.http_port import bound_socket
@@ -79,17 +80,23 @@ class RelayListeners:
         self._open_missing()
 
     def _open_missing(self) -> None:
-        for address in self._desired - self._relays.keys():
-            kind = socket.SOCK_STREAM if address.protocol == TCP else socket.SOCK_DGRAM
+        for address in sorted(self._desired - self._relays.keys()):
             try:
-                listener = bound_socket(self._namespace, address.address, address.port, kind)
+                listener = self._bind(address)
             except OSError as error:
                 if error.errno not in _NO_SUCH_ADDRESS and address not in self._reported:
                     self._reported.add(address)
                     self._on_failure(address, error)
             else:
                 self._reported.discard(address)
-                self._relays[address] = self._group.create_task(self._run(address, listener))
+                self._relays[address] = task = self._group.create_task(self._run(address, listener))
+                task.add_done_callback(lambda _, listener=listener: listener.close())
+
+    def _bind(self, address: RelayAddress) -> socket.socket:
+        if len(self._relays) >= RELAYED_PORTS:
+            raise OSError(errno.EMFILE, f"the node has {RELAYED_PORTS} open ports of services, the most")
+        kind = socket.SOCK_STREAM if address.protocol == TCP else socket.SOCK_DGRAM
+        return bound_socket(self._namespace, address.address, address.port, kind)
 
     async def _run(self, address: RelayAddress, listener: socket.socket) -> None:
         async def upstream(client: str) -> socket.socket:
@@ -100,10 +107,7 @@ class RelayListeners:
             relay = StreamRelay(listener=listener, upstream=upstream, limit=self._limit)
         else:
             relay = DatagramRelay(listener=listener, upstream=upstream)
-        try:
-            await relay.run()
-        finally:
-            listener.close()
+        await relay.run()
 
     async def _retry(self) -> None:
         while True:

@@ -5,7 +5,9 @@ from ipaddress import ip_network
 import msgspec
 import pytest
 
+from sampan.api.limits import SERVICE_ADDRESS_PORTS, SERVICE_ENDPOINT_PORTS
 from sampan.api.types.core_v1 import LoadBalancerIngress
+from sampan.api.types.discovery_v1 import EndpointPort
 from sampan.network.proxy.services import (
     HEADLESS,
     IPV4,
@@ -19,6 +21,7 @@ from sampan.network.proxy.services import (
     service_of_slice,
     service_ports,
 )
+from tests.input_cost import is_quick
 from tests.network.proxy.objects import NODE, endpoint, endpoint_slice, port, service
 
 ADDRESSES = ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
@@ -38,6 +41,38 @@ def resolved(spec: dict[str, object], *endpoints: object, zone: str = "a") -> Se
         Topology(node_name=NODE, zone=zone),
     )
     return states[0]
+
+
+class TestHostileServices:
+    """What somebody who may create services tries in order to stop the proxy, which shares the process of all."""
+
+    def test_multiply_ports_addresses_and_source_ranges(self, caplog: pytest.LogCaptureFixture) -> None:
+        hostile = service(
+            "web",
+            *(port(number, name=f"p{number}") for number in range(1, 2001)),
+            type="LoadBalancer",
+            externalIPs=[f"10.1.{number >> 8}.{number & 255}" for number in range(2000)],
+            loadBalancerSourceRanges=[f"10.2.{number >> 8}.{number & 255}/32" for number in range(2000)],
+        )
+        assert is_quick(lambda: service_ports(hostile))
+        infos = service_ports(hostile)
+        assert len(infos) * (len(infos[0].external_ips) + len(infos[0].source_ranges)) <= SERVICE_ADDRESS_PORTS
+        assert infos[0].external_ips is infos[-1].external_ips
+        assert "too many ports" in caplog.text
+
+    def test_multiply_ports_and_endpoints(self, caplog: pytest.LogCaptureFixture) -> None:
+        names = [f"p{number}" for number in range(1, 301)]
+        slice = endpoint_slice("web", *(endpoint(f"10.1.{number >> 8}.{number & 255}") for number in range(1000)))
+        slice.ports = [EndpointPort(name=name, port=80, protocol="TCP") for name in names]
+        hostile = service("web", *(port(number, name=name) for number, name in enumerate(names, 1)))
+
+        def states() -> tuple[ServicePortState, ...]:
+            return resolve(hostile, [slice], (IPV4,), Topology(node_name=NODE))
+
+        assert is_quick(states)
+        assert sum(len(state.endpoints) for state in states()) <= SERVICE_ENDPOINT_PORTS
+        assert len(states()[0].endpoints) == 1000
+        assert "pairs of endpoints and ports" in caplog.text
 
 
 class TestServicePorts:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
 
+from sampan.api.limits import SERVICE_ADDRESS_PORTS, SERVICE_ENDPOINT_PORTS
 from sampan.api.types.core_v1 import Service, ServicePort
 from sampan.api.types.discovery_v1 import Endpoint, EndpointSlice
 from sampan.machinery.object_key import NamespacedName, key_of
@@ -60,9 +61,8 @@ class Topology:
     zone: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointInfo:
-    """An endpoint of a service port."""
+class EndpointInfo(NamedTuple):
+    """An endpoint of a service port. A tuple, because a service can have tens of thousands."""
 
     address: str
     port: int
@@ -159,31 +159,64 @@ def has_foreign_label(labels: Mapping[str, str]) -> bool:
     return SERVICE_PROXY_NAME in labels or HEADLESS in labels
 
 
+@dataclass(frozen=True, slots=True)
+class _ServiceAddresses:
+    """The addresses and sources of a service in one IP family, which all of its ports share."""
+
+    cluster_ip: str
+    external_ips: tuple[str, ...]
+    load_balancer_ips: tuple[str, ...]
+    source_ranges: tuple[Network, ...]
+
+    @property
+    def count(self) -> int:
+        return 1 + len(self.external_ips) + len(self.load_balancer_ips) + len(self.source_ranges)
+
+
 def service_ports(service: Service, families: Iterable[str] = FAMILIES) -> list[ServicePortInfo]:
-    """Return the ports of a service in these IP families; none for services without a cluster IP."""
+    """Return the ports of a service in these IP families; none for services without a cluster IP. Each port has rules
+    for each address, so that a service with very many of both loses its last ports."""
     if not is_proxied(service):
         return []
-    ports = []
+    infos = []
     for family in families:
-        cluster_ip = next(iter(_addresses_of(service.spec.clusterIPs or [service.spec.clusterIP], family)), None)
-        if cluster_ip is not None:
-            ports += [_service_port(service, port, family, cluster_ip) for port in service.spec.ports]
-    return ports
+        addresses = _service_addresses(service, family)
+        if addresses is not None:
+            ports = service.spec.ports[: max(1, SERVICE_ADDRESS_PORTS // addresses.count)]
+            if len(ports) < len(service.spec.ports):
+                message = "service %s has too many ports for its %d addresses and source ranges: only %d are proxied"
+                log.warning(message, key_of(service), addresses.count, len(ports))
+            infos += [_service_port(service, port, family, addresses) for port in ports]
+    return infos
 
 
-def _service_port(service: Service, port: ServicePort, family: str, cluster_ip: str) -> ServicePortInfo:
+def _service_addresses(service: Service, family: str) -> _ServiceAddresses | None:
+    """Return the addresses of a service in an IP family, or None if it has no cluster IP there."""
+    spec = service.spec
+    cluster_ip = next(iter(_addresses_of(spec.clusterIPs or [spec.clusterIP], family)), None)
+    if cluster_ip is None:
+        return None
+    return _ServiceAddresses(
+        cluster_ip,
+        external_ips=tuple(_addresses_of(spec.externalIPs[:SERVICE_ADDRESS_PORTS], family)),
+        load_balancer_ips=tuple(_addresses_of(_ingress_vips(service), family)),
+        source_ranges=_source_ranges(spec.loadBalancerSourceRanges, family),
+    )
+
+
+def _service_port(service: Service, port: ServicePort, family: str, addresses: _ServiceAddresses) -> ServicePortInfo:
     spec = service.spec
     is_external = spec.type in ("NodePort", "LoadBalancer") or bool(spec.externalIPs)
     is_external_local = is_external and spec.externalTrafficPolicy == _LOCAL
     return ServicePortInfo(
         name=ServicePortName(service.metadata.namespace, service.metadata.name, port.name, port.protocol or TCP),
         family=family,
-        cluster_ip=cluster_ip,
+        cluster_ip=addresses.cluster_ip,
         port=port.port,
         node_port=port.nodePort,
-        external_ips=tuple(_addresses_of(spec.externalIPs, family)),
-        load_balancer_ips=tuple(_addresses_of(_ingress_vips(service), family)),
-        source_ranges=_source_ranges(spec.loadBalancerSourceRanges, family),
+        external_ips=addresses.external_ips,
+        load_balancer_ips=addresses.load_balancer_ips,
+        source_ranges=addresses.source_ranges,
         affinity_timeout_s=_affinity_timeout_s(service),
         is_external_policy_local=is_external_local,
         is_internal_policy_local=spec.internalTrafficPolicy == _LOCAL,
@@ -262,28 +295,38 @@ def endpoints_by_port(
     to another pod; a terminating endpoint never replaces another one.
     """
     endpoints: dict[tuple[str, str], dict[tuple[str, int], EndpointInfo]] = {}
+    remaining = SERVICE_ENDPOINT_PORTS
     for slice in sorted(slices, key=key_of):
         if slice.addressType != family:
             continue
+        infos = [info for endpoint in slice.endpoints or () if (info := _endpoint(endpoint, node_name)) is not None]
         for port in slice.ports or ():
             if not port.port:
                 continue
+            if remaining < len(infos):
+                log.warning(
+                    "service %s: more than %d pairs of endpoints and ports; the others are not used",
+                    service_of_slice(slice),
+                    SERVICE_ENDPOINT_PORTS,
+                )
+                break
+            remaining -= len(infos)
             by_address = endpoints.setdefault((port.name or "", port.protocol or TCP), {})
-            for endpoint in slice.endpoints or ():
-                info = _endpoint(endpoint, port.port, node_name)
-                if info is not None and (not info.is_terminating or (info.address, info.port) not in by_address):
-                    by_address[info.address, info.port] = info
+            for info in infos:
+                if not info.is_terminating or (info.address, port.port) not in by_address:
+                    by_address[info.address, port.port] = info._replace(port=port.port)
     return {port: tuple(map(by_address.__getitem__, sorted(by_address))) for port, by_address in endpoints.items()}
 
 
-def _endpoint(endpoint: Endpoint, port: int, node_name: str) -> EndpointInfo | None:
+def _endpoint(endpoint: Endpoint, node_name: str) -> EndpointInfo | None:
+    """Return an endpoint whose port is not set, or None if it has no valid address."""
     address = canonical_address(endpoint.addresses[0]) if endpoint.addresses else ""
     if not address:
         return None
     conditions, hints = endpoint.conditions, endpoint.hints
     return EndpointInfo(
         address,
-        port,
+        0,
         is_local=bool(node_name) and endpoint.nodeName == node_name,
         is_ready=conditions.ready is not False,
         is_serving=conditions.serving is not False,

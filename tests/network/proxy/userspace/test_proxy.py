@@ -175,3 +175,12 @@ def test_policies(spec: dict[str, object], traffic: TrafficClass, client: str, n
     balanced = {"type": "LoadBalancer", **spec}
     endpoints = usable_endpoints(traffic, state_of(**balanced), client)
     assert [int(endpoint.address[-1]) for endpoint in endpoints] == list(numbers)
+
+
+async def test_use_up_the_descriptors_by_a_service_of_many_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sampan.network.relay_listeners.RELAYED_PORTS", 5)
+    ports = [port(18_000 + number, name=f"p{number}") for number in range(8)]
+    async with machine_with(service("greedy", *ports)) as machine:
+        assert len(machine.proxy._listeners._relays) == 5
+        assert [event[1] for event in machine.events.events] == [REASON] * 3
+        assert all(event[3].endswith("5 open ports of services, the most") for event in machine.events.events)

@@ -147,7 +147,8 @@ class _ServicePortCompiler:
             key = (address, self._protocol, info.port)
             self._element(layout.FIREWALL_IPS, key, f"goto {self._firewall_chain}")
         sources = list(info.source_ranges)
-        if self._facts.node_ip and any(ip_address(self._facts.node_ip) in network for network in sources):
+        node_ip = ip_address(self._facts.node_ip) if self._facts.node_ip else None
+        if node_ip is not None and any(node_ip in network for network in sources):
             # If the node has an address of the load balancer itself, that is the source of its own traffic to it.
             sources += [ip_network(address) for address in info.load_balancer_ips]
         allowed = x.source_in_networks(self._family, sources, is_inverted=True)

@@ -139,4 +139,5 @@ def usable_endpoints(traffic: TrafficClass, state: ServicePortState, client: str
 
 def is_allowed(source_ranges: Sequence[Network], client: str) -> bool:
     """Whether the source ranges of a load balancer admit a client; without ranges, everybody is admitted."""
-    return not source_ranges or any(ip_address(client) in network for network in source_ranges)
+    source = ip_address(client)
+    return not source_ranges or any(source in network for network in source_ranges)
