@@ -302,3 +302,15 @@ ports."""
 
 RELAYED_PORTS: Final = 4_096
 """How many ports of services a node without packet rules listens on: each takes a file descriptor of the process."""
+
+SERVICE_SRV_RECORDS: Final = 10_000
+"""How many SRV records a headless service has: each of its ports has one for each endpoint. A response has no room for
+more than 1,500 of them."""
+
+INGRESS_CHAIN_BYTES: Final = 64 << 10
+"""The largest certificate chain of an Ingress, as PEM. The server sends it to every client that connects, before any
+request, and keeps it in memory until the client has read it."""
+
+INGRESS_KEY_BITS: Final = 4096
+"""The largest RSA key of an Ingress. Every handshake signs with it on the event loop: 5 ms with 4,096 bits, eight times
+as much with twice as many, and OpenSSL accepts 16,384."""

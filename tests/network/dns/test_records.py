@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from sampan.api.limits import SERVICE_SRV_RECORDS
+from sampan.network.dns.config import ZoneConfig
 from sampan.network.dns.record_table import RecordTable
-from sampan.network.dns.records import dashed, pod_address, reverse_name
-from sampan.network.dns.wire import name_bytes
+from sampan.network.dns.records import (
+    ServiceRecords,
+    dashed,
+    pod_address,
+    reverse_name,
+    service_records,
+    slice_records,
+)
+from sampan.network.dns.wire import SRV, RecordSet, name_bytes
+from tests.input_cost import is_quick
 from tests.network.dns.objects import answers, ask, endpoint, endpoint_slice, record_table, responder_of, service
 
 ZONE = "cluster.local"
@@ -195,3 +205,24 @@ def test_addresses_as_labels() -> None:
     assert pod_address(b"10-0-0") is None
     assert pod_address(b"\xff") is None
     assert reverse_name(bytes([10, 0, 0, 1])) == name_bytes("1.0.0.10.in-addr.arpa")
+
+
+def test_multiply_ports_and_endpoints_of_a_headless_service() -> None:
+    ports = [(f"p{number}", "TCP", number) for number in range(1, 1001)]
+    slices = [
+        endpoint_slice("web", *(endpoint(f"10.0.{part}.{number}") for number in range(100)), ports=ports)
+        for part in range(5)
+    ]
+    hostile = service("web", "None", ports=ports)
+    parts = [part for item in slices if (part := slice_records(item, publishes_not_ready=False)) is not None]
+
+    def records() -> ServiceRecords:
+        return service_records(hostile, parts, ZoneConfig())
+
+    assert is_quick(records)
+    counts = [int.from_bytes(types[SRV].counts[:2], "big") for types in records().names.values() if SRV in types]
+    assert SERVICE_SRV_RECORDS < sum(counts) <= 2 * SERVICE_SRV_RECORDS
+
+
+def test_more_addresses_than_a_message_can_count() -> None:
+    assert RecordSet(answer_records=[bytes(16)] * 70_000).counts[:2] == (8192).to_bytes(2, "big")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import dns.flags
@@ -178,9 +178,9 @@ FUZZED = responder_of(
 @settings(max_examples=1500, deadline=None)
 @given(st.one_of(MUTATED, st.binary(max_size=700)))
 def test_any_message_gets_a_well_formed_response_or_none(message: bytes) -> None:
-    began = perf_counter()
+    began = process_time()
     result = FUZZED.respond(message, transport())
-    assert perf_counter() - began < 0.5
+    assert process_time() - began < 0.5
     if isinstance(result, bytes):
         parsed = dns.message.from_wire(result)
         assert parsed.flags & dns.flags.QR
@@ -196,6 +196,6 @@ def test_large_odd_messages_are_not_parsed(responder: Responder) -> None:
     """Compression pointers to pointers in thousands of records must not cost more than a glance."""
     record = b"\xc0\x0c" + struct.pack("!HHIH", 1, 1, 0, 0)
     message = struct.pack("!HHHHHH", 1, 0, 1, 5000, 0, 0) + b"\x01a\0\0\1\0\1" + record * 5000
-    began = perf_counter()
+    began = process_time()
     assert rcode(responder, message) == "FORMERR"
-    assert perf_counter() - began < 0.1
+    assert process_time() - began < 0.1

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sampan.api.types.networking_v1 import Ingress
+from sampan.api.types.networking_v1 import Ingress, IngressTLS
 from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.network.ingress.routing_table import HostRoutes, RoutingTable, rules_of
+from tests.input_cost import is_quick
 from tests.network.ingress.objects import PathSpec, ingress
 
 
@@ -205,3 +206,11 @@ def test_a_long_path_costs_little() -> None:
     rules = rules_of(ingress("web", {"": [("/" + "/".join("abcdefgh"), "Prefix", "web")]}))
     routes = HostRoutes("", [rules])
     assert routes.match("/" * 8000) is None
+
+
+def test_multiply_hosts_and_tls_entries() -> None:
+    """An Ingress of 700 KB with 16,000 hosts and as many TLS entries without hosts."""
+    hostile = ingress("web", {f"h{number}.example": [] for number in range(16_000)})
+    hostile.spec.tls = [IngressTLS(secretName=f"s{number}") for number in range(16_000)]
+    assert is_quick(lambda: rules_of(hostile))
+    assert set(rules_of(hostile).secrets.values()) == {("default", "s0")}

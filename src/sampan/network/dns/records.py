@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from sampan.api.limits import SERVICE_SRV_RECORDS
 from sampan.api.types.core_v1 import Service
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.network.dns.config import ZoneConfig
@@ -176,12 +177,18 @@ def _headless(name: bytes, slices: Iterable[SliceRecords], zone: ZoneConfig) -> 
 
 
 def _headless_srv(name: bytes, slices: Sequence[SliceRecords], zone: ZoneConfig) -> dict[bytes, RecordSet]:
+    """Return the SRV records of each name. The ports of a slice are left out from the first one that would exceed the
+    limit on."""
+    remaining = SERVICE_SRV_RECORDS
     srv_records: defaultdict[bytes, dict[bytes, None]] = defaultdict(dict)
     additional: defaultdict[bytes, dict[bytes, None]] = defaultdict(dict)
     for part in slices:
         labels = {**{label: [data] for label, data in part.addresses.items()}, **part.hostnames}
         targets = [(_below(name, label), addresses) for label, addresses in labels.items()]
         for port in part.ports:
+            remaining -= len(targets)
+            if remaining < 0:
+                break
             owners = _srv_names(name, port.name, port.protocol)
             for target, addresses in targets:
                 srv = record(SRV, zone.ttl_s, srv_data(port.port, target))

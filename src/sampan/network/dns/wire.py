@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 A, NS, CNAME, SOA, PTR, HINFO, TXT, AAAA, SRV, OPT, IXFR, AXFR, ANY = 1, 2, 5, 6, 12, 13, 16, 28, 33, 41, 251, 252, 255
 TYPE_NAMES = {
@@ -135,6 +136,11 @@ def txt_data(text: str) -> bytes:
     return bytes((len(text),)) + text.encode()
 
 
+_MOST_RECORDS = 8192
+"""The largest number of records in a section: the longest response has room for 4,096 addresses, and the header has 16
+bits for the number."""
+
+
 class RecordSet:
     """Ready-made sections of a response: everything after the question, without OPT.
 
@@ -146,7 +152,8 @@ class RecordSet:
     __slots__ = ("body", "counts", "counts_with_opt", "record_size", "start")
 
     def __init__(self, *, answer_records: Iterable[bytes], additional: Iterable[bytes] = ()) -> None:
-        answer_records, additional = tuple(answer_records), tuple(additional)
+        answer_records = tuple(islice(answer_records, _MOST_RECORDS))
+        additional = tuple(islice(additional, _MOST_RECORDS))
         self.body = b"".join((*answer_records, *additional))
         self.counts = struct.pack("!HHH", len(answer_records), 0, len(additional))
         self.counts_with_opt = struct.pack("!HHH", len(answer_records), 0, len(additional) + 1)

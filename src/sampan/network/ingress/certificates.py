@@ -8,6 +8,12 @@ import os
 import ssl
 from collections.abc import Callable
 
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from sampan.api.limits import INGRESS_CHAIN_BYTES, INGRESS_KEY_BITS
 from sampan.api.types.core_v1 import Secret
 from sampan.machinery.certificates import KeyPair, SigningRequest, issue, make_ca
 from sampan.machinery.object_key import NamespacedName, key_of
@@ -74,18 +80,34 @@ class HostCertificates:
 def _server_context(pair: KeyPair) -> ssl.SSLContext:
     """Return a context with a certificate. The ssl module reads files only; this one exists in memory. Raise
     UnusableSecret."""
+    chain = _checked_chain(pair)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_alpn_protocols(["http/1.1"])
     file = os.memfd_create("certificate", os.MFD_CLOEXEC)
     try:
         with os.fdopen(os.dup(file), "wb") as writer:
-            writer.write(pair.certificate.rstrip() + b"\n" + pair.key)
+            writer.write(chain + pair.key)
         context.load_cert_chain(f"/proc/self/fd/{file}", password=_no_password)
     except (ssl.SSLError, ValueError) as error:
         raise UnusableSecret(f"the certificate and its key cannot be used: {error}") from None
     finally:
         os.close(file)
     return context
+
+
+def _checked_chain(pair: KeyPair) -> bytes:
+    """Return the certificates of a pair as PEM, written anew so that OpenSSL reads exactly those that were checked.
+    Raise UnusableSecret."""
+    if max(len(pair.certificate), len(pair.key)) > INGRESS_CHAIN_BYTES:
+        raise UnusableSecret(f"the certificates or the key have more than {INGRESS_CHAIN_BYTES} bytes")
+    try:
+        certificates = x509.load_pem_x509_certificates(pair.certificate)
+        key = certificates[0].public_key()
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise UnusableSecret(f"the certificate cannot be read: {error}") from None
+    if isinstance(key, RSAPublicKey) and key.key_size > INGRESS_KEY_BITS:
+        raise UnusableSecret(f"the key has {key.key_size} bits, more than {INGRESS_KEY_BITS}")
+    return b"".join(certificate.public_bytes(Encoding.PEM) for certificate in certificates)
 
 
 def _no_password() -> str:

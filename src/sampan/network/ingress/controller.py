@@ -37,7 +37,7 @@ _RETRY_S = 5.0
 def by_secret(ingress: Any) -> Iterable[Hashable]:
     """Index Ingresses by the secrets that they name."""
     namespace = ingress.metadata.namespace
-    return {NamespacedName(namespace, tls.secretName) for tls in ingress.spec.tls if tls.secretName}
+    return dict.fromkeys(NamespacedName(namespace, tls.secretName) for tls in ingress.spec.tls if tls.secretName)
 
 
 def by_class(ingress: Any) -> Iterable[Hashable]:
@@ -161,14 +161,19 @@ class IngressController:
                 self._check_secrets(ingress)
 
     def _check_secrets(self, ingress: Ingress) -> None:
-        """Report secrets without a usable certificate, for whose hosts the default certificate is used."""
+        """Report the first secret without a usable certificate, for whose hosts the default certificate is used, and
+        how many others there are."""
+        unusable: list[UnusableSecret] = []
         for key in by_secret(ingress):
             assert isinstance(key, NamespacedName)
             try:
                 self.certificates.context_of(key)
             except UnusableSecret as error:
-                log.warning("Ingress %s: %s", key_of(ingress), error)
-                self._events.event(ingress, WARNING, _SECRET_REASON, f"using the default certificate: {error}")
+                unusable.append(error)
+        if unusable:
+            message = str(unusable[0]) + (f" (and {len(unusable) - 1} other secrets)" if len(unusable) > 1 else "")
+            log.warning("Ingress %s: %s", key_of(ingress), message)
+            self._events.event(ingress, WARNING, _SECRET_REASON, f"using the default certificate: {message}")
 
     # -- the status --------------------------------------------------------------------------------------------------
 

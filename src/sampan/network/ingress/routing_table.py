@@ -62,17 +62,26 @@ def rules_of(ingress: Ingress) -> IngressRules:
     hosts: dict[str, list[PathRule]] = {}
     for rule in spec.rules:
         hosts.setdefault(rule.host.lower(), []).extend(_path_rules(rule, key.namespace))
-    secrets: dict[str, NamespacedName] = {}
-    for tls in spec.tls:
-        for host in tls.hosts or hosts if tls.secretName else ():
-            secrets.setdefault(host.lower(), NamespacedName(key.namespace, tls.secretName))
     return IngressRules(
         key=key,
         age=(str(ingress.metadata.creationTimestamp or ""), key),
         hosts=hosts or {ANY_HOST: []},
         default=_backend(spec.defaultBackend, key.namespace) if spec.defaultBackend is not None else None,
-        secrets=secrets,
+        secrets=_secrets_of(ingress, hosts),
     )
+
+
+def _secrets_of(ingress: Ingress, hosts: Iterable[str]) -> dict[str, NamespacedName]:
+    """Return the secret of each host. The first TLS entry without hosts has those of the rules, so that further ones
+    add nothing."""
+    secrets: dict[str, NamespacedName] = {}
+    has_all_hosts = False
+    for tls in ingress.spec.tls:
+        if tls.secretName and (tls.hosts or not has_all_hosts):
+            has_all_hosts = has_all_hosts or not tls.hosts
+            for host in tls.hosts or hosts:
+                secrets.setdefault(host.lower(), NamespacedName(ingress.metadata.namespace, tls.secretName))
+    return secrets
 
 
 def _path_rules(rule: IngressRule, namespace: str) -> Iterable[PathRule]:
