@@ -6,6 +6,7 @@ import asyncio
 import errno
 import socket
 from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from typing import NamedTuple
 
 from sampan.api.limits import RELAYED_PORTS
@@ -90,7 +91,7 @@ class RelayListeners:
             else:
                 self._reported.discard(address)
                 self._relays[address] = task = self._group.create_task(self._run(address, listener))
-                task.add_done_callback(lambda _, listener=listener: listener.close())
+                task.add_done_callback(partial(_close, listener))
 
     def _bind(self, address: RelayAddress) -> socket.socket:
         if len(self._relays) >= RELAYED_PORTS:
@@ -113,3 +114,8 @@ class RelayListeners:
         while True:
             await asyncio.sleep(_RETRY_S)
             self._open_missing()
+
+
+def _close(listener: socket.socket, _: asyncio.Task[None]) -> None:
+    """Close the socket of a relay that has ended, even if its task was cancelled before it started."""
+    listener.close()
