@@ -37,9 +37,9 @@ def answers(shared: Path) -> Iterator[Answer]:
     """Every recorded answer, in order."""
     for path in sorted((shared / "golden/recorded").glob("*.json")):
         scenario = yaml.load((shared / f"golden/scenarios/{path.stem}.yaml").read_text(), Loader=yaml.CSafeLoader)
-        for found in json.loads(path.read_text()):
-            ignored = tuple(scenario["steps"][found["step"]].get("ignore") or ())
-            yield Answer(path.stem, found["step"], found["request"], found["status"], filled(found["body"]), ignored)
+        for step in json.loads(path.read_text()):
+            ignored = tuple(scenario["steps"][step["step"]].get("ignore") or ())
+            yield Answer(path.stem, step["step"], step["request"], step["status"], filled(step["body"]), ignored)
 
 
 def filled(value: Any, key: str = "") -> Any:

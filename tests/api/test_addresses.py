@@ -24,8 +24,8 @@ CHECKS = {
 
 @pytest.mark.parametrize(("check", "value", "faults"), VECTORS)
 def test_as_the_real_server(check: str, value: str, faults: list[str]) -> None:
-    found: list[FieldError] = CHECKS[check](value, "p")
-    assert [str(fault) for fault in found] == faults
+    errors: list[FieldError] = CHECKS[check](value, "p")
+    assert [str(fault) for fault in errors] == faults
 
 
 @given(st.ip_addresses())

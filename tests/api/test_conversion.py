@@ -89,7 +89,7 @@ SOURCES = {"Object": "object", "Pods": "pods", "Resource": "resource", "Containe
 @st.composite
 def metrics(draw: st.DrawFn, part: str) -> list[Any]:
     """Metrics as validation lets them through."""
-    found = []
+    specs = []
     for _ in range(draw(st.integers(0, 3))):
         kind = draw(st.sampled_from([*SOURCES, "External"]))
         utilization = kind in ("Resource", "ContainerResource") and draw(st.booleans())
@@ -112,8 +112,8 @@ def metrics(draw: st.DrawFn, part: str) -> list[Any]:
             source["describedObject"] = {"kind": "Service", "name": "s", "apiVersion": "v1"}
         if kind == "ContainerResource":
             source["container"] = "c"
-        found.append({"type": kind, SOURCES.get(kind, "external"): source})
-    return found
+        specs.append({"type": kind, SOURCES.get(kind, "external"): source})
+    return specs
 
 
 @given(
@@ -257,9 +257,9 @@ def test_no_way() -> None:
 def test_versions_of_one_shape_have_one_shape(group: str, kind: str) -> None:
     shapes = []
     for version in SAME_SHAPE[group, kind]:
-        found = type_for(GroupVersionKind(group=group, version=version, kind=kind))
-        assert found is not None
-        shapes.append(shape(schemas.of(found), set()))
+        type_ = type_for(GroupVersionKind(group=group, version=version, kind=kind))
+        assert type_ is not None
+        shapes.append(shape(schemas.of(type_), set()))
     assert all(other == shapes[0] for other in shapes)
 
 

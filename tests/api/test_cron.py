@@ -21,7 +21,7 @@ def due(schedule: str, after: str, name: str = "Etc/UTC", times: int = 1) -> lis
 
 
 @pytest.mark.parametrize(
-    ("schedule", "after", "wanted"),
+    ("schedule", "after", "expected"),
     [
         ("* * * * *", "2026-01-01T00:00:00", "2026-01-01T00:01:00"),
         ("* * * * *", "2026-01-01T00:00:59.5", "2026-01-01T00:01:00"),
@@ -42,8 +42,8 @@ def due(schedule: str, after: str, name: str = "Etc/UTC", times: int = 1) -> lis
         ("TZ=Asia/Tokyo 0 9 * * *", "2026-01-01T01:00:00", "2026-01-02T00:00:00"),
     ],
 )
-def test_when_it_is_due(schedule: str, after: str, wanted: str) -> None:
-    assert due(schedule, after) == [f"{wanted}+00:00"]
+def test_when_it_is_due(schedule: str, after: str, expected: str) -> None:
+    assert due(schedule, after) == [f"{expected}+00:00"]
 
 
 def test_what_never_comes() -> None:

@@ -19,9 +19,9 @@ def test_as_the_real_server(text: str, written: str, terms: list[list[str]] | No
             parse(text)
         assert str(raised.value) == error
     else:
-        found = parse(text)
-        assert str(found) == written
-        assert [[term.field, "!=" if term.is_negated else "=", term.value] for term in found.terms] == terms
+        selector = parse(text)
+        assert str(selector) == written
+        assert [[term.field, "!=" if term.is_negated else "=", term.value] for term in selector.terms] == terms
 
 
 names = st.sampled_from(["metadata.name", "metadata.namespace", "spec.nodeName", "status.phase"])
@@ -34,15 +34,15 @@ def test_escaping_is_undone(value: str) -> None:
 
 
 @given(st.lists(terms, max_size=4))
-def test_the_text_says_it_all(given: list[FieldTerm]) -> None:
-    selector = FieldSelector(tuple(given))
-    assert set(parse(str(selector)).terms) == set(given)
+def test_the_text_says_it_all(terms: list[FieldTerm]) -> None:
+    selector = FieldSelector(tuple(terms))
+    assert set(parse(str(selector)).terms) == set(terms)
 
 
 @given(st.lists(terms, max_size=4), st.dictionaries(names, st.text(alphabet="ab", max_size=2)))
-def test_matching(given: list[FieldTerm], values: dict[str, str]) -> None:
-    expected = all((values.get(term.field, "") == term.value) != term.is_negated for term in given)
-    assert FieldSelector(tuple(given)).matches(values) == expected
+def test_matching(terms: list[FieldTerm], values: dict[str, str]) -> None:
+    expected = all((values.get(term.field, "") == term.value) != term.is_negated for term in terms)
+    assert FieldSelector(tuple(terms)).matches(values) == expected
 
 
 def test_exact() -> None:
@@ -75,7 +75,7 @@ SUPPORTED = {
 
 def test_recorded_refusals(shared_dir: Path) -> None:
     steps = json.loads((shared_dir / "golden" / "recorded" / "lists-fields-bad.json").read_text())
-    seen = 0
+    count = 0
     for step in steps:
         url = urlsplit(step["request"].split(" ")[1])
         query = parse_qs(url.query)
@@ -89,8 +89,8 @@ def test_recorded_refusals(shared_dir: Path) -> None:
             with pytest.raises(FieldSelectorError) as raised:
                 parse(text).check(supported)
             assert str(raised.value) == step["body"]["message"]
-            seen += 1
-    assert seen > 10
+            count += 1
+    assert count > 10
 
 
 def test_long_texts_are_not_kept() -> None:

@@ -69,37 +69,37 @@ def type_of(value: dict[str, Any]) -> type[Struct] | None:
 
 def test_objects_of_a_real_server_come_back_the_same(shared_dir: Path) -> None:
     walk, steps, faults = Walk(), 0, []
-    for answer in answers(shared_dir):
+    for response in answers(shared_dir):
         steps += 1
-        where = f"{answer.scenario} step {answer.step} ({answer.request})"
+        where = f"{response.scenario} step {response.step} ({response.request})"
         try:
-            again = answer.without_ignored(walk.again(answer.body))
+            again = response.without_ignored(walk.again(response.body))
         except (ValueError, AssertionError) as error:
             faults.append(f"{where}: {error}")
             continue
-        if again != answer.without_ignored(answer.body):
-            faults.append(f"{where}: {first_difference(answer.body, again)}")
+        if again != response.without_ignored(response.body):
+            faults.append(f"{where}: {first_difference(response.body, again)}")
     assert not faults, "\n".join(faults)
     assert steps == 2793
     assert walk.seen == {"typed": 2887, "items": 286, "events": 140, "custom": 96, "other": 80}
 
 
-def first_difference(wanted: Any, found: Any, path: str = "") -> str:
-    if isinstance(wanted, dict) and isinstance(found, dict):
-        for key in [*wanted, *found]:
-            if wanted.get(key, "absent") != found.get(key, "absent"):
-                return first_difference(wanted.get(key, "absent"), found.get(key, "absent"), f"{path}.{key}")
-    if isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
-        for index, (a, b) in enumerate(zip(wanted, found, strict=True)):
+def first_difference(expected: Any, actual: Any, path: str = "") -> str:
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        for key in [*expected, *actual]:
+            if expected.get(key, "absent") != actual.get(key, "absent"):
+                return first_difference(expected.get(key, "absent"), actual.get(key, "absent"), f"{path}.{key}")
+    if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
+        for index, (a, b) in enumerate(zip(expected, actual, strict=True)):
             if a != b:
                 return first_difference(a, b, f"{path}[{index}]")
-    return f"{path}: wanted {wanted!r}, found {found!r}"
+    return f"{path}: wanted {expected!r}, found {actual!r}"
 
 
 @pytest.mark.parametrize(("group", "kind"), [("", "Pod"), ("", "Service"), ("apps", "Deployment")])
 def test_encoded_objects_begin_with_their_title(group: str, kind: str) -> None:
     gvk = GroupVersionKind(group=group, version="v1", kind=kind)
-    found = type_for(gvk)
-    assert found is not None
+    type_ = type_for(gvk)
+    assert type_ is not None
     title = f'{{"kind":"{kind}","apiVersion":"{gvk.api_version}","metadata":{{'
-    assert codec.encode(found()).startswith(title.encode())
+    assert codec.encode(type_()).startswith(title.encode())

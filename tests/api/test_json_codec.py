@@ -60,7 +60,7 @@ def test_ordinary_texts_are_not_suspected(value: Any) -> None:
 
 
 @given(st.binary(max_size=30) | st.text('{}[]",:\\ntu0e-.x \n', max_size=30).map(str.encode))
-def test_syntax_faults_are_found_exactly_where_there_are_any(body: bytes) -> None:
+def test_syntax_errors_are_reported_exactly_where_there_are_any(body: bytes) -> None:
     try:
         json.loads(body.decode("utf-8", "replace"), parse_constant=_refuse)
     except ValueError:

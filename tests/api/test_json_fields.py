@@ -66,10 +66,10 @@ def test_defaults_fill_what_is_missing_or_wrongly_null() -> None:
 
 
 def test_defaults_are_copies() -> None:
-    one: dict[str, Any] = {"spec": {}}
+    document: dict[str, Any] = {"spec": {}}
     two: dict[str, Any] = {"spec": {}}
-    apply_defaults(one, SCHEMA)
-    one["spec"]["deep"]["n"] = 5
+    apply_defaults(document, SCHEMA)
+    document["spec"]["deep"]["n"] = 5
     apply_defaults(two, SCHEMA)
     assert two["spec"]["deep"] == {"n": 1}
 

@@ -35,21 +35,21 @@ def exchanges(shared: Path) -> Iterator[Exchange]:
     """Every recorded write of JSON with a query of field validation, or an answer that refuses the body."""
     for path in sorted((shared / "golden/recorded").glob("*.json")):
         scenario = yaml.load((shared / f"golden/scenarios/{path.stem}.yaml").read_text(), Loader=yaml.CSafeLoader)
-        for answer in json.loads(path.read_text()):
-            step = scenario["steps"][answer["step"]]
-            method, _, url = answer["request"].partition(" ")
+        for recorded in json.loads(path.read_text()):
+            step = scenario["steps"][recorded["step"]]
+            method, _, url = recorded["request"].partition(" ")
             types = {k.lower(): v for k, v in (step.get("headers") or {}).items()}
             if method not in ("POST", "PUT") or "json" not in types.get("content-type", "application/json"):
                 continue
             body = step.get("body", "")
             text = (body if isinstance(body, str) else json.dumps(body)).replace("{ns}", f"golden-{path.stem}")
-            message = answer["body"].get("message", "") if isinstance(answer["body"], dict) else ""
+            message = recorded["body"].get("message", "") if isinstance(recorded["body"], dict) else ""
             yield Exchange(
-                where=f"{path.stem} step {answer['step']}",
+                where=f"{path.stem} step {recorded['step']}",
                 path=url.partition("?")[0],
                 body=text.encode(),
                 message=message,
-                warnings=tuple(json.loads(f'"{w}"') for w in WARNING.findall(answer["warning"] or "")),
+                warnings=tuple(json.loads(f'"{w}"') for w in WARNING.findall(recorded["warning"] or "")),
             )
 
 
@@ -58,8 +58,8 @@ def said(scheme: Scheme, exchange: Exchange, schema: Schema | None) -> str:
     route = scheme.resolve(exchange.path)
     kind = None
     if route is not None:
-        found = route.resource.subresource(route.path.subresource)
-        gvk = route.resource.kind_of(found) if found else route.resource.gvk
+        subresource = route.resource.subresource(route.path.subresource)
+        gvk = route.resource.kind_of(subresource) if subresource else route.resource.gvk
         kind = type_for(gvk)
     try:
         if kind is not None:
@@ -72,7 +72,7 @@ def said(scheme: Scheme, exchange: Exchange, schema: Schema | None) -> str:
 
 def custom_schemas(shared: Path) -> dict[str, Schema]:
     """plural.group -> the schema of the first version, of every CustomResourceDefinition in the scenarios."""
-    found: dict[str, Schema] = {}
+    schemas: dict[str, Schema] = {}
     for path in sorted((shared / "golden/scenarios").glob("*.yaml")):
         for step in yaml.load(path.read_text(), Loader=yaml.CSafeLoader)["steps"]:
             body = step.get("body")
@@ -80,8 +80,8 @@ def custom_schemas(shared: Path) -> dict[str, Schema]:
                 version = ((body.get("spec") or {}).get("versions") or [{}])[0]
                 source = (version.get("schema") or {}).get("openAPIV3Schema")
                 if isinstance(source, dict):
-                    found.setdefault(body["metadata"]["name"], from_openapi(source))
-    return found
+                    schemas.setdefault(body["metadata"]["name"], from_openapi(source))
+    return schemas
 
 
 def schema_for(schemas: dict[str, Schema], path: str) -> Schema | None:
@@ -91,36 +91,36 @@ def schema_for(schemas: dict[str, Schema], path: str) -> Schema | None:
     )
 
 
-def test_refusals_are_told_in_the_same_words(shared_dir: Path) -> None:
-    scheme, schemas, seen, faults = builtin_scheme(), custom_schemas(shared_dir), Counter[str](), []
+def test_refusals_have_the_same_messages(shared_dir: Path) -> None:
+    scheme, schemas, counts, faults = builtin_scheme(), custom_schemas(shared_dir), Counter[str](), []
     for exchange in exchanges(shared_dir):
         refused = REFUSED.fullmatch(exchange.message)
         if refused is None or any(word in refused[3] for word in ELSEWHERE):
             continue
-        found = said(scheme, exchange, schema_for(schemas, exchange.path))
-        wanted = re.sub(r"<time>", lambda _: "…", refused[3])
-        if re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?", "…", found) != wanted:
-            faults.append(f"{exchange.where}: wanted {wanted}, found {found}")
-        seen["strict" if wanted.startswith("strict") else "error"] += 1
+        message = said(scheme, exchange, schema_for(schemas, exchange.path))
+        expected = re.sub(r"<time>", lambda _: "…", refused[3])
+        if re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?", "…", message) != expected:
+            faults.append(f"{exchange.where}: wanted {expected}, found {message}")
+        counts["strict" if expected.startswith("strict") else "error"] += 1
     assert not faults, "\n".join(faults)
-    assert seen == {"strict": 23, "error": 17}
+    assert counts == {"strict": 23, "error": 17}
 
 
 def test_warnings_name_the_same_fields(shared_dir: Path) -> None:
     scheme, schemas, compared, faults = builtin_scheme(), custom_schemas(shared_dir), 0, []
     for exchange in exchanges(shared_dir):
-        wanted = [w for w in exchange.warnings if w.startswith(("unknown field", "duplicate field"))]
-        if not wanted:
+        expected = [w for w in exchange.warnings if w.startswith(("unknown field", "duplicate field"))]
+        if not expected:
             continue
         compared += 1
-        found = said(scheme, exchange, schema_for(schemas, exchange.path)).removeprefix("strict decoding error: ")
-        if found != ", ".join(wanted):
-            faults.append(f"{exchange.where}: wanted {wanted}, found {found}")
+        message = said(scheme, exchange, schema_for(schemas, exchange.path)).removeprefix("strict decoding error: ")
+        if message != ", ".join(expected):
+            faults.append(f"{exchange.where}: wanted {expected}, found {message}")
     assert not faults, "\n".join(faults)
     assert compared == 13
 
 
-def test_unreadable_bodies_are_told_in_the_same_words(shared_dir: Path) -> None:
+def test_unreadable_bodies_have_the_same_messages(shared_dir: Path) -> None:
     faults: list[Any] = []
     compared = 0
     for exchange in exchanges(shared_dir):
@@ -128,10 +128,10 @@ def test_unreadable_bodies_are_told_in_the_same_words(shared_dir: Path) -> None:
             continue
         compared += 1
         try:
-            found = str(codec.read_kind(exchange.body))
+            kind = str(codec.read_kind(exchange.body))
         except codec.DecodeError as error:
-            found = str(error)
-        if found != unreadable[1]:
-            faults.append(f"{exchange.where}: wanted {unreadable[1]}, found {found}")
+            kind = str(error)
+        if kind != unreadable[1]:
+            faults.append(f"{exchange.where}: wanted {unreadable[1]}, found {kind}")
     assert not faults, "\n".join(faults)
     assert compared == 8

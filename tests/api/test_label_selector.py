@@ -64,7 +64,7 @@ def test_a_large_object_is_made_anew() -> None:
     assert selector_of(source) is not selector_of(source)
 
 
-def test_faults() -> None:
+def test_errors() -> None:
     source = LabelSelector(
         matchLabels={"a": "b c"},
         matchExpressions=[
@@ -74,11 +74,11 @@ def test_faults() -> None:
             expression("", "In", "-"),
         ],
     )
-    found = [str(fault).split(" (e.g.")[0] for fault in selector_errors(source, "spec.selector")]
+    messages = [str(fault).split(" (e.g.")[0] for fault in selector_errors(source, "spec.selector")]
     alphanumeric = "'-', '_' or '.', and must start and end with an alphanumeric character"
     value = f"a valid label must be an empty string or consist of alphanumeric characters, {alphanumeric}"
     at = "spec.selector.matchExpressions"
-    assert found == [
+    assert messages == [
         f'spec.selector.matchLabels: Invalid value: "b c": {value}',
         f"{at}[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'",
         f"{at}[1].values: Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
@@ -87,7 +87,7 @@ def test_faults() -> None:
         f'{at}[3].key: Invalid value: "": name part must consist of alphanumeric characters, {alphanumeric}',
         f'{at}[3].values[0]: Invalid value: "-": {value}',
     ]
-    assert len(selector_errors(source, "s", allow_bad_values=True)) == len(found) - 1
+    assert len(selector_errors(source, "s", allow_bad_values=True)) == len(messages) - 1
     assert selector_errors(None, "spec.selector") == []
     assert label_errors({"a": "b"}, "metadata.labels") == []
 
@@ -100,11 +100,11 @@ def recorded_rejections(shared: Path) -> Iterator[tuple[str, str, list[tuple[str
             listed = (body.get("details") or {}).get("causes") or []
             causes = [tuple(str(cause.get(part, "")) for part in ("field", "reason", "message")) for cause in listed]
             for field, _, message in causes:
-                if found := re.fullmatch(r"Invalid value: (\{.*\}): invalid label selector", message):
-                    yield field, found[1], [cause for cause in causes if cause[0].startswith(f"{field}.match")]
+                if match := re.fullmatch(r"Invalid value: (\{.*\}): invalid label selector", message):
+                    yield field, match[1], [cause for cause in causes if cause[0].startswith(f"{field}.match")]
 
 
-def test_recorded_faults(shared_dir: Path) -> None:
+def test_recorded_errors(shared_dir: Path) -> None:
     cases = list(recorded_rejections(shared_dir))
     assert len(cases) >= 2
     for field, source, causes in cases:

@@ -40,28 +40,28 @@ requirements = st.one_of(
         Requirement,
         keys,
         st.sampled_from([Operator.IN, Operator.NOT_IN]),
-        st.sets(values, min_size=1, max_size=4).map(lambda found: tuple(sorted(found))),
+        st.sets(values, min_size=1, max_size=4).map(lambda members: tuple(sorted(members))),
     ),
     st.builds(Requirement, keys, st.sampled_from([Operator.GREATER_THAN, Operator.LESS_THAN]), st.tuples(integers)),
 )
 selectors = st.lists(requirements, max_size=5).map(Selector)
 
 
-def holds(requirement: Requirement, given: Mapping[str, str]) -> bool:
+def holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
     """The meaning of a requirement, spelled out."""
-    key, operator, wanted = requirement
-    value = given.get(key)
+    key, operator, values = requirement
+    value = labels.get(key)
     if operator in (Operator.IN, Operator.EQUALS, Operator.DOUBLE_EQUALS):
-        return value is not None and value in wanted
+        return value is not None and value in values
     if operator in (Operator.NOT_IN, Operator.NOT_EQUALS):
-        return value is None or value not in wanted
+        return value is None or value not in values
     if operator is Operator.EXISTS:
         return value is not None
     if operator is Operator.DOES_NOT_EXIST:
         return value is None
     if value is None or not value.isdigit():
         return False
-    return int(value) > int(wanted[0]) if operator is Operator.GREATER_THAN else int(value) < int(wanted[0])
+    return int(value) > int(values[0]) if operator is Operator.GREATER_THAN else int(value) < int(values[0])
 
 
 @given(selectors)
@@ -72,24 +72,24 @@ def test_the_text_says_it_all(selector: Selector) -> None:
 
 
 @given(selectors, label_sets)
-def test_matching_means_that_all_requirements_hold(selector: Selector, given: dict[str, str]) -> None:
-    assert selector.matches(given) == all(holds(requirement, given) for requirement in selector.requirements)
+def test_matching_means_that_all_requirements_hold(selector: Selector, labels: dict[str, str]) -> None:
+    assert selector.matches(labels) == all(holds(requirement, labels) for requirement in selector.requirements)
 
 
 @given(selectors, label_sets)
-def test_what_matches_has_the_exact_pairs(selector: Selector, given: dict[str, str]) -> None:
-    if selector.matches(given):
-        assert set(selector.exact()) <= set(given.items())
-        assert selector.required().items() <= given.items()
+def test_what_matches_has_the_exact_pairs(selector: Selector, labels: dict[str, str]) -> None:
+    if selector.matches(labels):
+        assert set(selector.exact()) <= set(labels.items())
+        assert selector.required().items() <= labels.items()
 
 
 @given(st.text(alphabet="ab=!(),<> in\0\t", max_size=20))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
-        found = parse(text)
+        selector = parse(text)
     except SelectorError:
         return
-    assert parse(str(found)) == found
+    assert parse(str(selector)) == selector
 
 
 def test_exact() -> None:
@@ -169,5 +169,5 @@ def test_recorded_lists(shared_dir: Path) -> None:
     known = {item["metadata"]["name"]: item["metadata"].get("labels", {}) for _, items in cases for item in items}
     assert len(cases) > 15
     for text, items in cases:
-        selected = {name for name, found in known.items() if parse(text).matches(found)}
+        selected = {name for name, labels in known.items() if parse(text).matches(labels)}
         assert selected == {item["metadata"]["name"] for item in items}, text

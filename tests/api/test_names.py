@@ -66,12 +66,12 @@ def causes(value: Any) -> Iterator[str]:
 
 def recorded_faults(shared: Path) -> set[tuple[str, str]]:
     """Values and what the real server found wrong with them."""
-    found = set()
+    errors = set()
     for path in sorted((shared / "golden" / "recorded").glob("*.json")):
         for message in causes(json.loads(path.read_text())):
             if match := re.fullmatch(r'Invalid value: ("(?:[^"\\]|\\.)*"): (.*)', message, re.DOTALL):
-                found.add((json.loads(match[1]), FOREWORD.sub("", match[2])))
-    return found
+                errors.add((json.loads(match[1]), FOREWORD.sub("", match[2])))
+    return errors
 
 
 FOREWORD = re.compile(r"^(segment\[\d\]|may have mixed case, but should otherwise match): ")
@@ -85,10 +85,10 @@ OURS = re.compile(
 
 def is_found(value: str, fault: str) -> bool:
     faults = [check(value) for check in CHECKS.values()]
-    return any(fault in found or fault == ",".join(found) for found in faults)
+    return any(fault in messages or fault == ",".join(messages) for messages in faults)
 
 
-def test_every_recorded_fault_of_a_name_is_found(shared_dir: Path) -> None:
+def test_every_recorded_error_of_a_name_is_reported(shared_dir: Path) -> None:
     recorded = {(value, fault) for value, fault in recorded_faults(shared_dir) if OURS.search(fault)}
     assert len(recorded) > 40
     assert {pair for pair in recorded if not is_found(*pair)} == set()
@@ -112,7 +112,7 @@ def test_every_recorded_fault_of_a_name_is_found(shared_dir: Path) -> None:
         ("env_var_name", "", "environment variable name must be non-empty"),
     ],
 )
-def test_faults(check: str, value: str, fault: str) -> None:
+def test_errors(check: str, value: str, fault: str) -> None:
     assert fault in CHECKS[check](value)
 
 

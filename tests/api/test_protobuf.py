@@ -28,14 +28,14 @@ TWICE_RECORDED = {"APIServiceList", "PriorityClassList"}
 
 
 def recorded(shared_dir: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((shared_dir / "reference" / "protobuf-vectors.json").read_bytes())
-    return found
+    vectors: list[dict[str, Any]] = json.loads((shared_dir / "reference" / "protobuf-vectors.json").read_bytes())
+    return vectors
 
 
 def random_objects() -> list[dict[str, Any]]:
     """One object of each kind with random content, as k8s.io/api v0.36.0 writes it in JSON and in protobuf."""
-    found: list[dict[str, Any]] = json.loads(RANDOM.read_bytes())
-    return found
+    vectors: list[dict[str, Any]] = json.loads(RANDOM.read_bytes())
+    return vectors
 
 
 def without_revision(vector: dict[str, Any]) -> dict[str, Any]:
@@ -60,16 +60,16 @@ class TestRecorded:
     def test_every_vector_decodes_to_its_json(self, shared_dir: Path) -> None:
         vectors = recorded(shared_dir)
         for vector in vectors:
-            found = plain(protobuf.decode(b64decode(vector["protobuf"])))
-            assert without_revision(found) == without_revision(vector["json"]), named(vector)
+            decoded = plain(protobuf.decode(b64decode(vector["protobuf"])))
+            assert without_revision(decoded) == without_revision(vector["json"]), named(vector)
         assert len(vectors) == 159
 
     def test_every_vector_encodes_back(self, shared_dir: Path) -> None:
         differ = []
         for vector in recorded(shared_dir):
-            found = protobuf.encode(vector["json"])
-            assert plain(protobuf.decode(found)) == vector["json"], named(vector)
-            if found != b64decode(vector["protobuf"]):
+            encoded = protobuf.encode(vector["json"])
+            assert plain(protobuf.decode(encoded)) == vector["json"], named(vector)
+            if encoded != b64decode(vector["protobuf"]):
                 differ.append((vector["kind"], vector["json"]["metadata"].get("name")))
         # r2 holds raw JSON with its client's spaces, which JSON values do not keep.
         assert differ == [("APIServiceList", None), ("ControllerRevision", "r2"), ("PriorityClassList", None)]
@@ -104,8 +104,8 @@ class TestEnvelope:
         data = protobuf.wrap("", "", protobuf.encode_body("v1", "DeleteOptions", {"gracePeriodSeconds": 0}))
         with pytest.raises(ProtobufError, match="'Kind' is missing"):
             protobuf.decode(data)
-        found = protobuf.decode(data, default=("v1", "DeleteOptions"))
-        assert found == {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
+        decoded = protobuf.decode(data, default=("v1", "DeleteOptions"))
+        assert decoded == {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
 
     @pytest.mark.parametrize(
         ("api_version", "kind"), [("apps/v1", "DeleteOptions"), ("v1", "Status"), ("batch/v1", "PatchOptions")]
@@ -170,9 +170,9 @@ class TestWatch:
     def test_bytes_that_arrive_one_by_one(self) -> None:
         unframer = protobuf.Unframer()
         stream = protobuf.frame(self.EVENT) * 2
-        found = [message for byte in stream for message in unframer.feed(bytes([byte]))]
+        messages = [message for byte in stream for message in unframer.feed(bytes([byte]))]
         unframer.finish()
-        assert [protobuf.decode_event(message) for message in found] == [self.EVENT] * 2
+        assert [protobuf.decode_event(message) for message in messages] == [self.EVENT] * 2
 
     def test_frames_are_bounded(self) -> None:
         with pytest.raises(ProtobufError, match="larger than 10"):
@@ -256,8 +256,8 @@ class TestHostile:
         unpacked = b"".join(b"\x20" + varint(value) for value in (1, 300, -1))
         assert unpacked in body
         spec = delimited(b"\x12", delimited(b"\x72", packed))
-        found = protobuf.decode(protobuf.wrap("v1", "Pod", spec))
-        assert found["spec"]["securityContext"] == {"supplementalGroups": [1, 300, -1]}
+        decoded = protobuf.decode(protobuf.wrap("v1", "Pod", spec))
+        assert decoded["spec"]["securityContext"] == {"supplementalGroups": [1, 300, -1]}
 
     def test_deep_schemas(self) -> None:
         def nested(depth: int) -> dict[str, Any]:
@@ -328,12 +328,12 @@ BODIES = [b64decode(vector["protobuf"]) for vector in random_objects()]
 def decodes_or_refuses(data: bytes) -> None:
     """Whatever decodes is JSON and has a protobuf form that decodes to the same, but for pointers to nothing."""
     try:
-        found = protobuf.decode(data)
+        decoded = protobuf.decode(data)
     except ProtobufError:
         return
-    json.dumps(plain(found), allow_nan=False)
-    again = protobuf.decode(protobuf.encode(found))
-    assert without_nulls(plain(again)) == without_nulls(plain(found))
+    json.dumps(plain(decoded), allow_nan=False)
+    again = protobuf.decode(protobuf.encode(decoded))
+    assert without_nulls(plain(again)) == without_nulls(plain(decoded))
 
 
 def without_nulls(value: Any) -> Any:
@@ -402,5 +402,5 @@ def generator(repository: Path) -> ModuleType:
 
 
 def test_table_is_fresh(repository: Path, shared_dir: Path) -> None:
-    made = generator(repository).main(shared_dir / "reference" / "protobuf-fields-v1.36.json")
-    assert made == (repository / "src/sampan/api/data/protobuf.json").read_text()
+    generated = generator(repository).main(shared_dir / "reference" / "protobuf-fields-v1.36.json")
+    assert generated == (repository / "src/sampan/api/data/protobuf.json").read_text()

@@ -21,8 +21,8 @@ def test_as_the_real_server(text: str, written: str | None, format: str | None, 
             parse(text)
         assert str(raised.value) == error
     else:
-        found = parse(text)
-        assert (str(found), found.format) == (written, format)
+        quantity = parse(text)
+        assert (str(quantity), quantity.format) == (written, format)
 
 
 @pytest.mark.parametrize(
@@ -71,11 +71,11 @@ def test_what_is_written_is_the_same_number_and_is_written_so_again(first: Quant
 
 @given(numbers, suffixes)
 def test_reading_rounds_away_from_zero_by_less_than_a_nano(number: str, suffix: str) -> None:
-    found = abs(exact(parse(number + suffix)))
-    asked = abs(Fraction(number) * factors[suffix])
+    parsed = abs(exact(parse(number + suffix)))
+    exact_value = abs(Fraction(number) * factors[suffix])
     if suffix.endswith("i"):
-        asked = min(asked, Fraction(MAX_INT64))
-    assert 0 <= found - asked < Fraction(1, 10**9)
+        exact_value = min(exact_value, Fraction(MAX_INT64))
+    assert 0 <= parsed - exact_value < Fraction(1, 10**9)
 
 
 @given(quantities, quantities)
@@ -190,11 +190,11 @@ def _resource_lists(value: Any) -> Any:
 
 
 def test_recorded_quantities_are_canonical(shared_dir: Path) -> None:
-    found = set()
+    quantities = set()
     for path in (shared_dir / "golden" / "recorded").glob("*.json"):
         for step in json.loads(path.read_text()):
             if step.get("status", 500) < 300:
-                found.update(_resource_lists(step.get("body")))
-    texts = {text for text in found if not text.startswith("<")}
+                quantities.update(_resource_lists(step.get("body")))
+    texts = {text for text in quantities if not text.startswith("<")}
     assert len(texts) > 30
     assert {text: canonical(text) for text in texts} == {text: text for text in texts}

@@ -13,9 +13,9 @@ from sampan.api.schema import from_openapi
 def test_definitions_are_published_as_by_a_real_server(shared_dir: Path) -> None:
     published: dict[str, Any] = json.loads((shared_dir / "reference/openapi-v3-schemas-v1.36.json").read_text())
     assert len(published) == 584
-    for name, wanted in published.items():
+    for name, expected in published.items():
         shown = openapi.definition(schemas.definition(name))
-        assert shown == _with_references(wanted), name
+        assert shown == _with_references(expected), name
 
 
 def _with_references(node: dict[str, Any]) -> dict[str, Any]:
@@ -62,8 +62,8 @@ def test_what_a_field_says_stays_on_the_field() -> None:
     ],
 )
 def test_scalars(definition: str, field: str, type: str, format: str) -> None:
-    found = schemas.definition(f"io.k8s.api.{definition}").properties[field]
-    assert (found.type, found.format) == (type, format)
+    schema = schemas.definition(f"io.k8s.api.{definition}").properties[field]
+    assert (schema.type, schema.format) == (type, format)
 
 
 def test_a_schema_may_hold_itself() -> None:

@@ -144,7 +144,7 @@ def test_resources_that_show_the_same_objects() -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "version", "kind", "found"),
+    ("group", "version", "kind", "expected"),
     [
         ("", "v1", "Pod", core_v1.Pod),
         ("", "v1", "PodList", core_v1.PodList),
@@ -161,8 +161,8 @@ def test_resources_that_show_the_same_objects() -> None:
         ("../x", "v1", "Pod", None),
     ],
 )
-def test_types_of_kinds(group: str, version: str, kind: str, found: Any) -> None:
-    assert type_for(GroupVersionKind(group=group, version=version, kind=kind)) is found
+def test_types_of_kinds(group: str, version: str, kind: str, expected: Any) -> None:
+    assert type_for(GroupVersionKind(group=group, version=version, kind=kind)) is expected
 
 
 def served(text: str) -> Scheme:
@@ -180,8 +180,8 @@ def test_runtime_config_by_version_and_resource() -> None:
         "statefulsets",
     ]
     assert scheme.resource("", "v1", "podtemplates") is None
-    one = served("scheduling.k8s.io/v1alpha2/workloads")
-    assert [r.plural for r in one.resources("scheduling.k8s.io", "v1alpha2")] == ["workloads"]
+    limited = served("scheduling.k8s.io/v1alpha2/workloads")
+    assert [r.plural for r in limited.resources("scheduling.k8s.io", "v1alpha2")] == ["workloads"]
 
 
 def test_runtime_config_by_level() -> None:

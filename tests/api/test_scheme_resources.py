@@ -15,8 +15,8 @@ from sampan.api.scheme import Scheme, builtin_scheme, type_for
 
 
 def recorded(shared_dir: Path, name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((shared_dir / f"golden/recorded/{name}.json").read_text())
-    return found
+    steps: list[dict[str, Any]] = json.loads((shared_dir / f"golden/recorded/{name}.json").read_text())
+    return steps
 
 
 def plain(value: object) -> Any:
@@ -66,11 +66,11 @@ def test_groups_are_in_the_order_of_a_real_server(shared_dir: Path) -> None:
     "resource", [r for gv in (*SERVED, *OPTIONAL) for r in gv.resources], ids=lambda r: r.qualified
 )
 def test_every_resource_has_a_type_and_every_stored_one_a_list(resource: Resource) -> None:
-    found = type_for(resource.gvk)
-    assert found is not None
-    assert found().__class__.__name__ == resource.kind
+    type_ = type_for(resource.gvk)
+    assert type_ is not None
+    assert type_().__class__.__name__ == resource.kind
     if "list" in resource.verbs:
-        assert Scheme().type_of(resource) is found
+        assert Scheme().type_of(resource) is type_
         assert type_for(replace(resource.gvk, kind=resource.list_kind)) is not None
     if resource.storage is not None:
         assert type_for(resource.storage) is not None

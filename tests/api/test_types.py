@@ -34,7 +34,7 @@ def _is_defined_in(module: ModuleType, value: object) -> TypeGuard[type[Struct]]
 
 
 TYPES = all_types()
-KINDS = [found for found in TYPES if issubclass(found, Object)]
+KINDS = [type_ for type_ in TYPES if issubclass(type_, Object)]
 
 
 def test_the_generated_files_are_fresh(shared_dir: Path, repository: Path) -> None:
@@ -46,47 +46,47 @@ def test_the_generated_files_are_fresh(shared_dir: Path, repository: Path) -> No
 
 
 def test_there_is_a_type_for_every_definition() -> None:
-    assert len(TYPES) == len({f"{found.__module__}.{found.__name__}" for found in TYPES}) == 795
+    assert len(TYPES) == len({f"{type_.__module__}.{type_.__name__}" for type_ in TYPES}) == 795
     assert len(KINDS) == 202
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_fields_are_those_of_the_schema_in_the_same_order(name: str) -> None:
-    for found in TYPES:
-        if found.__module__.endswith(f".{name}"):
-            assert found.__struct_encode_fields__ == tuple(schemas.of(found).properties), found
+    for type_ in TYPES:
+        if type_.__module__.endswith(f".{name}"):
+            assert type_.__struct_encode_fields__ == tuple(schemas.of(type_).properties), type_
 
 
 def test_every_type_can_be_made_of_nothing_and_read_back() -> None:
-    for found in TYPES:
-        body = codec.encode(found())
-        assert codec.decode(body, found) == (found(), []), found
+    for type_ in TYPES:
+        body = codec.encode(type_())
+        assert codec.decode(body, type_) == (type_(), []), type_
 
 
 def test_kinds_know_their_names() -> None:
-    for found in KINDS:
-        body = codec.encode(found())
-        assert body.startswith(f'{{"kind":"{found.__name__}","apiVersion":"'.encode()), found
+    for type_ in KINDS:
+        body = codec.encode(type_())
+        assert body.startswith(f'{{"kind":"{type_.__name__}","apiVersion":"'.encode()), type_
 
 
 def test_lists_always_show_their_items() -> None:
-    for found in KINDS:
-        if found.__name__.endswith("List"):
-            assert json.loads(codec.encode(found()))["items"] is None
-            assert json.loads(codec.encode(found(items=[])))["items"] == []  # type: ignore[call-arg]
+    for type_ in KINDS:
+        if type_.__name__.endswith("List"):
+            assert json.loads(codec.encode(type_()))["items"] is None
+            assert json.loads(codec.encode(type_(items=[])))["items"] == []  # type: ignore[call-arg]
 
 
 @settings(max_examples=300)
 @given(st.data())
 def test_values_come_back_the_same_by_both_ways(data: st.DataObject) -> None:
-    found = data.draw(st.sampled_from(KINDS))
-    value: dict[str, Any] = data.draw(values(schemas.of(found)))
+    type_ = data.draw(st.sampled_from(KINDS))
+    value: dict[str, Any] = data.draw(values(schemas.of(type_)))
     body = json.dumps(value, separators=(",", ":")).encode()
-    obj, strict = codec.decode(body, found)
+    obj, strict = codec.decode(body, type_)
     assert strict == []
-    assert codec.decode(codec.encode(obj), found) == (obj, [])
-    slow, _ = careful.decode(parsed.parse(body), schemas.of(found))
-    assert codec.convert(slow, found) == obj
+    assert codec.decode(codec.encode(obj), type_) == (obj, [])
+    slow, _ = careful.decode(parsed.parse(body), schemas.of(type_))
+    assert codec.convert(slow, type_) == obj
     assert _within(json.loads(codec.encode(obj)), value)
 
 
@@ -102,8 +102,8 @@ def _within(shown: Any, value: Any) -> bool:
 
 
 def test_types_are_left_alone_by_the_collector() -> None:
-    assert all(found.__struct_config__.gc is False for found in TYPES)
-    assert all(found.__struct_config__.forbid_unknown_fields for found in TYPES)
+    assert all(type_.__struct_config__.gc is False for type_ in TYPES)
+    assert all(type_.__struct_config__.forbid_unknown_fields for type_ in TYPES)
 
 
 def test_importing_one_group_leaves_the_others_alone() -> None:
@@ -116,7 +116,7 @@ def test_importing_one_group_leaves_the_others_alone() -> None:
 def test_opaque_field_sets_pass_through() -> None:
     fields = b'{"f:metadata":{"f:labels":{".":{},"f:a":{}}}}'
     entry = importlib.import_module("sampan.api.types.meta_v1").ManagedFieldsEntry
-    found = codec.read(b'{"manager":"m","fieldsV1":' + fields + b"}", entry)
-    assert bytes(found.fieldsV1) == fields
-    assert codec.encode(found) == b'{"manager":"m","fieldsV1":' + fields + b"}"
+    managed_fields = codec.read(b'{"manager":"m","fieldsV1":' + fields + b"}", entry)
+    assert bytes(managed_fields.fieldsV1) == fields
+    assert codec.encode(managed_fields) == b'{"manager":"m","fieldsV1":' + fields + b"}"
     assert msgspec.json.decode(codec.encode(entry())) == {}

@@ -32,12 +32,12 @@ def test_decoding_equals_the_servers_library() -> None:
     wrong = []
     for vector in VECTORS["decode"]:
         try:
-            found = yaml.decode(vector["yaml"].encode())
+            decoded = yaml.decode(vector["yaml"].encode())
         except YamlError as error:
             same = vector.get("error") == str(error)
         else:
-            strict = yaml.strict_message(found.strict_errors) if found.strict_errors else None
-            same = "json" in vector and by_value(found.value) == by_value(vector["json"])
+            strict = yaml.strict_message(decoded.strict_errors) if decoded.strict_errors else None
+            same = "json" in vector and by_value(decoded.value) == by_value(vector["json"])
             same = same and strict == vector.get("strict")
         if not same:
             wrong.append(vector)
@@ -56,11 +56,11 @@ def test_strict_errors_are_those_of_the_recordings(shared_dir: Path) -> None:
     scenario = yaml.decode((shared_dir / "golden/scenarios/validation-yaml.yaml").read_bytes()).value
     recording = json.loads((shared_dir / "golden/recorded/validation-yaml.json").read_bytes())
     checked = 0
-    for step, answer in zip(scenario["steps"], recording, strict=True):
-        message = answer["body"].get("message", "") if isinstance(answer["body"], dict) else ""
-        if "already set in map" in message or "already set in map" in (answer["warning"] or ""):
+    for step, recorded in zip(scenario["steps"], recording, strict=True):
+        message = recorded["body"].get("message", "") if isinstance(recorded["body"], dict) else ""
+        if "already set in map" in message or "already set in map" in (recorded["warning"] or ""):
             errors = yaml.decode(step["body"].encode()).strict_errors
-            shown = message if message else (answer["warning"] or "").replace('\\"', '"')
+            shown = message if message else (recorded["warning"] or "").replace('\\"', '"')
             assert (yaml.strict_message(errors) if message else errors[0]) in shown
             checked += 1
     assert checked >= 5
@@ -87,11 +87,11 @@ class TestDecode:
         assert yaml.decode(source.encode()) == (value, [])
 
     def test_a_key_twice(self) -> None:
-        found = yaml.decode(b"a: 1\nb: {c: 1, c: 2}\na: 3\n")
-        assert found.value == {"a": 3, "b": {"c": 2}}
-        assert found.strict_errors == ['line 2: key "c" already set in map', 'line 3: key "a" already set in map']
+        decoded = yaml.decode(b"a: 1\nb: {c: 1, c: 2}\na: 3\n")
+        assert decoded.value == {"a": 3, "b": {"c": 2}}
+        assert decoded.strict_errors == ['line 2: key "c" already set in map', 'line 3: key "a" already set in map']
         expected = 'yaml: unmarshal errors:\n  line 2: key "c" already set in map\n  line 3: key "a" already set in map'
-        assert yaml.strict_message(found.strict_errors) == expected
+        assert yaml.strict_message(decoded.strict_errors) == expected
 
     def test_what_an_alias_stands_for_is_not_shared(self) -> None:
         value = yaml.decode(b"a: &x {k: [1]}\nb: *x\n").value
@@ -163,10 +163,10 @@ class TestHostile:
 
 def decodes_or_refuses(source: bytes) -> None:
     try:
-        found = yaml.decode(source)
+        decoded = yaml.decode(source)
     except YamlError:
         return
-    json.dumps(found.value, allow_nan=False)
+    json.dumps(decoded.value, allow_nan=False)
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.sampled_from(

@@ -87,6 +87,6 @@ def _check_state(
     for ack in {ack.key: ack for ack in acknowledged}.values():
         entry = state.get(ack.key)
         shown = Acknowledged(entry.revision, ack.key, entry.value) if entry else None
-        is_as_told = shown == ack if ack.value is not None else shown is None
+        is_as_acknowledged = shown == ack if ack.value is not None else shown is None
         is_written_later = max(changed.get(ack.key, 0), entry.revision if entry else 0, compacted) > ack.revision
-        assert is_as_told or is_written_later, f"{ack.key} is older than acknowledged"
+        assert is_as_acknowledged or is_written_later, f"{ack.key} is older than acknowledged"

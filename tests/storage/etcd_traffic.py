@@ -129,9 +129,9 @@ async def check(url: str, *, start: int, traffic: Traffic, observers: list[Obser
             await newcomer.until(end)
         page = await backend.range(traffic.root, revision=end)
     history = newcomer.up_to(end)
-    found = {event.revision: event for event in history}
+    events = {event.revision: event for event in history}
     for revision, written in traffic.acknowledged.items():
-        event = found.get(revision)
+        event = events.get(revision)
         assert event is not None, f"the acknowledged write {revision} of {written.key} is lost"
         assert (event.key, event.value) == (written.key, written.value)
     for observer in observers:

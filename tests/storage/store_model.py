@@ -61,11 +61,11 @@ class Model:
         self.log.append(StoreEvent(revision, key, value, created))
 
     def page(self, prefix: str, start: str, limit: int, revision: int) -> StorePage:
-        found = [
+        entries = [
             entry for key, entry in sorted(self.state(revision).items()) if key.startswith(prefix) and key >= start
         ]
-        shown = found[:limit] if limit else found
-        return StorePage(shown, revision, len(found) - len(shown))
+        shown = entries[:limit] if limit else entries
+        return StorePage(shown, revision, len(entries) - len(shown))
 
     def events(self, prefix: str, after: int) -> list[StoreEvent]:
         return [event for event in self.log if event.revision > after and event.key.startswith(prefix)]
@@ -195,17 +195,17 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(prefix=prefixes, ago=far_back, is_called=st.booleans())
     def watch(self, prefix: str, ago: int, is_called: bool) -> None:
         after = self.model.ago(ago)
-        told: list[OpenWatch] = []
+        watches: list[OpenWatch] = []
         watch = self.backend.watch(
-            self.key(prefix), after=after, on_batch=(lambda batch: told[0].take(batch)) if is_called else None
+            self.key(prefix), after=after, on_batch=(lambda batch: watches[0].take(batch)) if is_called else None
         )
-        told.append(OpenWatch(watch, self.key(prefix), after, is_called=is_called))
+        watches.append(OpenWatch(watch, self.key(prefix), after, is_called=is_called))
         self.run(watch.__aenter__())
         if after < self.model.compacted:
-            self._is_refused(told[0])
+            self._is_refused(watches[0])
         else:
-            self.watches.append(told[0])
-            self._catch_up(told[0])
+            self.watches.append(watches[0])
+            self._catch_up(watches[0])
 
     @precondition(lambda self: self.watches)
     @rule()
@@ -240,8 +240,8 @@ class StoreMachine(RuleBasedStateMachine):
         self, name: str, value: bytes | None, expected: int | None, work: Callable[[], Awaitable[int]]
     ) -> None:
         current = self.model.state(self.model.revision).get(self.key(name))
-        found = current.revision if current else 0
-        is_allowed = (expected is None or expected == found) and (value is not None or current is not None)
+        revision = current.revision if current else 0
+        is_allowed = (expected is None or expected == revision) and (value is not None or current is not None)
         if is_allowed:
             self.model.write(self.run(work()), self.key(name), value)
         else:

@@ -60,8 +60,8 @@ class TcpProxy:
             await self._pass_on(server_reader, writer, self._answers)
         finally:
             self._connections -= {writer, server_writer}
-            for each in (writer, server_writer):
-                each.transport.abort()
+            for stream in (writer, server_writer):
+                stream.transport.abort()
             forth.cancel()
             await asyncio.gather(forth, return_exceptions=True)
 

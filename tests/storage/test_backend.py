@@ -28,5 +28,5 @@ def test_a_key_is_in_the_range_if_it_begins_with_the_prefix(prefix: str, key: st
 
 
 @given(texts, texts)
-def test_text_and_bytes_have_one_order(one: str, other: str) -> None:
-    assert (one < other) == (one.encode() < other.encode())
+def test_text_and_bytes_have_one_order(first: str, other: str) -> None:
+    assert (first < other) == (first.encode() < other.encode())

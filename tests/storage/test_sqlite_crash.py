@@ -32,18 +32,18 @@ def test_kill_in_a_loop(tmp_path: Path, repository: Path) -> None:
     assert len(acknowledged) > 500
 
 
-def _kill_after(told: IO[str], retry_policy: int) -> list[Acknowledged]:
+def _kill_after(output: IO[str], retry_policy: int) -> list[Acknowledged]:
     """Kill the writer once it has told of so many writes; all that it told until it was dead."""
     pid = 0
     acknowledged: list[Acknowledged] = []
     while not pid or len(acknowledged) < retry_policy:
-        first, *rest = told.readline().split()
+        first, *rest = output.readline().split()
         if first == "pid":
             pid = int(rest[0])
         else:
             acknowledged.append(_acknowledged(first, *rest))
     os.kill(pid, signal.SIGKILL)
-    while (line := told.readline()) != "dead\n":
+    while (line := output.readline()) != "dead\n":
         acknowledged.append(_acknowledged(*line.split()))
     return acknowledged
 

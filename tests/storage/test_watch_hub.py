@@ -35,30 +35,30 @@ async def test_events_reach_the_watches_of_their_prefixes() -> None:
     """Also just after a watch was opened or left, when routes have to be found anew."""
 
     hub = WatchHub(revision=1, read_log=_no_log)
-    told = {prefix: Told() for prefix in PREFIXES}
+    received = {prefix: Told() for prefix in PREFIXES}
     async with AsyncExitStack() as watches:
         for count, prefix in enumerate(PREFIXES, 1):
-            await watches.enter_async_context(hub.watch(prefix, after=hub.revision, on_batch=told[prefix]))
+            await watches.enter_async_context(hub.watch(prefix, after=hub.revision, on_batch=received[prefix]))
             _publish_all(hub)
             for opened in PREFIXES[:count]:
-                assert told[opened].keys == [key for key in KEYS if key.startswith(opened)]
-                told[opened].keys.clear()
+                assert received[opened].keys == [key for key in KEYS if key.startswith(opened)]
+                received[opened].keys.clear()
     _publish_all(hub)
-    assert not any(watch.keys for watch in told.values())
+    assert not any(watch.keys for watch in received.values())
 
 
 async def test_a_reader_that_is_far_behind_goes_back_to_the_log() -> None:
     async with MemoryBackend(clock=VirtualClock()) as backend, backend.watch("/", after=1) as watch:
         for i in range(QUEUED_EVENTS + 500):
             await backend.put(f"/{i % 50}", b"x")
-        told: list[int] = []
+        revisions: list[int] = []
         batches = aiter(watch)
-        while len(told) < QUEUED_EVENTS + 500:
-            told += [event.revision for event in (await anext(batches)).events]
-        assert told == list(range(2, QUEUED_EVENTS + 502))
+        while len(revisions) < QUEUED_EVENTS + 500:
+            revisions += [event.revision for event in (await anext(batches)).events]
+        assert revisions == list(range(2, QUEUED_EVENTS + 502))
 
 
-async def test_a_reader_behind_what_was_compacted_is_told() -> None:
+async def test_a_reader_behind_the_compaction_gets_an_error() -> None:
     async with MemoryBackend(clock=VirtualClock()) as backend, backend.watch("/", after=1) as watch:
         for _ in range(40):
             await backend.put("/a", bytes(QUEUED_BYTES // 30))

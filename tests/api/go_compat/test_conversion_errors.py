@@ -17,7 +17,7 @@ def _placed(path: str, value: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "told"),
+    ("path", "value", "message"),
     [
         ("metadata", "text", "cannot restore struct from: string"),
         ("metadata", [], "cannot restore struct from: slice"),
@@ -44,8 +44,8 @@ def _placed(path: str, value: Any) -> Any:
         ),
     ],
 )
-def test_wrong_types(path: str, value: Any, told: str) -> None:
+def test_wrong_types(path: str, value: Any, message: str) -> None:
     whole = _placed(path, value)
     with pytest.raises(json.DecodeError) as fault:
         json.decode_value(whole, Pod)
-    assert conversion_errors.conversion_error(whole, schemas.of(Pod), str(fault.value)) == told
+    assert conversion_errors.conversion_error(whole, schemas.of(Pod), str(fault.value)) == message

@@ -50,12 +50,12 @@ def pod(name: str, namespace: str = "default", *, labels: Mapping[str, str] | No
     node, phase = rest.pop("node", None), rest.pop("phase", None)
     if rest:
         metadata["annotations"] = {k: str(v) for k, v in rest.items()}
-    found = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": {}, "status": {}}
+    pod = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": {}, "status": {}}
     if node:
-        found["spec"] = {"nodeName": node}
+        pod["spec"] = {"nodeName": node}
     if phase:
-        found["status"] = {"phase": phase}
-    return msgspec.json.encode(found)
+        pod["status"] = {"phase": phase}
+    return msgspec.json.encode(pod)
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def obj(event: CacheEvent) -> dict[str, Any]:
 
 def ready(watcher: Watcher) -> "list[CacheEvent]":
     """Everything that the watcher has now."""
-    found: list[CacheEvent] = []
+    events: list[CacheEvent] = []
     while batch := watcher.pop_ready():
-        found += batch
-    return found
+        events += batch
+    return events

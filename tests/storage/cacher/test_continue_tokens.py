@@ -13,19 +13,19 @@ def token(**wire: object) -> str:
 
 
 def test_a_token_is_that_of_the_real_server() -> None:
-    made = list_options.encode_continue(SCOPE + "b", SCOPE, 12)
-    assert json.loads(base64.urlsafe_b64decode(made + "==")) == {"v": "meta.k8s.io/v1", "rv": 12, "start": "b\0"}
-    assert list_options.decode_continue(made, SCOPE) == (SCOPE + "b\0", 12)
+    token = list_options.encode_continue(SCOPE + "b", SCOPE, 12)
+    assert json.loads(base64.urlsafe_b64decode(token + "==")) == {"v": "meta.k8s.io/v1", "rv": 12, "start": "b\0"}
+    assert list_options.decode_continue(token, SCOPE) == (SCOPE + "b\0", 12)
 
 
 def test_over_all_namespaces_the_start_has_the_namespace() -> None:
-    made = list_options.encode_continue(SCOPE + "b", "/registry/pods/", 12)
-    assert list_options.decode_continue(made, "/registry/pods/") == (SCOPE + "b\0", 12)
+    token = list_options.encode_continue(SCOPE + "b", "/registry/pods/", 12)
+    assert list_options.decode_continue(token, "/registry/pods/") == (SCOPE + "b\0", 12)
 
 
 def test_it_goes_on_at_the_present_with_a_negative_version() -> None:
-    made = list_options.encode_continue_start(SCOPE + "b\0", SCOPE, list_options.PRESENT)
-    assert list_options.decode_continue(made, SCOPE) == (SCOPE + "b\0", -1)
+    token = list_options.encode_continue_start(SCOPE + "b\0", SCOPE, list_options.PRESENT)
+    assert list_options.decode_continue(token, SCOPE) == (SCOPE + "b\0", -1)
 
 
 V1 = "meta.k8s.io/v1"
@@ -49,13 +49,13 @@ V1 = "meta.k8s.io/v1"
         ("Z2FyYmFnZQ", ": invalid character 'g' looking for beginning of value"),
     ],
 )
-def test_faults(bad: str, why: str) -> None:
+def test_errors(bad: str, why: str) -> None:
     with pytest.raises(InvalidContinue) as fault:
         list_options.decode_continue(bad, SCOPE)
     assert str(fault.value) == "invalid continue token: continue key is not valid" + why
 
 
 @pytest.mark.parametrize("bad", [token(v=V1, rv="5", start="a"), token(v=V1, rv=5, start=["a"]), "W10", "MTI"])
-def test_other_faults(bad: str) -> None:
+def test_other_errors(bad: str) -> None:
     with pytest.raises(InvalidContinue, match=r"^invalid continue token: continue key is not valid: "):
         list_options.decode_continue(bad, SCOPE)

@@ -18,11 +18,11 @@ class Store:
 
     async def current_revision(self) -> int:
         self.questions += 1
-        answer = self.revision
+        revision = self.revision
         await asyncio.sleep(1)
         if self.fault is not None:
             raise self.fault
-        return answer
+        return revision
 
 
 @virtual
@@ -134,18 +134,18 @@ async def test_it_is_not_waited_for_ever_and_nothing_is_left() -> None:
 @virtual
 async def test_progress_is_asked_for_once_by_many_and_again_after_a_while() -> None:
     fresh = Freshness()
-    asked: list[float] = []
+    requested_at: list[float] = []
 
     async def ask() -> None:
-        asked.append(round(asyncio.get_running_loop().time(), 3))
-        if len(asked) == 2:
+        requested_at.append(round(asyncio.get_running_loop().time(), 3))
+        if len(requested_at) == 2:
             raise Unavailable("the watch is being opened again")
-        if len(asked) > 20:
+        if len(requested_at) > 20:
             fresh.advance(9)
 
     async with asyncio.TaskGroup() as tasks:
         for _ in range(10):
             tasks.create_task(fresh.wait_for(9, timeout_s=3, ask=ask))
     # One of them asks at once, one again every tenth of a second.
-    assert len(asked) == 21
-    assert asked[:4] == pytest.approx([0.0, 0.1, 0.2, 0.3], abs=0.001)
+    assert len(requested_at) == 21
+    assert requested_at[:4] == pytest.approx([0.0, 0.1, 0.2, 0.3], abs=0.001)

@@ -89,8 +89,8 @@ async def test_lists_are_in_the_order_of_keys() -> None:
     async with pods() as world:
         for namespace, name in (("b", "x"), ("a", "z"), ("a-b", "y"), ("a", "b"), ("a", "a.b")):
             await world.put(name, namespace)
-        found = (await world.list()).items
-        assert [(item.namespace, item.name) for item in found] == [
+        items = (await world.list()).items
+        assert [(item.namespace, item.name) for item in items] == [
             ("a-b", "y"),
             ("a", "a.b"),
             ("a", "b"),
@@ -287,7 +287,7 @@ async def test_a_version_that_the_store_has_forgotten_is_expired(kept: int) -> N
 
 
 @virtual
-async def test_faults_of_tokens() -> None:
+async def test_errors_of_tokens() -> None:
     async with pods() as world:
         with pytest.raises(InvalidContinue, match=r"^invalid continue token: "):
             await world.list(continue_token="garbage")
@@ -492,7 +492,7 @@ async def test_stats() -> None:
         await world.delete("b")
         async with world.watch(version="0"):
             stats = world.cacher.stats()
-        found = (await world.list()).items
-        assert (stats.items, stats.item_bytes) == (2, sum(len(item.body) for item in found))
+        items = (await world.list()).items
+        assert (stats.items, stats.item_bytes) == (2, sum(len(item.body) for item in items))
         assert (stats.history_events, stats.watchers, stats.fills, stats.cut_off) == (5, 1, 1, 0)
         assert stats.revision == await world.backend.current_revision()

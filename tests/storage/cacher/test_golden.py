@@ -84,8 +84,8 @@ class MiniServer:
                 send_initial_events=None if initial is None else initial != "false",
             )
         )
-        if found := validate_options(options):
-            raise Answer(422, "; ".join(fault.body for fault in found))
+        if errors := validate_options(options):
+            raise Answer(422, "; ".join(fault.body for fault in errors))
         selection = _selection(namespace, query)
         if options.is_watch:
             return await self._watch(selection, options, query)
@@ -93,7 +93,7 @@ class MiniServer:
         return json.loads((await self._cacher.list(ListQuery(selection, version, options.match, limit, token))).raw())
 
     async def _watch(self, selection: ObjectSelection, options: Options, query: dict[str, str]) -> list[Any]:
-        wanted = WatchQuery(
+        watch_query = WatchQuery(
             selection,
             options.resource_version,
             options.send_initial_events,
@@ -101,7 +101,7 @@ class MiniServer:
             float(query["timeoutSeconds"]),
         )
         try:
-            async with self._cacher.watch(wanted) as watcher:
+            async with self._cacher.watch(watch_query) as watcher:
                 return [json.loads(event.frame()) async for events in watcher for event in events]
         except (VersionExpired, TooLargeVersion) as fault:
             return [{"type": "ERROR", "object": {"code": _code(fault)}}]
@@ -131,10 +131,10 @@ class MiniServer:
 
     async def _delete(self, namespace: str, name: str, _: Any, __: Any) -> Any:
         if not name:
-            found = await self._cacher.list(ListQuery(ObjectSelection(namespace)))
-            for item in found.items:
+            result = await self._cacher.list(ListQuery(ObjectSelection(namespace)))
+            for item in result.items:
                 await self._delete(namespace, item.name, {}, None)
-            return json.loads(found.raw())
+            return json.loads(result.raw())
         value = await self._get(namespace, name, {}, None)
         if "finalizers" in value["metadata"]:
             value["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
@@ -200,23 +200,23 @@ async def _replay(steps: list[dict[str, Any]], recorded: dict[int, dict[str, Any
             for name, value in saved.items():
                 request = request.replace("{" + name + "}", value)
             try:
-                answer, code, message = await server.call(request, step.get("body")), 200, ""
+                result, code, message = await server.call(request, step.get("body")), 200, ""
             except (Answer, CacheError) as fault:
                 code = fault.code if isinstance(fault, Answer) else _code(fault)
-                answer, message = {"code": code}, str(fault)
+                result, message = {"code": code}, str(fault)
             for name, path in step.get("save", {}).items():
-                saved[name] = answer["metadata"].get(path.removeprefix("metadata."), "")
+                saved[name] = result["metadata"].get(path.removeprefix("metadata."), "")
             if number in recorded:
-                _compare(recorded[number], code, message, answer)
+                _compare(recorded[number], code, message, result)
                 compared += 1
     assert compared > 10
 
 
-def _compare(expected: dict[str, Any], code: int, message: str, answer: Any) -> None:
+def _compare(expected: dict[str, Any], code: int, message: str, result: Any) -> None:
     name, body = expected["name"], expected["body"]
     assert code == expected["status"], name
     if code == 422:
         assert message == "; ".join(cause["message"] for cause in body["details"]["causes"]), name
     elif code != 200:
         assert message == body.get("message", message), name
-    assert _shown(answer) == _shown(body), name
+    assert _shown(result) == _shown(body), name

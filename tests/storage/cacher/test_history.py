@@ -81,8 +81,8 @@ def shared(limit: int, **limits: float) -> tuple[HistoryBudget, list[EventHistor
         EventHistory(limits=HistoryLimits(**limits), now=lambda: Time.now, budget=budget)  # type: ignore[arg-type]
         for _ in range(3)
     ]
-    for each in kept:
-        each.reset(5)
+    for history in kept:
+        history.reset(5)
     return budget, kept
 
 
@@ -103,8 +103,8 @@ def test_many_resources_share_one_bound() -> None:
     for revision in range(6, 3000):
         kept[revision % 3].append(revision, KEY, item(revision - 1, revision % 700), item(revision))
         assert budget.bytes <= 100_000
-    assert budget.bytes == sum(each.bytes for each in kept)
-    oldest = [each.floor for each in kept]
+    assert budget.bytes == sum(history.bytes for history in kept)
+    oldest = [history.floor for history in kept]
     assert max(oldest) - min(oldest) <= 3, "all reach back equally far"
 
 
@@ -119,8 +119,8 @@ def test_a_history_that_drops_changes_by_itself_confuses_nothing(monkeypatch: py
         (pods, leases, events)[revision % 3].append(revision, KEY, item(revision - 1, 2000), item(revision))
         assert budget.bytes == pods.bytes + leases.bytes + events.bytes <= 50_000
     monkeypatch.setattr(Time, "now", Time.now + 61)
-    for each in (pods, leases, events):
-        each.trim()
+    for history in (pods, leases, events):
+        history.trim()
     assert (budget.bytes, len(budget._order)) == (0, 0), "nothing grows while changes come and go by age"
 
 

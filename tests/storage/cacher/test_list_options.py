@@ -39,7 +39,7 @@ def test_what_is_not_a_number(text: str, why: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "match", "limit", "wanted"),
+    ("version", "match", "limit", "expected"),
     [
         ("", "", 0, ReadVersion(VersionRule.CONSISTENT)),
         ("", "", 5, ReadVersion(VersionRule.CONSISTENT)),
@@ -53,20 +53,20 @@ def test_what_is_not_a_number(text: str, why: str) -> None:
         ("7", "Exact", 0, ReadVersion(VersionRule.EXACT, 7)),
     ],
 )
-def test_what_a_list_wants(version: str, match: str, limit: int, wanted: ReadVersion) -> None:
-    assert wanted_of_list(version, match, limit) == wanted
+def test_what_a_list_wants(version: str, match: str, limit: int, expected: ReadVersion) -> None:
+    assert wanted_of_list(version, match, limit) == expected
 
 
 @pytest.mark.parametrize(
-    ("version", "wanted"),
+    ("version", "expected"),
     [
         ("", ReadVersion(VersionRule.CONSISTENT)),
         ("0", ReadVersion(VersionRule.ANY)),
         ("7", ReadVersion(VersionRule.NOT_OLDER, 7)),
     ],
 )
-def test_what_a_get_wants(version: str, wanted: ReadVersion) -> None:
-    assert wanted_of_get(version) == wanted
+def test_what_a_get_wants(version: str, expected: ReadVersion) -> None:
+    assert wanted_of_get(version) == expected
 
 
 def _options(request: str) -> Options:
@@ -82,14 +82,14 @@ def _options(request: str) -> Options:
 
 
 @pytest.mark.parametrize("recording", ["lists-versions", "lists-paging", "watch-bad", "watch-stream-list"])
-def test_faults_are_those_that_were_recorded(shared_dir: Path, recording: str) -> None:
+def test_errors_are_those_that_were_recorded(shared_dir: Path, recording: str) -> None:
     steps: list[dict[str, Any]] = json.loads((shared_dir / "golden" / "recorded" / f"{recording}.json").read_text())
     refused = 0
     for step in steps:
-        found = validate_options(defaulted(_options(step["request"])))
+        errors = validate_options(defaulted(_options(step["request"])))
         details = step["body"].get("details", {}) if isinstance(step["body"], dict) else {}
         recorded = details.get("causes", []) if step["status"] == 422 else []
         expected = [(cause["field"], cause["reason"], cause["message"]) for cause in recorded]
-        assert [(fault.field, fault.type, fault.body) for fault in found] == expected, step["name"]
-        refused += bool(found)
+        assert [(fault.field, fault.type, fault.body) for fault in errors] == expected, step["name"]
+        refused += bool(errors)
     assert refused or recording == "watch-stream-list"

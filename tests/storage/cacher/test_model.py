@@ -50,19 +50,19 @@ class Model:
     writes: list[Write] = field(default_factory=list)
 
     def state(self, revision: int, selection: ObjectSelection) -> list[tuple[str, str, int]]:
-        found: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
+        objects: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
         for write in self.writes:
             if write.revision <= revision:
-                found.pop((write.namespace, write.name), None)
+                objects.pop((write.namespace, write.name), None)
                 if write.value is not None:
-                    found[write.namespace, write.name] = (write.revision, write.value)
-        chosen = [(ns, name, at) for (ns, name), (at, value) in found.items() if _selects(selection, value)]
-        return sorted(chosen, key=lambda one: PODS.key(one[0], one[1]))
+                    objects[write.namespace, write.name] = (write.revision, write.value)
+        chosen = [(ns, name, at) for (ns, name), (at, value) in objects.items() if _selects(selection, value)]
+        return sorted(chosen, key=lambda entry: PODS.key(entry[0], entry[1]))
 
     def events(self, after: int, selection: ObjectSelection) -> list[tuple[str, str, str, int, str]]:
         """Type, namespace, name, version and the note that is shown."""
         now: dict[tuple[str, str], dict[str, Any]] = {}
-        told = []
+        events = []
         for write in self.writes:
             key = (write.namespace, write.name)
             old, new = now.pop(key, None), write.value
@@ -73,8 +73,8 @@ class Model:
                 shown = new if is_now else old
                 kind = "MODIFIED" if was and is_now else "ADDED" if is_now else "DELETED"
                 assert shown is not None
-                told.append((kind, *key, write.revision, shown["metadata"]["annotations"]["note"]))
-        return told
+                events.append((kind, *key, write.revision, shown["metadata"]["annotations"]["note"]))
+        return events
 
 
 def _selects(selection: ObjectSelection, value: dict[str, Any]) -> bool:
@@ -168,7 +168,7 @@ class Session:
             result = await self.world.list(pages.selection, continue_token=fault.continue_token)
             rest = self.model.state(result.revision, pages.selection)
             last = PODS.key(*pages.seen[-1][:2])
-            assert _shown(result) == [one for one in rest if PODS.key(*one[:2]) > last]
+            assert _shown(result) == [entry for entry in rest if PODS.key(*entry[:2]) > last]
             return
         assert result.revision == pages.revision
         self._check_page(result, pages)

@@ -150,7 +150,7 @@ async def test_it_ends_when_the_store_is_closed() -> None:
 
 
 @virtual
-async def test_a_fault_of_its_own_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_error_of_the_reflector_itself_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     async with MemoryBackend(clock=RealClock()) as backend:
         cacher = Cacher(backend=backend, shape=PODS, decode=lambda raw: raw)
 

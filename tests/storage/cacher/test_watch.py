@@ -392,11 +392,11 @@ async def test_no_bookmark_without_news_or_without_leave() -> None:
 @pytest.mark.parametrize("limits", [WatchLimits(events=10), WatchLimits(bytes=12_000)], ids=["events", "bytes"])
 async def test_a_slow_watcher_is_cut_off_alone(limits: WatchLimits) -> None:
     async with pods(CacherConfig(watch=limits)) as world, world.watch() as slow, world.watch() as other:
-        taken = []
+        events = []
         for i in range(30):
             await world.put(f"p{i:02}", pad="x" * 1000)
-            taken += seen(ready(other))
-        assert len(taken) == 30
+            events += seen(ready(other))
+        assert len(events) == 30
         assert slow.pop_ready() == []
         with pytest.raises(TooSlow):
             await anext(slow)
@@ -449,9 +449,9 @@ async def test_an_event_is_encoded_once_for_all() -> None:
             Names.calls += 1
             return f"{self.key} {type} {item.name}\n".encode()
 
-    async with pods() as world, world.watch() as one, world.watch(where("default")) as two:
+    async with pods() as world, world.watch() as cluster_wide, world.watch(where("default")) as namespaced:
         await world.put("a")
-        (first,), (second,) = ready(one), ready(two)
+        (first,), (second,) = ready(cluster_wide), ready(namespaced)
         assert first is second
         assert first.frame() is first.frame()
         assert json.loads(first.frame()) == {"type": "ADDED", "object": json.loads(first.item.raw)}

@@ -41,13 +41,18 @@ async def test_one_send_takes_a_bounded_part_of_the_initial_list() -> None:
 @virtual
 async def test_an_event_counts_once_however_many_watchers_queue_it() -> None:
     budget = WatchBudget()
-    async with pods(watch_budget=budget) as world, world.watch() as one, world.watch() as two, world.watch() as three:
+    async with (
+        pods(watch_budget=budget) as world,
+        world.watch() as first,
+        world.watch() as second,
+        world.watch() as third,
+    ):
         await world.put("a", pad=LARGE)
         assert 10_000 < budget.used < 11_000
-        ready(one)
-        ready(two)
+        ready(first)
+        ready(second)
         assert budget.used > 10_000, "the third still has it"
-        ready(three)
+        ready(third)
         assert budget.used == 0
 
 
@@ -59,12 +64,12 @@ async def test_watchers_that_do_not_read_are_terminated_when_all_hold_too_much()
         for watcher in deaf:
             await watcher.__aenter__()
             watcher.block()
-        taken = 0
+        count = 0
         for number in range(100):
             await world.put(f"p{number:02}", pad=LARGE)
             assert budget.used <= 200_000
-            taken += len(ready(reader))
-        assert taken == 100, "the one that reads misses nothing"
+            count += len(ready(reader))
+        assert count == 100, "the one that reads misses nothing"
         assert all(watcher.is_ended for watcher in deaf)
         assert world.cacher.stats().cut_off == 20
         assert budget.used == 0

@@ -38,8 +38,8 @@ def test_choice(names: list[str], group: str, plural: str, fits: bool) -> None:
 
 
 def test_first_rule_wins() -> None:
-    found = parse(config((["configmaps"], [{"identity": {}}]), (["*."], [GCM])))
-    plain, hidden = found.of("", "configmaps"), found.of("", "secrets")
+    encryption = parse(config((["configmaps"], [{"identity": {}}]), (["*."], [GCM])))
+    plain, hidden = encryption.of("", "configmaps"), encryption.of("", "secrets")
     assert plain is not None
     assert plain.seal("/k", b"x") == b"x"
     assert hidden is not None

@@ -36,7 +36,7 @@ from sampan.storage.etcd.writer import WriteFate, WriteOutcome, WriteRequest, de
         (StatusCode.UNKNOWN, "", FailureKind.UNKNOWN),
     ],
 )
-def test_faults(code: StatusCode, details: str, kind: FailureKind) -> None:
+def test_errors(code: StatusCode, details: str, kind: FailureKind) -> None:
     assert classify(code, details) is kind
 
 
@@ -52,7 +52,7 @@ NOT_DONE, UNKNOWN = WriteFate(WriteOutcome.NOT_DONE), WriteFate(WriteOutcome.UNK
 
 
 @pytest.mark.parametrize(
-    ("value", "expected", "since", "verdict"),
+    ("value", "expected", "since", "fate"),
     [
         pytest.param(b"a", 5, [_put(9, b"a")], WriteFate(WriteOutcome.DONE, 9), id="swap: ours came first"),
         pytest.param(
@@ -83,8 +83,8 @@ NOT_DONE, UNKNOWN = WriteFate(WriteOutcome.NOT_DONE), WriteFate(WriteOutcome.UNK
         pytest.param(None, None, [_gone(9)], UNKNOWN, id="delete: unchecked"),
     ],
 )
-def test_verdicts(value: bytes | None, expected: int | None, since: list[StoreEvent], verdict: WriteFate) -> None:
-    assert determine_result(WriteRequest(key="k", value=value, expected=expected), since) == verdict
+def test_decisions(value: bytes | None, expected: int | None, since: list[StoreEvent], fate: WriteFate) -> None:
+    assert determine_result(WriteRequest(key="k", value=value, expected=expected), since) == fate
 
 
 @given(st.binary(max_size=5), st.binary(max_size=6))
@@ -138,13 +138,13 @@ class _Routed:
 def test_routes_find_exactly_the_prefixes_of_a_key(prefixes: list[str], key: str) -> None:
     routed = [_Routed(prefix) for prefix in prefixes]
     routes: WatchRoutes[_Routed] = WatchRoutes()
-    for each in routed:
-        routes.add(each)
-    for each in routed[::3]:
-        routes.discard(each)
-    left = [each for i, each in enumerate(routed) if i % 3]
+    for watch in routed:
+        routes.add(watch)
+    for watch in routed[::3]:
+        routes.discard(watch)
+    left = [watch for i, watch in enumerate(routed) if i % 3]
     assert set(routes) == set(left)
-    assert set(routes.matching(key)) == {each for each in left if key.startswith(each.prefix)}
+    assert set(routes.matching(key)) == {watch for watch in left if key.startswith(watch.prefix)}
 
 
 @pytest.mark.parametrize(

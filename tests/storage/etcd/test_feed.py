@@ -66,10 +66,10 @@ def _bring(feed: Subscriber, revisions: Sequence[int], prefix: str = PODS) -> No
 
 
 async def _told(watch: EtcdWatch, count: int) -> list[int]:
-    told: list[int] = []
-    while len(told) < count:
-        told += [event.revision for event in (await anext(watch)).events]
-    return told
+    revisions: list[int] = []
+    while len(revisions) < count:
+        revisions += [event.revision for event in (await anext(watch)).events]
+    return revisions
 
 
 async def test_a_watch_begins_with_what_was_kept() -> None:
@@ -206,12 +206,12 @@ async def test_closing_wakes_everyone() -> None:
     feed, _ = _feed()
     waiting = asyncio.ensure_future(feed.reached(11))
     async with _watch(feed, after=10) as watch, _watch(feed, after=2) as behind:
-        reading = [asyncio.ensure_future(anext(each)) for each in (watch, behind)]
+        reading = [asyncio.ensure_future(anext(reader)) for reader in (watch, behind)]
         await asyncio.sleep(0)
         feed.close(Closed("closed"))
-        for each in (waiting, *reading):
+        for task in (waiting, *reading):
             with pytest.raises(Closed):
-                await each
+                await task
 
 
 class _Subscriber:

@@ -41,8 +41,8 @@ def test_keys_written_together_share_a_lease() -> None:
     async def main(loop: _Loop) -> None:
         etcd = _Etcd()
         leases = Leases(etcd.grant)
-        taken = await asyncio.gather(*(leases.take(3600) for _ in range(100)))
-        assert set(taken) == {1}
+        leased = await asyncio.gather(*(leases.take(3600) for _ in range(100)))
+        assert set(leased) == {1}
         assert etcd.granted == [3660], "a minute more than asked for, for those who come within it"
         assert await leases.take(60) == 2, "another time to live is another lease"
 
@@ -77,8 +77,8 @@ def test_a_server_that_grants_more_is_taken_at_its_word() -> None:
 def test_a_lease_serves_so_many_keys() -> None:
     async def main(loop: _Loop) -> None:
         leases = Leases(_Etcd().grant)
-        taken = [await leases.take(3600) for _ in range(2 * MAX_KEYS + 1)]
-        assert {lease: taken.count(lease) for lease in set(taken)} == {1: MAX_KEYS, 2: MAX_KEYS, 3: 1}
+        leased = [await leases.take(3600) for _ in range(2 * MAX_KEYS + 1)]
+        assert {lease: leased.count(lease) for lease in set(leased)} == {1: MAX_KEYS, 2: MAX_KEYS, 3: 1}
 
     _run(main)
 

@@ -18,8 +18,8 @@ class _Store:
     async def revision(self) -> int:
         future = asyncio.get_running_loop().create_future()
         self.asked.put_nowait(future)
-        answer: int = await future
-        return answer
+        revision: int = await future
+        return revision
 
 
 async def test_who_comes_during_a_question_gets_the_next() -> None:
@@ -33,7 +33,7 @@ async def test_who_comes_during_a_question_gets_the_next() -> None:
         first.set_result(10)
         assert await asyncio.gather(*early) == [10, 10, 10]
         second = await store.asked.get()
-        assert not any(each.done() for each in late)
+        assert not any(task.done() for task in late)
         second.set_result(11)
         assert await asyncio.gather(*late) == [11, 11, 11]
         assert store.asked.empty()
@@ -44,9 +44,9 @@ async def test_one_who_leaves_takes_nobody_along() -> None:
     question = SharedRequest(store.revision)
     async with running(question.run()):
         leaving, staying = (asyncio.ensure_future(question.ask()) for _ in range(2))
-        answer = await store.asked.get()
+        pending = await store.asked.get()
         leaving.cancel()
-        answer.set_result(3)
+        pending.set_result(3)
         assert await staying == 3
 
 
@@ -56,8 +56,8 @@ async def test_an_error_reaches_all_who_asked_and_the_next_question_is_put() -> 
     async with running(question.run()):
         asking = [asyncio.ensure_future(question.ask()) for _ in range(2)]
         (await store.asked.get()).set_exception(ZeroDivisionError())
-        for each in await asyncio.gather(*asking, return_exceptions=True):
-            assert isinstance(each, ZeroDivisionError)
+        for result in await asyncio.gather(*asking, return_exceptions=True):
+            assert isinstance(result, ZeroDivisionError)
         again = asyncio.ensure_future(question.ask())
         (await store.asked.get()).set_result(4)
         assert await again == 4
@@ -72,6 +72,6 @@ async def test_closing_answers_those_who_wait() -> None:
         second = asyncio.ensure_future(question.ask())
         await asyncio.sleep(0)
     question.close()
-    for each in (first, second):
+    for task in (first, second):
         with pytest.raises(Closed):
-            await each
+            await task
