@@ -13,6 +13,6 @@ def sampan(tmp_path: Path) -> Iterator[Sampan]:
     """The command, in a home of its own; clusters that are left running there are stopped."""
     command = Sampan(tmp_path)
     yield command
-    folder = command.home / "clusters"
-    for path in folder.iterdir() if folder.exists() else ():
+    directory = command.home / "clusters"
+    for path in directory.iterdir() if directory.exists() else ():
         command.run("down", "--name", path.name)

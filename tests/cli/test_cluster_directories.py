@@ -53,7 +53,7 @@ def fill_cluster(path: Path) -> Path:
 
 
 def files(path: Path) -> list[str]:
-    return sorted(str(each.relative_to(path)) for each in path.rglob("*"))
+    return sorted(str(entry.relative_to(path)) for entry in path.rglob("*"))
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
@@ -175,8 +175,8 @@ def test_directories_that_are_no_clusters_are_not_listed(home: Path) -> None:
 class TestAFailedStart:
     @pytest.mark.parametrize("words", [[], ["--detach"]], ids=["foreground", "detached"])
     def test_leaves_no_directory(self, sampan: Sampan, words: list[str]) -> None:
-        told = sampan.fails("up", "--bind-address", "203.0.113.5", *words)
-        assert told == "Error: --bind-address: 203.0.113.5:6443 is not an address of this machine\n"
+        error = sampan.fails("up", "--bind-address", "203.0.113.5", *words)
+        assert error == "Error: --bind-address: 203.0.113.5:6443 is not an address of this machine\n"
         assert not sampan.folder().parent.exists()
         assert sampan("status") == "no clusters; `sampan up` starts one\n"
 
@@ -209,12 +209,12 @@ class TestDirectoriesOfOthers:
         sampan.prefix = []
 
     @pytest.mark.parametrize("words", [["up"], ["up", "--detach"], ["status"], ["down"], ["down", "--delete"]])
-    def test_are_told_in_one_line(self, sampan: Sampan, locked: Path, words: list[str]) -> None:
+    def test_mistakes_are_reported_in_one_line(self, sampan: Sampan, locked: Path, words: list[str]) -> None:
         for which in (["--name", "theirs"], ["--data-dir", str(locked)]):
-            told = sampan.fails(*words, *which)
-            assert told.count("\n") == 1
-            assert told.startswith(f"Error: {which[0] if words == ['status'] else '--data-dir'}: cannot ")
-            assert "Permission denied" in told
+            error = sampan.fails(*words, *which)
+            assert error.count("\n") == 1
+            assert error.startswith(f"Error: {which[0] if words == ['status'] else '--data-dir'}: cannot ")
+            assert "Permission denied" in error
         assert stat.S_IMODE(locked.stat().st_mode) == 0o700
 
     def test_are_listed_as_unreadable(self, sampan: Sampan, locked: Path) -> None:
@@ -223,11 +223,11 @@ class TestDirectoriesOfOthers:
     def test_a_home_of_somebody_else(self, sampan: Sampan, locked: Path) -> None:
         locked.parent.chmod(0o700)
         os.chown(locked.parent, 65534, 65534)
-        told = sampan.fails("status")
-        assert told == f"Error: cannot read {locked.parent}: Permission denied; SAMPAN_HOME names another directory\n"
+        error = sampan.fails("status")
+        assert error == f"Error: cannot read {locked.parent}: Permission denied; SAMPAN_HOME names another directory\n"
         for words in (["up", "--name", "mine"], ["up", "--name", "mine", "--detach"]):
-            told = sampan.fails(*words)
-            assert told == f"Error: --data-dir: cannot read {locked.parent}/mine: Permission denied\n"
+            error = sampan.fails(*words)
+            assert error == f"Error: --data-dir: cannot read {locked.parent}/mine: Permission denied\n"
 
 
 def test_a_start_cleans_up_only_what_it_made(tmp_path: Path) -> None:

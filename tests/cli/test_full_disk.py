@@ -43,15 +43,15 @@ def _send(url: str, method: str, body: dict[str, Any] | None = None) -> tuple[in
     content = json.dumps(body).encode() if body is not None else None
     request = urllib.request.Request(url, content, {"Content-Type": "application/json"}, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return answer.status, answer.read().decode()
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return response.status, response.read().decode()
     except urllib.request.HTTPError as refused:
         with refused:
             return refused.code, refused.read().decode()
 
 
 def _names(url: str) -> set[str]:
-    return {each["metadata"]["name"] for each in json.loads(get(url + MAPS)[1])["items"]} - {"kube-root-ca.crt"}
+    return {obj["metadata"]["name"] for obj in json.loads(get(url + MAPS)[1])["items"]} - {"kube-root-ca.crt"}
 
 
 def _fill(disk: Path) -> None:
@@ -80,42 +80,42 @@ def _answers(url: str) -> None:
 def test_on_a_full_disk_objects_can_be_deleted_and_nothing_is_lost(sampan: Sampan, small_disk: Path) -> None:
     with _cluster(sampan, small_disk, free_port()) as (url, process):
         _wait_until_started(process)
-        made, refused = set(), 0
+        created, refused = set(), 0
         _fill(small_disk)
         for number in range(2000):
             body = {"metadata": {"name": f"m{number:04}"}, "data": {"x": "y" * 10_000}}
             code, text = _send(url + MAPS, "POST", body)
             if code == 201:
-                made.add(f"m{number:04}")
+                created.add(f"m{number:04}")
             else:
                 assert (code, REASON in text, "state.db" in text) == (503, True, True)
                 refused += 1
             if refused == 20:  # the first ones let it give up its history, which may make room for some more
                 break
-        assert len(made) >= 10
+        assert len(created) >= 10
         code, text = get(f"{url}/readyz")
         assert (code, "[-]etcd failed: reason withheld" in text) == (500, True)
         code, text = get(f"{url}/readyz/etcd")
         assert (code, REASON in text) == (500, True)
         assert get(f"{url}/livez") == (200, "ok"), "to start it again would not help"
-        for name in sorted(made)[:10]:
+        for name in sorted(created)[:10]:
             assert _send(f"{url}{MAPS}/{name}", "DELETE")[0] == 200
-            made.remove(name)
-        assert _names(url) == made
+            created.remove(name)
+        assert _names(url) == created
         process.send_signal(signal.SIGKILL)
         process.wait()
     with _cluster(sampan, small_disk, free_port()) as (url, process):
         _answers(url)
-        assert _names(url) == made
-        for name in made:
+        assert _names(url) == created
+        for name in created:
             assert _send(f"{url}{MAPS}/{name}", "DELETE")[0] == 200
         (small_disk / "filler").unlink()
         wait_until_ready(url)
         assert _send(url + MAPS, "POST", {"metadata": {"name": "again"}})[0] == 201
 
 
-def test_a_data_directory_that_cannot_be_written_is_told_in_one_line(sampan: Sampan, small_disk: Path) -> None:
+def test_a_data_directory_that_cannot_be_written_is_reported_in_one_line(sampan: Sampan, small_disk: Path) -> None:
     (small_disk / "c").mkdir()
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
-    told = sampan.fails("up", "--data-dir", str(small_disk / "c"), "--components", "apiserver", "--nodes", "0")
-    assert told == f"Error: --data-dir: cannot write to {small_disk / 'c'}: Read-only file system\n"
+    error = sampan.fails("up", "--data-dir", str(small_disk / "c"), "--components", "apiserver", "--nodes", "0")
+    assert error == f"Error: --data-dir: cannot write to {small_disk / 'c'}: Read-only file system\n"

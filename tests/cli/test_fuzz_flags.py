@@ -143,7 +143,7 @@ VALUES = st.one_of(
 def options(words: list[str]) -> list[click.Option]:
     """Those that the command's own last word takes."""
     context, command = cli.make_context("sampan", [], resilient_parsing=True), cli
-    found: list[click.Option] = []
+    options: list[click.Option] = []
     for word in words:
         if not isinstance(command, click.Group):
             break
@@ -151,17 +151,17 @@ def options(words: list[str]) -> list[click.Option]:
         if inner is None:
             break
         command = inner  # type: ignore[assignment]
-        found = [param for param in command.params if isinstance(param, click.Option)]
-    return [option for option in found if not NEVER & set(option.opts)]
+        options = [param for param in command.params if isinstance(param, click.Option)]
+    return [option for option in options if not NEVER & set(option.opts)]
 
 
 @st.composite
 def flags(draw: st.DrawFn, words: list[str]) -> list[str]:
-    made, known = list[str](), options(words)
+    arguments, known = list[str](), options(words)
     for option in draw(st.lists(st.sampled_from(known), max_size=4)) if known else ():
         name = draw(st.sampled_from([*option.opts, *option.secondary_opts]))
-        made += [name] if option.is_flag else [name, draw(VALUES)]
-    return made
+        arguments += [name] if option.is_flag else [name, draw(VALUES)]
+    return arguments
 
 
 @pytest.fixture(scope="module")
@@ -202,8 +202,8 @@ def check(words: list[str]) -> None:
         assert done.stderr.startswith("Error: --"), (words, done.stderr)
         assert done.stderr.count("\n") == 1, (words, done.stderr)
     elif done.exit_code:
-        told = ("rror", "Usage: ", "The connection to the server ", "does not exist")
-        assert any(text in done.stderr for text in told) or words[0] == "status", (words, done.stderr)
+        expected = ("rror", "Usage: ", "The connection to the server ", "does not exist")
+        assert any(text in done.stderr for text in expected) or words[0] == "status", (words, done.stderr)
 
 
 bounded = settings(
@@ -219,8 +219,8 @@ bounded = settings(
 def test_servers_tell_what_they_cannot_use(place: Path, name: str) -> None:
     @bounded
     @given(flags([name]))
-    def run(made: list[str]) -> None:
-        check([name, *SERVERS[name], *made])
+    def run(arguments: list[str]) -> None:
+        check([name, *SERVERS[name], *arguments])
 
     run()
 
@@ -241,8 +241,8 @@ def test_servers_tell_every_flag_that_has_a_bad_value(place: Path, name: str) ->
 def test_short_commands_tell_what_they_cannot_use(place: Path, words: list[str]) -> None:
     @bounded
     @given(flags(words))
-    def run(made: list[str]) -> None:
-        check([*words, *made])
+    def run(arguments: list[str]) -> None:
+        check([*words, *arguments])
 
     run()
 
@@ -254,8 +254,8 @@ def test_clients_tell_what_they_cannot_use(place: Path, words: list[str]) -> Non
 
     @bounded
     @given(flags(words))
-    def run(made: list[str]) -> None:
-        inside = [words[0], *server, *words[1:], *made] if words[0] == "kubectl" else [*words, *server, *made]
+    def run(arguments: list[str]) -> None:
+        inside = [words[0], *server, *words[1:], *arguments] if words[0] == "kubectl" else [*words, *server, *arguments]
         check(inside)
 
     run()
@@ -290,7 +290,7 @@ def test_in_a_process_of_its_own(sampan: Sampan, words: list[str], monkeypatch: 
     assert not Path("/nowhere").exists()
 
 
-def test_a_bug_is_told_in_one_line_with_the_place_of_its_traceback(
+def test_a_bug_is_reported_in_one_line_with_the_place_of_its_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SAMPAN_HOME", str(tmp_path))

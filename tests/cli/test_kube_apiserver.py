@@ -23,21 +23,21 @@ def serving(sampan: Sampan, *words: str) -> Iterator[tuple[str, "subprocess.Pope
     command = ("kube-apiserver", "--secure-port", str(free_port()), "--insecure-port", str(port), *words)
     with sampan.running(*command) as process:
         assert process.stdout is not None
-        said = []
+        lines = []
         for line in process.stdout:
             if re.fullmatch(r"kube-apiserver is ready on port \d+ \(\d+\.\d\d s\)\n", line):
                 break
-            said.append(line)
+            lines.append(line)
         else:
-            raise AssertionError(f"it ended before it was ready: {''.join(said)}")
+            raise AssertionError(f"it ended before it was ready: {''.join(lines)}")
         yield f"http://127.0.0.1:{port}", process
 
 
 def post(url: str, name: str) -> int:
     body = json.dumps({"metadata": {"name": name}}).encode()
     headers = {"Content-Type": "application/json"}
-    with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=60) as answer:
-        code: int = answer.status
+    with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=60) as response:
+        code: int = response.status
         return code
 
 
@@ -56,11 +56,11 @@ def test_runs_no_controllers(sampan: Sampan) -> None:
 
 
 def test_certificates_that_are_kept(sampan: Sampan, tmp_path: Path) -> None:
-    folder = tmp_path / "deep/certs"
-    with serving(sampan, "--cert-dir", str(folder)):
-        first = (folder / "apiserver.crt").read_bytes()
-    with serving(sampan, "--cert-dir", str(folder)):
-        assert (folder / "apiserver.crt").read_bytes() == first
+    directory = tmp_path / "deep/certs"
+    with serving(sampan, "--cert-dir", str(directory)):
+        first = (directory / "apiserver.crt").read_bytes()
+    with serving(sampan, "--cert-dir", str(directory)):
+        assert (directory / "apiserver.crt").read_bytes() == first
 
 
 @pytest.mark.skipif(find("etcd") is None, reason="there is no etcd here")
@@ -68,16 +68,16 @@ def test_two_servers_on_one_etcd(sampan: Sampan, tmp_path: Path) -> None:
     """Each sees what the other writes, at once in reads and in watches."""
     with ExitStack() as stack:
         member = stack.enter_context(one_member(tmp_path))
-        one, _ = stack.enter_context(serving(sampan, "--etcd-servers", member.client_url))
+        first, _ = stack.enter_context(serving(sampan, "--etcd-servers", member.client_url))
         other, _ = stack.enter_context(serving(sampan, "--etcd-servers", member.client_url))
         maps = "/api/v1/namespaces/default/configmaps"
         watch = stack.enter_context(urllib.request.urlopen(f"{other}{maps}?watch=true&timeoutSeconds=30", timeout=60))
         for number in range(5):
-            assert post(f"{one}{maps}", f"map-{number}") == 201
+            assert post(f"{first}{maps}", f"map-{number}") == 201
             assert get(f"{other}{maps}/map-{number}")[0] == 200
             event = json.loads(watch.readline())
             assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", f"map-{number}")
         assert post(f"{other}{maps}", "back") == 201
-        assert get(f"{one}{maps}/back")[0] == 200
-        listed = json.loads(get(f"{one}{maps}")[1])["items"]
+        assert get(f"{first}{maps}/back")[0] == 200
+        listed = json.loads(get(f"{first}{maps}")[1])["items"]
         assert [item["metadata"]["name"] for item in listed] == ["back", *(f"map-{number}" for number in range(5))]

@@ -41,8 +41,8 @@ def get(port: int, path: str, token: str = "") -> tuple[int, str]:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     request = urllib.request.Request(f"https://127.0.0.1:{port}{path}", headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=60, context=context) as answer:
-            return answer.status, answer.read().decode()
+        with urllib.request.urlopen(request, timeout=60, context=context) as response:
+            return response.status, response.read().decode()
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.read().decode()
@@ -69,7 +69,7 @@ def test_controllers_elsewhere(sampan: Sampan, cluster: Cluster, own_accounts: s
     lease = cluster.run(cluster.client.of(Lease).get(NAME, "kube-system"))
     assert not lease.spec.holderIdentity, "the lease is given back"
     accounts = cluster.run(cluster.client.of(ServiceAccount).list())
-    own = [found for found in accounts.items if found.metadata.name == "service-account-controller"]
+    own = [obj for obj in accounts.items if obj.metadata.name == "service-account-controller"]
     assert bool(own) is (own_accounts == "true")
 
 
@@ -87,8 +87,8 @@ def test_port(sampan: Sampan, cluster: Cluster) -> None:
         role = RoleRef(apiGroup="rbac.authorization.k8s.io", kind="ClusterRole", name="system:monitoring")
         binding = ClusterRoleBinding(metadata=ObjectMeta(name="watcher"), subjects=[subject], roleRef=role)
         await cluster.client.of(ClusterRoleBinding).create(binding)
-        made = await accounts.create_subresource("token", "watcher", TokenRequest(), "default")
-        return str(made.status.token)
+        token = await accounts.create_subresource("token", "watcher", TokenRequest(), "default")
+        return str(token.status.token)
 
     token = cluster.run(watcher())
     with managing(sampan, cluster) as (port, _):
@@ -143,11 +143,11 @@ def test_who_loses_the_lease_ends_with_one_line(sampan: Sampan, cluster: Cluster
     lease = {"lease-duration": "3s", "renew-deadline": "2s", "retry-period": "500ms"}
     quick = [word for name, time in lease.items() for word in (f"--leader-elect-{name}", time)]
     leases = cluster.client.of(Lease)
-    taken = {"spec": {"holderIdentity": "another", "leaseDurationSeconds": 3600}}
+    held_lease = {"spec": {"holderIdentity": "another", "leaseDurationSeconds": 3600}}
     with managing(sampan, cluster, *quick) as (_, process):
         cluster.run(holder(leases, process.pid))
-        cluster.run(leases.patch(NAME, taken, "kube-system"))
-        told, _ = process.communicate(timeout=60)
+        cluster.run(leases.patch(NAME, held_lease, "kube-system"))
+        output, _ = process.communicate(timeout=60)
         assert process.returncode == 1
-    assert re.fullmatch(rf"Error: \S+ lost lease {NAME}\n", told), told
+    assert re.fullmatch(rf"Error: \S+ lost lease {NAME}\n", output), output
     cluster.run(leases.delete(NAME, "kube-system"))

@@ -43,9 +43,9 @@ async def make_token(cluster: Cluster) -> str:
     await cluster.client.of(ClusterRoleBinding).create(
         ClusterRoleBinding(metadata=role, subjects=[subject], roleRef=admin)
     )
-    asked = TokenRequest(spec=TokenRequestSpec(audiences=[]))
-    made = await cluster.client.of(ServiceAccount).create_subresource("token", "default", asked, "default")
-    return str(made.status.token)
+    token_request = TokenRequest(spec=TokenRequestSpec(audiences=[]))
+    token = await cluster.client.of(ServiceAccount).create_subresource("token", "default", token_request, "default")
+    return str(token.status.token)
 
 
 async def bound(cluster: Cluster, name: str) -> str:
@@ -86,7 +86,7 @@ def test_a_profile_of_ones_own(sampan: Sampan, cluster: Cluster, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("kind: Pod\napiVersion: v1\n", "want KubeSchedulerConfiguration"),
         (
@@ -96,19 +96,19 @@ def test_a_profile_of_ones_own(sampan: Sampan, cluster: Cluster, tmp_path: Path)
         ),
     ],
 )
-def test_a_configuration_that_makes_no_sense(sampan: Sampan, tmp_path: Path, text: str, told: str) -> None:
+def test_a_configuration_that_makes_no_sense(sampan: Sampan, tmp_path: Path, text: str, message: str) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(text)
     done = sampan.run(NAME, "--config", str(config))
     assert done.returncode != 0
     assert "--config" in done.stderr
-    assert told in done.stderr
+    assert message in done.stderr
 
 
 def test_a_classic_policy(sampan: Sampan, cluster: Cluster, tmp_path: Path) -> None:
     policy = tmp_path / "policy.json"
-    wanted = {"name": "Chosen", "argument": {"labelsPresence": {"labels": ["chosen"], "presence": True}}}
-    policy.write_text(json.dumps({"kind": "Policy", "apiVersion": "v1", "predicates": [wanted], "priorities": []}))
+    predicate = {"name": "Chosen", "argument": {"labelsPresence": {"labels": ["chosen"], "presence": True}}}
+    policy.write_text(json.dumps({"kind": "Policy", "apiVersion": "v1", "predicates": [predicate], "priorities": []}))
     for name in ("a", "b", "c"):
         cluster.run(make_node(cluster, name))
     cluster.run(cluster.client.of(Node).patch("b", {"metadata": {"labels": {"chosen": ""}}}))
@@ -122,37 +122,37 @@ def test_a_policy_in_a_config_map(sampan: Sampan, cluster: Cluster) -> None:
     cluster.run(make_node(cluster, "a"))
     cluster.run(cluster.client.of(Pod).create(builders.pod("p", namespace="default")))
     words = ("--kubeconfig", str(cluster.kubeconfig), "--secure-port", "0", "--leader-elect=false")
-    told = sampan.fails(NAME, *words, "--policy-configmap", "policy")
-    assert told == 'Error: --policy-configmap: configmaps "policy" not found\n'
+    error = sampan.fails(NAME, *words, "--policy-configmap", "policy")
+    assert error == 'Error: --policy-configmap: configmaps "policy" not found\n'
     data = {"policy.cfg": "predicates: [{name: PodFitsResources}]\n"}
-    made = ConfigMap(metadata=ObjectMeta(name="policy", namespace="kube-system"), data=data)
-    cluster.run(cluster.client.of(ConfigMap).create(made))
+    config_map = ConfigMap(metadata=ObjectMeta(name="policy", namespace="kube-system"), data=data)
+    cluster.run(cluster.client.of(ConfigMap).create(config_map))
     with sampan.running(NAME, *words, "--policy-configmap", "policy"):
         assert cluster.run(bound(cluster, "p")) == "a"
 
 
 @pytest.mark.parametrize("command", ["up", NAME])
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("predicates: [{name: Nothing}]", "predicates[0].name: there is no predicate 'Nothing'"),
         ("priorities: [{name: A, weight: 1}]", "priorities[0].name: there is no priority 'A'"),
         ("predicat: []", "Object contains unknown field `predicat`"),
     ],
 )
-def test_policies_that_make_no_sense(sampan: Sampan, tmp_path: Path, command: str, text: str, told: str) -> None:
+def test_policies_that_make_no_sense(sampan: Sampan, tmp_path: Path, command: str, text: str, message: str) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text(text)
     words = ("--master", "http://127.0.0.1:1") if command == NAME else ()
-    found = sampan.fails(command, *words, "--policy-config-file", str(policy))
-    assert found == f"Error: --policy-config-file: {policy}: {told}\n"
+    error = sampan.fails(command, *words, "--policy-config-file", str(policy))
+    assert error == f"Error: --policy-config-file: {policy}: {message}\n"
 
 
 def test_flags_that_make_no_sense(sampan: Sampan) -> None:
     words = (NAME, "--master", "http://127.0.0.1:1", "--algorithm-provider")
     assert "there is no 'Best'; supported: DefaultProvider, ClusterAutoscaler" in sampan.fails(*words, "Best")
-    told = sampan.fails(*words, "DefaultProvider", "--policy-config-file", "/x")
-    assert "--policy-config-file: cannot be given together with --algorithm-provider" in told
+    error = sampan.fails(*words, "DefaultProvider", "--policy-config-file", "/x")
+    assert "--policy-config-file: cannot be given together with --algorithm-provider" in error
 
 
 def test_it_tells_why_on_its_own_port(sampan: Sampan, cluster: Cluster) -> None:

@@ -13,13 +13,13 @@ NODE = "classic"
 
 
 def test_is_believed_and_believes(sampan: Sampan, tmp_path: Path) -> None:
-    folder = tmp_path / "manifests"
-    folder.mkdir()
-    (folder / "own.json").write_text(manifest("own"))
+    directory = tmp_path / "manifests"
+    directory.mkdir()
+    (directory / "own.json").write_text(manifest("own"))
     where = ("--secure-port", str(free_port()), "--bind-address", "127.0.0.1")
     sampan("up", "--detach", *where, "--components", "apiserver,controllers,scheduler")
     admin = sampan.folder() / "admin.kubeconfig"
-    words = ["--kubeconfig", str(admin), "--hostname-override", NODE, "--pod-manifest-path", str(folder)]
+    words = ["--kubeconfig", str(admin), "--hostname-override", NODE, "--pod-manifest-path", str(directory)]
     words += ["--port", str(free_port()), "--healthz-port", "0"]
     with running_kubelet(sampan, tmp_path / "root", *words):
         asked(admin, lambda client: mirrors(client, "own"))

@@ -24,7 +24,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ("up --components foo", "--components: there is no 'foo'; supported: apiserver, controllers"),
         ("up --components controllers", "--components: apiserver cannot be left out"),
@@ -74,16 +74,16 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         ("kube-apiserver --cert-dir /proc/nowhere", "--cert-dir: cannot create /proc/nowhere: "),
     ],
 )
-def test_in_one_line(run: Run, words: str, told: str) -> None:
+def test_in_one_line(run: Run, words: str, message: str) -> None:
     done = run(*words.split())
     assert done.exit_code == 1
     assert done.stdout == ""
-    assert done.stderr.startswith(f"Error: {told}") or told in done.stderr
+    assert done.stderr.startswith(f"Error: {message}") or message in done.stderr
     assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ("nonsense", "No such command 'nonsense'."),
         ("up --nonsense", "No such option '--nonsense'."),
@@ -93,23 +93,23 @@ def test_in_one_line(run: Run, words: str, told: str) -> None:
         ("down --nonsense", "No such option '--nonsense'."),
     ],
 )
-def test_with_how_it_is_used(run: Run, words: str, told: str) -> None:
+def test_with_how_it_is_used(run: Run, words: str, message: str) -> None:
     done = run(*words.split())
     assert done.exit_code == 2
     assert "Usage: " in done.stderr
-    assert told in done.stderr
+    assert message in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ("kubectl nonsense", 'error: unknown command "nonsense" for "kubectl"\n'),
         ("kubectl get --nonsense", "error: unknown flag: --nonsense\nSee 'kubectl get --help' for usage.\n"),
     ],
 )
-def test_as_kubectl_reports_it(run: Run, words: str, told: str) -> None:
+def test_as_kubectl_reports_it(run: Run, words: str, message: str) -> None:
     done = run(*words.split())
-    assert (done.exit_code, done.stdout, done.stderr) == (1, "", told)
+    assert (done.exit_code, done.stdout, done.stderr) == (1, "", message)
 
 
 @pytest.mark.parametrize("words", ["kubectl get nodes", "why pod/x", "trace pod/x", "top --once"])

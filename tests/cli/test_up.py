@@ -22,22 +22,22 @@ READY = re.compile(r"sampan is ready at (https://127\.0\.0\.1:\d+) \(\d+\.\d\d s
 def up(sampan: Sampan, *words: str) -> str:
     """Start a cluster in the background; its URL."""
     port = free_port()
-    told = sampan("up", "--detach", "--secure-port", str(port), "--bind-address", "127.0.0.1", *words)
-    assert f"ready at https://127.0.0.1:{port}" in told
+    output = sampan("up", "--detach", "--secure-port", str(port), "--bind-address", "127.0.0.1", *words)
+    assert f"ready at https://127.0.0.1:{port}" in output
     return f"https://127.0.0.1:{port}"
 
 
 def test_a_whole_life(sampan: Sampan) -> None:
     assert sampan("status") == "no clusters; `sampan up` starts one\n"
-    told = unwrapped(sampan("up", "-d", "--secure-port", str(free_port())))
-    ready = READY.fullmatch(told[0])
+    lines = unwrapped(sampan("up", "-d", "--secure-port", str(free_port())))
+    ready = READY.fullmatch(lines[0])
     assert ready
     url, pid = ready.groups()
-    assert told[1].startswith(f"  listen 127.0.0.1:{url.rpartition(':')[2]}, ")
-    assert re.match(r"  nodes  (oci|cri|docker): |  nodes  there is no node: ", told[2])
-    has_nodes = "there is no node" not in told[2]
-    assert not has_nodes or re.match(r"  dns    10\.96\.0\.10 for cluster\.local, forwards to ", told[3])
-    assert told[3 + has_nodes :] == [
+    assert lines[1].startswith(f"  listen 127.0.0.1:{url.rpartition(':')[2]}, ")
+    assert re.match(r"  nodes  (oci|cri|docker): |  nodes  there is no node: ", lines[2])
+    has_nodes = "there is no node" not in lines[2]
+    assert not has_nodes or re.match(r"  dns    10\.96\.0\.10 for cluster\.local, forwards to ", lines[3])
+    assert lines[3 + has_nodes :] == [
         f"  use    export KUBECONFIG={sampan.folder()}/admin.kubeconfig",
         "  try    kubectl get namespaces        (or: sampan kubectl get namespaces)",
         f"  log    {sampan.folder()}/sampan.log",
@@ -89,7 +89,7 @@ def _processor_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_told_to_stop_before_it_is_ready(sampan: Sampan) -> None:
+def test_a_cluster_that_is_stopped_before_it_is_ready(sampan: Sampan) -> None:
     """It waits for an etcd that takes connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(60)
@@ -130,7 +130,7 @@ class TestData:
         up(sampan, "--store", "memory")
         assert "not found" in sampan.fails("kubectl", "get", "configmap", "settings")
 
-    def test_are_removed_if_told(self, sampan: Sampan) -> None:
+    def test_clusters_are_removed_with_delete(self, sampan: Sampan) -> None:
         up(sampan)
         assert sampan("down", "--delete") == "sampan: stopped, data removed\n"
         assert not sampan.folder().exists()
@@ -143,19 +143,19 @@ class TestData:
         assert [path.name for path in precious.iterdir()] == ["file"]
 
     def test_are_for_nobody_else_to_read(self, sampan: Sampan) -> None:
-        folder = sampan.folder()
+        directory = sampan.folder()
         os.umask(before := os.umask(0))  # look at the umask without changing it
         out = sampan.home / "out.kubeconfig"
         up(sampan, "--kubeconfig-out", str(out))
-        nodes = folder / "nodes"  # users of pods have to find their way in what is mounted there
-        own = [path for path in folder.rglob("*") if path != nodes and nodes not in path.parents]
-        modes = {path: stat.S_IMODE(path.stat().st_mode) for path in [folder, out, *own]}
+        nodes = directory / "nodes"  # users of pods have to find their way in what is mounted there
+        own = [path for path in directory.rglob("*") if path != nodes and nodes not in path.parents]
+        modes = {path: stat.S_IMODE(path.stat().st_mode) for path in [directory, out, *own]}
         assert before != 0o077, "nothing would be shown"
         assert {path: oct(mode) for path, mode in modes.items() if mode & 0o077} == {}
 
 
-def _config_map(folder: Path) -> Path:
-    path = folder / "settings.yaml"
+def _config_map(directory: Path) -> Path:
+    path = directory / "settings.yaml"
     path.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {color: red}\n")
     return path
 
@@ -171,35 +171,35 @@ class TestSecondStart:
         url = up(sampan)
         pid = sampan.note()["pid"]
         for words in (("up",), ("up", "--detach")):
-            told = sampan.fails(*words, "--secure-port", str(free_port()))
-            assert told == (
+            error = sampan.fails(*words, "--secure-port", str(free_port()))
+            assert error == (
                 f"Error: --data-dir: {sampan.folder()} is in use by process {pid} at {url}; `sampan down` stops it, "
                 "--name starts another cluster\n"
             )
         assert get(f"{url}/readyz") == (200, "ok")
 
     def test_under_another_name_is_fine(self, sampan: Sampan) -> None:
-        one, other = up(sampan), up(sampan, "--name", "other")
-        assert get(f"{one}/readyz") == get(f"{other}/readyz") == (200, "ok")
+        first, other = up(sampan), up(sampan, "--name", "other")
+        assert get(f"{first}/readyz") == get(f"{other}/readyz") == (200, "ok")
         rows = [row.split()[:3] for row in sampan("status").splitlines()[1:3]]
-        assert rows == [["other", "running", other], ["sampan", "running", one]]
+        assert rows == [["other", "running", other], ["sampan", "running", first]]
         assert sampan("down", "--name", "other") == "other: stopped\n"
         assert sampan("status", "--name", "sampan").splitlines()[1].split()[1] == "running"
 
 
-def test_a_folder_of_ones_own(sampan: Sampan, tmp_path: Path) -> None:
-    folder = tmp_path / "a" / "b"
-    up(sampan, "--data-dir", str(folder))
-    assert sampan("status", "--data-dir", str(folder)).splitlines()[1].split()[1] == "running"
-    assert sampan("down", "--data-dir", str(folder)) == "sampan: stopped\n"
+def test_a_data_directory_of_ones_own(sampan: Sampan, tmp_path: Path) -> None:
+    directory = tmp_path / "a" / "b"
+    up(sampan, "--data-dir", str(directory))
+    assert sampan("status", "--data-dir", str(directory)).splitlines()[1].split()[1] == "running"
+    assert sampan("down", "--data-dir", str(directory)) == "sampan: stopped\n"
 
 
 @pytest.mark.parametrize("detached", [(), ("--detach",)], ids=["foreground", "detached"])
 def test_a_busy_port(sampan: Sampan, detached: tuple[str, ...]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        told = sampan.fails("up", "--secure-port", str(port), "--bind-address", "127.0.0.1", *detached)
-    assert told == f"Error: --secure-port: 127.0.0.1:{port} is in use; give another port\n"
+    with socket.create_server(("127.0.0.1", 0)) as occupied:
+        port = occupied.getsockname()[1]
+        error = sampan.fails("up", "--secure-port", str(port), "--bind-address", "127.0.0.1", *detached)
+    assert error == f"Error: --secure-port: 127.0.0.1:{port} is in use; give another port\n"
 
 
 def test_flags_reach_the_background(sampan: Sampan) -> None:
@@ -292,16 +292,16 @@ def test_a_second_cluster_needs_no_port(sampan: Sampan) -> None:
 def test_a_cluster_remembers_its_flags(sampan: Sampan) -> None:
     up(sampan, "--nodes", "3", "--runtime", "hollow", "--components", "apiserver,kubelet")
     sampan("down")
-    told = sampan("up", "-d")
-    assert "  nodes  3 hollow\n" in told
+    output = sampan("up", "-d")
+    assert "  nodes  3 hollow\n" in output
     flags = " --components apiserver,kubelet --nodes 3 --runtime hollow --secure-port "
-    assert flags in " ".join(told.split())
+    assert flags in " ".join(output.split())
     sampan("down")
-    told = sampan("up", "-d", "--nodes", "1")
-    assert " --components apiserver,kubelet --runtime hollow --secure-port " in " ".join(told.split())
+    output = sampan("up", "-d", "--nodes", "1")
+    assert " --components apiserver,kubelet --runtime hollow --secure-port " in " ".join(output.split())
     sampan("down")
-    told = sampan("up", "-d", "--forget-flags", "--nodes", "0", "--components", "apiserver", "--store", "memory")
-    assert "  flags  " not in told
+    output = sampan("up", "-d", "--forget-flags", "--nodes", "0", "--components", "apiserver", "--store", "memory")
+    assert "  flags  " not in output
     sampan("down")
     (sampan.folder() / "flags.json").write_text("junk")
     assert "flags.json" in sampan.fails("up", "-d")
@@ -321,9 +321,9 @@ class TestTokens:
 class TestPlainHttp:
     def test_the_four_classic_lines(self, sampan: Sampan) -> None:
         port = free_port()
-        told = sampan("up", "-d", "--secure-port", str(free_port()), "--insecure-port", str(port))
+        output = sampan("up", "-d", "--secure-port", str(free_port()), "--insecure-port", str(port))
         url = f"http://127.0.0.1:{port}"
-        assert f"  also   {url}, without authentication" in told.splitlines()
+        assert f"  also   {url}, without authentication" in output.splitlines()
         kinds = {"/api": "APIVersions", "/api/v1/pods": "PodList", "/api/v1/services": "ServiceList"}
         kinds["/api/v1/replicationcontrollers"] = "ReplicationControllerList"
         for path, kind in kinds.items():
@@ -346,10 +346,10 @@ def test_hollow_nodes_of_an_earlier_run_take_no_real_pods(sampan: Sampan) -> Non
     assert "  nodes  2 hollow\n" in start(sampan, "--runtime", "hollow", "--nodes", "2")
     assert _taints(sampan, "node-1") == []
     sampan("down")
-    told = start(sampan, "--runtime", "process", "--nodes", "1")
+    output = start(sampan, "--runtime", "process", "--nodes", "1")
     text = "; 1 hollow, 1 process; hollow nodes are tainted hollow.sampan.dev/hollow:NoSchedule; "
-    assert text in " ".join(told.split())
-    assert "`sampan node remove node-1` removes it " in " ".join(told.split())
+    assert text in " ".join(output.split())
+    assert "`sampan node remove node-1` removes it " in " ".join(output.split())
     assert "hollow.sampan.dev/hollow" in _taints(sampan, "node-1")
     assert "hollow.sampan.dev/hollow" not in _taints(sampan, "node-0")
     sampan("node", "add", "another", "--runtime", "hollow")
@@ -365,8 +365,8 @@ def start(sampan: Sampan, *words: str) -> str:
 
 
 def _taints(sampan: Sampan, node: str) -> list[str]:
-    found = yaml.safe_load(sampan("kubectl", "get", "node", node, "-o", "yaml"))
-    return [taint["key"] for taint in found["spec"].get("taints", [])]
+    manifest = yaml.safe_load(sampan("kubectl", "get", "node", node, "-o", "yaml"))
+    return [taint["key"] for taint in manifest["spec"].get("taints", [])]
 
 
 def test_an_ordinary_start_and_stop_warns_of_nothing(sampan: Sampan) -> None:
@@ -377,8 +377,8 @@ def test_an_ordinary_start_and_stop_warns_of_nothing(sampan: Sampan) -> None:
         with sampan.running(*words) as process:
             wait_until_ready(f"https://127.0.0.1:{port}")
             process.send_signal(signal.SIGTERM)
-            told, _ = process.communicate(timeout=60)
-        assert not re.search("WARNING|ERROR|CRITICAL|Traceback", told), told
+            output, _ = process.communicate(timeout=60)
+        assert not re.search("WARNING|ERROR|CRITICAL|Traceback", output), output
 
 
 def test_the_profile_of_ci_sets_defaults(sampan: Sampan) -> None:

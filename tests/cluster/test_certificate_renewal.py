@@ -67,7 +67,7 @@ def test_without_its_key_everything_is_made_anew(tmp_path: Path) -> None:
     assert changed(before, pki) == {CA, *OF_CA}, "the other CA has its key"
 
 
-def test_a_folder_of_before_there_was_a_front_proxy_keeps_what_it_has(tmp_path: Path) -> None:
+def test_a_directory_without_a_front_proxy_keeps_its_files(tmp_path: Path) -> None:
     pki, now = Pki(tmp_path / "pki"), 1_700_000_000.0
     pki.ensure(names=NAMES, now=now)
     before, kept = files(pki), tmp_path / "pki" / "kept.json"
@@ -91,53 +91,53 @@ def test_the_front_proxy_is_vouched_for_by_a_ca_of_its_own(tmp_path: Path) -> No
 
 
 async def test_they_are_renewed_while_the_cluster_runs(tmp_path: Path) -> None:
-    clock, told = VirtualClock(), []
+    clock, renewed = VirtualClock(), []
     pki, renewals = Pki(tmp_path / "pki"), Renewals()
     pki.ensure(names=NAMES, now=clock.now())
     first, due = files(pki), pki.due()
     assert due == pytest.approx(clock.now() + 365 * DAY_S - BEFORE_S, abs=600)
-    renewals.add(KeptPki(pki=pki, names=NAMES, on_renewed=lambda: told.append(clock.now())))
+    renewals.add(KeptPki(pki=pki, names=NAMES, on_renewed=lambda: renewed.append(clock.now())))
     async with asyncio.TaskGroup() as group:
         running = group.create_task(renewals.run(clock))
         await clock.advance(due - clock.now() - 60)
-        assert told == []
+        assert renewed == []
         await clock.advance(DAY_S)
-        assert len(told) == 1
+        assert len(renewed) == 1
         assert changed(first, pki) == set(LEAVES)
         assert pki.due() > due + 300 * DAY_S
         running.cancel()
 
 
 async def test_what_cannot_be_renewed_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    clock, told = VirtualClock(), []
+    clock, renewed = VirtualClock(), []
     pki, renewals = Pki(tmp_path / "pki"), Renewals()
     pki.ensure(names=NAMES, now=clock.now() - 320 * DAY_S)
     pki.certificate(SERVER).unlink()
     pki.certificate(SERVER).mkdir()
-    renewals.add(KeptPki(pki=pki, names=NAMES, on_renewed=lambda: told.append(clock.now())))
+    renewals.add(KeptPki(pki=pki, names=NAMES, on_renewed=lambda: renewed.append(clock.now())))
     async with asyncio.TaskGroup() as group:
         running = group.create_task(renewals.run(clock))
         await clock.advance(1)
         assert "cannot renew a certificate" in caplog.text
         pki.certificate(SERVER).rmdir()
         await clock.advance(300)
-        assert len(told) == 1
+        assert len(renewed) == 1
         running.cancel()
 
 
 async def test_a_ca_that_is_of_no_use_ends_nothing_and_keeps_nobody_else_from_renewing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock, told, renewals = VirtualClock(), [], Renewals()
+    clock, renewed, renewals = VirtualClock(), [], Renewals()
     bad, good = Pki(tmp_path / "bad"), Pki(tmp_path / "good")
     for pki in (bad, good):
         pki.ensure(names=NAMES, now=clock.now() - 320 * DAY_S)
-        renewals.add(KeptPki(pki=pki, names=NAMES, on_renewed=lambda pki=pki: told.append(pki)))  # type: ignore[misc]
+        renewals.add(KeptPki(pki=pki, names=NAMES, on_renewed=lambda pki=pki: renewed.append(pki)))  # type: ignore[misc]
     bad.key(CA).write_text("nonsense")
     async with asyncio.TaskGroup() as group:
         running = group.create_task(renewals.run(clock))
         await clock.advance(1)
-        assert told == [good]
+        assert renewed == [good]
         assert "cannot renew a certificate" in caplog.text
         running.cancel()
 
@@ -146,11 +146,11 @@ def test_a_nodes_port_shows_its_new_certificate(tmp_path: Path) -> None:
     pki, clock = Pki(tmp_path / "pki"), VirtualClock()
     pki.ensure(names=NAMES, now=clock.now())
     renewals = Renewals()
-    made = cluster_ports((pki.certificate(CA), pki.key(CA)), pki.certificate(CA), renewals, address="127.0.0.1")
+    make_config = cluster_ports((pki.certificate(CA), pki.key(CA)), pki.certificate(CA), renewals, address="127.0.0.1")
     attachment = NodeAttachment(
         node="node-0", directory=tmp_path, namespace=NetworkNamespace(), addresses=["127.0.0.1"]
     )
-    ports = made(AgentConfig(name="node-0", root=tmp_path, logs=tmp_path / "logs"), attachment)
+    ports = make_config(AgentConfig(name="node-0", root=tmp_path, logs=tmp_path / "logs"), attachment)
     path = tmp_path / "pki" / "kubelet-server.pem"
     before, (serving,) = path.read_bytes(), renewals._all
     serving.renew(serving.due())

@@ -19,9 +19,9 @@ from sampan.network.nodes import unsupported_reason
 
 @pytest.fixture
 def claims() -> Iterator[HostLocks]:
-    made = HostLocks()
-    yield made
-    made.close()
+    host_locks = HostLocks()
+    yield host_locks
+    host_locks.close()
 
 
 def test_a_cluster_keeps_its_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, claims: HostLocks) -> None:
@@ -44,10 +44,10 @@ def test_clusters_that_begin_at_the_same_moment_take_different_ranges(tmp_path: 
 
 
 def test_clusters_begin_to_look_at_different_places() -> None:
-    found = [candidates(f"/clusters/{number}") for number in range(20)]
-    assert len({each[0] for each in found}) > 10
-    assert len({frozenset(each) for each in found}) == 1
-    assert not any(IPv4Network(each).overlaps(IPv4Network("10.96.0.0/12")) for each in found[0])  # services
+    choices = [candidates(f"/clusters/{number}") for number in range(20)]
+    assert len({choice[0] for choice in choices}) > 10
+    assert len({frozenset(choice) for choice in choices}) == 1
+    assert not any(IPv4Network(cidr).overlaps(IPv4Network("10.96.0.0/12")) for cidr in choices[0])  # services
 
 
 def test_nodes_that_are_given_none() -> None:
@@ -59,9 +59,9 @@ def test_nodes_that_are_given_none() -> None:
 
 
 def test_nodes_that_take_one_themselves_take_different_ones() -> None:
-    found = {own_pod_cidr(f"machine-{number}") for number in range(10)}
-    assert len(found) == 10
-    assert all(IPv4Network(each).prefixlen == 24 for each in found)
+    cidrs = {own_pod_cidr(f"machine-{number}") for number in range(10)}
+    assert len(cidrs) == 10
+    assert all(IPv4Network(cidr).prefixlen == 24 for cidr in cidrs)
     assert own_pod_cidr("machine-0") == own_pod_cidr("machine-0")
 
 

@@ -19,8 +19,11 @@ async def test_is_made_once() -> None:
     async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster:
         classes = cluster.client.of(StorageClass)
         await ensure_default_storage_class(cluster.client)
-        found = await classes.get(NAME)
-        assert (found.provisioner, found.volumeBindingMode) == ("sampan.local/path", "WaitForFirstConsumer")
+        storage_class = await classes.get(NAME)
+        assert (storage_class.provisioner, storage_class.volumeBindingMode) == (
+            "sampan.local/path",
+            "WaitForFirstConsumer",
+        )
         await ensure_default_storage_class(cluster.client)
         await classes.delete(NAME)
         await ensure_default_storage_class(cluster.client)
@@ -46,7 +49,7 @@ async def test_claims_get_volumes() -> None:
         await cluster.client.of(Pod).create(json.from_value(pod, Pod))
         async with cluster.client.of(PersistentVolumeClaim).watch(initial_events=True) as events:
             async for batch in events:
-                bound = [each.object for each in batch if each.type != "BOOKMARK" and each.object.spec.volumeName]
+                bound = [event.object for event in batch if event.type != "BOOKMARK" and event.object.spec.volumeName]
                 if bound:
                     assert bound[0].spec.storageClassName == NAME
                     return

@@ -10,12 +10,12 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems h
 
 
 def test_one_has_it_at_a_time() -> None:
-    one, other = HostLocks(), HostLocks()
-    assert one.acquire("tests: it")
-    assert one.acquire("tests: it"), "it has it"
+    first, other = HostLocks(), HostLocks()
+    assert first.acquire("tests: it")
+    assert first.acquire("tests: it"), "it has it"
     assert not other.acquire("tests: it")
     assert other.acquire("tests: another")
-    one.close()
+    first.close()
     assert other.acquire("tests: it")
     other.close()
 

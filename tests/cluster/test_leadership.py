@@ -135,12 +135,12 @@ def short() -> LeadershipConfig:
     return LeadershipConfig(lease_s=12, renew_s=10.0, retry_s=0.2)
 
 
-def node_of(found: Cluster, name: str) -> str:
-    return found.run(found.client.of(Pod).get(name, "default")).spec.nodeName
+def node_of(cluster: Cluster, name: str) -> str:
+    return cluster.run(cluster.client.of(Pod).get(name, "default")).spec.nodeName
 
 
-def leading(found: Cluster) -> set[str]:
-    return {name for name, is_leader in found.assembly.leadership.leads.items() if is_leader}
+def leading(cluster: Cluster) -> set[str]:
+    return {name for name, is_leader in cluster.assembly.leadership.leads.items() if is_leader}
 
 
 @pytest.mark.skipif(find("etcd") is None, reason=NO_ETCD)

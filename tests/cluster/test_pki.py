@@ -26,8 +26,8 @@ def whoami(cluster: Cluster, pki: Pki, name: str) -> tuple[int, Any]:
     connection = http.client.HTTPSConnection(host, context=context, timeout=60)
     try:
         connection.request("POST", WHOAMI, body="{}", headers={"Content-Type": "application/json", **ANN})
-        answer = connection.getresponse()
-        return answer.status, json.loads(answer.read()).get("status")
+        http_response = connection.getresponse()
+        return http_response.status, json.loads(http_response.read()).get("status")
     finally:
         connection.close()
 
@@ -43,10 +43,10 @@ def test_only_the_front_proxy_names_callers(tmp_path: Path) -> None:
         code, status = whoami(cluster, pki, ADMIN)
         assert code == 201
         assert status["userInfo"]["username"] == "kubernetes-admin"
-        found = cluster.run(cluster.client.of(ConfigMap).get("extension-apiserver-authentication", "kube-system"))
-    assert found.data["requestheader-client-ca-file"] == pki.certificate(PROXY_CA).read_text()
-    assert found.data["client-ca-file"] != found.data["requestheader-client-ca-file"]
-    assert {key: value for key, value in found.data.items() if "ca-file" not in key} == {
+        config_map = cluster.run(cluster.client.of(ConfigMap).get("extension-apiserver-authentication", "kube-system"))
+    assert config_map.data["requestheader-client-ca-file"] == pki.certificate(PROXY_CA).read_text()
+    assert config_map.data["client-ca-file"] != config_map.data["requestheader-client-ca-file"]
+    assert {key: value for key, value in config_map.data.items() if "ca-file" not in key} == {
         "requestheader-allowed-names": '["front-proxy-client"]',
         "requestheader-username-headers": '["X-Remote-User"]',
         "requestheader-group-headers": '["X-Remote-Group"]',
@@ -60,18 +60,18 @@ def test_flags_go_first(tmp_path: Path) -> None:
     assert with_front_proxy(own, pki) is own
     own = ServerConfig(proxy_client=(file, file))
     assert with_front_proxy(own, pki) is own
-    made = with_front_proxy(ServerConfig(), pki)
-    assert made.proxy_client == (tmp_path / "front-proxy-client.crt", tmp_path / "front-proxy-client.key")
+    server_config = with_front_proxy(ServerConfig(), pki)
+    assert server_config.proxy_client == (tmp_path / "front-proxy-client.crt", tmp_path / "front-proxy-client.key")
 
 
 def test_its_certificate_is_loaded_again_when_it_is_renewed(tmp_path: Path) -> None:
-    old, new, told = KEYS.write(tmp_path / "old"), KeyRing().write(tmp_path / "new"), list[str]()
+    old, new, notes = KEYS.write(tmp_path / "old"), KeyRing().write(tmp_path / "new"), list[str]()
     files = (old.certificate(PROXY_CLIENT), old.key(PROXY_CLIENT))
-    followed = reloading_proxy_client(files, lambda: told.append("renewed"))
-    followed.check()
+    reloading = reloading_proxy_client(files, lambda: notes.append("renewed"))
+    reloading.check()
     files[0].write_bytes(new.certificate(PROXY_CLIENT).read_bytes())
-    followed.check()
-    assert told == [], "the certificate and its key do not belong together yet"
+    reloading.check()
+    assert notes == [], "the certificate and its key do not belong together yet"
     files[1].write_bytes(new.key(PROXY_CLIENT).read_bytes())
-    followed.check()
-    assert told == ["renewed"]
+    reloading.check()
+    assert notes == ["renewed"]

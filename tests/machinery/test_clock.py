@@ -57,12 +57,12 @@ def test_time_stands_until_what_a_sleeper_set_off_is_done() -> None:
     """A thread's work is not over in some loop turns: the idle hook makes the clock wait for it."""
 
     async def scenario() -> tuple[list[float], int]:
-        clock, done, asked = VirtualClock(start=0), [], 0
+        clock, done, wakes = VirtualClock(start=0), [], 0
         under_way: set[asyncio.Future[None]] = set()
 
         async def idle() -> bool:
-            nonlocal asked
-            asked += 1
+            nonlocal wakes
+            wakes += 1
             busy = bool(under_way)
             while under_way:
                 await asyncio.wait(under_way)
@@ -80,10 +80,10 @@ def test_time_stands_until_what_a_sleeper_set_off_is_done() -> None:
         task = asyncio.create_task(worker())
         await clock.advance(100)
         await task
-        before = asked
+        before = wakes
         stop()
         await clock.advance(1)
-        return done, asked - before
+        return done, wakes - before
 
     assert asyncio.run(scenario()) == ([1], 0)
 

@@ -109,7 +109,7 @@ async def test_what_exists_and_what_changes_makes_keys() -> None:
             assert controller.asked[4:] == ["y"]
 
 
-def test_failures_back_off_and_are_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_failures_back_off_and_are_reported(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         clock, controller = VirtualClock(), Noting()
         controller.raises = [RuntimeError("boom"), errors.conflict("configmaps", "m"), errors.forbidden("x", "y", "z")]
@@ -157,7 +157,7 @@ async def test_a_key_that_asks_for_it_is_looked_at_again() -> None:
             assert len(controller.asked) == 3
 
 
-async def test_no_more_workers_than_told_and_one_per_key() -> None:
+async def test_no_more_workers_than_configured_and_one_per_key() -> None:
     clock, controller = VirtualClock(), Noting()
     controller.takes_s = 1
     async with serving(clock) as server:

@@ -12,5 +12,5 @@ print(raise_descriptor_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
 
 
 def test_the_soft_limit_is_raised_to_the_hard_one() -> None:
-    told = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, check=True)
-    assert told.stdout.split() == ["512", "512", "512"]
+    result = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["512", "512", "512"]

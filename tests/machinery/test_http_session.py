@@ -44,19 +44,19 @@ class Site:
 
 @asynccontextmanager
 async def site() -> AsyncIterator[Site]:
-    made = Site()
-    runner = web.ServerRunner(web.Server(made.answer))
+    site = Site()
+    runner = web.ServerRunner(web.Server(site.answer))
     await runner.setup()
     try:
         place = web.TCPSite(runner, "127.0.0.1", 0)
         await place.start()
-        made.port = int(runner.addresses[0][1])
-        yield made
+        site.port = int(runner.addresses[0][1])
+        yield site
     finally:
         await runner.cleanup()
 
 
-async def test_a_session_follows_no_redirect_and_cannot_be_told_to() -> None:
+async def test_a_session_follows_no_redirect_whatever_the_caller_asks() -> None:
     async with site() as here, HttpSession() as session:
         for method in ("GET", "POST", "HEAD"):
             async with session.request(method, here.url(f"/to?{here.url('/x')}"), headers=SECRET) as response:
@@ -93,8 +93,8 @@ async def test_hooks_and_probes_do_not_carry_headers_to_another_host() -> None:
     async with site() as here:
         to = here.url(f"/to?{here.url('/x', 'localhost')}")
         await _get(to, SECRET)
-        answer = await probe_http(to, SECRET, 30)
-        assert (answer.is_success, answer.is_warning) == (True, True)
+        probe_result = await probe_http(to, SECRET, 30)
+        assert (probe_result.is_success, probe_result.is_warning) == (True, True)
         assert [path for _, path, _ in here.seen] == ["/to", "/to"]
         looping = await probe_http(here.url("/loop"), SECRET, 30)
         assert (looping.is_success, looping.text.endswith("stopped after 10 redirects")) == (False, True)

@@ -178,8 +178,8 @@ _steps = st.lists(
 @given(_steps, st.integers(1, 4))
 def test_every_addition_is_worked_on_afterwards_by_one_at_a_time(steps: list[tuple[str, str]], workers: int) -> None:
     """A version counter per key: what the last worker saw of it is what the last addition left."""
-    wanted = dict.fromkeys("abc", 0)
-    seen = dict.fromkeys("abc", 0)
+    expected = dict.fromkeys("abc", 0)
+    processed = dict.fromkeys("abc", 0)
 
     async def body(clock: VirtualClock, queue: WorkQueue[str]) -> None:
         active: set[str] = set()
@@ -189,7 +189,7 @@ def test_every_addition_is_worked_on_afterwards_by_one_at_a_time(steps: list[tup
                 key = await queue.get()
                 assert key not in active
                 active.add(key)
-                seen[key] = wanted[key]
+                processed[key] = expected[key]
                 await clock.sleep(0.003)
                 active.remove(key)
                 queue.done(key)
@@ -202,14 +202,14 @@ def test_every_addition_is_worked_on_afterwards_by_one_at_a_time(steps: list[tup
                 elif what == "work":
                     await asyncio.sleep(0)
                 else:
-                    wanted[key] += 1
+                    expected[key] += 1
                     _use(queue, what, key)
             await clock.advance(5000)
             for task in tasks:
                 task.cancel()
 
     run(body)
-    assert seen == wanted
+    assert processed == expected
 
 
 def _use(queue: WorkQueue[str], what: str, key: str) -> Any:

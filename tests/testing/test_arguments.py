@@ -14,7 +14,7 @@ from sampan.testing.cluster import _simplified
 
 
 @pytest.mark.parametrize(
-    ("given", "kind", "message"),
+    ("options", "kind", "message"),
     [
         ({"nodes": -1}, ValueError, "nodes: cannot be negative, and is -1"),
         ({"nodes": "x"}, TypeError, "nodes: must be an integer, not str"),
@@ -59,18 +59,18 @@ from sampan.testing.cluster import _simplified
     ],
     ids=str,
 )
-def test_are_told_at_once(
-    given: dict[str, Any], kind: type[Exception], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_wrong_arguments_are_reported_at_once(
+    options: dict[str, Any], kind: type[Exception], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(kind) as raised:
-        Cluster(**given)
+        Cluster(**options)
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_stage_file_with_a_mistake_is_told_by_its_own_error(tmp_path: Path) -> None:
+def test_a_stage_file_with_a_mistake_raises_its_own_error(tmp_path: Path) -> None:
     stages = tmp_path / "stages.yaml"
     stages.write_text("stages:\n- redy: 3s\n")
     with pytest.raises(StageError, match="redy"):
@@ -89,7 +89,7 @@ async def _nothing(*names: Any, **more: Any) -> Any:
     return DetectedRuntimes(errors={"docker": "no socket of the Docker Engine"})
 
 
-def test_a_store_that_cannot_be_opened_is_told_by_its_own_error(tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_opened_raises_its_own_error(tmp_path: Path) -> None:
     file = tmp_path / "state.db"
     file.write_text("no database, and long enough to be looked at" * 100)
     with pytest.raises(Exception, match="is not a Sampan store") as raised, Cluster(store=file):
@@ -100,9 +100,9 @@ def test_a_store_that_cannot_be_opened_is_told_by_its_own_error(tmp_path: Path) 
 def test_work_before_the_cluster_runs() -> None:
     async def work() -> None: ...
 
-    for each in (None, work()):
+    for work_item in (None, work()):
         with pytest.raises(RuntimeError, match="the cluster is not running yet"):
-            Cluster().run(each)  # type: ignore[arg-type]
+            Cluster().run(work_item)  # type: ignore[arg-type]
 
 
 def test_work_that_is_no_coroutine() -> None:
@@ -116,9 +116,11 @@ def test_one_error_in_groups_of_groups_is_itself() -> None:
 
 
 def test_several_errors_are_listed_in_one() -> None:
-    found = _simplified(ExceptionGroup("", [StageError("x"), ExceptionGroup("", [KeyError("y"), StageError("x")])]))
-    assert isinstance(found, RuntimeError)
-    assert str(found) == "the cluster has failed with 3 errors: StageError: x; KeyError: 'y'"
+    simplified = _simplified(
+        ExceptionGroup("", [StageError("x"), ExceptionGroup("", [KeyError("y"), StageError("x")])])
+    )
+    assert isinstance(simplified, RuntimeError)
+    assert str(simplified) == "the cluster has failed with 3 errors: StageError: x; KeyError: 'y'"
 
 
 def test_the_end_of_a_test_is_not_hidden() -> None:

@@ -22,8 +22,8 @@ NAMESPACED: list[Callable[[str], Any]] = [
 @pytest.mark.parametrize("build", NAMESPACED, ids=lambda build: build.__name__)
 def test_is_accepted(sampan_cluster: Cluster, sampan_namespace: str, build: Callable[[str], Any]) -> None:
     built = build("mine")
-    made = sampan_cluster.run(sampan_cluster.client.of(type(built)).create(built, sampan_namespace))
-    assert made.metadata.uid
+    created = sampan_cluster.run(sampan_cluster.client.of(type(built)).create(built, sampan_namespace))
+    assert created.metadata.uid
 
 
 @pytest.mark.parametrize("build", [builders.namespace, builders.node], ids=["namespace", "node"])
@@ -36,7 +36,7 @@ def test_is_accepted_outside_of_namespaces(
     sampan_cluster.run(client.delete(f"{sampan_namespace}-more"))
 
 
-def test_what_is_said_is_there() -> None:
+def test_given_fields_are_in_the_object() -> None:
     pod = builders.pod("web", image="nginx", node="n1", namespace="ns", labels={"app": "web"})
     assert (pod.metadata.name, pod.metadata.namespace, pod.metadata.labels) == ("web", "ns", {"app": "web"})
     assert [container.image for container in pod.spec.containers or ()] == ["nginx"]
@@ -48,8 +48,8 @@ def test_what_is_said_is_there() -> None:
 
 def test_each_is_fresh() -> None:
     labels = {"app": "web"}
-    one, other = builders.pod("a", labels=labels), builders.pod("b", labels=labels)
-    one.metadata.labels["more"] = "x"
+    first, other = builders.pod("a", labels=labels), builders.pod("b", labels=labels)
+    first.metadata.labels["more"] = "x"
     assert other.metadata.labels == labels == {"app": "web"}
 
 

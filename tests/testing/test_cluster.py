@@ -311,7 +311,7 @@ class TestStores:
                     assert observation.result() == "seen"
 
 
-def test_object_time_passes_when_told() -> None:
+def test_object_time_passes_when_the_clock_is_advanced() -> None:
     clock = VirtualClock()
     with Cluster(clock=clock) as cluster:
         client = cluster.client

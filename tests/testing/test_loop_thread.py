@@ -43,7 +43,7 @@ def test_what_goes_wrong_at_the_start_is_raised() -> None:
     thread = LoopThread("helper")
     with pytest.raises(KeyError, match="entering"):
         thread.start(noting([], fails="entering"))
-    assert "helper" not in {each.name for each in threading.enumerate()}
+    assert "helper" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_what_goes_wrong_at_the_end_is_raised() -> None:

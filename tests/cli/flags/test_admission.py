@@ -9,7 +9,7 @@ from sampan.cli.main import cli
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ("--enable-admission-plugins Odd", "--enable-admission-plugins: there is no admission plug-in 'Odd'"),
         (
@@ -20,9 +20,9 @@ from sampan.cli.main import cli
         ("--admission-control-config-file /nowhere", "--admission-control-config-file: /nowhere: No such file"),
     ],
 )
-def test_mistakes(words: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes(words: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SAMPAN_HOME", str(tmp_path))
     done = CliRunner().invoke(cli, ["up", *words.split()])
     assert done.exit_code == 1
-    assert told in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1

@@ -33,24 +33,24 @@ def test_flags_go_before_the_file(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(CONFIG)
     file = read_config(str(path))
-    found = settings({"max_pods": 30, "node_labels": "a=b,c=d", "eviction_soft": "memory.available<1Gi"}, file)
-    config = agent_config(found, Path("/r"), Path("/l"))
+    configuration = settings({"max_pods": 30, "node_labels": "a=b,c=d", "eviction_soft": "memory.available<1Gi"}, file)
+    config = agent_config(configuration, Path("/r"), Path("/l"))
     assert (config.max_pods, config.cluster_dns) == (30, ["10.0.0.10"])
     assert config.labels == {"a": "b", "c": "d"}
     assert (config.eviction_hard, config.eviction_soft) == ({"memory.available": "200Mi"}, {"memory.available": "1Gi"})
     assert (config.kubelet.status_s, config.kubelet.renew_s) == (5.0, 10.0)
     assert (config.taints[0].key, config.taints[0].effect) == ("a", "NoSchedule")
-    assert found["anonymous-auth"] is True
+    assert configuration["anonymous-auth"] is True
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [("kind: Other", "want a KubeletConfiguration"), (f"{CONFIG}maxPodz: 3", "unknown fields: maxPodz")],
 )
-def test_a_file_that_is_wrong(tmp_path: Path, text: str, told: str) -> None:
+def test_a_file_that_is_wrong(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(text)
-    with pytest.raises(CliError, match=told):
+    with pytest.raises(CliError, match=message):
         read_config(str(path))
 
 
@@ -70,8 +70,8 @@ def test_the_command_line_goes_before_the_file_of_flags(tmp_path: Path, monkeypa
     path = tmp_path / "kubelet"
     path.write_text('KUBELET_ARGS="--max-pods=5 --node-labels=a=b"\n')
     monkeypatch.setattr(kubelet, "flags_file", lambda: flags_file(path))
-    given = kubelet.command.make_context("kubelet", ["--max-pods", "7"]).params
-    assert (given["max_pods"], given["node_labels"]) == (7, "a=b")
+    parameters = kubelet.command.make_context("kubelet", ["--max-pods", "7"]).params
+    assert (parameters["max_pods"], parameters["node_labels"]) == (7, "a=b")
 
 
 def test_a_file_of_another_installation(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -90,7 +90,7 @@ def test_a_file_of_another_installation(tmp_path: Path, caplog: pytest.LogCaptur
 
 
 def test_headers_and_permissions() -> None:
-    found = settings({"manifest_url_header": "X-Key:secret,B:c", "host_network_sources": "file,api"})
-    config = agent_config({**found, "allow-privileged": False}, Path("/r"), Path("/l"))
+    configuration = settings({"manifest_url_header": "X-Key:secret,B:c", "host_network_sources": "file,api"})
+    config = agent_config({**configuration, "allow-privileged": False}, Path("/r"), Path("/l"))
     assert config.static_url_headers == {"X-Key": "secret", "B": "c"}
     assert (config.host_network_sources, config.allows_privileged) == (["file", "api"], False)

@@ -14,18 +14,18 @@ from tests.ports import free_port
 
 
 def settings(*words: str, only_ranges: bool = False) -> ControllerConfig:
-    found: list[ControllerConfig] = []
+    controller_configs: list[ControllerConfig] = []
 
     @click.command()
     @(range_options if only_ranges else node_controller_options)
-    def command(**given: object) -> None:
-        found.append(ControllerConfig(**node_controller_settings(given)))
+    def command(**options: object) -> None:
+        controller_configs.append(ControllerConfig(**node_controller_settings(options)))
 
     result = CliRunner().invoke(command, words, standalone_mode=False)
     if isinstance(result.exception, click.ClickException):
         raise result.exception
     assert result.exit_code == 0, result.output
-    return found[0]
+    return controller_configs[0]
 
 
 def test_defaults_are_those_of_the_configuration() -> None:
@@ -33,7 +33,7 @@ def test_defaults_are_those_of_the_configuration() -> None:
     assert settings() == settings(only_ranges=True) == default
 
 
-def test_what_is_said_counts() -> None:
+def test_explicit_flags_count() -> None:
     words = "--node-monitor-grace-period=40s --node-eviction-rate 1 --terminated-pod-gc-threshold=0"
     words += " --allocate-node-cidrs --cluster-cidr 10.0.0.0/16,fd00::/56 --node-cidr-mask-size-ipv6 60"
     words += " --configure-cloud-routes=false --service-cluster-ip-range 10.96.0.0/12 --max-endpoints-per-slice 50"
@@ -51,7 +51,7 @@ def test_what_is_said_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ("--allocate-node-cidrs", "--allocate-node-cidrs: Must specify --cluster-cidr"),
         ("--allocate-node-cidrs --cluster-cidr nonsense", "--cluster-cidr: invalid CIDR address: nonsense"),
@@ -59,8 +59,8 @@ def test_what_is_said_counts() -> None:
         ("--node-monitor-period soon", '--node-monitor-period: time: invalid duration "soon"'),
     ],
 )
-def test_mistakes(words: str, told: str) -> None:
-    with pytest.raises(CliError, match=told):
+def test_mistakes(words: str, message: str) -> None:
+    with pytest.raises(CliError, match=message):
         settings(*words.split())
 
 
@@ -70,7 +70,7 @@ def test_nodes_of_a_cluster_get_ranges(sampan: Sampan) -> None:
     sampan("up", "--detach", *where, "--runtime", "hollow", "--nodes", "2", *ranges)
     sampan("node", "add", "third")
     for _ in range(20):
-        found = json.loads(sampan("kubectl", "get", "nodes", "-o", "json"))["items"]
-        if all("podCIDR" in node["spec"] for node in found):
+        nodes = json.loads(sampan("kubectl", "get", "nodes", "-o", "json"))["items"]
+        if all("podCIDR" in node["spec"] for node in nodes):
             break
-    assert sorted(node["spec"]["podCIDR"] for node in found) == ["10.200.0.0/24", "10.200.1.0/24", "10.200.2.0/24"]
+    assert sorted(node["spec"]["podCIDR"] for node in nodes) == ["10.200.0.0/24", "10.200.1.0/24", "10.200.2.0/24"]

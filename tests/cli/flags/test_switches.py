@@ -18,13 +18,13 @@ SWITCHES = (
 
 @click.command()
 @server_options(BIND_EVERYWHERE)
-def command(**given: Any) -> dict[str, Any]:
-    return given
+def command(**options: Any) -> dict[str, Any]:
+    return options
 
 
 @pytest.mark.parametrize("flag", SWITCHES)
 @pytest.mark.parametrize(("end", "is_on"), [("", True), ("=true", True), ("=false", False)])
 def test_all_ways_to_write_a_switch(flag: str, end: str, is_on: bool) -> None:
-    given = command.main([f"{flag}{end}", "--secure-port=7443"], standalone_mode=False)
-    assert given[flag.removeprefix("--").replace("-", "_")] is is_on
-    assert given["secure_port"] == 7443
+    options = command.main([f"{flag}{end}", "--secure-port=7443"], standalone_mode=False)
+    assert options[flag.removeprefix("--").replace("-", "_")] is is_on
+    assert options["secure_port"] == 7443

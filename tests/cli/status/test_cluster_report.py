@@ -7,10 +7,10 @@ from sampan.cli.status.report_text import details, table_row
 
 
 def report(**fields: object) -> ClusterReport:
-    made = ClusterReport("mine", "running", "/data/mine", url="https://127.0.0.1:6443", health="ok")
+    cluster_report = ClusterReport("mine", "running", "/data/mine", url="https://127.0.0.1:6443", health="ok")
     for name, value in fields.items():
-        setattr(made, name, value)
-    return made
+        setattr(cluster_report, name, value)
+    return cluster_report
 
 
 @pytest.mark.parametrize(

@@ -43,14 +43,14 @@ def test_a_pod_that_no_node_will_do_for() -> None:
     ]
 
 
-def test_nodes_of_which_the_same_is_to_be_told_share_their_lines() -> None:
+def test_nodes_with_equal_refusals_share_their_lines() -> None:
     cpu, taints = refusal("NodeResourcesFit", "Insufficient cpu"), refusal("TaintToleration", "node(s) had taints")
     nodes = [
-        {"name": name, "fits": False, "refusals": found}
-        for name, found in (("a", [cpu]), ("b", [cpu, taints]), ("c", [cpu]), ("d", [cpu]))
+        {"name": name, "fits": False, "refusals": refusals}
+        for name, refusals in (("a", [cpu]), ("b", [cpu, taints]), ("c", [cpu]), ("d", [cpu]))
     ]
-    found = explanation_text.lines(REFUSED | {"nodes": nodes, "count": 4}, is_wide=False)
-    assert [line.rstrip() for line in found if "  NodeRes" in line or "  Taint" in line] == [
+    lines = explanation_text.lines(REFUSED | {"nodes": nodes, "count": 4}, is_wide=False)
+    assert [line.rstrip() for line in lines if "  NodeRes" in line or "  Taint" in line] == [
         "a and 2 more   NodeResourcesFit   Insufficient cpu",
         "b              NodeResourcesFit   Insufficient cpu",
         "               TaintToleration    node(s) had taints",
@@ -59,12 +59,12 @@ def test_nodes_of_which_the_same_is_to_be_told_share_their_lines() -> None:
     assert sum("  NodeResourcesFit   Insufficient cpu" in line for line in wide) == 4
 
 
-def test_every_verdict_in_the_wide_form() -> None:
-    found = "\n".join(line.rstrip() for line in explanation_text.lines(REFUSED, is_wide=True))
-    assert "a      NodeResourcesFit   Insufficient cpu     may help" in found
-    assert "b      TaintToleration    node(s) had taints   would not help" in found
-    assert "b      ok                  no                ok" in found
-    assert found.endswith("plug-ins that did not apply: NodePorts")
+def test_every_decision_in_the_wide_form() -> None:
+    text = "\n".join(line.rstrip() for line in explanation_text.lines(REFUSED, is_wide=True))
+    assert "a      NodeResourcesFit   Insufficient cpu     may help" in text
+    assert "b      TaintToleration    node(s) had taints   would not help" in text
+    assert "b      ok                  no                ok" in text
+    assert text.endswith("plug-ins that did not apply: NodePorts")
 
 
 def test_scores_of_a_pod_that_is_somewhere() -> None:

@@ -18,8 +18,8 @@ from tests.eventually import wait_until
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=2) as found:
-        yield found
+    with Cluster(nodes=2) as cluster:
+        yield cluster
 
 
 def sampan(cluster: Cluster, *words: str) -> Result:
@@ -54,10 +54,10 @@ async def decided(cluster: Cluster, name: str) -> None:
 
 def test_a_pod_that_waits(cluster: Cluster) -> None:
     make(cluster, "big", cpu="1000")
-    found = printed(cluster, "why", "pod/big")
-    assert found.startswith("pod default/big is Pending: no node yet\nlast tried ")
-    assert "0/2 nodes are available: 2 Insufficient cpu." in found
-    assert "node-0 and 1 more   NodeResourcesFit   Insufficient cpu" in found
+    text = printed(cluster, "why", "pod/big")
+    assert text.startswith("pod default/big is Pending: no node yet\nlast tried ")
+    assert "0/2 nodes are available: 2 Insufficient cpu." in text
+    assert "node-0 and 1 more   NodeResourcesFit   Insufficient cpu" in text
     value = json.loads(printed(cluster, "why", "big", "-o", "json"))
     assert (value["state"], value["scheduling"]["count"]) == ("Pending", 2)
     assert re.search("   schedule +kube-scheduler", printed(cluster, "trace", "pod/big"))
@@ -65,10 +65,10 @@ def test_a_pod_that_waits(cluster: Cluster) -> None:
 
 def test_a_pod_that_is_somewhere_and_a_workload(cluster: Cluster) -> None:
     make(cluster, "small", app="web")
-    found = printed(cluster, "why", "pod/small", "-o", "wide")
-    assert "pod default/small is " in found
-    assert "decided " in found
-    assert "NodeResourcesFit x1" in found
+    text = printed(cluster, "why", "pod/small", "-o", "wide")
+    assert "pod default/small is " in text
+    assert "decided " in text
+    assert "NodeResourcesFit x1" in text
     spec: dict[str, Any] = {"selector": {"app": "web"}, "ports": [{"port": 80}]}
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"}, "spec": spec}
     CliRunner().invoke(
@@ -90,9 +90,9 @@ def test_a_pod_that_is_only_a_file(cluster: Cluster, tmp_path: Path) -> None:
         "spec": {"template": template},
     }
     file.write_text(json.dumps(deployment))
-    found = printed(cluster, "why", "-f", str(file))
-    assert found.startswith(f"deployment default/w from {file}, if it were created now")
-    assert "Now none of 2 nodes is feasible:" in found
+    text = printed(cluster, "why", "-f", str(file))
+    assert text.startswith(f"deployment default/w from {file}, if it were created now")
+    assert "Now none of 2 nodes is feasible:" in text
     assert cluster.run(cluster.client.of(Pod).list(Selection(labels="a=b"))).items == []
     template["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1m"
     file.write_text(json.dumps(deployment))

@@ -42,7 +42,7 @@ def test_the_same_again_changes_nothing() -> None:
 def test_a_second_owner_of_the_same_value_gets_no_time_as_nothing_changes() -> None:
     value, entries = apply(with_spec(text="a"), with_spec(text="a"), [applier("one", text={})], "two")
     assert value is None
-    assert [(found.manager, found.time) for found in entries] == [("two", None), ("one", BEFORE)]
+    assert [(entry.manager, entry.time) for entry in entries] == [("two", None), ("one", BEFORE)]
 
 
 def test_what_is_given_up_goes_unless_somebody_else_has_it() -> None:

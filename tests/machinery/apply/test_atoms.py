@@ -13,12 +13,12 @@ from tests.machinery.apply.widgets import SPEC, TEXT, keyed, record
 
 def at(kind: str, path: str) -> Atom:
     """The atom at a path of a built-in kind; `[]` is an item."""
-    found: Atom | None = of(schemas.definition(kind))
+    atom: Atom | None = of(schemas.definition(kind))
     for step in path.split("."):
-        assert found is not None
-        found = found.item() if step == "[]" else found.child(step)
-    assert found is not None
-    return found
+        assert atom is not None
+        atom = atom.item() if step == "[]" else atom.child(step)
+    assert atom is not None
+    return atom
 
 
 POD = "io.k8s.api.core.v1.Pod"

@@ -71,11 +71,13 @@ CASES: dict[str, tuple[Any, Any, dict[str, list[str]]]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_differences(name: str) -> None:
-    old, new, wanted = CASES[name]
+    old, new, expected = CASES[name]
     assert SPEC_ATOM is not None
-    found = compare(old, new, SPEC_ATOM)._asdict()
-    shown = {kind: [sets.shown_path(path) for path in sets.paths(fields)] for kind, fields in found.items() if fields}
-    assert shown == wanted
+    comparison = compare(old, new, SPEC_ATOM)._asdict()
+    shown = {
+        kind: [sets.shown_path(path) for path in sets.paths(fields)] for kind, fields in comparison.items() if fields
+    }
+    assert shown == expected
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from sampan.machinery.apply.elements import BadElement
 
 
 @pytest.mark.parametrize(
-    ("made", "text"),
+    ("encoded", "text"),
     [
         (elements.field("a.b/c"), "f:a.b/c"),
         (elements.value("x"), 'v:"x"'),
@@ -20,8 +20,8 @@ from sampan.machinery.apply.elements import BadElement
         (elements.key([("name", None)]), 'k:{"name":null}'),
     ],
 )
-def test_elements_are_written_as_the_real_server_writes_them(made: str, text: str) -> None:
-    assert made == text
+def test_elements_are_written_as_the_real_server_writes_them(encoded: str, text: str) -> None:
+    assert encoded == text
     assert elements.canonical(text) == text
 
 

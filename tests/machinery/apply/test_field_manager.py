@@ -41,8 +41,8 @@ def applied(live: Any, value: Any, kept: Entries, manager: str = "applier", forc
 def test_a_new_object_belongs_to_who_made_it() -> None:
     value = with_spec(map={"a": "1"}, set=["x"], ports=[{"port": 80}])
     value["metadata"].update(labels={"l": "1"}, generation=1, uid="u", resourceVersion="5")
-    (found,) = created(value)
-    assert msgspec.json.decode(found.fieldsV1) == {
+    (entry,) = created(value)
+    assert msgspec.json.decode(entry.fieldsV1) == {
         "f:metadata": {"f:labels": {".": {}, "f:l": {}}},
         "f:spec": {
             ".": {},
@@ -51,8 +51,8 @@ def test_a_new_object_belongs_to_who_made_it() -> None:
             "f:set": {".": {}, 'v:"x"': {}},
         },
     }
-    assert (found.manager, found.operation, found.apiVersion) == ("maker", "Update", "example.com/v1")
-    assert (found.fieldsType, found.time, found.subresource) == ("FieldsV1", BEFORE, "")
+    assert (entry.manager, entry.operation, entry.apiVersion) == ("maker", "Update", "example.com/v1")
+    assert (entry.fieldsType, entry.time, entry.subresource) == ("FieldsV1", BEFORE, "")
 
 
 def test_nothing_to_own_makes_no_entry() -> None:
@@ -67,7 +67,7 @@ def test_who_changes_a_field_takes_it() -> None:
     live = with_spec(text="a", number=1)
     after = updated(live, with_spec(text="b", number=1), created(live), "other")
     assert owned(after) == {"maker": {"f:spec": {".": {}, "f:number": {}}}, "other": {"f:spec": {"f:text": {}}}}
-    assert [found.time for found in after] == [BEFORE, NOW]
+    assert [entry.time for entry in after] == [BEFORE, NOW]
 
 
 def test_the_same_value_takes_nothing() -> None:
@@ -178,7 +178,7 @@ def test_entries_are_sorted_by_operation_time_and_name() -> None:
     ]
     live = with_spec(text="a")
     after = updated(live, live, kept, "m")
-    assert [(found.operation, found.manager, found.subresource) for found in after] == [
+    assert [(entry.operation, entry.manager, entry.subresource) for entry in after] == [
         ("Apply", "z", ""),
         ("Update", "y", ""),
         ("Update", "z", ""),
@@ -202,17 +202,17 @@ def test_of_many_that_update_the_oldest_become_one() -> None:
     after = updated(live, new, kept, "new")
     assert len(after) == 10
     assert owned(after)["ancient-changes"] == {"f:spec": {"f:map": {"f:k00": {}, "f:k01": {}}}}
-    assert next(found.time for found in after if found.manager == "ancient-changes") == "2021-01-02T00:00:00Z"
+    assert next(entry.time for entry in after if entry.manager == "ancient-changes") == "2021-01-02T00:00:00Z"
     again = updated(new, with_spec(map={**new["spec"]["map"], "k10": "2"}), after, "newer")
     assert owned(again)["ancient-changes"] == {"f:spec": {"f:map": {"f:k00": {}, "f:k01": {}, "f:k02": {}}}}
 
 
 def test_entries_that_differ_in_time_only() -> None:
-    one, other = entry("m", {"f:a": {}}), entry("m", {"f:a": {}}, time=NOW)
-    assert differ_in_time_only([one], [other])
-    assert not differ_in_time_only([one], [one])
-    assert not differ_in_time_only([one], [entry("n", {"f:a": {}}, time=NOW)])
-    assert not differ_in_time_only([one], [one, other])
+    first, other = entry("m", {"f:a": {}}), entry("m", {"f:a": {}}, time=NOW)
+    assert differ_in_time_only([first], [other])
+    assert not differ_in_time_only([first], [first])
+    assert not differ_in_time_only([first], [entry("n", {"f:a": {}}, time=NOW)])
+    assert not differ_in_time_only([first], [first, other])
 
 
 # -- versions ----------------------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_a_manager_of_another_version_loses_what_is_called_otherwise_there() -> 
     kept = [entry("old", {"f:spec": {"f:number": {}, "f:title": {}}}, version="v2")]
     after = managers(TWO).update(live, new, kept, [], is_reset=False, manager="new", now=NOW)
     assert owned(after) == {"old": {"f:spec": {"f:number": {}}}, "new": {"f:spec": {"f:text": {}}}}
-    assert [found.apiVersion for found in after] == ["example.com/v2", "example.com/v1"]
+    assert [entry.apiVersion for entry in after] == ["example.com/v2", "example.com/v1"]
 
 
 def test_a_manager_of_a_version_that_is_gone_is_forgotten() -> None:
@@ -257,6 +257,6 @@ def test_what_is_nested_too_deeply_has_no_managers_and_cannot_be_applied() -> No
 
 def test_long_elements() -> None:
     long = "x" * 1000
-    (found,) = created(with_spec(set=[f"b{long}", f"a{long}"]))
-    below = msgspec.json.decode(found.fieldsV1)["f:spec"]["f:set"]
+    (entry,) = created(with_spec(set=[f"b{long}", f"a{long}"]))
+    below = msgspec.json.decode(entry.fieldsV1)["f:spec"]["f:set"]
     assert list(below) == [".", f'v:"a{long}"', f'v:"b{long}"']

@@ -116,10 +116,10 @@ def _unordered(value: Any) -> Any:
 @given(objects)
 def test_the_maker_owns_every_leaf(value: Any) -> None:
     entries = FIELDS.create(value, [], manager="maker", now=NOW)
-    wanted = sets.difference(whole(value, ATOM), sets.of(*IDENTITY))
-    wanted = {key: below for key, below in wanted.items() if key != "."}
-    found = msgspec.json.decode(entries[0].fieldsV1) if entries else {}
-    assert not sets.difference(sets.leaves(wanted), found)
+    expected = sets.difference(whole(value, ATOM), sets.of(*IDENTITY))
+    expected = {key: below for key, below in expected.items() if key != "."}
+    fields = msgspec.json.decode(entries[0].fieldsV1) if entries else {}
+    assert not sets.difference(sets.leaves(expected), fields)
 
 
 @given(st.lists(st.tuples(objects, st.sampled_from(["m1", "m2", "m3"]), st.booleans()), min_size=1, max_size=6))
@@ -149,23 +149,23 @@ class Model:
     values: dict[str, str] = field(default_factory=dict)
     owners: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
 
-    def update(self, wanted: dict[str, str], who: str) -> None:
-        for key in {*self.values, *wanted}:
-            if self.values.get(key) != wanted.get(key):
-                self.owners[key] = {(who, "Update")} if key in wanted else set()
-        self.values = dict(wanted)
+    def update(self, labels: dict[str, str], who: str) -> None:
+        for key in {*self.values, *labels}:
+            if self.values.get(key) != labels.get(key):
+                self.owners[key] = {(who, "Update")} if key in labels else set()
+        self.values = dict(labels)
 
-    def conflicts(self, wanted: dict[str, str], who: str) -> set[str]:
-        changed = {key for key, text in wanted.items() if key in self.values and self.values[key] != text}
+    def conflicts(self, labels: dict[str, str], who: str) -> set[str]:
+        changed = {key for key, text in labels.items() if key in self.values and self.values[key] != text}
         return {key for key in changed if self.owners.get(key, set()) - {(who, "Apply")}}
 
-    def apply(self, wanted: dict[str, str], who: str) -> None:
+    def apply(self, labels: dict[str, str], who: str) -> None:
         me = (who, "Apply")
-        for key in [key for key, owners in self.owners.items() if me in owners and key not in wanted]:
+        for key in [key for key, owners in self.owners.items() if me in owners and key not in labels]:
             self.owners[key].discard(me)
             if not self.owners[key]:
                 self.values.pop(key, None)
-        for key, text in wanted.items():
+        for key, text in labels.items():
             same = self.values.get(key) == text
             self.owners[key] = {me} | (self.owners.get(key, set()) if same else set())
             self.values[key] = text
@@ -181,24 +181,24 @@ def test_labels_as_the_model_has_them(sequence: list[tuple[str, dict[str, str], 
     live = widget(metadata={"name": "w", "uid": "u", "labels": {"keep": "x"}})
     kept = FIELDS.create(live, [], manager="maker", now=NOW)
     model.update({"keep": "x"}, "maker")
-    for kind, wanted, who in sequence:
+    for kind, labels, who in sequence:
         if kind == "update":
-            wanted = {"keep": "x", **wanted}
-            value = widget(metadata={"name": "w", "uid": "u", "labels": wanted})
+            labels = {"keep": "x", **labels}
+            value = widget(metadata={"name": "w", "uid": "u", "labels": labels})
             kept = FIELDS.update(live, value, kept, [], is_reset=False, manager=who, now=NOW)
             live = value
-            model.update(wanted, who)
+            model.update(labels, who)
             continue
-        value = widget(metadata={"name": "w", "labels": wanted})
-        conflicts = model.conflicts(wanted, who)
+        value = widget(metadata={"name": "w", "labels": labels})
+        conflicts = model.conflicts(labels, who)
         if conflicts and kind == "apply":
             with pytest.raises(errors.ApiError) as caught:
                 apply(live, value, kept, who, force=False)
-            found = {cause["field"].removeprefix(".metadata.labels.") for cause in caught.value.causes}
-            assert found == conflicts
+            conflicting = {cause["field"].removeprefix(".metadata.labels.") for cause in caught.value.causes}
+            assert conflicting == conflicts
             continue
         live, kept = apply(live, value, kept, who, force=kind == "force")
-        model.apply(wanted, who)
+        model.apply(labels, who)
         assert live["metadata"]["labels"] == model.values
     assert _owners(kept) == {key: owners for key, owners in model.owners.items() if owners}
 

@@ -62,5 +62,5 @@ def _as_it_is(kind: type, value: Any) -> Any:
 
 
 def _joined(value: dict[str, Any], entries: list[ManagedFieldsEntry]) -> dict[str, Any]:
-    found = msgspec.json.decode(msgspec.json.encode(entries))
-    return {**value, "metadata": {**(value.get("metadata") or {}), **({"managedFields": found} if found else {})}}
+    decoded = msgspec.json.decode(msgspec.json.encode(entries))
+    return {**value, "metadata": {**(value.get("metadata") or {}), **({"managedFields": decoded} if decoded else {})}}

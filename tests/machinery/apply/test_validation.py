@@ -43,7 +43,7 @@ from tests.machinery.apply.widgets import ATOM, with_spec
         ),
     ],
 )
-def test_faults(spec: dict[str, Any], text: str) -> None:
+def test_errors(spec: dict[str, Any], text: str) -> None:
     with pytest.raises(Misfit) as caught:
         check(with_spec(**spec), ATOM)
     assert str(caught.value) == text

@@ -126,4 +126,4 @@ def entry(
 
 def owned(entries: list[ManagedFieldsEntry]) -> dict[str, Any]:
     """What each manager has, in order."""
-    return {found.manager: msgspec.json.decode(found.fieldsV1) for found in entries}
+    return {entry.manager: msgspec.json.decode(entry.fieldsV1) for entry in entries}

@@ -114,15 +114,15 @@ def test_errors_do_not_hide_that_the_limit_is_exceeded() -> None:
 
 
 def test_questions_to_the_authorizer_say_what_is_asked() -> None:
-    asked: list[Question] = []
+    questions: list[Question] = []
 
     def ask(question: Question) -> DecisionValue:
-        asked.append(question)
+        questions.append(question)
         return DecisionValue(is_allowed=True, reason="because")
 
     checked = "authorizer.serviceAccount('ns', 'sa').group('apps').resource('deployments').namespace('n').check('get')"
     assert ENV.compile(f"{checked}.reason()").evaluate({**VALUES, "authorizer": AuthorizerValue(ask)}) == "because"
-    assert asked == [
+    assert questions == [
         Question(service_account=("ns", "sa"), group="apps", resource="deployments", namespace="n", verb="get")
     ]
 

@@ -42,7 +42,7 @@ def test_which_devices_are_meant(text: str, expected: bool) -> None:
         ('device.attributes["a.io"].model', "must evaluate to bool"),
     ],
 )
-def test_what_cannot_be_told(text: str, fault: str) -> None:
+def test_types_that_are_unknown_before_evaluation(text: str, fault: str) -> None:
     with pytest.raises(CelError, match=fault):
         compiled(text).matches(DEVICE)
 

@@ -178,12 +178,12 @@ def _ours(source: str) -> Any:
         return _FAILED
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, float) and isinstance(other, float) and math.isnan(one) and math.isnan(other):
+def _same(first: Any, other: Any) -> bool:
+    if isinstance(first, float) and isinstance(other, float) and math.isnan(first) and math.isnan(other):
         return True
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+    if isinstance(first, list) and isinstance(other, list):
+        return len(first) == len(other) and all(map(_same, first, other))
+    return bool(first == other) and isinstance(first, bool) == isinstance(other, bool)
 
 
 @settings(max_examples=250, deadline=None)

@@ -20,7 +20,7 @@ VALUES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ('x.name == "a" && x.sub.on', True),
         ("has(x.sub.off)", False),
@@ -41,8 +41,8 @@ VALUES: dict[str, Any] = {
         ('isSemver("1.0")', False),
     ],
 )
-def test_values(text: str, wanted: object) -> None:
-    assert ENV.compile(text).evaluate(VALUES) == wanted
+def test_values(text: str, expected: object) -> None:
+    assert ENV.compile(text).evaluate(VALUES) == expected
 
 
 @pytest.mark.parametrize("text", ["x.gone == 1", "x.list[5]", "1 / 0 == 1", 'quantity("x")', "x.name + 1"])
@@ -86,9 +86,9 @@ def test_what_an_expression_gives(text: str, gives: str) -> None:
     ],
 )
 def test_the_words_for_what_cannot_be_compiled(text: str, fault: str) -> None:
-    with pytest.raises(CelError) as found:
+    with pytest.raises(CelError) as raised:
         TYPED.compile(text)
-    assert str(found.value) == fault
+    assert str(raised.value) == fault
 
 
 @pytest.mark.parametrize(
@@ -96,13 +96,13 @@ def test_the_words_for_what_cannot_be_compiled(text: str, fault: str) -> None:
     [("o.by['x']", "no such key: x"), ("o.by + 1", "no such overload"), ("1 / 0", "division by zero")],
 )
 def test_the_words_for_what_fails(text: str, fault: str) -> None:
-    with pytest.raises(CelError) as found:
+    with pytest.raises(CelError) as raised:
         Environment({"o": DYN}).compile(text).evaluate({"o": {"by": {}}})
-    assert str(found.value) == fault
+    assert str(raised.value) == fault
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("sets.contains(o.all, ['a'])", True),
         ("sets.equivalent(o.all, ['a', 'b', 'a'])", True),
@@ -125,16 +125,16 @@ def test_the_words_for_what_fails(text: str, fault: str) -> None:
         ("'ab12'.findAll('[0-9]', 1)", ["1"]),
     ],
 )
-def test_lists(text: str, wanted: object) -> None:
-    assert TYPED.compile(text).evaluate({"o": {"all": ["a", "b"]}}) == wanted
+def test_lists(text: str, expected: object) -> None:
+    assert TYPED.compile(text).evaluate({"o": {"all": ["a", "b"]}}) == expected
 
 
 @pytest.mark.parametrize("text", ["o.all.all(a, o.all.all(b, a == b))", "o.all.map(a, o.all.map(b, b))"])
 def test_what_costs_too_much(text: str) -> None:
-    made = TYPED.compile(text)
-    made.evaluate({"o": {"all": ["a"] * 90}})
+    program = TYPED.compile(text)
+    program.evaluate({"o": {"all": ["a"] * 90}})
     with pytest.raises(CelError, match="operation cancelled: actual cost limit exceeded"):
-        made.evaluate({"o": {"all": ["a"] * 1000}})
+        program.evaluate({"o": {"all": ["a"] * 1000}})
 
 
 def test_selections() -> None:
@@ -143,7 +143,7 @@ def test_selections() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "wanted"),
+    ("name", "expected"),
     [
         ("a.b-c/d", "a__dot__b__dash__c__slash__d"),
         ("a__b", "a__underscores__b"),
@@ -152,15 +152,15 @@ def test_selections() -> None:
         ("ü", ""),
     ],
 )
-def test_names_that_are_no_identifiers(name: str, wanted: str) -> None:
-    assert escaped(name) == wanted
+def test_names_that_are_no_identifiers(name: str, expected: str) -> None:
+    assert escaped(name) == expected
 
 
 PLACES = Environment({"x": DYN})
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("isIP('10.0.0.1') && !isIP('10.0.0.256') && !isIP('::ffff:1.2.3.4') && !isIP('fe80::1%eth0')", True),
         ("ip.isCanonical('2001:db8::1') && !ip.isCanonical('2001:DB8::1')", True),
@@ -187,8 +187,8 @@ PLACES = Environment({"x": DYN})
         ("url('https://a/?k=v&k=w&l').getQuery()", {"k": ["v", "w"], "l": [""]}),
     ],
 )
-def test_places(text: str, wanted: object) -> None:
-    assert PLACES.compile(text).evaluate({"x": 1}) == wanted
+def test_places(text: str, expected: object) -> None:
+    assert PLACES.compile(text).evaluate({"x": 1}) == expected
 
 
 @pytest.mark.parametrize("text", ["ip('x')", "cidr('1.2.3.4')", "url('x')"])

@@ -29,9 +29,9 @@ class Rule(NamedTuple):
 
 def steps(name: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """What was asked and answered. Steps that prepare others are hidden: they succeeded and have no record."""
-    asked = yaml.safe_load((GOLDEN / "scenarios" / f"{name}.yaml").read_text())["steps"]
-    recorded = {one["step"]: one for one in json.loads((GOLDEN / "recorded" / f"{name}.json").read_text())}
-    for index, step in enumerate(asked):
+    requests = yaml.safe_load((GOLDEN / "scenarios" / f"{name}.yaml").read_text())["steps"]
+    recorded = {entry["step"]: entry for entry in json.loads((GOLDEN / "recorded" / f"{name}.json").read_text())}
+    for index, step in enumerate(requests):
         yield step, recorded.get(index, {"step": index, "status": 201, "body": {}})
 
 
@@ -65,26 +65,26 @@ def cases() -> Iterator[Any]:
     if not GOLDEN.exists():
         return
     for name in ("crd-cel-invalid", "crd-cel"):
-        for asked, recorded in steps(name):
-            body = asked.get("body")
+        for request, recorded in steps(name):
+            body = request.get("body")
             if isinstance(body, dict) and body.get("kind") == "CustomResourceDefinition":
-                yield pytest.param(body, recorded, id=f"{name}: {asked.get('name', recorded.get('step'))}")
+                yield pytest.param(body, recorded, id=f"{name}: {request.get('name', recorded.get('step'))}")
 
 
 @pytest.mark.parametrize(("body", "recorded"), [*cases()])
-def test_same_verdict_as_the_real_server(body: dict[str, Any], recorded: dict[str, Any]) -> None:
-    answer = recorded["body"] if isinstance(recorded["body"], dict) else {}
+def test_same_decision_as_the_real_server(body: dict[str, Any], recorded: dict[str, Any]) -> None:
+    response = recorded["body"] if isinstance(recorded["body"], dict) else {}
     causes = {
         cause["field"].replace("spec.validation.", ""): cause["message"]
-        for cause in (answer.get("details") or {}).get("causes") or ()
+        for cause in (response.get("details") or {}).get("causes") or ()
         if _PREFIX in cause["message"] or "budget by factor" in cause["message"]
     }
     version = body["spec"]["versions"][0]
-    found = {
-        rule.field: verdict
+    errors = {
+        rule.field: error
         for rule in rules(version["schema"]["openAPIV3Schema"], "openAPIV3Schema", 1, is_root=True)
-        if (verdict := judged(rule))
+        if (error := judged(rule))
     }
     causes.pop("openAPIV3Schema", None)
-    assert set(found) == set(causes)
-    assert [field for field, verdict in found.items() if verdict not in causes[field]] == []
+    assert set(errors) == set(causes)
+    assert [field for field, error in errors.items() if error not in causes[field]] == []

@@ -180,10 +180,10 @@ def test_watch(transport: str) -> None:
         maps = client.of(ConfigMap)
         await maps.create(config_map("old"))
         async with maps.watch(initial_events=True) as events:
-            seen = [*(await anext(events))]
-            while not seen[-1].ends_initial_events:
-                seen += await anext(events)
-            assert [(event.type, event.key.name) for event in seen] == [(ADDED, "old"), (BOOKMARK, "")]
+            batch = [*(await anext(events))]
+            while not batch[-1].ends_initial_events:
+                batch += await anext(events)
+            assert [(event.type, event.key.name) for event in batch] == [(ADDED, "old"), (BOOKMARK, "")]
             created = await maps.create(config_map("new", x="1"))
             created = await maps.update(ConfigMap(metadata=created.metadata, data={"x": "2"}))
             await maps.delete("new", "a")
@@ -280,7 +280,7 @@ def test_objects_without_a_type(transport: str) -> None:
 
 
 @both
-def test_warnings_are_told(transport: str) -> None:
+def test_warnings_are_reported(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
         warnings: list[str] = []
         path, headers = "/api/v1/namespaces/a/configmaps", {"Content-Type": "application/json"}
@@ -323,20 +323,20 @@ def test_loopback_shares_what_the_cache_decoded() -> None:
 
 @both
 def test_who_is_asking(transport: str) -> None:
-    seen: list[str] = []
+    names: list[str] = []
 
     async def body(server: Server, client: Client) -> None:
         serve_as = server.pipeline.serve_as
 
         async def spy(call: Any) -> Any:
-            seen.append(call.user_agent)
+            names.append(call.user_agent)
             return await serve_as(call)
 
         server.pipeline.serve_as = spy  # type: ignore[method-assign]
         await server.client(transport, "kube-scheduler").of(Pod).list()
 
     run(transport, body)
-    assert seen == ["kube-scheduler/sampan"]
+    assert names == ["kube-scheduler/sampan"]
 
 
 @both

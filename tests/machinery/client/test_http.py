@@ -93,7 +93,7 @@ async def test_answers_that_cannot_be_read(response: bytes) -> None:
             await maps.get("m", "a")
 
 
-async def test_put_off_and_tried_again_after_the_time_told() -> None:
+async def test_a_busy_server_is_asked_again_after_retry_after() -> None:
     requested_at: list[float] = []
     clock = VirtualClock()
 
@@ -115,7 +115,7 @@ async def test_put_off_and_tried_again_after_the_time_told() -> None:
         assert getting.result().metadata.name == "m"
 
 
-async def test_busy_for_ever_is_told_in_the_end() -> None:
+async def test_a_server_that_stays_busy_is_an_error_in_the_end() -> None:
     async def busy(request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(status=429, text="busy")
 

@@ -12,7 +12,7 @@ from sampan.api import field_errors
 from sampan.machinery import errors
 from sampan.machinery.errors import ApiError, FieldError, Path, from_status
 
-MADE = {
+EXAMPLES = {
     "a missing object": (errors.not_found("pods", "a"), "NotFound", 404, 'pods "a" not found'),
     "a missing object of a group": (
         errors.not_found("deployments", "a", group="apps"), "NotFound", 404, 'deployments.apps "a" not found'),
@@ -40,7 +40,7 @@ MADE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("error", "reason", "code", "message"), MADE.values(), ids=MADE)
+@pytest.mark.parametrize(("error", "reason", "code", "message"), EXAMPLES.values(), ids=EXAMPLES)
 def test_made(error: ApiError, reason: str, code: int, message: str) -> None:
     assert (error.reason, error.code, str(error)) == (reason, code, message)
     rebuilt = from_status(error.status)
@@ -61,7 +61,7 @@ def test_details_without_content_stay_out_or_empty() -> None:
     assert errors.generic(422, "why").status["details"] == {}
 
 
-def test_invalid_names_each_fault_once() -> None:
+def test_invalid_names_each_error_once() -> None:
     fault = FieldError.required(Path("spec"))
     error = errors.invalid("Pod", "x", [fault, fault])
     assert str(error) == 'Pod "x" is invalid: spec: Required value'
@@ -100,9 +100,9 @@ def statuses(value: Any) -> Iterator[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def recorded(shared_dir: File) -> list[dict[str, Any]]:
     files = sorted((shared_dir / "golden" / "recorded").glob("*.json"))
-    found = [status for file in files for status in statuses(json.loads(file.read_bytes()))]
-    assert len(found) > 1000
-    return found
+    recorded = [status for file in files for status in statuses(json.loads(file.read_bytes()))]
+    assert len(recorded) > 1000
+    return recorded
 
 
 def test_recorded_statuses_survive(recorded: list[dict[str, Any]]) -> None:
@@ -186,10 +186,10 @@ def test_recorded_forbidden_can_be_made(recorded: list[dict[str, Any]]) -> None:
         details = status["details"]
         if match[2] is None and details.get("name"):
             continue
-        made = errors.forbidden(
+        forbidden = errors.forbidden(
             details.get("kind", ""), details.get("name", ""), match[3], group=details.get("group", ""),
             causes=details.get("causes", ()),
         )  # fmt: skip
-        assert made.status == status
+        assert forbidden.status == status
         count += 1
     assert count > 150

@@ -20,9 +20,9 @@ def event(message: str = "m", *, name: str = "p", reason: str = "Because", numbe
 
 
 def judged(correlator: Correlator, event: Event, now: float = 0) -> CorrelatedEvent:
-    verdict = correlator.judge(event, now)
-    assert verdict is not None
-    return verdict
+    correlated = correlator.judge(event, now)
+    assert correlated is not None
+    return correlated
 
 
 def test_the_same_again_is_counted_on_to_the_first() -> None:
@@ -44,15 +44,15 @@ def test_another_object_reason_or_message_is_another_event() -> None:
 
 def test_similar_events_are_combined_from_the_tenth_on() -> None:
     correlator = Correlator()
-    told = [judged(correlator, event(f"message {number}", number=number)) for number in range(12)]
-    assert [verdict.event.message for verdict in told[:9]] == [f"message {number}" for number in range(9)]
-    assert [verdict.event.message for verdict in told[9:]] == [f"{COMBINED}message {n}" for n in range(9, 12)]
-    assert [verdict.is_update for verdict in told] == [False] * 10 + [True] * 2
-    assert [verdict.event.count for verdict in told[9:]] == [1, 2, 3]
-    assert {verdict.event.metadata.name for verdict in told[9:]} == {"p.9"}
+    results = [judged(correlator, event(f"message {number}", number=number)) for number in range(12)]
+    assert [correlated.event.message for correlated in results[:9]] == [f"message {number}" for number in range(9)]
+    assert [correlated.event.message for correlated in results[9:]] == [f"{COMBINED}message {n}" for n in range(9, 12)]
+    assert [correlated.is_update for correlated in results] == [False] * 10 + [True] * 2
+    assert [correlated.event.count for correlated in results[9:]] == [1, 2, 3]
+    assert {correlated.event.metadata.name for correlated in results[9:]} == {"p.9"}
 
 
-def test_after_ten_quiet_minutes_similar_events_are_told_one_by_one_again() -> None:
+def test_after_ten_quiet_minutes_similar_events_are_recorded_one_by_one_again() -> None:
     correlator = Correlator()
     for number in range(11):
         judged(correlator, event(f"message {number}"))
@@ -61,8 +61,8 @@ def test_after_ten_quiet_minutes_similar_events_are_told_one_by_one_again() -> N
 
 def test_too_much_about_one_object_is_not_heard() -> None:
     correlator = Correlator()
-    heard = [correlator.judge(event(f"message {number % 3}"), now=0) for number in range(30)]
-    assert sum(verdict is not None for verdict in heard) == 25
+    results = [correlator.judge(event(f"message {number % 3}"), now=0) for number in range(30)]
+    assert sum(correlated is not None for correlated in results) == 25
     assert correlator.judge(event(name="q"), now=0) is not None
     assert correlator.judge(event(), now=299) is None
     assert correlator.judge(event(), now=300) is not None

@@ -49,7 +49,7 @@ async def test_an_event_as_people_see_it() -> None:
     assert ref.resourceVersion == "7"
 
 
-async def test_said_for_another_host() -> None:
+async def test_events_of_another_host() -> None:
     clock = VirtualClock()
     async with serving(clock) as server, recording(server) as recorder:
         recorder.event(MAP, NORMAL, "Changed", "it changed", host="there")
@@ -74,7 +74,7 @@ async def test_the_same_again_is_counted() -> None:
         assert again.count == 4
 
 
-async def test_what_lives_in_no_namespace_is_told_in_default() -> None:
+async def test_events_of_cluster_scoped_objects_are_in_default() -> None:
     clock = VirtualClock()
     async with serving(clock) as server, recording(server) as recorder:
         recorder.event(Namespace(metadata=ObjectMeta(name="n")), NORMAL, "Seen", "there it is")
@@ -182,7 +182,7 @@ async def test_a_burst_is_sent_by_several_at_a_time() -> None:
         assert counting.most == 8
 
 
-async def test_what_is_said_of_one_object_stays_in_order() -> None:
+async def test_events_of_one_object_stay_in_order() -> None:
     clock = VirtualClock()
     async with serving(clock) as server:
         counting = Counting(server)

@@ -24,7 +24,7 @@ changes = st.lists(st.tuples(st.sampled_from("abcdef"), st.booleans()), max_size
 
 @settings(max_examples=80, deadline=None)
 @given(st.sets(st.sampled_from("abcdef")), changes, st.integers(1, 4))
-def test_each_object_is_told_of_in_order(there: set[str], changes: list[tuple[str, bool]], every: int) -> None:
+def test_each_object_is_notified_in_order(there: set[str], changes: list[tuple[str, bool]], every: int) -> None:
     """Whatever happens between two slices, the one who listens ends with what there is, and saw no old state."""
 
     async def main() -> None:
@@ -53,7 +53,9 @@ def test_each_object_is_told_of_in_order(there: set[str], changes: list[tuple[st
             else:
                 informer._remove(NamespacedName("x", name))
         stop = await task
-        assert known == {one.metadata.name: int(one.metadata.resourceVersion) for one in informer.lister}
+        assert known == {
+            config_map.metadata.name: int(config_map.metadata.resourceVersion) for config_map in informer.lister
+        }
         stop()
         informer._put(NamespacedName("x", "late"), made("late", 1))
         assert "late" not in known

@@ -18,23 +18,23 @@ _cuts = st.lists(st.integers(1, 50), min_size=1)
 
 
 def _pieces(data: bytes, cuts: list[int]) -> list[bytes]:
-    found: list[bytes] = []
+    pieces: list[bytes] = []
     at = 0
     while at < len(data):
-        size = cuts[len(found) % len(cuts)]
-        found.append(data[at : at + size])
+        size = cuts[len(pieces) % len(cuts)]
+        pieces.append(data[at : at + size])
         at += size
-    return found
+    return pieces
 
 
 @given(st.lists(st.tuples(st.sampled_from([1, 2, 9]), st.binary(max_size=120))), _cuts, st.booleans())
 def test_messages_of_a_websocket_arrive_as_they_were_sent(
     sent: list[tuple[int, bytes]], cuts: list[int], is_server: bool
 ) -> None:
-    data = b"".join(websocket_frames.frame(opcode, each, is_masked=is_server) for opcode, each in sent)
+    data = b"".join(websocket_frames.frame(opcode, payload, is_masked=is_server) for opcode, payload in sent)
     frames = websocket_frames.WebSocketFrames(is_server=is_server)
-    found = [message for piece in _pieces(data, cuts) for message in frames.feed(piece)]
-    assert [(message.opcode, message.data) for message in found] == sent
+    messages = [message for piece in _pieces(data, cuts) for message in frames.feed(piece)]
+    assert [(message.opcode, message.data) for message in messages] == sent
 
 
 @pytest.mark.parametrize("size", [0, 125, 126, 65535, 65536, 200_000])
@@ -46,8 +46,8 @@ def test_messages_of_any_length(size: int) -> None:
 
 def test_a_message_in_parts_with_a_ping_between_them() -> None:
     parts = [b"\x01\x02he", b"\x89\x01!", b"\x00\x01l", b"\x80\x02lo"]
-    found = websocket_frames.WebSocketFrames(is_server=False).feed(b"".join(parts))
-    assert [(each.opcode, each.data) for each in found] == [(9, b"!"), (1, b"hello")]
+    messages = websocket_frames.WebSocketFrames(is_server=False).feed(b"".join(parts))
+    assert [(message.opcode, message.data) for message in messages] == [(9, b"!"), (1, b"hello")]
 
 
 @pytest.mark.parametrize(
@@ -89,12 +89,12 @@ def test_frames_of_spdy_arrive_as_they_were_sent(
         data += writer.syn_stream(stream, headers, is_last=is_last) + writer.data(stream, content, is_last=is_last)
         data += writer.syn_reply(stream, headers) + writer.rst_stream(stream, 5) + writer.ping(stream)
         data += writer.goaway(stream, 1)
-    found = [frame for piece in _pieces(data, cuts) for frame in reader.feed(piece)]
-    assert len(found) == 6 * len(sent)
+    frames = [frame for piece in _pieces(data, cuts) for frame in reader.feed(piece)]
+    assert len(frames) == 6 * len(sent)
     for at, (stream, headers, content, is_last) in enumerate(sent):
-        opened, said, reply, reset, ping, goaway = found[6 * at : 6 * at + 6]
+        opened, frame, reply, reset, ping, goaway = frames[6 * at : 6 * at + 6]
         assert (opened.kind, opened.stream, opened.headers, opened.is_last) == (1, stream, headers, is_last)
-        assert (said.kind, said.stream, said.data, said.is_last) == (0, stream, content, is_last)
+        assert (frame.kind, frame.stream, frame.data, frame.is_last) == (0, stream, content, is_last)
         assert (reply.kind, reply.headers) == (2, headers)
         assert (reset.kind, reset.status, ping.kind, ping.stream) == (3, 5, 6, stream)
         assert (goaway.kind, goaway.stream, goaway.status) == (7, stream, 1)

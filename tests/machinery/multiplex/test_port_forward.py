@@ -26,34 +26,34 @@ async def test_connections_through_spdy(is_tunnelled: bool) -> None:
     ours: Wire
     ours, theirs = wires()
     agreement = Agreement(protocol=TUNNELLED_PORT_FORWARD if is_tunnelled else PORT_FORWARD, is_websocket=is_tunnelled)
-    told: list[str] = []
+    errors: list[str] = []
     if is_tunnelled:
         ours = Tunnel(WebSocket(ours, is_server=False))
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(port_forward.serve(theirs, agreement, (), _connect, "pod p"))
         async with SpdyConnection(ours, is_server=False) as connection:
-            forwarding = Forwarding(connection, told.append)
+            forwarding = Forwarding(connection, errors.append)
 
             async def join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
                 await forwarding.join(reader, writer, 1, port)
 
             local = await asyncio.start_server(join, "127.0.0.1", 0)
             async with local:
-                answers = await asyncio.gather(*(_ask(local, b"x" * size) for size in (1, 1000, 300_000)))
-            assert [len(answer) for answer in answers] == [4, 1003, 300_003]
-            assert all(answer.endswith(b"bye") for answer in answers)
+                responses = await asyncio.gather(*(_ask(local, b"x" * size) for size in (1, 1000, 300_000)))
+            assert [len(response) for response in responses] == [4, 1003, 300_003]
+            assert all(response.endswith(b"bye") for response in responses)
     server.close()
-    assert told == []
+    assert errors == []
 
 
 async def _ask(server: asyncio.Server, question: bytes) -> bytes:
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     writer.write(question)
     writer.write_eof()
-    answer = await reader.read(-1)
+    response = await reader.read(-1)
     writer.close()
     await writer.wait_closed()
-    return answer
+    return response
 
 
 async def test_a_port_that_nobody_listens_on() -> None:
@@ -69,8 +69,8 @@ async def test_a_port_that_nobody_listens_on() -> None:
             headers = {"port": "81", "requestID": "0"}
             error = await connection.open({**headers, "streamType": "error"})
             await connection.open({**headers, "streamType": "data"})
-            said = await error.read()
-            assert said == b"error forwarding port 81 to pod p, uid u: connection refused"
+            message = await error.read()
+            assert message == b"error forwarding port 81 to pod p, uid u: connection refused"
             faulty = await connection.open({"port": "none", "streamType": "data"})
             with pytest.raises(ConnectionError):
                 await faulty.read()

@@ -50,11 +50,11 @@ class Shouter:
         self.is_closed = True
 
 
-async def _serve(wire: Wire, agreement: Agreement, wanted: RemoteCommandOptions, process: Shouter) -> None:
+async def _serve(wire: Wire, agreement: Agreement, options: RemoteCommandOptions, process: Shouter) -> None:
     async def begin() -> Shouter:
         return process
 
-    async with command.accepted(wire, agreement, wanted) as ends:
+    async with command.accepted(wire, agreement, options) as ends:
         await command.serve(ends, begin, ["shout"])
 
 
@@ -70,16 +70,16 @@ async def _once(*pieces: bytes) -> AsyncIterator[bytes]:
 @pytest.mark.parametrize("code", [0, 3])
 async def test_version_5_over_a_websocket(code: int) -> None:
     ours, theirs = wires()
-    process, said = Shouter(code), {1: b"", 2: b""}
+    process, streams = Shouter(code), {1: b"", 2: b""}
 
     def output(number: int, data: bytes) -> None:
-        said[number] += data
+        streams[number] += data
 
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(_serve(theirs, Agreement(protocol=V5, is_websocket=True), ALL, process))
         socket = WebSocket(ours, is_server=False, protocol=V5)
         status = await remote_command.run_client(socket, output, stdin=_once(b"hello ", b"you"))
-    assert (said[1], said[2][:1], remote_command.exit_code(status)) == (b"HELLO YOU", b"!", code)
+    assert (streams[1], streams[2][:1], remote_command.exit_code(status)) == (b"HELLO YOU", b"!", code)
     assert process.is_closed
 
 
@@ -137,21 +137,21 @@ async def test_base64() -> None:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "code", "told"),
+    ("protocol", "code", "is_status"),
     [
-        ("v4.channel.k8s.io", 0, lambda said: json.loads(said)["status"] == "Success"),
-        ("v4.channel.k8s.io", 7, lambda said: json.loads(said)["details"]["causes"][0]["message"] == "7"),
-        ("v2.channel.k8s.io", 0, lambda said: said == b""),
+        ("v4.channel.k8s.io", 0, lambda status: json.loads(status)["status"] == "Success"),
+        ("v4.channel.k8s.io", 7, lambda status: json.loads(status)["details"]["causes"][0]["message"] == "7"),
+        ("v2.channel.k8s.io", 0, lambda status: status == b""),
         (
             "v2.channel.k8s.io",
             7,
-            lambda said: said.startswith(
+            lambda status: status.startswith(
                 b"command terminated with non-zero exit code: error executing command [shout]"
             ),
         ),
     ],
 )
-async def test_spdy(protocol: str, code: int, told: Callable[[bytes], Any]) -> None:
+async def test_spdy(protocol: str, code: int, is_status: Callable[[bytes], Any]) -> None:
     ours, theirs = wires()
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(_serve(theirs, Agreement(protocol=protocol, is_websocket=False), ALL, Shouter(code)))
@@ -160,13 +160,13 @@ async def test_spdy(protocol: str, code: int, told: Callable[[bytes], Any]) -> N
             await streams["stdin"].write(b"hello")
             await streams["stdin"].close()
             assert await streams["stdout"].read() == b"HELLO"
-            said = b""
+            status = b""
             while data := await streams["error"].read():
-                said += data
-            assert told(said)
+                status += data
+            assert is_status(status)
 
 
-async def test_what_cannot_begin_is_told() -> None:
+async def test_a_command_that_cannot_start_is_reported() -> None:
     ours, theirs = wires()
 
     async def begin() -> Shouter:

@@ -21,10 +21,10 @@ def _ends(form: str) -> tuple[Wire, Wire]:
 
 
 async def _all(stream: Stream) -> bytes:
-    said = b""
+    received = b""
     while data := await stream.read():
-        said += data
-    return said
+        received += data
+    return received
 
 
 @pytest.mark.parametrize("form", ["whole", "cut", "tunnel"])
@@ -36,19 +36,19 @@ async def test_streams_both_ways_with_ends_of_their_own(form: str) -> None:
         SpdyConnection(ours, is_server=False) as client,
     ):
         opened = [await client.open({"streamType": name, "Port": "80"}) for name in ("error", "data")]
-        taken = [await server.accept(), await server.accept()]
-        assert [dict(stream.headers) for stream in taken if stream] == [
+        streams = [await server.accept(), await server.accept()]
+        assert [dict(stream.headers) for stream in streams if stream] == [
             {"streamtype": "error", "port": "80"},
             {"streamtype": "data", "port": "80"},
         ]
         for stream in opened:
             await stream.write(b"question " * 8_000)
             await stream.close()
-        for each in reversed(taken):
-            assert each is not None
-            assert await _all(each) == b"question " * 8_000
-            await each.write(b"answer")
-            await each.close()
+        for accepted in reversed(streams):
+            assert accepted is not None
+            assert await _all(accepted) == b"question " * 8_000
+            await accepted.write(b"answer")
+            await accepted.close()
         assert [await _all(stream) for stream in opened] == [b"answer", b"answer"]
         with pytest.raises(ConnectionError):
             await opened[0].write(b"more")
@@ -62,16 +62,16 @@ async def test_a_reset_ends_both_directions() -> None:
         SpdyConnection(ours, is_server=False) as client,
     ):
         opened = await client.open({})
-        taken = await server.accept()
-        assert taken is not None
+        stream = await server.accept()
+        assert stream is not None
         await opened.reset()
         with pytest.raises(ConnectionError):
-            await taken.read()
+            await stream.read()
         with pytest.raises(ConnectionError):
-            await taken.write(b"x")
+            await stream.write(b"x")
 
 
-async def test_what_was_said_before_a_reset_is_read() -> None:
+async def test_data_sent_before_a_reset_is_read() -> None:
     ours, theirs = wires()
     async with (
         asyncio.timeout(60),
@@ -79,10 +79,10 @@ async def test_what_was_said_before_a_reset_is_read() -> None:
         SpdyConnection(ours, is_server=False) as client,
     ):
         opened = await client.open({})
-        taken = await server.accept()
-        assert taken is not None
-        await taken.write(b"the end")
-        await taken.reset()
+        stream = await server.accept()
+        assert stream is not None
+        await stream.write(b"the end")
+        await stream.reset()
         await client.open({})  # by the answer all that was sent before has come
         assert await opened.read() == b"the end"
         with pytest.raises(ConnectionError):
@@ -97,13 +97,13 @@ async def test_who_does_not_read_is_not_sent_without_bounds() -> None:
         SpdyConnection(ours, is_server=False) as client,
     ):
         opened = await client.open({})
-        taken = await server.accept()
-        assert taken is not None
+        stream = await server.accept()
+        assert stream is not None
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):
                 await opened.write(bytes(64 << 20))
         assert ours.written < 2 << 20
-        assert len(await taken.read()) > 0
+        assert len(await stream.read()) > 0
 
 
 @pytest.mark.parametrize(
@@ -126,9 +126,9 @@ async def test_streams_that_are_reset_at_once_do_not_pile_up() -> None:
         for number in range(1, 4001, 2):
             await ours.write(writer.syn_stream(number, {}) + writer.rst_stream(number, 5) + writer.goaway(1))
         await ours.write(writer.ping(1))
-        reader, answers = frames.Reader(), list[frames.Frame]()
-        while not any(frame.kind == frames.PING for frame in answers):
-            answers += reader.feed(await ours.read())
+        reader, replies = frames.Reader(), list[frames.Frame]()
+        while not any(frame.kind == frames.PING for frame in replies):
+            replies += reader.feed(await ours.read())
         assert server._accepted.qsize() <= 1001
-        assert any(frame.kind == frames.RST_STREAM for frame in answers)
+        assert any(frame.kind == frames.RST_STREAM for frame in replies)
         await ours.close()

@@ -16,11 +16,11 @@ from sampan.machinery.multiplex.wire import StreamWire
 from tests import transports
 
 
-def contexts(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+def contexts(directory: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     now = time.time()
     request = certificates.SigningRequest(common_name="s", dns_names=("localhost",), is_server=True)
     pair = certificates.issue(certificates.make_ca("ca", now=now), request, now=now)
-    file = folder / "both.pem"
+    file = directory / "both.pem"
     file.write_bytes(pair.certificate + pair.key)
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     server.load_cert_chain(file)

@@ -61,7 +61,7 @@ def values(schema: Schema) -> st.SearchStrategy[Any]:
         return st.lists(st.sampled_from(NAMES), unique=True, max_size=4)
     if schema.patch_key and schema.items:
         item: st.SearchStrategy[dict[str, Any]] = st.builds(dict, values(schema.items), name=st.sampled_from(NAMES))
-        return st.lists(item, unique_by=lambda one: one["name"], max_size=3)
+        return st.lists(item, unique_by=lambda element: element["name"], max_size=3)
     return st.lists(WORDS, max_size=3) if schema.type == "array" else SCALARS if schema.type == "" else WORDS
 
 

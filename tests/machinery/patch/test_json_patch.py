@@ -120,8 +120,8 @@ def test_too_many_operations() -> None:
     with pytest.raises(p.TooManyOperations) as failure:
         p.apply_json_patch(DOCUMENT, [test] * (MAX_OPERATIONS + 1))
     error = failure.value.as_api_error()
-    told = "The allowed maximum operations in a JSON patch is 10000, got 10001"
-    assert (error.code, error.message) == (413, f"Request entity too large: {told}")
+    message = "The allowed maximum operations in a JSON patch is 10000, got 10001"
+    assert (error.code, error.message) == (413, f"Request entity too large: {message}")
 
 
 def test_copies_cannot_grow_without_bound() -> None:

@@ -135,10 +135,10 @@ def leaves(value: Any, schema: Schema, path: Path = ()) -> dict[Path, Any]:
     parts = children(value, schema)
     if parts is None:
         return {path: value}
-    found: dict[Path, Any] = {}
+    values_by_path: dict[Path, Any] = {}
     for key, part, below in parts:
-        found |= leaves(part, below, (*path, key))
-    return found
+        values_by_path |= leaves(part, below, (*path, key))
+    return values_by_path
 
 
 def is_below(path: Path, nodes: set[Path]) -> bool:

@@ -84,21 +84,21 @@ def steps(request: pytest.FixtureRequest, shared_dir: Path) -> Steps:
     golden = shared_dir / "golden"
     scenario = yaml.safe_load((golden / "scenarios" / f"{request.param}.yaml").read_bytes())
     recorded = json.loads((golden / "recorded" / f"{request.param}.json").read_bytes())
-    answers = {answer["step"]: answer for answer in recorded}
-    return [(step, answers.get(i)) for i, step in enumerate(scenario["steps"])]
+    responses = {response["step"]: response for response in recorded}
+    return [(step, responses.get(i)) for i, step in enumerate(scenario["steps"])]
 
 
 def test_recorded_patches(steps: Steps) -> None:
     state: dict[str, Any] = {}
     checked = 0
-    for step, answer in steps:
+    for step, response in steps:
         method, url = step["request"].split()
         resource = url.partition("?")[0].split("/")[5]
         if method == "POST":
-            state = answer["body"] if answer else {"kind": KINDS[resource], "apiVersion": "v1", **step["body"]}
+            state = response["body"] if response else {"kind": KINDS[resource], "apiVersion": "v1", **step["body"]}
         elif method == "PATCH" and is_json(step["body"]):
             apply = with_body(step, resource, state)
-            state = check(step, apply, answer) or state
+            state = check(step, apply, response) or state
             checked += 1
     assert checked >= 18
 
@@ -116,18 +116,18 @@ def with_body(step: dict[str, Any], resource: str, state: dict[str, Any]) -> Cal
     return lambda: patched(step["headers"]["Content-Type"], resource, state, body)
 
 
-def check(step: dict[str, Any], apply: Callable[[], Any], answer: dict[str, Any] | None) -> dict[str, Any] | None:
+def check(step: dict[str, Any], apply: Callable[[], Any], response: dict[str, Any] | None) -> dict[str, Any] | None:
     """The object after the step, None if it is as before."""
-    if answer is None:
+    if response is None:
         result: dict[str, Any] = apply()
         return result
-    if answer["status"] == 200:
-        assert_fits(apply(), answer["body"], "")
-        return None if "dryRun" in step["request"] else answer["body"]
+    if response["status"] == 200:
+        assert_fits(apply(), response["body"], "")
+        return None if "dryRun" in step["request"] else response["body"]
     if step["name"] in NOT_OURS:
         apply()
     else:
         with pytest.raises(p.PatchError) as failure:
             apply()
-        assert failure.value.as_api_error().status == answer["body"], step["name"]
+        assert failure.value.as_api_error().status == response["body"], step["name"]
     return None

@@ -151,7 +151,7 @@ def test_what_the_real_server_does_that_one_would_not_guess() -> None:
         ),
     ],
 )
-def test_faults(patch: dict[str, Any], code: int, message: str) -> None:
+def test_errors(patch: dict[str, Any], code: int, message: str) -> None:
     live = spec(containers=named("a"), nodeSelector={})
     with pytest.raises(p.PatchError) as failure:
         p.apply_strategic_patch(live, patch, POD)

@@ -39,13 +39,15 @@ def test_vectors(operation: str) -> None:
 
 def check(vector: dict[str, Any]) -> None:
     arguments = copy_value(vector["args"])
-    given = [*arguments, schema(vector["kind"])] if vector["op"] in ("strategic", "diff2", "diff3") else arguments
+    all_arguments = (
+        [*arguments, schema(vector["kind"])] if vector["op"] in ("strategic", "diff2", "diff3") else arguments
+    )
     if "error" in vector:
         with pytest.raises(p.PatchError) as failure:
-            APPLY[vector["op"]](*given)
+            APPLY[vector["op"]](*all_arguments)
         assert str(failure.value) == vector["error"]
     else:
-        result = APPLY[vector["op"]](*given)
+        result = APPLY[vector["op"]](*all_arguments)
         assert same(result, vector["result"]), (vector, result)
     assert same(arguments, vector["args"]), "an argument was changed"
 

@@ -40,8 +40,8 @@ def test_the_parser_agrees_with_protoc(tmp_path: Path) -> None:
 
 def test_maps_on_the_wire() -> None:
     schema = ProtoSchema(EVERYTHING, name="all.proto")
-    made = schema.A(labels_of_it={"a": "b"}, parts={"x": schema.B(i=3)}, state=1)
-    read = schema.A.FromString(made.SerializeToString())
+    message = schema.A(labels_of_it={"a": "b"}, parts={"x": schema.B(i=3)}, state=1)
+    read = schema.A.FromString(message.SerializeToString())
     assert (dict(read.labels_of_it), read.parts["x"].i, read.state) == ({"a": "b"}, 3, 1)
     assert schema.method("S", "Get").path == "/all.v1.S/Get"
 

@@ -17,9 +17,9 @@ def texts(usage: dict[str, Any]) -> dict[str, str]:
 
 
 def evaluator(group: str, plural: str) -> Evaluator:
-    found = evaluator_of(group, plural)
-    assert found is not None
-    return found
+    evaluator = evaluator_of(group, plural)
+    assert evaluator is not None
+    return evaluator
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_pods(spec: dict[str, Any], used: dict[str, str]) -> None:
     ],
 )
 def test_pods_that_are_over_are_only_objects(phase: str, metadata: dict[str, Any], counts: bool) -> None:
-    made = pod(**metadata)
-    made.status.phase = phase
-    assert texts(pod_usage(made, NOW)) == ({"count/pods": "1", "pods": "1"} if counts else {"count/pods": "1"})
+    new_pod = pod(**metadata)
+    new_pod.status.phase = phase
+    assert texts(pod_usage(new_pod, NOW)) == ({"count/pods": "1", "pods": "1"} if counts else {"count/pods": "1"})
 
 
 @pytest.mark.parametrize(
